@@ -1,4 +1,4 @@
-"""What several dialects need: changes to a launch, and the refusal of what they do not take."""
+"""What several dialects need: changes to a launch, and the refusal of extras that a dialect does not take."""
 
 from __future__ import annotations
 

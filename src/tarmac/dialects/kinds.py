@@ -1,4 +1,4 @@
-"""What a field may hold: each kind says in words what it wants, and reads a scalar or refuses it.
+"""What a field may hold: each kind describes the values it takes, and reads a scalar or refuses it.
 
 Used by every reader of `dialects` through `dialects.section`, which turns a refusal into a located problem.
 What a bare word is differs by dialect: `strict` for run files, `lenient` and `yaml12` for other systems.

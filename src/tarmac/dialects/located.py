@@ -1,8 +1,8 @@
-"""A parsed file as a small tree in which every value knows where it stands.
+"""A parsed file as a small tree in which every value has its line and column.
 
-Each dialect's syntax (YAML now) is parsed into this tree, and readers walk it through `dialects.section`.
-Scalars keep their text as written: what a field wants decides how it is read, so that `0.10` stays
-`0.10` in a variable and is a number in a resource.
+Each syntax (YAML, TOML) is parsed into this tree, and readers walk it through `dialects.section`. Scalars
+keep their text as written: the field decides how the text is read, so that `0.10` stays `0.10` in a variable
+and is a number in a resource.
 """
 
 from __future__ import annotations

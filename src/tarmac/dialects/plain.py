@@ -1,7 +1,7 @@
-"""A located tree as plain JSON, for what a run passes on without looking: parameters, facts, metadata.
+"""A located tree as plain JSON, for values that a run passes on unchanged: parameters, facts, metadata.
 
-Used by readers. Bare words are read as YAML 1.1 has them (numbers, true, null), or as the dialect says; what
-has no form in JSON, such as a date, stays the text it is.
+Used by readers. Bare words are read as YAML 1.1 has them (numbers, true, null), or as the dialect says; a
+value without a form in JSON, such as a date, stays text.
 """
 
 from __future__ import annotations

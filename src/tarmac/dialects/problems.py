@@ -1,7 +1,7 @@
 """Collects everything wrong in one input, so that a user sees all of it at once.
 
-Every reader of `dialects` adds to one `Problems` and goes on with a harmless value; whoever made it calls
-`raise_any` before the result is used.
+Every reader of `dialects` adds to one `Problems` and goes on with a harmless value; the caller that made it
+calls `raise_any` before the result is used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rehearsals: reading what they are to be, and what they change in a spec. Used by readers and overrides."""
+"""Reads rehearsals, and applies them to a spec. Used by readers and overrides."""
 
 from __future__ import annotations
 

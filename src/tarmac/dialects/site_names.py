@@ -1,7 +1,7 @@
-"""The names of other sites in a spec, and what the same is called here, as the settings of a server say.
+"""Translates the names of other sites in a spec into local names, as the settings of a server say.
 
-Run files that were written elsewhere name the clusters, pools and GPUs of there. Applied by the server to
-what it reads, whatever dialect it came in.
+Run files that were written elsewhere use the names of clusters, pools and GPUs of that place. The server
+applies the translation to every spec, of any dialect.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Slot types known by name, and what an unknown one was probably meant to be. Any name is allowed."""
+"""Slot types known by name, and suggestions for unknown ones. Any name is allowed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """TOML text to a located tree, for the dialects that are written in TOML.
 
-The standard library reads the text. It does not tell where a value stands, so an index of the keys at the top
-adds the places; what lies deeper has the place of the value it is in. The size is bounded.
+The standard library reads the text. It reports no places, so an index of the keys at the top adds them; a
+deeper value has the place of the value that contains it. The size is bounded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Numbers of nodes and processes that a command names itself, where the placement decides them.
+"""Finds numbers of nodes and processes in a command, where the placement decides them.
 
 Used by the readers of dialects whose commands run once on each node.
 """

@@ -1,6 +1,6 @@
-"""Files that are well known and no run files: their kind by its name. Called where a dialect is chosen.
+"""Well-known files that are not run files, recognised by their content. Called where a dialect is chosen.
 
-Only what no dialect is certain of is looked at, so a wrong guess here costs a wrong hint, never a run.
+Only texts that no dialect is certain of are checked, so a wrong guess here costs a wrong hint, never a run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Clusterfudge launches: the JSON of a request, and launch scripts as far as they can be judged unstarted.
+"""Clusterfudge launches: the JSON of a request, and launch scripts, checked without running them.
 
-Reached through `dialects.registry`; `tarmac.clusterfudge` is what scripts import.
+Reached through `dialects.registry`; `tarmac.clusterfudge` is the package that scripts import.
 """

@@ -1,6 +1,6 @@
-"""Which names of a script mean what: those it imports of Clusterfudge, and those it assigns once. Pure.
+"""What the names of a script refer to: imports of Clusterfudge, and names that are assigned once. Pure.
 
-Called by `script`, which judges a script without starting it.
+Called by `script`, which checks a script without running it.
 """
 
 from __future__ import annotations

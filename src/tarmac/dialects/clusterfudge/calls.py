@@ -1,4 +1,4 @@
-"""Judges the calls of a launch script: names, fields, and the values that stand there. Used by `script`."""
+"""Checks the calls of a launch script: names, fields, and literal values. Used by `script`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The variables that Clusterfudge gives each process (C9), and the launch that has them.
+"""The variables that Clusterfudge gives each process (C9), added to a launch. Called by the dialect.
 
-Called by the dialect; docs/dialects/clusterfudge.md explains them (a test compares).
+docs/dialects/clusterfudge.md explains the variables (a test compares).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The ids that Clusterfudge gives a launch, each worked out of the run's. Pure."""
+"""The ids that Clusterfudge gives a launch, derived from the id of the run. Pure."""
 
 from __future__ import annotations
 

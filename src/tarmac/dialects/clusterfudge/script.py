@@ -1,7 +1,7 @@
-"""Launch scripts, judged without being started: what is surely wrong in them, and what looks wrong.
+"""Launch scripts, checked without running them: what is surely wrong in a script, and what looks wrong.
 
-Called by `tarmac check` and, to recognise one, wherever a run file is wanted. Only what stands literally in
-the script is judged; what it works out is for the server.
+Called by `tarmac check` and, to recognise a script, wherever a run file is expected. Only literal values in
+the script are checked; what the script computes is checked by the server.
 """
 
 from __future__ import annotations

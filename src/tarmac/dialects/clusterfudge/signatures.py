@@ -1,6 +1,6 @@
-"""What may stand in the calls of a launch script: names, their fields in order, and what each takes.
+"""The calls that a launch script may make: names, their fields in order, and what each field takes.
 
-Used by `script` to judge a script without starting it; a test holds it to `tarmac.clusterfudge`.
+Used by `script` to check a script without running it; a test holds it to `tarmac.clusterfudge`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Clusterfudge's words for how a launch stands. Called by the dialect, its display and the drop-in API."""
+"""Clusterfudge's words for the state of a launch. Called by the dialect, its display and the drop-in API."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What of a context directory is left behind, and how much of it may come along.
+"""Which files of a context directory are left out, and how large the rest may be.
 
-Called by `reader`, and by `tarmac experiment create`, which looks before it sends.
+Called by `reader`, and by `tarmac experiment create`, which checks before it sends.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A launch with what Determined promises to its trials: variables, info files, start-up hook. Pure.
 
-Called by the dialect for every attempt of a run with these conventions, whatever file it came from.
+Called by the dialect for every attempt of a run with these conventions, in whatever dialect the run was
+written.
 """
 
 from __future__ import annotations

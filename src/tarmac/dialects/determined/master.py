@@ -1,8 +1,8 @@
-"""The master of Determined that is not here: where its clients are sent, and what their failure means.
+"""Determined's master, which tarmac does not have: the address its clients get, and what their failure means.
 
-The training library tries a master that it cannot reach again and again, for half an hour at each call. Here
-it is told not to, so that a script which needs one ends at once; `explain` says why. Used by `conventions`
-and by `dialects.registry`, for every failure of a run with these conventions.
+The training library tries a master that it cannot reach again and again, for half an hour at each call.
+tarmac configures the library not to try again, so that a script which needs a master ends at once; `explain`
+says why. Used by `conventions` and by `dialects.registry`, for every failure of a run with these conventions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What was read, in one form; merged with what the cluster has; filled in with defaults. Called by `reader`.
+"""A configuration in one form, merged with that of the cluster and completed with defaults. Called by
+`reader`.
 
 Pure functions over JSON, along the table. The form is the one that Determined itself hands to a run.
 """

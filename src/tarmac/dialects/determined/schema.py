@@ -1,8 +1,8 @@
-"""What the table of the experiment configuration is written in, and the reading of a tree along it.
+"""The shapes that the table of the experiment configuration is made of, and the reading of a tree along it.
 
-A shape says what a value may be: a `Kind` for a scalar, or one of the shapes here. A field adds what it means
-when it is given or left out. `fields` writes the table with them, `merging` completes what was read. Null is
-the same as absent, as Determined has it.
+A shape says what a value may be: a `Kind` for a scalar, or one of the shapes here. A field adds what a given
+and a missing value mean. `fields` writes the table with them, `merging` completes what was read. Null is the
+same as absent, as in Determined.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Keeps secrets out of what a run hands around: the configuration as facts, variables and files have it."""
+"""Removes secrets from a configuration before a run passes it on as facts, variables or files.
+
+Called by `reader`.
+"""
 
 from __future__ import annotations
 

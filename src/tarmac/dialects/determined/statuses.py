@@ -1,4 +1,4 @@
-"""Determined's own words for how a run stands. Called by the dialect and the display."""
+"""Determined's words for the state of a run. Called by the dialect and the display."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Configurations of before 0.13, which count in steps of so many batches, in batches. Called by `reader`.
+"""Converts configurations from before 0.13, which count in steps of several batches. Called by `reader`.
 
-`batches_per_step` is `scheduling_unit` now; a period or a length in steps is a length in batches. What
-cannot be told for sure is left as it stands, and refused by the reader where it stands.
+`batches_per_step` is now `scheduling_unit`; a period or a length in steps becomes a length in batches. A
+value that cannot be converted for sure is left unchanged, and the reader refuses it at its place.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The command of an ISC launch file: its line breaks act as blanks, and what that does to it is warned of.
+"""The command of an ISC launch file: its line breaks act as blanks, and warnings say where that changes its
+meaning.
 
 Called by the reader. The shell of the node expands the variables; nothing is expanded here.
 """

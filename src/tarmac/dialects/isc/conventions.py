@@ -1,7 +1,7 @@
-"""The variables that the ISC promises to experiments, beyond those every worker gets (I14-I16).
+"""The variables that the ISC promises to experiments, beyond those of every worker (I14-I16).
 
-Used by the dialect; docs/dialects/isc.md lists them, and a test holds the two together. The artifact paths
-are the runner's, the same for runs of any dialect.
+Used by the dialect; docs/dialects/isc.md lists the variables, and a test compares. The runner sets the
+artifact paths, the same for runs of any dialect.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The keys of an ISC launch file: today's, those of earlier years, and those that no version had.
+"""The keys of an ISC launch file: current ones, retired ones, and unknown ones.
 
-Used by the reader. As the ISC does, what is unknown is passed over; here a warning says so.
+Used by the reader. The ISC ignores unknown keys; tarmac does too, with a warning.
 """
 
 from __future__ import annotations

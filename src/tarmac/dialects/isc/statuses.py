@@ -1,4 +1,4 @@
-"""The words of the ISC for how an experiment stands. Used by the dialect and by the display of that name."""
+"""The ISC's words for the state of an experiment. Used by the dialect and by the display of that name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The keys of a compute backend configuration, and what becomes of those that are none. Used by the readers.
+"""The keys of a compute backend configuration, and the treatment of unknown ones. Used by the readers.
 
-A misspelling of a key is refused: what it meant would be lost. Any other unknown key is ignored, as the
-original does, but with a warning. A key that would hold a secret is refused without showing its value.
+A misspelt key is refused, because its meaning would be lost. Any other unknown key is ignored, as Mantik
+does, but with a warning. A key that would hold a secret is refused without showing its value.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Keys of legacy versions, and keys that stand one level off, as those of today. Called by the reader.
+"""Renames legacy keys, and moves keys that are one level off to their place. Called by the reader.
 
-What they mean is plain, so nobody has to rewrite a file that worked; a warning says where they belong.
+The meaning of such keys is plain, so an old file works unchanged; a warning names the right place.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads `Resources`: what the site's batch system is asked for (K7). Called by the reader."""
+"""Reads `Resources`: what a run requests from the site's batch system (K7). Called by the reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MLflow's words for how a run stands, which Mantik shows. Called by the dialect."""
+"""MLflow's words for the state of a run, which Mantik shows. Called by the dialect."""
 
 from __future__ import annotations
 

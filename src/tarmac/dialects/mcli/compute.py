@@ -1,8 +1,8 @@
-"""What an MCLI file asks for: `compute`, and the older fields at the top that say the same.
+"""What an MCLI file requests: `compute`, and the older fields at the top with the same meaning.
 
-What has one sensible value may be left out (M2): a file that says nothing of accelerators, nodes or an
-instance needs none. One that begins to (a key without a value, a type without a number) is refused, unless
-the number comes from elsewhere: that a training runs on processors is never guessed.
+A value with one sensible choice may be left out (M2): a file without accelerators, nodes or an instance needs
+none. A file that begins a request (a key without a value, a type without a number) is refused, unless the
+number comes from elsewhere: tarmac never guesses that a training runs on processors.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Adds to a launch what MCLI promises: its variables, and the files below /mnt/config. Called by the dialect.
 
-Users may say otherwise in `env_variables`, as they could there.
+The user's own `env_variables` win, as in MCLI.
 """
 
 from __future__ import annotations

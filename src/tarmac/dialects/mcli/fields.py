@@ -1,7 +1,7 @@
-"""The fields of an MCLI run file, mapping by mapping: all of every public version, old words included.
+"""The fields of an MCLI run file, mapping by mapping: all of every public version, old names included.
 
-`read_known` brings a mapping into today's words: what is null is unset, `gpuNum` and `run_name` become what
-they are now, and what no version knows is a warning, as it was there, unless it looks like a typing error.
+`read_known` brings a mapping into current names: null counts as unset, `gpuNum` and `run_name` get their
+current names. An unknown field causes a warning, as in MCLI, unless it looks like a typing error.
 """
 
 from __future__ import annotations

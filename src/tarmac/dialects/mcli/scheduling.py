@@ -1,4 +1,6 @@
-"""Reads `scheduling`: priority, retries, the time limit, and what of it has another meaning here."""
+"""Reads `scheduling`: priority, retries and the time limit, with warnings where a field means something else
+here.
+"""
 
 from __future__ import annotations
 

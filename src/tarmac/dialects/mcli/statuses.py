@@ -1,4 +1,4 @@
-"""MCLI's words for how a run stands, of both its eras. Used by the dialect, and by the displays."""
+"""MCLI's words for the state of a run, of both its eras. Used by the dialect, and by the displays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run in MCLI's words of today: what lies in its run_config.yaml, and what a changed run was submitted as.
+"""A run in MCLI's current words: its run_config.yaml, and what a changed run was submitted as.
 
 Used by `apply_conventions`, and by the display of that name.
 """

@@ -1,4 +1,7 @@
-"""Reads `code`: a directory or archive with what stays behind, or a git repository. Called by the reader."""
+"""Reads `code`: a directory or archive with the files it leaves out, or a git repository.
+
+Called by the reader.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Reads what `tarmac convert` writes of foreign systems: their conventions, and what a site is asked for.
+"""Reads what `tarmac convert` writes of other systems: their conventions, and requests to a site's batch
+system.
 
 Called by the reader. People seldom write these by hand, so they follow the records of `model` field by field.
 """

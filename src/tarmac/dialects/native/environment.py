@@ -1,4 +1,4 @@
-"""Reads what surrounds the workers: variables, virtual environment, labels, and the policy of a pause."""
+"""Reads the environment of the workers: variables, virtual environment, labels, and the policy of a pause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Reads what a run finds beside its code: datasets, artifacts of other runs, paths of the node, parameters.
+"""Reads the inputs of a run beside its code: datasets, artifacts of other runs, paths of the node,
+parameters.
 
 Called by the reader.
 """

@@ -1,4 +1,4 @@
-"""Reads roles: their command or processes, and what they ask for: `slots` in all, or replicas."""
+"""Reads roles: their command or processes, and what they request: `slots` in all, or replicas."""
 
 from __future__ import annotations
 

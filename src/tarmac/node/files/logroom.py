@@ -1,9 +1,9 @@
 """Keeps the logs of one node's part of an attempt within their room. Called by the hook `watch`.
 
-Workers write straight into their logs, so nothing can hold them up. What is given back instead is the middle
-of a log that is too long: the file system forgets those bytes (a hole); the beginning, the end and every
-offset stay. The same is done, more strictly, when the disk itself runs full: a log that fills it must not
-keep anybody from stopping the run that writes it. A note beside the log says what was left out.
+Workers write straight into their logs, so they are never held up. Room is freed in the middle of a log that
+is too long: the file system forgets those bytes (a hole); the beginning, the end and every offset stay. The
+same is done, more strictly, when the disk itself runs full, because a full disk must not prevent stopping the
+run that fills it. A note beside the log says what was left out.
 """
 
 from __future__ import annotations

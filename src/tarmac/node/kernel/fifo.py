@@ -1,4 +1,7 @@
-"""Waking somebody through a FIFO, without ever waiting for them. Called by the runner and by engines."""
+"""Waking another process through a FIFO, without ever waiting for that process.
+
+Called by the runner and by engines.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Signalling the process group of a worker, but not those who only read what another of it writes.
+"""Signals to the process group of a worker, except to processes that only read what another of it writes.
 
-Called by the hook `watch` when workers are asked to leave. `python train.py | tee log` is one group: were
-`tee` ended with the training, whatever the training still says while it saves would end it by SIGPIPE. A
-reader ends by itself once nobody writes any more. One that handles the signal gets it: it wants to know.
+Called by the hook `watch` when workers are asked to leave. `python train.py | tee log` is one group: if `tee`
+ended with the signal, the next line that the training prints while it saves would end the training by
+SIGPIPE. A reader ends by itself once its writers have closed the pipe. A reader with a handler for the signal
+gets the signal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What happens in directories, as the kernel tells it. Called by `treewatch`."""
+"""Events in directories, as the kernel reports them. Called by `treewatch`."""
 
 from __future__ import annotations
 

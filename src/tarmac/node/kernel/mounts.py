@@ -1,7 +1,8 @@
 """A private view of the disk in which documented literal paths are true. Called by the hook `mounts`.
 
-The runner enters a mount namespace of its own: as root, or inside a user namespace that maps only itself
-where the kernel lets users do that. All it starts sees what it sees; nobody else sees anything.
+The runner enters a mount namespace of its own: as root, or inside a user namespace that maps only the user
+itself where the kernel lets users do that. Every process that the runner starts sees this view; no other
+process does.
 """
 
 from __future__ import annotations

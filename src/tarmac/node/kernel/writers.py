@@ -1,6 +1,7 @@
-"""Who has which files open for writing, as /proc shows it. Called by `torn`, and by the artifacts' sidecar.
+"""The processes that have a file open for writing, as /proc shows them. Called by `torn`, and by the
+artifacts' sidecar.
 
-What another user's process does cannot be seen.
+The processes of another user cannot be seen.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Letting go of whoever started us: session, descriptors, signals. Called by `entry` and `warm`."""
+"""Detaching from the process that started us: session, descriptors, signals. Called by `entry` and `warm`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What the runner waits on, and its heartbeat. Called by every hook that waits or takes long.
 
-It sleeps until a child changes, somebody rings, a signal arrives or a deadline comes; in between it looks by
-itself now and then, because a ring may be lost or impossible (another machine, a disk without FIFOs).
+The runner sleeps until a child changes, a message comes through the FIFO, a signal arrives or a deadline
+comes. In between it looks by itself now and then, because a message may be lost or impossible (another
+machine, a disk without FIFOs).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How much of its time somebody may compute for something: a share, after a first amount.
+"""A bound on the computing time of one task: a share of all time, after a first amount.
 
-Called by `torn` and the hook `watch`. Only what a thread computes itself counts: where others keep the
-machine busy, it waits for its turn, and takes nothing from them by that.
+Called by `torn` and the hook `watch`. Only the CPU time of the own thread counts: on a busy machine a thread
+waits for its turn, and that waiting costs no budget.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Who asks `should_pause()`: such a process leaves by itself, and the signal of a pause is withheld from it.
+"""Processes that call `should_pause()`: they leave by themselves, so the signal of a pause is withheld from
+them.
 
-A process that asks holds a shared lock on the poll file of its worker (`protocol.POLL_VARIABLE`) for as long
-as it lives, and writes into it once it has heard of a pause. So nobody has to know a pid: the lock ends with
-the process, whatever launcher or namespace lies in between. Written by `sdk`, read by the hook `watch` of
-every node of the attempt: where rank 0 asks, the others follow it by a collective operation.
+Such a process holds a shared lock on the poll file of its worker (`protocol.POLL_VARIABLE`) for as long as it
+lives, and writes into the file once it has seen a pause. No pid has to be known: the lock ends with the
+process, whatever launcher or namespace lies in between. `sdk` writes the file; the hook `watch` of every node
+of the attempt reads it: where rank 0 polls, the other ranks follow by a collective operation.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Which files were torn: cut short because a signal ended the process that wrote them. Called by `progress`.
 
-A process that dies closes its files, and the kernel tells of that as of any other closing. So each closing is
-held against who lives: while everybody does who may have had the file open, a living process closed it,
-and the file is whole. A process on its way out is waited for: one that exits by itself has finished its
-files, one that is struck by a signal has not. What is renamed or linked afterwards is whole: only the living
-do that. And where all was done by one process, what it closed before it last made, moved or removed a name
-is whole: it lived on after that.
+A process that dies closes its files, and the kernel reports that like any other closing. So each closing is
+compared with the processes that are alive. If every process lives that may have had the file open, a living
+process closed the file, and the file is whole. For a process that is ending the answer waits: one that exits
+by itself has finished its files, one that a signal ends has not. A file that is renamed or linked afterwards
+is whole, because only a living process does that. If one process did everything, each file that it closed
+before it last made, moved or removed a name is whole: the process lived on after closing the file.
 """
 
 from __future__ import annotations

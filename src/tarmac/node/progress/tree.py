@@ -1,6 +1,7 @@
 """A directory tree of checkpoints, walked within bounds. Called by `treewatch` and `treetimes`.
 
-A tree may hold a whole data set: what lies beyond the bounds is not looked at, and then tells nothing.
+A tree may hold a whole data set: files beyond the bounds are not looked at, and the answer is then
+incomplete.
 """
 
 from __future__ import annotations

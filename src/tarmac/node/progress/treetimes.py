@@ -1,6 +1,7 @@
-"""What workers do with checkpoints, as the times of files tell. Called where nothing can be watched.
+"""What workers do with checkpoints, seen from the times of files. Called by `progress` where nothing can be
+watched.
 
-`progress` calls it. Weaker than `treewatch`: a disk without access times never tells that something was read.
+This is weaker than `treewatch`: a disk without access times never shows that a file was read.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""What workers do with checkpoints, told by the kernel as it happens. Called by `progress`.
+"""What workers do with checkpoints, as the kernel reports it when it happens. Called by `progress`.
 
-A listing, a stat or reading a link is no reading; nor is reading back what this attempt wrote itself.
+A listing, a stat or reading a link does not count as reading, nor does reading what this attempt wrote
+itself.
 """
 
 from __future__ import annotations

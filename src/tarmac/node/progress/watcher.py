@@ -1,7 +1,8 @@
 """What can be seen of workers from outside: first output, checkpoints, whether they read earlier ones.
 
-Made by the hook `workers`, asked by the hook `watch` whenever it is awake anyway; what is seen becomes events
-(see `protocol`). A cycle run is judged by it, and who has lost the least progress is preempted first.
+Made by the hook `workers`. The hook `watch` asks whenever it is awake anyway; what was seen becomes events
+(see `protocol`). The cycle report of a run is made of these events, and the run that has lost the least
+progress is preempted first.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A repository in the working directory of a node. Called by `hooks.setup`.
 
-A whole clone, so that versions told by tags and `git describe` work there; `gitrules` says how git is called.
+The clone is complete, so that `git describe` and versions made of tags work; `gitrules` says how git is
+called.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Installing Python packages, into an environment that is shared where it can be. Called by `hooks.setup`.
+"""Installing Python packages, into an environment that is shared where possible. Called by `hooks.setup`.
 
-pip is the ordinary one, with the run's own variables (PIP_INDEX_URL and its like). What equal words come to
-is kept and used again; what belongs to one working directory goes into the attempt's own environment.
+pip is the ordinary one, with the run's own variables (PIP_INDEX_URL and its like). What the same requirements
+install is kept and used again; what belongs to one working directory goes into the attempt's own environment.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What pip is given, judged before it runs: may runs share what comes of it? Called by `packages`.
+"""Whether runs may share what pip installs from a step, decided before pip runs. Called by `packages`.
 
-Whatever is not known to come out the same for everybody belongs to the attempt alone.
+A step whose result is not known to be the same for all runs belongs to the attempt alone.
 """
 
 from __future__ import annotations
