@@ -1,15 +1,22 @@
-"""A real Slurm through the command line: runs pause, resume, stop, and are cancelled by somebody else."""
+"""A real Slurm through the command line, from its own machine and over SSH.
+
+Runs pause, resume, stop, lose their connection, and are cancelled by somebody else.
+"""
 
 from __future__ import annotations
 
+import os
+import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import which
 
 import pytest
 
 from shell import Shell
 from slurm_clusters import Missing, running_slurm
+from ssh_hosts import cut_connections, login_host
 
 pytestmark = pytest.mark.xdist_group("slurm")
 
@@ -56,7 +63,29 @@ def logged(shell: Shell, run: str, line: str) -> None:
     assert found, shell.tarmac("show", run).stdout
 
 
-def test_runs_on_a_real_slurm(shell: Shell, site: str) -> None:
+@pytest.fixture
+def far(shell: Shell, site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The same Slurm behind SSH, as the cluster `far`; where there can be no sshd, the cluster `site`."""
+    with login_host(tmp_path / "login", apart=False, variables={"SLURM_CONF": site}) as host:
+        if host is None:
+            yield "site"
+            return
+        program = tmp_path / "bin" / "ssh"
+        program.parent.mkdir()
+        program.write_text(
+            f'#!/bin/sh\nexec {shlex.join([which("ssh") or "", *host.ssh.program[1:]])} "$@"\n'
+        )
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+        shell.tarmac("server", "restart", code=0)
+        settings = f"ssh: login, directory: {host.private / 'runs'}, partition: batch"
+        shell.write("far.yaml", f"name: far\nengine: slurm\nsettings: {{{settings}}}\n")
+        shell.tarmac("clusters", "add", "far.yaml", code=0)
+        yield "far"
+        shell.close()
+
+
+def test_runs_on_a_real_slurm(shell: Shell, site: str, far: str) -> None:
     assert site
     check = shell.tarmac("clusters", "check", "site")
     assert check.returncode == 0, check.stdout
@@ -84,8 +113,16 @@ def test_runs_on_a_real_slurm(shell: Shell, site: str) -> None:
     shell.write("here.yaml", f"input_artifacts: [{run}]\ncommand: ls $CHECKPOINT_ARTIFACT_PATH\n")
     assert shell.tarmac("run", "here.yaml", code=0).stdout == "seen\n"
 
-    shell.tarmac("run", "lasts.yaml", "--name", other, "--detach", code=0)
+    check = shell.tarmac("clusters", "check", far)
+    assert check.returncode == 0, check.stdout
+    assert "hello from the code" in shell.tarmac("run", "echo.yaml", "--cluster", far, code=0).stdout
+    shell.tarmac("run", "lasts.yaml", "--cluster", far, "--name", other, "--detach", code=0)
     logged(shell, other, "fresh")
+    cut_connections(int((shell.home / "server.lock").read_text()))
+    shell.tarmac("pause", other, code=0)
+    shell.wait_until(other, "paused")
+    shell.tarmac("resume", other, code=0)
+    logged(shell, other, "resumed")
     job = shell.json("show", other)["attempts"][-1]["native"]["id"]
     subprocess.run(["scancel", job], check=True, timeout=30)
     shell.wait_until(other, "ended")

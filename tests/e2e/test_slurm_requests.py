@@ -202,13 +202,9 @@ def test_a_job_that_never_starts_is_said_to(shell: Shell, site: Path, slurm: str
     short = shell.write(
         "short.yaml", "name: short\ncluster: site\npool: short\nslots: 2\ncommand: hostname\n"
     )
-    shell.write("large.yaml", "slots: 16\ncommand: hostname\n")
     large = shell.tarmac("run", short, "--slots", "8", code=2).stderr
     assert "can never start here" in large
     assert "--pool all could hold it" in large
-    checked = shell.tarmac("check", "large.yaml", "--cluster", "site", code=2).stderr
-    assert "it can never start on site" in checked
-    shell.tarmac("check", short, "--cluster", "site", code=0)
     shell.tarmac("run", short, "--slurm", "hold", "--name", "held", "--detach", code=0)
     shell.wait_until("held", "submitted")
     shell.until("why", "held", said="never starts as things are")

@@ -34,24 +34,29 @@ class LoginHost:
 
 
 @contextmanager
-def login_host(directory: Path, variables: Mapping[str, str] | None = None) -> Iterator[LoginHost | None]:
-    """This machine behind a real sshd, as a host with a disk of its own; None where there can be none."""
+def login_host(
+    directory: Path, *, apart: bool = True, variables: Mapping[str, str] | None = None
+) -> Iterator[LoginHost | None]:
+    """This machine behind a real sshd, as a host with a disk of its own; None where there can be none.
+
+    Not `apart`: with the disk of this machine, for nodes that are not started there.
+    """
     private = directory.with_name("private")
     private.mkdir()
-    apart = [
+    own_disk = [
         *("unshare", "--mount", "sh", "-c"),
         f'mount -t tmpfs tmpfs "{private}" && exec "$@"',
         "apart",
     ]
-    has_namespaces = subprocess.run([*apart, "true"], capture_output=True, check=False).returncode == 0
-    before = apart if has_namespaces else ()
-    with ssh_server(directory, before=before, variables=variables or {}) as server:
+    if apart:
+        apart = subprocess.run([*own_disk, "true"], capture_output=True, check=False).returncode == 0
+    with ssh_server(directory, before=own_disk if apart else (), variables=variables or {}) as server:
         if server is None:
             yield None
             return
         ssh = Ssh(TARGET, ("ssh", "-F", str(write_config(directory / "config of ssh", server))))
         try:
-            yield LoginHost(ssh, server, private, has_namespaces)
+            yield LoginHost(ssh, server, private, apart)
         finally:
             end_session(ssh)
 
@@ -72,20 +77,20 @@ def end_session(ssh: Ssh) -> None:
         subprocess.run(argv, capture_output=True, check=False, timeout=30)
 
 
-def connections() -> list[int]:
-    """The processes of ssh that this one has started and that still run."""
+def connections(parent: int | None = None) -> list[int]:
+    """The processes of ssh that this one, or another, has started and that still run."""
     found = []
     for path in Path("/proc").iterdir():
         if path.name.isdigit():
             with suppress(OSError, IndexError):
                 name, _, rest = (path / "stat").read_text().partition("(")[2].rpartition(")")
-                state, parent = rest.split()[:2]
-                if name == "ssh" and state != "Z" and int(parent) == os.getpid():
+                state, started_by = rest.split()[:2]
+                if name == "ssh" and state != "Z" and int(started_by) == (parent or os.getpid()):
                     found.append(int(path.name))
     return found
 
 
-def cut_connections() -> None:
+def cut_connections(parent: int | None = None) -> None:
     """End them, in the middle of whatever they carry."""
-    for pid in connections():
+    for pid in connections(parent):
         os.kill(pid, signal.SIGKILL)

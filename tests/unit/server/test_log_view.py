@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -15,12 +16,14 @@ from tarmac.control.service import ControlPlane
 from tarmac.dialects import read
 from tarmac.engines.sim import Behaviour
 from tarmac.model.abilities import Pace
-from tarmac.model.errors import NotFound
+from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.launch import Launch
 from tarmac.model.lifecycle import AttemptState, RunState
-from tarmac.model.run import Attempt, Run
+from tarmac.model.run import Attempt, NativeStatus, Run
+from tarmac.node.files.masking import NO_SECRETS
 from tarmac.server.http.auth import Caller
 from tarmac.server.logs.log_view import SETUP_ROLE, LogQuery, LogView
+from tarmac.server.logs.reports import reports_of
 from tarmac.server.submitting.submissions import Draft, prepare
 
 TWO = "name: two\nretries: 1\nsetup:\n  - prepare\ncommand: work\nreplicas: 2\n"
@@ -150,6 +153,31 @@ def test_the_setup_of_an_attempt_that_waited_is_shown_once_its_nodes_have_names(
     plane.attempt = attempt_of(plane.run, state=AttemptState.STARTING, node="gpu-7", master_port=None)
     texts = [data["text"] for name, data in view.look(survey=True).messages if name == "log"]
     assert texts == ["prepared\n"]
+
+
+class Away(Waits):
+    """The same at work on a node; `away`: its files cannot be reached now."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        started = attempt_of(self.run, state=AttemptState.RUNNING, node="gpu-7", master_port=None)
+        self.attempt = replace(started, native=NativeStatus(id="7", state="RUNNING"))
+        self.away = False
+
+    def read(self, _actor: object, _attempt: str, path: str, offset: int, limit: int) -> bytes:
+        if self.away:
+            raise Unavailable("the connection was lost")
+        if path != "nodes/rank-0/reports.jsonl":
+            raise NotFound(path)
+        return b'{"at": 5, "metrics": {"loss": 0.5}}\n'[offset : offset + limit]
+
+
+def test_reports_are_found_by_rank_where_a_queue_gave_the_nodes_and_left_out_where_they_are_away() -> None:
+    plane = Away()
+    (found,) = reports_of(cast(ControlPlane, plane), ADA, plane.run, NO_SECRETS)
+    assert (found["node"], found["metrics"]) == ("gpu-7", {"loss": 0.5})
+    plane.away = True
+    assert reports_of(cast(ControlPlane, plane), ADA, plane.run, NO_SECRETS) == []
 
 
 def _submission(plane: Served, source: str = TWO) -> Submission:

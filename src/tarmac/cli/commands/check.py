@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -13,8 +13,7 @@ from tarmac.cli.options import json_option
 from tarmac.cli.output import print_json, print_text, print_warnings
 from tarmac.cli.readfile import reading_in
 from tarmac.cli.reading import How, how_of, reading_options
-from tarmac.cli.runfile import STDIN, RunText, read_run_file
-from tarmac.cli.session import connect
+from tarmac.cli.runfile import STDIN, read_run_file
 from tarmac.cli.views.errors import render_error
 from tarmac.cli.views.terminal import stderr_terminal
 from tarmac.dialects.clusterfudge.script import ScriptReport, check_script, is_launch_script
@@ -24,22 +23,18 @@ from tarmac.model.spec import RunSpec
 
 INVALID = 2
 
-REASONS_SHOWN = 4
-"""So many nodes on which a run does not fit are named."""
-
 
 @click.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
-@click.option("--cluster", metavar="NAME", help="Ask the server, too, if it could start on this cluster.")
 @reading_options
 @json_option
-def check(*, files: tuple[str, ...], cluster: str | None, as_json: bool, **options: Any) -> None:
+def check(*, files: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Check run files of any dialect without a server; exit code 2 when something is wrong.
 
     FILE may be - for standard input.
     """
     how = how_of(options)
-    findings = [_check(file, how, cluster) for file in files]
+    findings = [_check(file, how) for file in files]
     if as_json:
         print_json({"files": findings})
     for finding in findings:
@@ -48,7 +43,7 @@ def check(*, files: tuple[str, ...], cluster: str | None, as_json: bool, **optio
         sys.exit(INVALID)
 
 
-def _check(file: str, how: How, cluster: str | None) -> dict[str, Any]:
+def _check(file: str, how: How) -> dict[str, Any]:
     """One file: its problems, its warnings, and in a few words what it asks for."""
     try:
         text = read_run_file(file)
@@ -60,28 +55,7 @@ def _check(file: str, how: How, cluster: str | None) -> dict[str, Any]:
         return {"file": file, "problems": problems, "warnings": [], "run": None}
     missing = missing_files(reading.spec, directory=text.directory, filename=text.filename)
     found = [_problem(item) for item in missing]
-    if cluster is not None:
-        found += [_problem(item) for item in _misfits(text, how, cluster)]
     return {"file": file, "problems": found, "warnings": list(reading.warnings), "run": _spec(reading.spec)}
-
-
-def _misfits(text: RunText, how: How, cluster: str) -> Iterator[Problem]:
-    """Why the run could never start on a cluster."""
-    answer = connect().dry_run(
-        source=text.text,
-        filename=text.filename,
-        directory=text.directory,
-        dialect=how.dialect,
-        extras=how.extras(text.directory),
-        overrides={"cluster": cluster},
-    )
-    if answer["placement"] is None and answer["reasons"]:
-        reasons = "; ".join(
-            f"{reason['node']}: {reason['text']}" if reason["node"] else reason["text"]
-            for reason in answer["reasons"][:REASONS_SHOWN]
-        )
-        hint = f"what would fit: {answer['largest']}" if answer["largest"] else None
-        yield Problem(message=f"it can never start on {cluster}: {reasons}", file=text.filename, hint=hint)
 
 
 def _script(file: str, report: ScriptReport) -> dict[str, Any]:

@@ -74,7 +74,8 @@ class Ssh:
         """The command by which a user opens a session that is then shared. Raises Unavailable."""
         sharing = self._sharing(self.settings())
         words = [*sharing[:-2], "-o", "ControlPersist=yes"] if sharing else ["-o", "ControlMaster=auto"]
-        return " ".join(["ssh", *words, "-fN", self.target])
+        where = "" if self.session() is not None else " with a ControlPath for it in ~/.ssh/config"
+        return " ".join(["ssh", *words, "-fN", self.target]) + where
 
     def session(self) -> Path | None:
         """Where the socket of a shared session lies, or would lie. Raises Unavailable."""
