@@ -79,37 +79,39 @@ def torture(home: Path, *, runs: int, kills: int, seed: int) -> Count:
     ordeal.starts.touch()
     share, rest = divmod(runs, SUBMITTERS)
     submitters = [
-        threading.Thread(target=_submit, args=(ordeal, share + (number < rest), seed + number))
+        threading.Thread(target=submit_runs, args=(ordeal, share + (number < rest), seed + number))
         for number in range(SUBMITTERS)
     ]
-    killer = threading.Thread(target=_kill_servers, args=(ordeal, kills))
+    killer = threading.Thread(target=kill_servers, args=(ordeal, kills))
     for thread in (*submitters, killer):
         thread.start()
     for thread in submitters:
         thread.join()
     ordeal.submitted.set()
     killer.join()
-    _await_ends(ordeal)
-    count = _count(ordeal)
+    await_ends(ordeal)
+    count = count_all(ordeal)
     with Client(home=home) as client:
         client.stop_server()
     return count
 
 
-def _submit(ordeal: Ordeal, runs: int, seed: int) -> None:
+def submit_runs(ordeal: Ordeal, runs: int, seed: int, *, cluster: str = "") -> None:
+    """Submit short runs one after the other, to a cluster of this name."""
+    target = f"cluster: {cluster}\n" if cluster else ""
     random = Random(seed)
     with Client(home=ordeal.home) as client:
         for number in range(runs):
             rest = f"sleep {2 + random.random():.2f}" if number < LONG_RUNS else random.choice(RESTS)
             body = SHORT.format(starts=ordeal.starts, rest=rest).replace("\n", "\n  ")
-            source = f"name: short\nslots: {random.choice((1, 1, 1, 2))}\ncommand: |\n  {body}\n"
+            source = f"name: short\n{target}slots: {random.choice((1, 1, 1, 2))}\ncommand: |\n  {body}\n"
             key = uuid4().hex
             run = until_answered(partial(client.submit, source, idempotency_key=key))
             with ordeal.lock:
                 ordeal.expected[run["id"]] = 3 if rest == "exit 3" else 0
 
 
-def _kill_servers(ordeal: Ordeal, kills: int) -> None:
+def kill_servers(ordeal: Ordeal, kills: int) -> None:
     """Kill whatever server answers, again and again, at random moments of its life."""
     with Client(home=ordeal.home) as client:
         for _ in range(kills):
@@ -129,8 +131,9 @@ def is_server(pid: int, home: Path) -> bool:
     return b"tarmac.server" in words and os.fsencode(home) in words
 
 
-def _await_ends(ordeal: Ordeal) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+def await_ends(ordeal: Ordeal, patience_s: float = PATIENCE_S) -> None:
+    """Until every run has ended, for so long at most."""
+    deadline = time.monotonic() + patience_s
     with Client(home=ordeal.home) as client:
         for run_id in ordeal.expected:
             left_s = max(deadline - time.monotonic(), 0.1)
@@ -142,7 +145,8 @@ def _await_ends(ordeal: Ordeal) -> None:
                 ordeal.ended[run_id] = run
 
 
-def _count(ordeal: Ordeal) -> Count:
+def count_all(ordeal: Ordeal) -> Count:
+    """What came of it."""
     starts = Counter(ordeal.starts.read_text().split())
     by_run = Counter(attempt_id.rpartition(".")[0] for attempt_id in starts.elements())
     with Client(home=ordeal.home) as client:
@@ -179,6 +183,13 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="tarmac-torture-") as directory:
         began = time.monotonic()
         count = torture(Path(directory) / "home", runs=parsed.runs, kills=parsed.kills, seed=parsed.seed)
+    print_count(count)
+    print(f"took:                 {time.monotonic() - began:.1f} s")
+    return 0 if count.clean else 1
+
+
+def print_count(count: Count) -> None:
+    """One line for each number."""
     print(f"runs accepted:        {count.accepted}")
     print(f"kill -9 of the server: {count.kills}")
     print(f"lost:                 {count.lost}")
@@ -186,8 +197,6 @@ def main(arguments: Sequence[str]) -> int:
     print(f"disturbed:            {count.disturbed}")
     print(f"wrong outcome:        {count.wrong_outcome}")
     print(f"slots still held:     {count.slots_held}")
-    print(f"took:                 {time.monotonic() - began:.1f} s")
-    return 0 if count.clean else 1
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def tuned() -> Mapping[str, float]:
 
 def at_once() -> Mapping[str, float]:
     """The quickest way that Slurm has to start a program, without a job that could be left alone: `srun`."""
-    with _cluster("tuned"):
+    with cluster("tuned"):
         for _ in range(3):
             _srun()
         return spread("start", [_srun() for _ in range(STARTS)])
@@ -65,7 +65,7 @@ def at_once() -> Mapping[str, float]:
 
 def measure(flavour: str, *, drained: int, starts: int) -> Mapping[str, float]:
     """Submissions, starts, a drain; then a list of 10,000 and a killed controller."""
-    with _cluster(flavour) as directory:
+    with cluster(flavour) as directory:
         start_s = [_start(directory, after_s=number * STAGGER_S % 1) for number in range(starts)]
         drain_s, submit_s, at_once_s = _drain(drained)
         _sbatch("--hold", f"--array=0-{QUEUED - 1}", "--wrap=true")
@@ -156,7 +156,7 @@ def _queue_is_empty() -> bool:
 
 
 @contextmanager
-def _cluster(flavour: str) -> Iterator[Path]:
+def cluster(flavour: str) -> Iterator[Path]:
     """A cluster that lives as long as the block; its commands find it through the environment."""
     before = dict(os.environ)
     directory = Path(tempfile.mkdtemp(prefix="slurm-bench-"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -119,6 +121,19 @@ def test_one_that_saves_when_slurm_ends_it_and_exits_with_0_has_not_completed(
     assert slurm_harness.settle(attempt, ended).outcome is Outcome.STOPPED
 
 
+def test_one_that_had_ended_before_slurm_cancelled_its_job_is_what_its_runners_say(
+    standin: StandInHarness,
+) -> None:
+    """A controller that comes back finds nothing of a job that ended meanwhile, and calls it cancelled."""
+    attempt = submit(standin, Work(output="done\n"))
+    while "|COMPLETED|" not in standin.command("squeue"):
+        assert "|FAILED|" not in standin.command("squeue")
+    path = Path(standin.variables["STANDIN"]) / "jobs/1.json"
+    job = json.loads(path.read_text())
+    path.write_text(json.dumps({**job, "state": "CANCELLED", "end": time.time() + 60}))
+    assert standin.settle(attempt, ended).outcome is Outcome.COMPLETED
+
+
 def test_a_reaped_attempt_is_gone(slurm_harness: SlurmHarness) -> None:
     attempt = started(slurm_harness, Work(lasts=True, ignores_asks=False))
     slurm_harness.engine.reap(attempt)
@@ -213,6 +228,17 @@ def test_an_attempt_taken_back_before_its_answer_was_heard_never_begins(standin:
     over = standin.engine.observe([launch.attempt_id])[launch.attempt_id]
     assert (over.state, over.outcome) == (ObservedState.ENDED, Outcome.STOPPED)
     assert "CANCELLED" in standin.command("squeue")
+
+
+def test_a_number_that_slurm_gave_once_more_is_not_cancelled(standin: StandInHarness) -> None:
+    """A controller that lost its state counts from an earlier number on."""
+    standin.hold_the_queue(True)
+    first, other = (submit(standin, Work(), run_id=run_id) for run_id in ("run1", "run2"))
+    number = standin.job(other)
+    standin.forget(first)
+    (standin.home / "runs/run1/attempts/1/slurm-submitted").write_text(number)
+    standin.engine.reap(first)
+    assert standin.engine.observe([other])[other].state is ObservedState.SUBMITTED
 
 
 def test_what_slurm_will_never_take_is_refused(standin: StandInHarness) -> None:

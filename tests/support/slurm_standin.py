@@ -131,16 +131,19 @@ def srun(arguments: list[str]) -> None:
     raise SystemExit(max(task.wait() for task in tasks))
 
 
+def shown_time(at: float | None) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at)) if at else "N/A"
+
+
 def squeue(_arguments: list[str]) -> None:
     with locked():
         serve()
         for each in jobs():
             if not (HERE / "forgotten" / each["id"]).exists():
-                start = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(each["start"] or 0))
-                shown = start if each["start"] else "N/A"
+                start, end = shown_time(each["start"]), shown_time(each.get("end"))
                 why = HERE / "reason"
                 reason = why.read_text() if why.exists() and each["state"] == "PENDING" else each["reason"]
-                say("|".join([each["id"], each["state"], shown, reason, each["name"]]))
+                say("|".join([each["id"], each["state"], start, end, reason, each["name"]]))
 
 
 def scancel(arguments: list[str]) -> None:

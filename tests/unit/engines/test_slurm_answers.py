@@ -16,6 +16,7 @@ from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.run import CauseCode, Outcome
 
 AT = "2026-11-22T15:21:30"
+LATER = "2026-11-22T15:22:30"
 AT_S = 1_795_360_890.0  # in UTC
 NEEDED = {"directory": "/shared/tarmac", "partition": "batch"}
 
@@ -84,25 +85,25 @@ def test_queries_ask_for_times_in_utc_and_jobs_are_submitted_in_the_zone_of_the_
 
 def test_the_queue_is_read_through_noise_and_strangers() -> None:
     text = f"""Last login: Mon
-7|PENDING|{AT}|Priority|tarmac-run1.1
-8|RUNNING|{AT}|None|tarmac-run2.1
-9|PENDING|N/A|ReqNodeNotAvail, Reserved for maintenance|tarmac-run3.2
-10|PENDING|N/A|launch failed requeued held|tarmac-run4.1
-11_[3-16%2]|PENDING|N/A|Priority|tarmac-array
-12|RUNNING|{AT}|None|my|own|job
+7|PENDING|{AT}|{LATER}|Priority|tarmac-run1.1
+8|RUNNING|{AT}|{LATER}|None|tarmac-run2.1
+9|PENDING|N/A|N/A|ReqNodeNotAvail, Reserved for maintenance|tarmac-run3.2
+10|PENDING|N/A|N/A|launch failed requeued held|tarmac-run4.1
+11_[3-16%2]|PENDING|N/A|N/A|Priority|tarmac-array
+12|RUNNING|{AT}|{LATER}|None|my|own|job
 """
     found = parse_queue(text)
     assert set(found) == {"run1.1", "run2.1", "run3.2", "run4.1"}
     (first,), (second,) = found["run1.1"], found["run2.1"]
     assert (first.id, first.state, first.reason, first.start_at) == ("7", "PENDING", "Priority", AT_S)
-    assert (second.reason, second.start_at) == ("", AT_S)
+    assert (second.reason, second.start_at, second.end_at) == ("", AT_S, AT_S + 60)
     assert found["run3.2"][0].reason == "ReqNodeNotAvail, Reserved for maintenance"
 
 
 def test_accounting_is_read_without_steps() -> None:
-    text = f"""7|CANCELLED by 1000|{AT}|tarmac-run1.1
-7.batch|CANCELLED|{AT}|batch
-8|TIMEOUT|Unknown|tarmac-run2.1
+    text = f"""7|CANCELLED by 1000|{AT}|{LATER}|tarmac-run1.1
+7.batch|CANCELLED|{AT}|{LATER}|batch
+8|TIMEOUT|Unknown|Unknown|tarmac-run2.1
 """
     cancelled, late = parse_accounting(text)
     assert (cancelled.attempt_id, meaning(cancelled.state).outcome) == ("run1.1", Outcome.STOPPED)

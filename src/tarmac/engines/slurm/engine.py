@@ -306,6 +306,8 @@ class SlurmEngine:
             job = snapshot.job(view.attempt_id, job_id)
             if job is None and job_id is not None:
                 job = recorded.get(job_id)
+                if job is not None and job.attempt_id != view.attempt_id:  # its number was given once more
+                    job = None
             seen = observing.reported(view)
             if not observing.left_as_requested(view, seen):
                 judged = self._judge(view, snapshot, job, job_id, seen)
@@ -367,10 +369,14 @@ class SlurmEngine:
             self._commands.cancel([job.id])
 
     def _cancel(self, view: AttemptView) -> None:
-        """Cancel the job of an attempt, where one is known or can be found. Raises Unavailable."""
-        job_id = self._job_id(view) or self._queue.named(view.attempt_id)
-        if job_id is not None:
-            self._commands.cancel([job_id])
+        """Cancel the jobs that an attempt has in the queue. Raises Unavailable.
+
+        They go by their name: where a controller has lost its state, the number may be that of another job.
+        """
+        found = self._queue.now(fresh=True).jobs.get(view.attempt_id, ())
+        open_jobs = [job.id for job in found if meaning(job.state).stage is not Stage.OVER]
+        if open_jobs:
+            self._commands.cancel(open_jobs)
 
     def _fenced(self, attempt_id: str, ask: LeaveRequest | None) -> AttemptView | None:
         """Fence an attempt that was never submitted here; None if that can be no attempt."""

@@ -48,6 +48,9 @@ _SLURMS_DOING = frozenset(
 CANCEL_AFTER_S = 30.0
 """A job whose attempt was stopped is cancelled so long after the grace, where its runners did not end it."""
 
+CLOCKS_S = 2.0
+"""How far the clocks of nodes and controller may be apart, and what Slurm's whole seconds leave open."""
+
 _TAIL_BYTES = 2000
 _TAIL_LINES = 5
 
@@ -142,7 +145,7 @@ def ended(view: AttemptView, job: Job | None, job_id: str, seen: Observation, *,
     if stopped_by_us:
         ask, reported_end = None, reported_end and seen.outcome is not Outcome.STOPPED
     own_limit = seen.cause is not None and seen.cause.code is CauseCode.TIME_LIMIT
-    if reported_end and (own_limit or end.code not in _SLURMS_DOING):
+    if reported_end and (own_limit or _ended_before(seen, job) or end.code not in _SLURMS_DOING):
         if (
             end.code is not CauseCode.OUT_OF_MEMORY
             or seen.outcome is not Outcome.FAILED
@@ -162,6 +165,15 @@ def ended(view: AttemptView, job: Job | None, job_id: str, seen: Observation, *,
         cause=cause,
         native=NativeStatus(id=job_id, state=job.state if job is not None else ""),
     )
+
+
+def _ended_before(seen: Observation, job: Job | None) -> bool:
+    """Whether the runners had ended before Slurm ended the job, so that it has not brought it about.
+
+    A controller that was down takes a job for cancelled when it comes back and finds nothing of it.
+    """
+    ended_at, job_ended_at = seen.ended_at, job.end_at if job is not None else None
+    return ended_at is not None and job_ended_at is not None and ended_at + CLOCKS_S < job_ended_at
 
 
 def over_as(directory: Path) -> str | None:

@@ -19,8 +19,8 @@ from tarmac.model.errors import Unavailable
 NAME_PREFIX = "tarmac-"
 """What the name of a job begins with; the attempt's id follows."""
 
-SQUEUE = ("squeue", "--me", "--noheader", "--states=all", "--format=%i|%T|%S|%r|%j")
-SACCT = ("sacct", "--noheader", "--parsable2", "--allocations", "--format=JobIDRaw,State,Start,JobName")
+SQUEUE = ("squeue", "--me", "--noheader", "--states=all", "--format=%i|%T|%S|%e|%r|%j")
+SACCT = ("sacct", "--noheader", "--parsable2", "--allocations", "--format=JobIDRaw,State,Start,End,JobName")
 REMEMBERED = "now-30days"
 """How far back accounting is asked: without a start it looks no further than midnight."""
 
@@ -30,13 +30,14 @@ _NO_REASON = ("", "None", "(null)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job as Slurm tells it; `start_at` is when it began, or is expected to."""
+    """A job as Slurm tells it; `start_at` is when it began, or is expected to, and `end_at` likewise."""
 
     id: str
     attempt_id: str
     state: str
     reason: str = ""
     start_at: float | None = None
+    end_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,15 +105,16 @@ def parse_queue(text: str) -> dict[str, list[Job]]:
     """The lines of SQUEUE that are jobs of ours, by attempt; whatever else a site prints is passed over."""
     found: dict[str, list[Job]] = {}
     for line in text.splitlines():
-        fields = line.strip().split("|", 4)
-        if len(fields) == 5 and _JOB_ID.fullmatch(fields[0]) and fields[4].startswith(NAME_PREFIX):
-            number, state, start, reason, name = fields
+        fields = line.strip().split("|", 5)
+        if len(fields) == 6 and _JOB_ID.fullmatch(fields[0]) and fields[5].startswith(NAME_PREFIX):
+            number, state, start, end, reason, name = fields
             job = Job(
                 id=number,
                 attempt_id=name.removeprefix(NAME_PREFIX),
                 state=state,
                 reason="" if reason in _NO_REASON else reason,
                 start_at=parse_time(start),
+                end_at=parse_time(end),
             )
             found.setdefault(job.attempt_id, []).append(job)
     return found
@@ -121,14 +123,15 @@ def parse_queue(text: str) -> dict[str, list[Job]]:
 def parse_accounting(text: str) -> Iterable[Job]:
     """The lines of SACCT."""
     for line in text.splitlines():
-        fields = line.strip().split("|", 3)
-        if len(fields) == 4 and _JOB_ID.fullmatch(fields[0]) and fields[3].startswith(NAME_PREFIX):
-            number, state, start, name = fields
+        fields = line.strip().split("|", 4)
+        if len(fields) == 5 and _JOB_ID.fullmatch(fields[0]) and fields[4].startswith(NAME_PREFIX):
+            number, state, start, end, name = fields
             yield Job(
                 id=number,
                 attempt_id=name.removeprefix(NAME_PREFIX),
                 state=state,
                 start_at=parse_time(start),
+                end_at=parse_time(end),
             )
 
 

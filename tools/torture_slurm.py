@@ -1,0 +1,184 @@
+"""Torture with a real Slurm: runs there and on this machine at once, everything struck; then all is counted.
+
+    python tools/torture_slurm.py --slurm 200 --local 100 --kills 10 --controller-kills 3
+
+The server is killed at random moments, and so is Slurm's controller. Of every eight `sbatch` one loses its
+answer though the job exists, and one never reaches Slurm. Nothing accepted may be lost, no attempt may start
+twice, and no job may be left. A run whose job the controller had not saved when it was killed is tried again.
+Needs Slurm's programs, and rights to start them. Run by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from random import Random
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/support"))
+
+from torture import (
+    Count,
+    Ordeal,
+    await_ends,
+    count_all,
+    kill_servers,
+    print_count,
+    submit_runs,
+    until_answered,
+)
+
+from slurm_clusters import CLUSTER, running_slurm
+from tarmac.client import Client
+
+SITE = "site"
+PATIENCE_S = 420.0
+SUBMITTERS_EACH = 2
+CPUS_PER_NODE = 8
+
+DESCRIPTION = "name: site\nengine: slurm\nsettings: {{directory: {directory}, partition: batch}}\n"
+FAULTY_SBATCH = """#!/bin/bash
+case $((RANDOM % 8)) in
+0) echo lost >> {faults}
+   {sbatch} "$@" > /dev/null
+   echo 'sbatch: error: Batch job submission failed: Socket timed out on send/recv operation' >&2
+   exit 1 ;;
+1) echo refused >> {faults}
+   echo 'sbatch: error: Batch job submission failed: Unable to contact slurm controller' >&2
+   exit 1 ;;
+esac
+exec {sbatch} "$@"
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteCount:
+    """What came of it beside the count of all runs: `jobs_left` must be zero."""
+
+    controller_kills: int
+    answers_lost: int
+    submissions_failed: int
+    tried_again: int
+    jobs_left: int
+
+
+def torture_slurm(
+    root: Path, *, slurm: int, local: int, kills: int, controller_kills: int, seed: int
+) -> tuple[Count, SiteCount]:
+    """Run the ordeal below `root`, on a Slurm of its own, and count."""
+    with running_slurm(root / "slurm", cpus_per_node=CPUS_PER_NODE) as variables:
+        os.environ["SLURM_CONF"] = variables["SLURM_CONF"]
+        faults = _install_faults(root)
+        ordeal = Ordeal(home=root / "home", starts=root / "starts.txt", random=Random(seed))
+        ordeal.starts.touch()
+        with Client(home=ordeal.home) as client:
+            client.add_cluster(DESCRIPTION.format(directory=root / "shared"))
+        loads = [(slurm, SITE), (local, "")] * SUBMITTERS_EACH
+        threads = [
+            threading.Thread(
+                target=partial(submit_runs, cluster=cluster),
+                args=(ordeal, runs // SUBMITTERS_EACH, seed + number),
+            )
+            for number, (runs, cluster) in enumerate(loads)
+        ]
+        threads.append(threading.Thread(target=kill_servers, args=(ordeal, kills)))
+        for thread in threads:
+            thread.start()
+        _kill_controllers(root / "slurm", controller_kills, Random(seed))
+        for thread in threads:
+            thread.join()
+        await_ends(ordeal, PATIENCE_S)
+        found = count_all(ordeal)
+        with Client(home=ordeal.home) as client:
+            until_answered(client.version)
+            client.stop_server()
+        told = faults.read_text().split() if faults.exists() else []
+        return found, SiteCount(
+            controller_kills=controller_kills,
+            answers_lost=told.count("lost"),
+            submissions_failed=told.count("refused"),
+            tried_again=found.disturbed,
+            jobs_left=_jobs_left(),
+        )
+
+
+def _install_faults(root: Path) -> Path:
+    """Put a faulty `sbatch` before the real one; the file that each fault is noted in."""
+    sbatch, faults = shutil.which("sbatch"), root / "faults.txt"
+    program = root / "bin/sbatch"
+    program.parent.mkdir()
+    program.write_text(FAULTY_SBATCH.format(sbatch=sbatch, faults=faults))
+    program.chmod(0o755)
+    os.environ["PATH"] = f"{program.parent}:{os.environ['PATH']}"
+    return faults
+
+
+def _kill_controllers(directory: Path, times: int, random: Random) -> None:
+    for _ in range(times):
+        time.sleep(random.uniform(2.0, 8.0))
+        while not (directory / "state/job_state").exists():  # what it never saved is no state to come back to
+            time.sleep(0.5)
+        subprocess.run(["bash", str(CLUSTER), "restart", str(directory)], check=True, timeout=60)
+        time.sleep(2.0)
+        # As an administrator would: it drains nodes where a number that it gave once more is still at work.
+        subprocess.run(
+            ["scontrol", "update", "NodeName=n[1-2]", "State=RESUME"], check=False, capture_output=True
+        )
+
+
+def _jobs_left() -> int:
+    """Jobs that have not ended; one that is about to has a moment."""
+    for _ in range(40):
+        listed = subprocess.run(
+            ["squeue", "--noheader", "--states=PD,R,CG,CF"], check=True, capture_output=True, text=True
+        ).stdout.splitlines()
+        if not listed:
+            break
+        time.sleep(0.25)
+    return len(listed)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Parse the arguments, run the ordeal, print the count."""
+    parser = argparse.ArgumentParser(description="kill the server and Slurm's controller, and count")
+    parser.add_argument("--slurm", type=int, default=200, help="runs on Slurm")
+    parser.add_argument("--local", type=int, default=100, help="runs on this machine")
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--controller-kills", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=1)
+    parsed = parser.parse_args(arguments)
+    directory = Path(tempfile.mkdtemp(prefix="tarmac-torture-"))
+    began = time.monotonic()
+    count, site = torture_slurm(
+        directory,
+        slurm=parsed.slurm,
+        local=parsed.local,
+        kills=parsed.kills,
+        controller_kills=parsed.controller_kills,
+        seed=parsed.seed,
+    )
+    print_count(count)
+    print(f"kill -9 of slurmctld: {site.controller_kills}")
+    print(f"sbatch without an answer, job there: {site.answers_lost}")
+    print(f"sbatch that failed:   {site.submissions_failed}")
+    print(f"jobs left in Slurm:   {site.jobs_left}")
+    print(f"took:                 {time.monotonic() - began:.1f} s")
+    wrong = count.lost or count.started_twice or count.wrong_outcome or count.slots_held or site.jobs_left
+    if wrong:
+        print(f"all of it is in {directory}")
+        return 1
+    shutil.rmtree(directory, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
