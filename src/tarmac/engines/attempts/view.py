@@ -16,6 +16,7 @@ from threading import Lock, RLock
 from typing import Any
 
 from tarmac.engines.attempts.aggregate_outcome import OVER, NodeFacts, Phase, lost
+from tarmac.engines.attempts.clearing import cleared_notices
 from tarmac.engines.attempts.layout import Layout
 from tarmac.model import codec
 from tarmac.model.errors import InvalidInput
@@ -23,7 +24,14 @@ from tarmac.model.ports import Notice, Observation, WorkerStatus
 from tarmac.model.run import Cause, CauseCode, LeaveRequest, Outcome, Release
 from tarmac.node.attempt import claims, protocol
 from tarmac.node.attempt.claims import Claim
-from tarmac.node.attempt.document import NODE_NAME, AttemptDocument, Unreadable, WorkerPart, read_document
+from tarmac.node.attempt.document import (
+    NODE_NAME,
+    AttemptDocument,
+    NodePart,
+    Unreadable,
+    WorkerPart,
+    read_document,
+)
 from tarmac.node.attempt.paths import AttemptPaths, NodePaths
 from tarmac.node.files import untrusted
 
@@ -45,10 +53,14 @@ KEPT_NOTICES = 100
 class NodeView:
     """One node's part of an attempt. Guarded by the lock of its attempt.
 
-    `node` is what it goes by in the directory, `name` what people call it.
+    `node` is what it goes by in the directory, `name` what people call it; of one that is given `late`, its
+    runner says the name.
     """
 
-    def __init__(self, paths: NodePaths, node: str, workers: Sequence[WorkerPart]) -> None:
+    def __init__(
+        self, paths: NodePaths, node: str, workers: Sequence[WorkerPart], *, late: bool = False
+    ) -> None:
+        self._late = late
         self.node = node
         self.name = node
         self.paths = paths
@@ -69,6 +81,11 @@ class NodeView:
                 node=node,
                 log=f"{protocol.LOGS}/{worker.name}.log",
             )
+
+    @property
+    def is_named(self) -> bool:
+        """Whether it is known what it is called."""
+        return not self._late or self.facts.name is not None
 
     @property
     def over(self) -> bool:
@@ -311,6 +328,26 @@ class Views:
         """The view of an attempt whose directory was made just now."""
         return self._remember(_view(document.attempt_id, directory, document))
 
+    def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
+        """The workers of an attempt as the nodes report them, once it is known which those are."""
+        view = self.find(attempt_id)
+        if view is None:
+            return ()
+        with view.lock:
+            view.refresh()
+            return tuple(worker for node in view.nodes if node.is_named for worker in node.workers.values())
+
+    def notices(self, attempt_id: str) -> Sequence[Notice]:
+        """What the nodes of an attempt have said to its user, and what was cleared up of it."""
+        view = self.find(attempt_id)
+        if view is None:
+            return ()
+        with view.lock:
+            view.refresh()
+            reported = [notice for node in view.nodes for notice in node.notices]
+            first = view.nodes[0].name if view.nodes else ""
+            return [*reported, *cleared_notices(view.directory, first)]
+
     def _remember(self, opened: AttemptView) -> AttemptView:
         with self._lock:
             view = self._views.setdefault(opened.attempt_id, opened)
@@ -343,6 +380,11 @@ def _view(attempt_id: str, directory: Path, document: AttemptDocument) -> Attemp
         paths=paths,
         token=document.token,
         secrets=tuple(secret.name for secret in document.secrets),
-        nodes=tuple(NodeView(paths.node(part.node), part.node, part.workers) for part in document.nodes),
+        nodes=tuple(_node_view(paths, part) for part in document.nodes),
         sidecar=document.sync.command if document.sync is not None else (),
     )
+
+
+def _node_view(paths: AttemptPaths, part: NodePart) -> NodeView:
+    late = part.address == protocol.late_address(part.rank)
+    return NodeView(paths.node(part.node), part.node, part.workers, late=late)

@@ -137,24 +137,10 @@ class LocalEngine:
             fifo.ring(str(self._layout.notify), f"{attempt_id}\n".encode())
 
     def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
-        view = self._views.find(attempt_id)
-        if view is None:
-            return ()
-        with view.lock:
-            view.refresh()
-            return [worker for node in view.nodes for worker in node.workers.values()]
+        return self._views.workers(attempt_id)
 
     def notices(self, attempt_id: str) -> Sequence[Notice]:
-        view = self._views.find(attempt_id)
-        if view is None:
-            return ()
-        with view.lock:
-            view.refresh()
-            notices = [notice for node in view.nodes for notice in node.notices]
-            return [
-                *notices,
-                *clearing.cleared_notices(view.directory, view.nodes[0].node if view.nodes else ""),
-            ]
+        return self._views.notices(attempt_id)
 
     def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
         return read_file(self._layout, attempt_id, path, offset=offset, limit=limit)

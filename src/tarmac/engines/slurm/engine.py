@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock, Timer
 
-from tarmac.engines.attempts import clearing, staging, writing
+from tarmac.engines.attempts import staging, writing
 from tarmac.engines.attempts.aggregate_outcome import Phase
 from tarmac.engines.attempts.request import NO_RULES, NodeSettings, render
 from tarmac.engines.attempts.view import AttemptView, Views
@@ -183,23 +183,10 @@ class SlurmEngine:
         self._tell(attempt_id)
 
     def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
-        view = self._views.find(attempt_id)
-        if view is None:
-            return ()
-        with view.lock:
-            view.refresh()
-            begun = [node for node in view.nodes if node.facts.name is not None]
-            return tuple(worker for node in begun for worker in node.workers.values())
+        return self._views.workers(attempt_id)
 
     def notices(self, attempt_id: str) -> Sequence[Notice]:
-        view = self._views.find(attempt_id)
-        if view is None:
-            return ()
-        with view.lock:
-            view.refresh()
-            told = [notice for node in view.nodes for notice in node.notices]
-            first = view.nodes[0].name if view.nodes else ""
-            return [*told, *clearing.cleared_notices(view.directory, first)]
+        return self._views.notices(attempt_id)
 
     def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
         directory = self._host.layout.attempt(attempt_id)
@@ -303,11 +290,7 @@ class SlurmEngine:
             if observing.begun(view.directory) == observing.TAKEN_BACK:
                 return observing.taken_back(view)
             job_id = self._job_id(view)
-            job = snapshot.job(view.attempt_id, job_id)
-            if job is None and job_id is not None:
-                job = recorded.get(job_id)
-                if job is not None and job.attempt_id != view.attempt_id:  # its number was given once more
-                    job = None
+            job = snapshot.job(view.attempt_id, job_id) or recorded.get(view.attempt_id)
             seen = observing.reported(view)
             if not observing.left_as_requested(view, seen):
                 judged = self._judge(view, snapshot, job, job_id, seen)

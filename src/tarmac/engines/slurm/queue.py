@@ -75,10 +75,10 @@ class Queue:
             return self._last
 
     def recorded(self, job_ids: Sequence[str]) -> dict[str, Job]:
-        """Jobs that the queue has forgotten, by id, as accounting tells them; none where there is none."""
+        """Jobs that the queue has forgotten, by attempt, as accounting tells them, where there is any."""
         if not job_ids:
             return {}
-        return {job.id: job for job in self._account([f"--jobs={','.join(job_ids)}"])}
+        return {job.attempt_id: job for job in self._account([f"--jobs={','.join(job_ids)}"])}
 
     def named(self, attempt_id: str) -> str | None:
         """The id of a job that an attempt has, in the queue or in accounting. Raises Unavailable."""
