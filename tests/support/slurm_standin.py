@@ -4,7 +4,8 @@ Installed by `slurm_clusters.install_standin` under the names of the commands; S
 Files in it turn knobs: `held` (nobody is given nodes), `down` (the controller does not answer), `lose-answer`
 (the next sbatch submits, and says that it timed out), `forgotten/ID` (a job the queue has lost), `ends-as`
 (the state of what scancel ends), `ends-in` (the seconds that a job has, as Slurm 23.02 and later tell it),
-`scontrol-nodes` and `scontrol-partition` (what these say instead), `reason` (why jobs wait).
+`scontrol-nodes` and `scontrol-partition` (what these say instead), `reason` (why jobs wait),
+`refuses` (what sbatch says of every job).
 """
 
 from __future__ import annotations
@@ -70,6 +71,8 @@ def serve() -> None:
 
 
 def sbatch(arguments: list[str]) -> None:
+    if (HERE / "refuses").exists():
+        raise SystemExit(f"sbatch: error: Batch job submission failed: {(HERE / 'refuses').read_text()}")
     if "--test-only" in arguments:
         return
     assert arguments[0] == "--parsable"

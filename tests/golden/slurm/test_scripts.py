@@ -71,6 +71,15 @@ def test_a_type_is_asked_for_where_the_run_names_it_or_there_is_but_one() -> Non
         assert f"#SBATCH --gpus-per-node={asked}\n" in made
 
 
+def test_memory_is_not_asked_of_nodes_that_count_none() -> None:
+    launch = late(make_launch(("train",)))
+    (worker,) = launch.nodes[0].workers
+    worker = replace(worker, limits=Resources(memory_bytes=2**30))
+    launch = replace(launch, nodes=(replace(launch.nodes[0], workers=(worker,)),))
+    assert "--mem=1024M" in script(launch, CPUS)
+    assert "--mem" not in script(launch, CPUS.replace("RealMemory=64000", "RealMemory=1"))
+
+
 def test_the_directives_of_a_run_come_after_those_of_its_cluster() -> None:
     launch = replace(
         late(make_launch(("train",))),

@@ -121,6 +121,21 @@ def test_the_pool_of_a_run_names_its_partition_and_all_that_goes_with_it(pools: 
     assert "gpus-per-node=4" in directives(pools.dry_run(any_type).rendered)
 
 
+def test_a_pool_whose_jobs_slurm_refuses_is_found_before_any_run(site: Site) -> None:
+    """Account, QoS and reservation are judged by Slurm itself, which keeps nothing of that."""
+    plane = site.plane(partition="batch", account="gone")
+    plane.dry_run(there(slots=1))  # reads what there is
+    words = "Invalid account or account/partition combination specified"
+    (site.knobs / "refuses").write_text(words)
+    found = plane.clusters.examine(ADA, "site")
+    (refused,) = [finding for finding in found if not finding.ok]
+    assert refused.what == "partition"
+    assert refused.text.startswith("a job would be refused (partition batch account gone): ")
+    assert words in refused.text
+    (site.knobs / "refuses").unlink()
+    assert all(finding.ok for finding in plane.clusters.examine(ADA, "site"))
+
+
 def test_what_never_fits_is_refused_at_submission_with_what_would(pools: ControlPlane) -> None:
     pools.dry_run(there(slots=1))  # reads what there is
     with pytest.raises(NeverFits) as refused:

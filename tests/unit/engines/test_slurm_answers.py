@@ -182,6 +182,14 @@ def test_types_are_asked_for_as_slurm_spells_them() -> None:
     assert names == ["g1.site", "g2-a100.site", "g2-v100.site"]
 
 
+def test_nodes_without_a_memory_hold_what_is_asked_and_are_not_asked() -> None:
+    """A site that leaves RealMemory out refuses every --mem."""
+    (old,) = parse_nodes(NODES, cluster="site", partition="old").nodes
+    assert old.capacity.memory_bytes == 2**50
+    assert not parse_nodes(NODES, cluster="site", partition="old").counts_memory
+    assert parse_nodes(NODES, cluster="site", partition="cpu").counts_memory
+
+
 def test_what_a_partition_takes_of_a_job() -> None:
     text = (
         "PartitionName=a MaxTime=1-00:30:00 DefaultTime=01:00:00 MaxNodes=8 State=UP\n"

@@ -36,6 +36,10 @@ _QUEUES = heads("POOL, QUEUE, LONGEST, USUAL, NODES, TERMS", right="LONGEST, USU
 _FINDINGS = heads(", WHAT, FOUND", flexible="FOUND")
 
 
+UNCOUNTED_BYTES = 1 << 50
+"""Memory from which on nobody has counted it."""
+
+
 def cluster_table(clusters: Sequence[api.Cluster], terminal: Terminal) -> str:
     """A line for each cluster."""
     rows = (
@@ -131,5 +135,5 @@ def _kind_row(kind: api.NodeKind) -> Iterator[str]:
     yield from (str(kind["slots_used"]), str(kind["slots"]))
     yield ", ".join(([f"{up} up"] if up and away else ["up"] if up else []) + away)
     yield number(kind["cpus_each"]) if kind["cpus_each"] else ""
-    yield size(kind["memory_bytes_each"]) if kind["memory_bytes_each"] else ""
+    yield size(kind["memory_bytes_each"]) if 0 < kind["memory_bytes_each"] < UNCOUNTED_BYTES else ""
     yield " ... ".join(kind["hostnames"])

@@ -19,6 +19,13 @@ _GPU = re.compile(r"gpu(?::([A-Za-z][A-Za-z0-9_.-]*))?(?::([0-9]+))?(?:\([^)]*\)
 _TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 
 
+UNSET_MIB = 1
+"""What Slurm has as the memory of a node where its configuration has none."""
+
+UNCOUNTED_BYTES = 1 << 50
+"""Stands for the memory of such nodes: enough for every run."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """What a partition takes of a job: None where there is no limit, or none is known."""
@@ -46,6 +53,11 @@ class Partition:
     def has_gpus(self) -> bool:
         """Whether its slots are GPUs; else they are processors."""
         return bool(self.types)
+
+    @property
+    def counts_memory(self) -> bool:
+        """Whether a job can be asked to have so much memory: where the site does not say, it is refused."""
+        return any(node.capacity.memory_bytes < UNCOUNTED_BYTES for node in self.nodes)
 
     def cpus_per_slot(self, slot_type: str | None = None) -> int:
         """What goes with one GPU (of a type) where nothing else is asked."""
@@ -157,12 +169,17 @@ def _node(
     One with GPUs of `others` types as well stands there once for each type, under names of their own.
     """
     host = fields["NodeName"]
-    memory = int(fields.get("RealMemory") or 0) * 2**20
+    memory_mib = int(fields.get("RealMemory") or 0)
     return Node(
         name=f"{host}-{slot_type}.{cluster}" if others else f"{host}.{cluster}",
         cluster=cluster,
         address=fields.get("NodeAddr") or host,
         hostname=host,
         pool=pool,
-        capacity=Resources(slots=slots, slot_type=slot_type, cpus=float(_cpus(fields)), memory_bytes=memory),
+        capacity=Resources(
+            slots=slots,
+            slot_type=slot_type,
+            cpus=float(_cpus(fields)),
+            memory_bytes=memory_mib * 2**20 if memory_mib > UNSET_MIB else UNCOUNTED_BYTES,
+        ),
     )

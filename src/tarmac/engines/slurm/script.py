@@ -164,7 +164,7 @@ def job_resources(launch: Launch, partition: Partition) -> JobResources:
         cpus=max(cpus or gpus * partition.cpus_per_slot(kind), 0 if gpus else slots, 1),
         gpus=gpus,
         gpu_type=partition.types.get(kind) if kind is not None else None,
-        memory_mib=math.ceil(memory / 2**20) or None,
+        memory_mib=(math.ceil(memory / 2**20) or None) if partition.counts_memory else None,
     )
 
 
