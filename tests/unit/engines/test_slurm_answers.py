@@ -8,6 +8,7 @@ import pytest
 
 from tarmac.engines.slurm.commands import Commands, job_id
 from tarmac.engines.slurm.host import local_host
+from tarmac.engines.slurm.observing import expected_start_at
 from tarmac.engines.slurm.partition import parse_limits, parse_nodes, parse_partitions, widest
 from tarmac.engines.slurm.queue import parse_accounting, parse_queue
 from tarmac.engines.slurm.settings import read_settings
@@ -98,6 +99,13 @@ def test_the_queue_is_read_through_noise_and_strangers() -> None:
     assert (first.id, first.state, first.reason, first.start_at) == ("7", "PENDING", "Priority", AT_S)
     assert (second.reason, second.start_at, second.end_at) == ("", AT_S, AT_S + 60)
     assert found["run3.2"][0].reason == "ReqNodeNotAvail, Reserved for maintenance"
+
+
+def test_a_start_behind_jobs_without_a_time_limit_is_not_expected() -> None:
+    (soon,) = parse_queue(f"7|PENDING|{AT}|Priority|tarmac-run1.1\n")["run1.1"]
+    (never,) = parse_queue("8|PENDING|2027-11-22T15:21:30|Priority|tarmac-run1.2\n")["run1.2"]
+    assert expected_start_at(soon, AT_S - 60) == AT_S
+    assert expected_start_at(never, AT_S - 60) is None
 
 
 def test_accounting_is_read_without_steps() -> None:

@@ -34,6 +34,9 @@ LEFT_AS_REQUESTED = {
     LeaveRequest.STOP: Outcome.STOPPED,
     LeaveRequest.TIME_LIMIT: Outcome.STOPPED,
 }
+FARTHEST_START_S = 180 * 86400.0
+"""Slurm plans a job without a time limit as one of 365 days: starts that are farther away say nothing."""
+
 _SLURMS_DOING = frozenset(
     {
         CauseCode.USER_REQUEST,
@@ -122,11 +125,16 @@ def left(view: AttemptView, job_id: str) -> Observation | None:
     return with_job(seen, None, job_id) if as_asked else None
 
 
+def expected_start_at(job: Job, now: float) -> float | None:
+    """When Slurm expects a waiting job to begin; None where that rests on jobs that have no time limit."""
+    return job.start_at if job.start_at is not None and job.start_at - now < FARTHEST_START_S else None
+
+
 def going_on(view: AttemptView, job: Job, seen: Observation) -> Observation:
     """Of a job that waits or has nodes: waiting until every node has said its name."""
     native = NativeStatus(id=job.id, state=job.state, reason=job.reason)
     if meaning(job.state).stage is Stage.WAITS:
-        native = replace(explained(native), expected_start_at=job.start_at)
+        native = replace(explained(native), expected_start_at=expected_start_at(job, time.time()))
     if seen.state is ObservedState.ENDED:  # the job is not over: nor is it certain why
         seen = Observation(state=ObservedState.UNKNOWN, native_state=job.state)
     elif any(node.facts.phase is Phase.UNCLAIMED for node in view.nodes) or not seen.nodes:
