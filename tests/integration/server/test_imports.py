@@ -24,12 +24,19 @@ def test_a_question_to_a_running_server_imports_only_what_asks_it(
     assert among(modules, *forbidden) == []
 
 
-def test_a_server_imports_nothing_for_databases_that_it_does_not_have() -> None:
+def test_a_server_imports_nothing_for_databases_and_clusters_that_it_does_not_have() -> None:
     code = "import sys, tarmac.server.daemon; print(*sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     modules = set(result.stdout.split())
     assert "sqlalchemy.dialects.sqlite" in modules
-    assert among(modules, "sqlalchemy.dialects.postgresql", "alembic", "matplotlib", "fsspec") == []
+    absent = (
+        "sqlalchemy.dialects.postgresql",
+        "alembic",
+        "matplotlib",
+        "fsspec",
+        "tarmac.engines.slurm.engine",
+    )
+    assert among(modules, *absent) == []
 
 
 def test_models_of_answers_are_built_for_the_description_alone(plane: Served) -> None:

@@ -1,7 +1,6 @@
-"""The engine of a Slurm whose commands run on this machine and whose nodes share a directory with it."""
+"""The engine of a Slurm: attempts are its jobs, on this machine or where SSH reaches it."""
 
-from tarmac.engines.slurm.engine import SlurmEngine
 from tarmac.engines.slurm.installing import Sidecar
 from tarmac.engines.slurm.kind import SlurmKind
 
-__all__ = ["Sidecar", "SlurmEngine", "SlurmKind"]
+__all__ = ["Sidecar", "SlurmKind"]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tarmac.engines.slurm.engine import SlurmEngine
-from tarmac.engines.slurm.host import Host, Ssh, local_host, ssh_host
 from tarmac.engines.slurm.installing import Sidecar
 from tarmac.engines.slurm.settings import SlurmSettings, read_settings
 from tarmac.model.cluster import Cluster
@@ -13,6 +12,10 @@ from tarmac.model.errors import InvalidInput
 from tarmac.model.ports import StreamsCode
 from tarmac.model.secret import SecretValues
 from tarmac.node.files.gitrules import GitRules
+
+if TYPE_CHECKING:  # a server without such a cluster does not load its engine: see `open`
+    from tarmac.engines.slurm.engine import SlurmEngine
+    from tarmac.engines.slurm.host import Host
 
 
 class SlurmKind:
@@ -53,6 +56,8 @@ class SlurmKind:
 
     def open(self, cluster: Cluster) -> SlurmEngine:
         """Its engine."""
+        from tarmac.engines.slurm.engine import SlurmEngine  # noqa: PLC0415
+
         settings = read_settings(cluster.settings)
         return SlurmEngine(
             cluster.name,
@@ -72,6 +77,8 @@ class SlurmKind:
 
     def _host(self, cluster: str, settings: SlurmSettings) -> Host:
         """Where its commands work."""
+        from tarmac.engines.slurm.host import Ssh, local_host, ssh_host  # noqa: PLC0415
+
         if settings.ssh is None:
             return local_host(settings.directory)
         return ssh_host(
