@@ -26,10 +26,12 @@ LAZY_MODULES = {
     "tarmac.cli.session",
     "tarmac.client.client",
     "tarmac.client.embedded",
+    "tarmac.engines.slurm.kind",
     "tarmac.server.__main__",
     "tarmac.server.settings",
 }
-"""Modules that may import ours inside functions: a command line, and a server's lock, must answer at once."""
+"""Modules that may import ours inside functions: a command line, and a server's lock, must answer at once,
+and a server starts without the engines that it does not need."""
 
 Graph = Mapping[str, Iterable[str]]
 
