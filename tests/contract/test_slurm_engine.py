@@ -112,6 +112,22 @@ def test_what_slurm_ended_is_not_blamed_on_the_workers(
     assert (over.outcome, over.cause.code) == (outcome, code)
 
 
+def test_memory_that_slurm_counts_itself_is_told_by_the_log_of_the_job(standin: StandInHarness) -> None:
+    """With JobAcctGatherParams=OverMemoryKill the job is FAILED, and only its log says why."""
+    (Path(standin.variables["STANDIN"]) / "ends-as").write_text("FAILED")
+    attempt = started(standin, Work(lasts=True))
+    log = standin.home / "runs" / attempt.replace(".", "/attempts/") / "slurm.log"
+    with log.open("a") as file:
+        file.write(
+            "slurmstepd-n1: error: StepId=1.0 exceeded memory limit (462233600 > 104857600), being killed\n"
+        )
+        file.write("srun: error: n1: task 0: Killed\n")
+    standin.command("scancel", standin.job(attempt))
+    over = standin.settle(attempt, ended)
+    assert over.cause is not None
+    assert (over.outcome, over.cause.code) == (Outcome.FAILED, CauseCode.OUT_OF_MEMORY)
+
+
 def test_one_that_saves_when_slurm_ends_it_and_exits_with_0_has_not_completed(
     slurm_harness: SlurmHarness,
 ) -> None:

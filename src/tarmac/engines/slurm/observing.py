@@ -7,6 +7,7 @@ taken for completed.
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -54,8 +55,9 @@ CANCEL_AFTER_S = 30.0
 CLOCKS_S = 2.0
 """How far the clocks of nodes and controller may be apart, and what Slurm's whole seconds leave open."""
 
-_TAIL_BYTES = 2000
-_TAIL_LINES = 5
+_TAIL_BYTES = 4000
+_TAIL_LINES = 10
+_MEMORY = re.compile(r"exceeded (job |step )?memory limit|oom[-_ ]kill", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,10 @@ class JobLog:
         except (OSError, ValueError, Unavailable):
             return ()
         return tuple((text or b"").decode(errors="replace").splitlines()[-_TAIL_LINES:])
+
+    def tells_of_memory(self) -> bool:
+        """Whether Slurm ended it for its memory: where it counts that itself, the state does not say so."""
+        return any(_MEMORY.search(line) for line in self.tail())
 
 
 def begun(directory: Path) -> str | None:
@@ -145,6 +151,8 @@ def going_on(view: AttemptView, job: Job, seen: Observation) -> Observation:
 def ended(view: AttemptView, job: Job | None, job_id: str, seen: Observation, *, log: JobLog) -> Observation:
     """How an attempt ended whose job is over, or gone (None)."""
     end = GONE if job is None else meaning(job.state)
+    if job is not None and job.state == "FAILED" and log.tells_of_memory():
+        end = meaning("OUT_OF_MEMORY")
     message = _sentence(view, job_id, end, log)
     ask, stopped_by_us = view.leave_request(), over_as(view.directory) is not None
     reported_end = seen.state is ObservedState.ENDED and (
