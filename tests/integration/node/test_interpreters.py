@@ -12,6 +12,7 @@ from attempts import AttemptDirectory, copy_of_node, warm_parent, worker, write_
 from tarmac.artifacts.versions.blobs import begin_store
 from tarmac.artifacts.versions.stores import open_blobs
 from tarmac.engines.slurm import Sidecar, installing
+from tarmac.engines.slurm.host.connection import Connection
 from tarmac.node.files import staging
 from tarmac.node.starting import NODE_DIRECTORY, Installation
 
@@ -50,6 +51,21 @@ def test_a_copied_runner_works(version: str, tmp_path: Path) -> None:
     major, minor = version.split(".")
     assert good.log() == f"({major}, {minor}) False\n"
     assert Path(good.node().reports).exists()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_far_end_of_a_connection_comes_as_text_and_serves(version: str, tmp_path: Path) -> None:
+    """Without ssh: a shell takes the command that ssh would give to the one of a host."""
+    python = interpreter(version)
+    connection = Connection(["sh", "-c"], python=python)
+    about = connection.call("about", timeout_s=10, arguments={})
+    assert about["python"].startswith(f"{version}.")
+    arguments = {"directory": str(tmp_path / "made"), "files": {"a/b": b"\0\xff"}, "area": str(tmp_path)}
+    assert connection.call("make_directory", timeout_s=10, arguments=arguments) is True
+    assert (tmp_path / "made/a/b").read_bytes() == b"\0\xff"
+    with pytest.raises(FileNotFoundError):
+        connection.call("write", timeout_s=10, arguments={"path": str(tmp_path / "no/x"), "content": b""})
+    connection.close()
 
 
 @pytest.mark.parametrize("version", VERSIONS)

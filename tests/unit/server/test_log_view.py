@@ -19,6 +19,7 @@ from tarmac.model.abilities import Pace
 from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.launch import Launch
 from tarmac.model.lifecycle import AttemptState, RunState
+from tarmac.model.ports import WorkerStatus
 from tarmac.model.run import Attempt, NativeStatus, Run
 from tarmac.node.files.masking import NO_SECRETS
 from tarmac.server.http.auth import Caller
@@ -132,10 +133,11 @@ class Waits:
     def attempts(self, *_: object) -> list[Attempt]:
         return [self.attempt]
 
-    def workers(self, *_: object) -> tuple[()]:
+    def workers(self, *_: object) -> tuple[WorkerStatus, ...]:
         return ()
 
-    notices = workers
+    def notices(self, *_: object) -> tuple[()]:
+        return ()
 
     def read_period_s(self, _attempt: str) -> float:
         return 1.0
@@ -156,27 +158,55 @@ def test_the_setup_of_an_attempt_that_waited_is_shown_once_its_nodes_have_names(
 
 
 class Away(Waits):
-    """The same at work on a node; `away`: its files cannot be reached now."""
+    """The same at work on a node; after so many reads its files cannot be reached any more."""
 
     def __init__(self) -> None:
         super().__init__()
         started = attempt_of(self.run, state=AttemptState.RUNNING, node="gpu-7", master_port=None)
         self.attempt = replace(started, native=NativeStatus(id="7", state="RUNNING"))
-        self.away = False
+        self.away_after: int | None = None
+        self.logs = {"nodes/rank-0/reports.jsonl": b'{"at": 5, "metrics": {"loss": 0.5}}\n'}
+
+    def workers(self, *_: object) -> tuple[WorkerStatus, ...]:
+        return tuple(
+            WorkerStatus(
+                role="main", replica=replica, index=0, node="gpu-7", log=f"logs/main.{replica}.0.log"
+            )
+            for replica in (0, 1)
+        )
 
     def read(self, _actor: object, _attempt: str, path: str, offset: int, limit: int) -> bytes:
-        if self.away:
-            raise Unavailable("the connection was lost")
-        if path != "nodes/rank-0/reports.jsonl":
+        if self.away_after is not None:
+            if self.away_after == 0:
+                raise Unavailable("the connection was lost")
+            self.away_after -= 1
+        if path not in self.logs:
             raise NotFound(path)
-        return b'{"at": 5, "metrics": {"loss": 0.5}}\n'[offset : offset + limit]
+        return self.logs[path][offset : offset + limit]
+
+
+def test_what_was_read_of_one_log_is_sent_though_another_cannot_be_read() -> None:
+    plane = Away()
+    plane.logs = {"logs/main.0.0.log": b"first\n"}
+    view = LogView(cast(ControlPlane, plane), ADA, "r1", LogQuery())
+    view.look(survey=True)
+    plane.logs["logs/main.0.0.log"] += b"second\n"
+    plane.away_after = 2  # the log of the setup, and the first one of a worker
+    found = view.look(survey=False)
+    assert [data["text"] for name, data in found.messages if name == "log"] == ["second\n"]
+    with pytest.raises(Unavailable):
+        view.look(survey=False)
+    plane.away_after = None
+    plane.logs["logs/main.1.0.log"] = b"other\n"
+    found = view.look(survey=False)
+    assert [data["text"] for name, data in found.messages if name == "log"] == ["other\n"]
 
 
 def test_reports_are_found_by_rank_where_a_queue_gave_the_nodes_and_left_out_where_they_are_away() -> None:
     plane = Away()
     (found,) = reports_of(cast(ControlPlane, plane), ADA, plane.run, NO_SECRETS)
     assert (found["node"], found["metrics"]) == ("gpu-7", {"loss": 0.5})
-    plane.away = True
+    plane.away_after = 0
     assert reports_of(cast(ControlPlane, plane), ADA, plane.run, NO_SECRETS) == []
 
 

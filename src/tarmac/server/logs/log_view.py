@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from tarmac import api
 from tarmac.control.service import ControlPlane
 from tarmac.model.actor import Actor
+from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.ports import Notice
 from tarmac.model.run import Attempt, Run
@@ -125,11 +127,21 @@ class LogView:
         return self._places
 
     def look(self, *, survey: bool) -> LogSlice:
-        """New messages. With `survey` the state of the run is read too, not only its files."""
+        """New messages. With `survey` the state of the run is read too, not only its files.
+
+        Raises Unavailable where files cannot be read now, but not in place of what was read before that.
+        """
         messages: list[Message] = []
         if survey or not self._surveyed:
             messages += self._survey()
-        found = [message for view in self._open.values() for message in view.look()]
+        found: list[Message] = []
+        try:
+            for message in chain.from_iterable(view.look() for view in self._open.values()):
+                found.append(message)
+        except Unavailable:
+            if not (messages or found):
+                raise
+            return LogSlice(messages=(*messages, *found), more=True, over=False)
         if not found:
             found += self._close_ended()
         over = not found and self._over()
