@@ -20,7 +20,10 @@ from tarmac.model.errors import Refused, Unavailable
 from tarmac.model.run import Allocation, Attempt, CauseCode, Run
 from tarmac.model.spec import Mode, RunSpec
 from tarmac.node.attempt.protocol import late_address, rank_name
-from tarmac.sched import Placement, Reason, ReasonCode, Refusal, Snapshot, Waiting, explain
+from tarmac.sched import Candidate, Placement, Reason, ReasonCode, Refusal, Snapshot, Waiting, explain
+
+MOST_ANSWERS = 1024
+"""So many different requests to a cluster are remembered with their answers."""
 
 
 def capacity_of(engine: AttachedEngine) -> tuple[Node, ...]:
@@ -80,16 +83,36 @@ def request_of(
 
     `offer`: of another queue than its own.
     """
-    offer = offer or queue_of(run, engine)
-    capacity = tuple(node for node in capacity_of(engine) if offer is None or node.pool == offer.pool)
-    if not capacity_of(engine):
-        return None
-    candidate = candidate_of(run)
+    capacity = capacity_of(engine)
+    if not capacity or (run.retry is not None and run.retry.at > now):
+        return None  # nothing is known, or it pauses before its next try
+    offer, candidate = offer or queue_of(run, engine), candidate_of(run)
     if offer is not None:
         candidate = replace(candidate, pool=None, target=replace(candidate.target, pool=None))
-    found = explain(Snapshot(pools=(), nodes=capacity, queue=(candidate,), holdings=()), run.id, now)
-    if isinstance(found, Waiting):
-        return None  # it pauses before its next try
+    limits = (offer.pool, offer.most_nodes) if offer is not None else (candidate.pool,)
+    answers = _answers(engine, capacity)
+    like = (candidate.demands, candidate.target, candidate.queueing, limits)
+    if like not in answers:
+        nodes = tuple(node for node in capacity if offer is None or node.pool == offer.pool)
+        answers[like] = _answer(replace(candidate, not_before=None), nodes, offer, now)
+    return replace(answers[like], run_id=run.id, seq=run.seq)
+
+
+def _answers(engine: AttachedEngine, capacity: tuple[Node, ...]) -> dict[object, Placement | Refusal]:
+    """The answers for this capacity so far: runs come by the thousand, and many ask alike."""
+    known, answers = engine.answers
+    if known is not capacity or len(answers) >= MOST_ANSWERS:
+        answers = {}
+        engine.answers = (capacity, answers)
+    return answers
+
+
+def _answer(
+    candidate: Candidate, nodes: tuple[Node, ...], offer: QueueOffer | None, now: float
+) -> Placement | Refusal:
+    idle = Snapshot(pools=(), nodes=nodes, queue=(candidate,), holdings=())
+    found = explain(idle, candidate.run_id, now)
+    assert not isinstance(found, Waiting), "an idle cluster takes it, or never will"
     if isinstance(found, Refusal):
         return found
     if offer is not None and len(found.allocation.nodes) > (offer.most_nodes or math.inf):

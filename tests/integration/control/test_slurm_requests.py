@@ -12,6 +12,7 @@ import pytest
 from actors import ADA
 from simulated import CountingIds, InstantCode, nodes, spec
 from slurm_clusters import install_standin
+from tarmac.control.delegation import request_of
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.dialects import read
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
@@ -20,6 +21,7 @@ from tarmac.engines.slurm.host import local_host
 from tarmac.engines.slurm.settings import read_settings
 from tarmac.model.errors import NeverFits, Refused
 from tarmac.model.spec import RunSpec, Target
+from tarmac.sched import Placement, Refusal
 from tarmac.store.memory import MemoryStore
 
 
@@ -147,3 +149,20 @@ def test_what_never_fits_is_refused_at_submission_with_what_would(pools: Control
     with pytest.raises(Refused, match=r"wants pool 'trian'.*did you mean train\?"):
         pools.submit([written("cluster: site\npool: trian\ncommand: hostname\n")])
     assert not pools.control.store.live_runs()
+
+
+def test_runs_that_ask_alike_are_judged_once(site: Site, pools: ControlPlane) -> None:
+    """They come by the thousand, and a cluster may have thousands of nodes; until its nodes are others."""
+    pools.dry_run(there(slots=1))  # reads what there is
+    engine = pools.control.engines.delegate_of("site")
+    assert engine is not None
+    first, second = (accepted.run for accepted in pools.submit([there(slots=2), there(slots=2)]))
+    one, other = request_of(first, engine, 0.0), request_of(second, engine, 0.0)
+    assert isinstance(one, Placement)
+    assert isinstance(other, Placement)
+    assert one.allocation is other.allocation
+    assert (one.run_id, other.run_id) == (first.id, second.id)
+    (site.knobs / "scontrol-nodes").write_text(NODES.replace("CPUTot=16", "CPUTot=1"))
+    assert isinstance(engine.adapter, SlurmEngine)
+    engine.adapter.read_capacity()
+    assert isinstance(request_of(first, engine, 0.0), Refusal)

@@ -28,6 +28,7 @@ from tarmac.model.engine_kinds import EngineKind, ExaminesCluster
 from tarmac.model.errors import Unavailable
 from tarmac.model.ports import Engine
 from tarmac.model.run import Attempt
+from tarmac.sched import Placement, Refusal
 
 SLOW_S = 10.0
 """A call that takes longer is shown to people who ask what their run waits for."""
@@ -101,6 +102,7 @@ class AttachedEngine:
         self.reaper = engine if isinstance(engine, Reaps) else None
         self.clearer = engine if isinstance(engine, ClearsRemains) else None
         self.pace = engine.pace() if isinstance(engine, SetsPace) else Pace()
+        self.answers: tuple[object, dict[object, Placement | Refusal]] = (None, {})  # see `delegation`
         self.deliveries = Deliveries()
         self.delivery_rest = Rest(self.pace)
         self.observation_rest = Rest(self.pace)
