@@ -45,7 +45,7 @@ from tarmac.server.settings import Settings
 from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.server.storage.dataset_service import DatasetService
 from tarmac.server.storage.secret_service import SecretService
-from tarmac.server.submitting.references import resolve_references
+from tarmac.server.submitting.submissions import resolve_references
 from tarmac.store.memory import MemoryStore
 from tarmac.vault import KeyFile, Vault
 

@@ -55,10 +55,9 @@ def _by_keys(text: str, filename: str) -> tuple[str, str] | None:
 
 
 def _of_table(tree: Table) -> tuple[str, str] | None:
-    keys = {key.text for key, _ in tree.entries}
-    kind = next(
-        (node.text for key, node in tree.entries if key.text == "type" and isinstance(node, Scalar)), ""
-    )
+    keys = tree.values.keys()
+    named = tree.values.get("type")
+    kind = named.text if isinstance(named, Scalar) else ""
     if _is_hydra(tree):
         return "a configuration of Hydra", _OF_SCRIPT
     if keys & _DSTACK.get(kind, frozenset()):

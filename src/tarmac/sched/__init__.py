@@ -16,8 +16,8 @@ from tarmac.sched.decisions import (
 )
 from tarmac.sched.estimate.durations import Durations, Finished
 from tarmac.sched.estimate.estimates import estimates, too_far
-from tarmac.sched.estimate.records import Estimate, EstimateBasis
 from tarmac.sched.estimate.scope import Scope, scope_of_all, scope_of_first, scope_of_run
+from tarmac.sched.estimate.simulation import Estimate, EstimateBasis
 from tarmac.sched.explain.explain import explain
 from tarmac.sched.explain.listing import WHOLE, Part, PoolPage, QueuePlace, listing, pages
 from tarmac.sched.explain.messages import duration

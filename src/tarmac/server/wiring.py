@@ -42,7 +42,7 @@ from tarmac.server.storage.attempt_cleaner import AttemptCleaner
 from tarmac.server.storage.code_cleaner import CodeCleaner
 from tarmac.server.storage.dataset_service import DatasetService
 from tarmac.server.storage.secret_service import SecretService
-from tarmac.server.submitting.references import resolve_references
+from tarmac.server.submitting.submissions import resolve_references
 from tarmac.store import SqlStore, open_store
 from tarmac.vault import KeyFile, Vault
 

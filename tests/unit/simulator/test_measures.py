@@ -11,7 +11,7 @@ from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Run, Share
 from tarmac.model.spec import RunSpec
 from tarmac.sched import Estimate
-from tarmac.sched.estimate.records import EstimateBasis
+from tarmac.sched.estimate.simulation import EstimateBasis
 from tarmac.simulator.jobs import Job
 from tarmac.simulator.measures import Estimates, PromiseBook, measures, percentile
 from tarmac.simulator.playing import Play, Rules

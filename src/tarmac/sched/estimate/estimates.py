@@ -12,9 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf, modf
 
 from tarmac.sched.estimate.durations import Durations
-from tarmac.sched.estimate.records import Estimate, EstimateBasis
 from tarmac.sched.estimate.scope import Scope
-from tarmac.sched.estimate.simulation import End, Predict, Simulation
+from tarmac.sched.estimate.simulation import End, Estimate, EstimateBasis, Predict, Simulation
 from tarmac.sched.facts import Candidate, Snapshot
 
 SIMULATIONS = 5

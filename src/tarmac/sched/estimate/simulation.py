@@ -9,15 +9,40 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from math import inf, nextafter
 
 from tarmac.model.run import Share
 from tarmac.model.spec import Mode
 from tarmac.sched.decisions import Placement, Plan, Preemption
-from tarmac.sched.estimate.records import EstimateBasis
 from tarmac.sched.facts import Candidate, Holding, Snapshot, Usage
 from tarmac.sched.ledger import Ledger
 from tarmac.sched.policies.blocks import Member
+
+
+class EstimateBasis(StrEnum):
+    """How the ends that an estimate depends on are known."""
+
+    TIME_LIMITS = "time limits"  # everything it waits for ends by a time limit or a turn
+    HISTORY = "history"  # some of it by how long runs like it took before
+    UNKNOWN = "unknown"  # something that it waits for has neither a limit nor a history
+    CLUSTER = "cluster"  # the cluster has a queue of its own, and says so
+    TOO_FAR = "too far"  # too much happens before: it was not looked so far ahead
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """When a queued run starts, if nothing else is submitted.
+
+    `start_at` is the likely moment; `latest_at` the one by which it starts if every time limit is used up
+    (None: something that it waits for has no limit). Both are None where `basis` says that nothing is known.
+    """
+
+    run_id: str
+    start_at: float | None
+    latest_at: float | None
+    basis: EstimateBasis
+
 
 RESOLUTION = 0.01
 """What happens within so small a part of the time looked ahead is planned for in one cycle.

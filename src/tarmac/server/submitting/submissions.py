@@ -23,9 +23,13 @@ from tarmac.dialects.registry import DIALECTS
 from tarmac.dialects.site_names import NO_NAMES, Names, use_local_names
 from tarmac.model.errors import InvalidInput
 from tarmac.model.home import INHERITED_VARIABLES
+from tarmac.model.ports import ResolveReferences
 from tarmac.model.spec import LocalDirectory, RunSpec
 from tarmac.server.http.auth import Caller
 from tarmac.server.setting_tables import DEFAULT_CODE_LIMIT_BYTES
+from tarmac.server.storage.artifact_service import ArtifactService
+from tarmac.server.storage.dataset_service import DatasetService
+from tarmac.server.storage.secret_service import SecretService
 from tarmac.server.submitting.repositories import check_repositories
 
 _STAND_IN = frozenset({"name", "slots"})
@@ -164,3 +168,22 @@ def _inheriting(spec: RunSpec, submitter: Mapping[str, str]) -> RunSpec:
     if not inherited:
         return spec
     return replace(spec, environment=replace(spec.environment, inherited=inherited))
+
+
+def resolve_references(
+    artifacts: ArtifactService, datasets: DatasetService, secrets: SecretService
+) -> ResolveReferences:
+    """Checks all three, and pins input artifacts to the versions of now: the record says what was read."""
+
+    def resolve(spec: RunSpec) -> RunSpec:
+        spec, unknown = secrets.resolved(spec)
+        if not (spec.datasets or spec.input_artifacts or unknown):
+            return spec
+        problems = datasets.problems(spec.datasets) if spec.datasets else []
+        pinned, wrong = artifacts.resolve(spec.input_artifacts)
+        problems += [*wrong, *unknown]
+        if problems:
+            raise InvalidInput(problems)
+        return replace(spec, input_artifacts=pinned)
+
+    return resolve
