@@ -196,7 +196,7 @@ def _elsewhere(spec: RunSpec, unknown: bool) -> str | None:
     tried = f"--rehearse {shape} tries it on this machine"
     if unknown:
         names = f"[names] in settings.toml what {spec.target.cluster!r} is called here"
-        return f"{tried}; --cluster names one of here, and {names}"
+        return f"{tried}; --cluster names a cluster of this server, and {names}"
     if any(role.slot_type == ACCELERATOR for role in spec.roles):
         return f"{tried}; --gpu-type {CPU_ONLY} runs it on slots without a GPU"
     return f"{tried}; --cluster, --gpu-type and the like ask otherwise"
@@ -244,7 +244,7 @@ def refuse_system_packages(spec: RunSpec, *, allowed: bool) -> None:
         named = ", ".join(step.packages[:PACKAGES_NAMED])
         raise Refused(
             f"{spec.name} would install packages of the distribution ({named}), and no container keeps them "
-            "from everybody else on its nodes",
+            "from the other users of its nodes",
             hint="have them installed there and take the step out; or, where nodes are yours alone, set "
             "allow_system_packages = true under [setup] in settings.toml",
         )

@@ -292,7 +292,7 @@ def _headline(control: ControlState, run: Run, attempt: Attempt | None) -> str:
             leaves = f"its workers have up to {grace_s:g} s to leave{where}{_silence(control, attempt)}"
             return f"it was asked to stop: {leaves}"
         case RunState.PAUSED:
-            return f"it is paused until somebody resumes it: tarmac resume {run.id}"
+            return f"it is paused until it is resumed: tarmac resume {run.id}"
         case _:
             reason = f": {run.cause.message}" if run.cause is not None else ""
             return f"it ended, {run.outcome}{reason}"

@@ -106,7 +106,7 @@ def _duration_hint(text: str) -> str | None:
 def _slots_hint(text: str) -> str | None:
     swapped = re.fullmatch(r"([0-9]+)[:x* ]+([A-Za-z][A-Za-z0-9._-]*)", text, re.ASCII)
     if swapped:
-        return f"the type stands first: {swapped[2]}:{swapped[1]}"
+        return f"the type comes first: {swapped[2]}:{swapped[1]}"
     if re.fullmatch(r"[A-Za-z]++[0-9][A-Za-z0-9._-]*+", text, re.ASCII):
         return f"say how many: {text}:1"
     return None

@@ -60,9 +60,7 @@ class Value:
             except Misfit as misfit:
                 hint = misfit.hint
         if kind.secret:
-            self.refuse(
-                f"{kind.description} is expected", "what stands here is not shown: it may be a secret"
-            )
+            self.refuse(f"{kind.description} is expected", "the value is not shown: it may be a secret")
         else:
             self.expected(kind.description, hint)
         return default

@@ -198,7 +198,7 @@ def _explain(message: str, text: str, at: int) -> tuple[int, str, str | None]:
             if (first := seen.setdefault(statement.name, statement)) is not statement:
                 name = quote(Scalar(text=statement.name, quoted=True))
                 line, _ = _place(text, first.key)
-                return statement.key, f"{name} stands here a second time", f"first in line {line}"
+                return statement.key, f"{name} occurs here a second time", f"first in line {line}"
     return at, *_ADVICE.get(message, (f"this is not TOML: {message}", None))
 
 
@@ -209,12 +209,12 @@ _ADVICE = {
         "three quotes, ''' or \"\"\", go around a text of several lines",
     ),
     "Invalid value": (
-        "a value is expected: a text stands in quotes, lists in [ ]",
+        "a value is expected: texts are written in quotes, lists in [ ]",
         'as in compute_mode = "cycle"',
     ),
     "Expected newline or end of document after a statement": (
         "the line is expected to end here",
-        "each key stands in a line of its own",
+        "write each key on a line of its own",
     ),
     "Unclosed array": ("',' or ']' is expected here", None),
     "Unclosed inline table": ("',' or '}' is expected here", None),

@@ -198,14 +198,14 @@ class _Builder:
             elif self._lenient and key.text in entries:
                 first = entries[key.text][0].line
                 self.warnings.append(
-                    f"line {key.line}: {quote(key)} stands in line {first} too; the last one counts"
+                    f"line {key.line}: {quote(key)} occurs in line {first} too; the last one counts"
                 )
                 entries[key.text] = (key, value)
             elif key.text == "<<" and not key.quoted:
                 self.notes.append((key, "merge keys ('<<') are not supported", "write the fields out"))
             elif key.text in entries:
                 hint = f"first in line {entries[key.text][0].line}"
-                self.notes.append((key, f"{quote(key)} stands here a second time", hint))
+                self.notes.append((key, f"{quote(key)} occurs here a second time", hint))
             else:
                 entries[key.text] = (key, value)
         return tuple((merged | entries).values())

@@ -212,7 +212,7 @@ class _Reader:
     def _names(self, key: str, table: Mapping[str, Any]) -> Mapping[str, str]:
         for name, here in table.items():
             if not isinstance(here, str):
-                self._problem(f"names.{key}.{name}: a name of here is expected, not {here!r:.60}")
+                self._problem(f"names.{key}.{name}: a local name is expected, not {here!r:.60}")
         return table
 
     def _store(self, text: str | None) -> str | None:

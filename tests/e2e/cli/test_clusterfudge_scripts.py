@@ -101,7 +101,7 @@ def test_a_request_is_a_run_file_too(lab: Shell) -> None:
 
 
 def test_an_option_of_tarmac_behind_the_script_is_remarked_on(lab: Shell) -> None:
-    """C1: what stands behind the script is the script's; a remark says where it goes."""
+    """C1: what comes after the script is the script's; a remark says where it goes."""
     lab.write("own.py", "import sys\nprint(sys.argv[1:])\n")
     result = lab.tarmac("launch", "own.py", "--rehearse", "1x8")
     assert result.stdout == "['--rehearse', '1x8']\n"

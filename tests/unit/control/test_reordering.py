@@ -99,7 +99,7 @@ def test_a_run_is_put_where_a_person_wants_it(
     assert "".join(names(plane)) == expected
     simulation.clock.advance(1.0)
     submit(plane, "e")
-    assert names(plane)[-1] == "e", "who comes later stands behind them all"
+    assert names(plane)[-1] == "e", "who comes later comes after them all"
 
 
 def test_many_moves_in_one_list_give_the_order_they_ask_for(plane: ControlPlane) -> None:

@@ -47,12 +47,12 @@ def test_i11_a_cycle_run_is_told_how_many_have_their_turn_first():
         ),
         pytest.param(
             Share(period_at=BEGAN, allotted_s=900.0, rank=0, used_s=1000.0),
-            "Its block of this period is used: until the next it starts where nobody else does.",
+            "Its block of this period is used: until the next it starts where no other run does.",
             id="used up",
         ),
         pytest.param(
             None,
-            "It came after this period was shared out: until the next it starts where nobody else does.",
+            "It came after this period was shared out: until the next it starts where no other run does.",
             id="newcomer",
         ),
     ],

@@ -162,7 +162,7 @@ def _take(lock: int, git: Git) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if not git.bounds.proceed():
-                raise GaveUp("nobody waits for this code any more") from None
+                raise GaveUp("no run waits for this code any more") from None
             if time.monotonic() >= git.bounds.deadline:
                 raise InvalidInput("another fetch of this repository does not come to its end") from None
             time.sleep(_POLL_S)

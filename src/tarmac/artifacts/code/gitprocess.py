@@ -104,7 +104,7 @@ class Git:
 
     def _check(self, grown_bytes: int) -> None:
         if not self.bounds.proceed():
-            raise GaveUp("nobody waits for this code any more")
+            raise GaveUp("no run waits for this code any more")
         if time.monotonic() >= self.bounds.deadline:
             raise InvalidInput(
                 "fetching it took longer than the server allows", hint="see git_timeout_s in its settings"

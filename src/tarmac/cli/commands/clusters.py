@@ -88,7 +88,7 @@ def add(
     replace: bool,
     as_json: bool,
 ) -> None:
-    """Add the cluster that FILE describes; this machine stands for its nodes, unless it names an engine.
+    """Add the cluster that FILE describes: virtual nodes on this machine, unless FILE names an engine.
 
     FILE may be - for standard input. With --engine, the cluster NAME is added without a file. What runs on
     nodes that stay goes on; a replacement that takes away what runs hold or need is refused.

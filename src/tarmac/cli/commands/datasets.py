@@ -59,7 +59,7 @@ def add(*, dataset: str, source: str, as_json: bool) -> None:
 def rm(*, dataset: str, as_json: bool) -> None:
     """Forget a dataset, and what was fetched of it; refused while a run reads it.
 
-    What lies on the server's machine by itself stays there.
+    Data that was on the server's machine before stays there.
     """
     gone = connect().remove_dataset(dataset)
     if as_json:

@@ -85,7 +85,7 @@ def _remark_on_options_behind(script: str, arguments: tuple[str, ...]) -> None:
     ours = next((name for name in names if name in _OURS), None)
     if ours is not None and ours.lstrip("-") not in _text(script).replace("_", "-"):
         remark(
-            f"{ours} stands behind {script}, so it is the script's own; for tarmac it goes before: "
+            f"{ours} comes after {script}, so it is the script's own; for tarmac it goes before: "
             f"tarmac launch {ours} ... {script}"
         )
 

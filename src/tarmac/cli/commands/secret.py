@@ -35,7 +35,7 @@ class SetCommand(click.Command):
         rest = super().parse_args(ctx, args)
         if rest:
             raise click.UsageError(
-                "a value is never given as an argument, where everybody on this machine sees it: leave it "
+                "a value is never given as an argument, where every user of this machine sees it: leave it "
                 "out and type it when you are asked, or pipe it in. If it was a real one, replace it",
                 ctx,
             )

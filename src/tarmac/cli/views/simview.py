@@ -45,7 +45,7 @@ _ROWS: tuple[tuple[str, _Show], ...] = (
         lambda of: f"{of.estimates.with_time:,} of {of.estimates.count:,}" if of.estimates else "",
     ),
     (
-        "kept by the latest start told",
+        "started by the latest start predicted",
         lambda of: _share(of.estimates.in_time_share if of.estimates else None),
     ),
     (

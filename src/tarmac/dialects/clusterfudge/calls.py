@@ -97,7 +97,7 @@ class Calls:
         names = [parameter.name for parameter in SIGNATURES[name]]
         near = nearest(keyword.arg, names, SYNONYMS.get(name))
         if name == "CreateLaunchRequest" and keyword.arg in _FIRST_FIELDS:
-            hint: str | None = "since version 0.14 it stands in jobs=[Job(..., processes=[Process(...)])]"
+            hint: str | None = "since version 0.14 it belongs into jobs=[Job(..., processes=[Process(...)])]"
         elif near is not None:
             hint = f"did you mean '{near}'?"
         else:
@@ -203,7 +203,7 @@ class Calls:
         if isinstance(repo, str) and gitrules.holds_secret(repo):
             self._refuse(
                 arguments["repo"],
-                "GitRepo: a password or token stands in the URL, where everyone who sees it would read it",
+                "GitRepo: the URL contains a password or token, which everyone who sees it would read",
                 "take it out; the server is given a deploy key or credentials in its settings",
             )
         commit = _constant(self._bound.value(arguments["commit"])) if "commit" in arguments else None

@@ -327,7 +327,7 @@ def _ids(value: Value | None) -> tuple[str, ...]:
         written = _stripped(item, _words(item))
         identifier = _read_id(item, written) if written else None
         if identifier in found:
-            warn(item, f"{item.path}: {identifier!r} stands there already")
+            warn(item, f"{item.path}: {identifier!r} is listed already")
         elif identifier is not None:
             found.append(identifier)
     return tuple(found)

@@ -67,7 +67,7 @@ def read_url(value: Value) -> str | None:
     url = value.node.text
     if gitrules.holds_secret(url):
         value.refuse(
-            "a password or token stands in the URL, where everyone who sees the run would read it",
+            "the URL contains a password or token, which everyone who sees the run would read",
             "take it out; the server is given a deploy key or credentials in its settings",
         )
         return None

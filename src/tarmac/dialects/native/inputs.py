@@ -46,7 +46,7 @@ def read_ids(value: Value | None, what: str) -> tuple[str, ...]:
     for item in value.items(f"a list of ids of {what}"):
         identifier = item.read(IDENTIFIER, None)
         if identifier in ids:
-            item.refuse(f"{identifier!r} stands here a second time")
+            item.refuse(f"{identifier!r} occurs here a second time")
         elif identifier is not None:
             ids.append(identifier)
     return tuple(ids)

@@ -103,7 +103,7 @@ class WarmParent:
         try:
             return dict(json.loads(answer))
         except (ValueError, TypeError):
-            raise ConnectionError(f"an answer nobody can read: {answer[:80]!r}") from None
+            raise ConnectionError(f"an unreadable answer: {answer[:80]!r}") from None
 
     def _begin(self) -> socket.socket:
         self._socket, theirs = socket.socketpair()

@@ -38,7 +38,7 @@ def check_url(url: str, rules: GitRules) -> str:
     if len(url) > LONGEST_URL or not _PRINTABLE.fullmatch(url):
         raise Refused("the URL of the repository has blanks, control characters or no end")
     if holds_secret(url):
-        raise Refused(f"a password or token stands in the URL {shown(url)}: give the machine a deploy key")
+        raise Refused(f"the URL {shown(url)} contains a password or token: give the machine a deploy key")
     transport = transport_of(url)
     if transport is None:
         raise Refused(f"{shown(url)} is not the URL of a git repository")

@@ -53,7 +53,7 @@ def _block(candidate: Candidate, home: PoolState, now: float) -> str:
             return f"Its block of this period is used, and {left} of its credit is left."
         case _ if share is None:
             return (
-                "It came after this period was shared out: until the next it starts where nobody else does."
+                "It came after this period was shared out: until the next it starts where no other run does."
             )
         case _:
-            return "Its block of this period is used: until the next it starts where nobody else does."
+            return "Its block of this period is used: until the next it starts where no other run does."
