@@ -55,7 +55,7 @@ def test_what_goes(
     assert [version.id for version in found] == gone
 
 
-def test_each_artifact_is_counted_by_itself_and_strangers_stay() -> None:
+def test_each_artifact_is_counted_by_itself_and_other_files_stay() -> None:
     found = expired_versions(
         [*kept("r1", 1, 2), *kept("r1", 1, kind="crud"), *kept("r1", 1, rank=1), *kept("r9", 1, 2, 3)],
         rules=Rules(versions=1, days=None),
