@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
 
@@ -25,8 +26,6 @@ from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import TarmacError, Unavailable
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import LeaveRequest, Outcome
-
-pytestmark = pytest.mark.xdist_group("slurm")
 
 SITE = Cluster(name="site", engine="slurm")
 BOUND_S = 30.0
@@ -72,6 +71,31 @@ def test_a_run_goes_on_while_the_connection_is_cut_and_nothing_of_it_is_lost(far
     assert far.engine.read(attempt, "logs/main.0.0.log").startswith(b"before\n")
     far.engine.request_leave(attempt, LeaveRequest.PAUSE)
     assert far.settle(attempt, ended).outcome is Outcome.PAUSED
+
+
+def test_a_host_that_is_down_for_a_while_costs_a_run_nothing(login: LoginHost, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    ssh = login.reached_by(config, "ControlPath none")
+    up = config.read_text()
+    far = SshHarness(tmp_path, install_standin(tmp_path / "standin"), replace(login, ssh=ssh))
+    attempt = started(far, Work(lasts=True))
+    config.write_text(up.replace(f"Port {login.server.port}", "Port 1"))
+    cut_connections()
+    messages: list[str] = []
+    deadline = time.monotonic() + BOUND_S
+    while not any("Connection refused" in message for message in messages):
+        assert time.monotonic() < deadline, messages
+        with pytest.raises(Unavailable) as failure:
+            far.engine.observe([attempt])
+        messages.append(str(failure.value))
+        Event().wait(0.1)
+    assert far.engine.workers(attempt)[0].pid is not None  # from the copies
+    config.write_text(up)
+    seen = in_the_end(lambda: far.engine.observe([attempt])[attempt])
+    assert seen.state is ObservedState.RUNNING
+    far.engine.request_leave(attempt, LeaveRequest.STOP)
+    assert far.settle(attempt, ended).outcome is Outcome.STOPPED
+    far.close()
 
 
 def test_a_job_is_submitted_once_though_the_connection_was_cut_before_its_answer(far: SshHarness) -> None:
