@@ -110,6 +110,10 @@ def _answers(engine: AttachedEngine, capacity: tuple[Node, ...]) -> dict[object,
 def _answer(
     candidate: Candidate, nodes: tuple[Node, ...], offer: QueueOffer | None, now: float
 ) -> Placement | Refusal:
+    if offer is not None and not nodes:
+        return _refusal(
+            candidate, ReasonCode.NO_NODES, f"{offer.queue} of pool {offer.pool} has no such nodes"
+        )
     idle = Snapshot(pools=(), nodes=nodes, queue=(candidate,), holdings=())
     found = explain(idle, candidate.run_id, now)
     assert not isinstance(found, Waiting), "an idle cluster takes it, or never will"
@@ -124,12 +128,19 @@ def _too_many_nodes(found: Placement, offer: QueueOffer) -> Refusal:
     """Of a run that the nodes could hold, and the limit of its queue keeps from so many."""
     count, per_node = len(found.allocation.nodes), found.allocation.slots // len(found.allocation.nodes)
     text = f"it takes {count} nodes, and {offer.queue} gives a job {offer.most_nodes} at most"
+    largest = f"slots: {per_node * (offer.most_nodes or 0)}" if per_node else None
+    return _refusal(found, ReasonCode.TOO_SMALL, text, largest=largest)
+
+
+def _refusal(
+    of: Candidate | Placement, code: ReasonCode, text: str, *, largest: str | None = None
+) -> Refusal:
     return Refusal(
-        run_id=found.run_id,
-        seq=found.seq,
+        run_id=of.run_id,
+        seq=of.seq,
         code=CauseCode.NEVER_FITS,
-        reasons=(Reason(code=ReasonCode.TOO_SMALL, text=text),),
-        largest=f"slots: {per_node * (offer.most_nodes or 0)}" if per_node else None,
+        reasons=(Reason(code=code, text=text),),
+        largest=largest,
     )
 
 

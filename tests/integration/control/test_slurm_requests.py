@@ -91,6 +91,7 @@ POOLS = {
     "pools": {
         "small": {"partition": "cpu"},
         "train": {"partition": "gpu", "account": "proj", "reservation": "course"},
+        "wrong": {"partition": "absent"},
     }
 }
 NODES = """NodeName=c1 CPUTot=16 Gres=(null) NodeAddr=c1 RealMemory=64000 Partitions=cpu
@@ -148,6 +149,8 @@ def test_what_never_fits_is_refused_at_submission_with_what_would(pools: Control
     assert "it takes 3 nodes, and gpu gives a job 2 at most (what would fit: slots: 16)" in str(refused.value)
     with pytest.raises(Refused, match=r"wants pool 'trian'.*did you mean train\?"):
         pools.submit([written("cluster: site\npool: trian\ncommand: hostname\n")])
+    with pytest.raises(NeverFits, match="absent of pool wrong has no such nodes"):
+        pools.submit([written("cluster: site\npool: wrong\ncommand: hostname\n")])
     assert not pools.control.store.live_runs()
 
 
