@@ -88,7 +88,7 @@ class Ssh:
         directory = _private_directory()
         if settings.get("controlpath", "none") != "none" or directory is None:
             return []
-        name = hashlib.sha256(repr((self.program, sorted(settings.items()))).encode()).hexdigest()[:16]
+        name = hashlib.sha256(repr(sorted(settings.items())).encode()).hexdigest()[:16]
         options = ("ControlMaster=auto", f"ControlPath={directory / name}", f"ControlPersist={_SHARED_S}")
         return [word for option in options for word in ("-o", option)]
 
