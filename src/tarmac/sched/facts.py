@@ -39,7 +39,7 @@ class Demand:
 class Candidate:
     """A queued run as the scheduler sees it. `seq` is the run's version the decision will be guarded by.
 
-    Candidates that ask for the same may share one `demands` and one `target` object: passes are quicker then.
+    Candidates that ask for the same may share one `demands` and one `target` object: cycles are quicker then.
     `attained_slot_s` is what ended attempts used and `ran_s` how much of `time_limit_s` they spent;
     `position` a place given by a person, on the scale of submission times (None: by submission); bigger
     `priority` is sooner; `pool` the one a person moved it to (None: as the target says). `turns_left` is how

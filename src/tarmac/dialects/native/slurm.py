@@ -35,7 +35,7 @@ def read_slurm(value: Value | None) -> dict[str, str | None]:
 
 
 def _plain(node: Scalar) -> str | bool | None:
-    """Words stay words, but for those that are no value."""
+    """None for an empty value, a truth value for `true` and `false`, the text for any other."""
     if node.empty:
         return None
     if not node.quoted and node.text in ("true", "false"):
