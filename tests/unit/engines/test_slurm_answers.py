@@ -102,8 +102,8 @@ def test_the_queue_is_read_through_noise_and_strangers() -> None:
 
 
 def test_a_start_behind_jobs_without_a_time_limit_is_not_expected() -> None:
-    (soon,) = parse_queue(f"7|PENDING|{AT}|Priority|tarmac-run1.1\n")["run1.1"]
-    (never,) = parse_queue("8|PENDING|2027-11-22T15:21:30|Priority|tarmac-run1.2\n")["run1.2"]
+    (soon,) = parse_queue(f"7|PENDING|{AT}|N/A|Priority|tarmac-run1.1\n")["run1.1"]
+    (never,) = parse_queue("8|PENDING|2027-11-22T15:21:30|N/A|Priority|tarmac-run1.2\n")["run1.2"]
     assert expected_start_at(soon, AT_S - 60) == AT_S
     assert expected_start_at(never, AT_S - 60) is None
 
