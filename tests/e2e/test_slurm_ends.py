@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -80,6 +81,14 @@ class Site:
         found: list[dict[str, Any]] = self.shell.json("show", run)["attempts"]
         return found
 
+    def saved(self, *, since: float) -> None:
+        """Until the controller has written its jobs down: killed before, it gives their numbers once more."""
+        state = self.directory / "slurm/state/job_state"
+        deadline = time.monotonic() + LIMIT_S
+        while not state.exists() or state.stat().st_mtime < since:
+            assert time.monotonic() < deadline, "the controller does not write its state down"
+            Event().wait(0.1)
+
     def pid(self, daemon: str) -> int:
         """That of one of Slurm's daemons."""
         return int((self.directory / "slurm" / f"{daemon}.pid").read_text())
@@ -122,7 +131,8 @@ def ended(site: Site, run: str, number: int) -> dict[str, Any]:
     return found
 
 
-def test_what_slurm_takes_back_goes_on_in_another_job(site: Site) -> None:
+def test_what_slurm_takes_back_goes_on_in_another_job_and_what_fails_has_failed(site: Site) -> None:
+    site.shell.tarmac("run", site.shell.write("fails.yaml", FAILS), "--detach", code=0)
     site.start("preempted", cluster="low", slots=4)
     site.start("requeued")
     site.wait_for("preempted", "fresh")
@@ -147,9 +157,6 @@ def test_what_slurm_takes_back_goes_on_in_another_job(site: Site) -> None:
     assert re.fullmatch(r"job \d+ was preempted by Slurm for another job", first["cause"]["message"])
     site.shell.tarmac("stop", "--wait", "preempted", "requeued", code=0)
 
-
-def test_a_failure_names_worker_and_code(site: Site) -> None:
-    site.shell.tarmac("run", site.shell.write("fails.yaml", FAILS), code=3)
     why = site.shell.tarmac("why", "fails", code=0).stdout
     assert "it ended, failed: worker main.0.0 on n1 exited with 3" in why
     assert "out of luck" in why
@@ -157,8 +164,9 @@ def test_a_failure_names_worker_and_code(site: Site) -> None:
 
 @pytest.mark.skipif("SLURM_ENDS" not in os.environ, reason="takes a minute: run with SLURM_ENDS=1")
 def test_the_controller_may_die_and_a_node_be_lost(site: Site) -> None:
-    site.start("node-lost", slots=4)
+    site.start("node-lost", slots=2)
     site.wait_for("node-lost", "fresh")
+    site.saved(since=time.time())
     os.kill(site.pid("slurmctld"), 9)
     site.shell.tarmac("pause", "node-lost", "--wait", code=0)  # goes through the directory
     site.shell.tarmac("resume", "node-lost", code=0)
