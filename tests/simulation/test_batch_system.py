@@ -157,6 +157,12 @@ def test_what_waits_is_told_in_the_words_of_the_cluster_and_uses_nothing() -> No
     assert plane.why(ADA, run_id).headline == (
         "submitted: it waits as job 1, PENDING, in the queue of cluster batch: Maintenance"
     )
+    (other,) = plane.submit([Submission(spec=spec(slots=1, target=Target(cluster=BATCH)), actor=ADA)])
+    simulation.turn_all()
+    plane.stop(ADA, other.run.id)
+    assert plane.why(ADA, other.run.id).headline == (
+        "it was asked to stop: its job is taken out of the queue of cluster batch"
+    )
     simulation.clock.advance(5 * DAY_S)
     simulation.turn_all()
     (attempt,) = simulation.store.attempts(run_id)

@@ -269,10 +269,18 @@ def _in(seconds: float) -> str:
     return f"in about {duration(seconds)}" if seconds >= 1 else "at once"
 
 
+def _leaving(control: ControlState, run: Run, attempt: Attempt | None, where: str) -> str:
+    """What is still to happen to a run that was asked to leave."""
+    if attempt is not None and attempt.allocated_at is None:
+        step = f"its job is taken out of the queue of cluster {attempt.allocation.cluster}"
+    else:
+        step = f"its workers have up to {run.spec.pause.grace_s:g} s to leave{where}"
+    return f"{step}{_silence(control, attempt)}"
+
+
 def _headline(control: ControlState, run: Run, attempt: Attempt | None) -> str:
     placed = attempt is not None and attempt.allocated_at is not None
     where = f" on {', '.join(attempt.allocation.nodes)}" if attempt is not None and placed else ""
-    grace_s = run.spec.pause.grace_s
     match run.state:
         case RunState.PENDING:
             return _on_its_code(run, control.code_failures.get(run.id))
@@ -284,13 +292,11 @@ def _headline(control: ControlState, run: Run, attempt: Attempt | None) -> str:
             goes_on = _silence(control, attempt, "The run goes on.")
             return f"it runs{where}{goes_on}"
         case RunState.PAUSING:
-            leaves = f"its workers have up to {grace_s:g} s to leave{where}{_silence(control, attempt)}"
-            return f"it was asked to pause: {leaves}"
+            return f"it was asked to pause: {_leaving(control, run, attempt, where)}"
         case RunState.PREEMPTING:
-            return f"it is preempted and queues again: its workers have up to {grace_s:g} s to leave{where}"
+            return f"it is preempted and queues again: {_leaving(control, run, attempt, where)}"
         case RunState.STOPPING:
-            leaves = f"its workers have up to {grace_s:g} s to leave{where}{_silence(control, attempt)}"
-            return f"it was asked to stop: {leaves}"
+            return f"it was asked to stop: {_leaving(control, run, attempt, where)}"
         case RunState.PAUSED:
             return f"it is paused until it is resumed: tarmac resume {run.id}"
         case _:
