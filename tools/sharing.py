@@ -143,6 +143,11 @@ class Sharing:
                 mode=self.runs[name]["mode"],
                 events=client.events(self.runs[name]["id"]),
                 promised=self.promised.get(name, {}),
+                began={
+                    attempt["number"]: attempt["started_at"]
+                    for attempt in client.attempts(self.runs[name]["id"])
+                    if attempt["started_at"] is not None
+                },
             )
         client.stop_server()
 

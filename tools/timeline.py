@@ -54,12 +54,17 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One run: its history, and what it was promised of each period (by when the period began)."""
+    """One run: its history, and what it was promised of each period (by when the period began).
+
+    `began` is when the workers of each attempt began, by its number: the event `started` is of the time at
+    which the server learned of it.
+    """
 
     name: str
     mode: str
     events: Sequence[Mapping[str, Any]]
     promised: Mapping[float, float] = field(default_factory=dict)
+    began: Mapping[int, float] = field(default_factory=dict)
 
     def state_at(self, at: float) -> str | None:
         """The state of the run then; None before it was there."""
@@ -79,7 +84,7 @@ class Row:
             if event["event"] == "placed":
                 placed, started_at = event, None
             elif event["event"] == "started":
-                started_at = event["at"]
+                started_at = self.began.get(event["detail"].get("attempt"), event["at"])
             elif placed is not None and event["state"] not in _HOLDS:
                 made_way_for = event["detail"].get("for")
                 found.append(_stretch(len(found) + 1, placed, started_at, event["at"], made_way_for))

@@ -73,3 +73,13 @@ def test_the_drawing() -> None:
         "blocks  ..===x..=---",
         "turns       ..##",
     ]
+
+
+def test_workers_began_when_their_attempt_says_however_late_the_server_learned_of_it() -> None:
+    events = [
+        event(10, "placed", "starting", attempt=1, allotted_s=4.0),
+        event(13, "started", "running", attempt=1),
+        event(15, "preempt_requested", "preempting"),
+    ]
+    (late,) = Row(name="late", mode="interruptible", events=events, began={1: 11.0}).stretches(30.0)
+    assert late.served_s(0.0, 30.0) == 4.0
