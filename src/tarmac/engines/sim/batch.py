@@ -15,18 +15,11 @@ from tarmac.engines.sim.clock import VirtualClock
 from tarmac.engines.sim.request import SimRequest
 from tarmac.engines.sim.simulated import SimulatedEngine
 from tarmac.engines.sim.story import STRENGTH
+from tarmac.model.abilities import LEFT_AS_REQUESTED
 from tarmac.model.cluster import Node
 from tarmac.model.launch import Launch, NodeLaunch
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import Cause, CauseCode, LeaveRequest, NativeStatus, Outcome
-
-OUTCOMES = {
-    LeaveRequest.PAUSE: Outcome.PAUSED,
-    LeaveRequest.PREEMPT: Outcome.PREEMPTED,
-    LeaveRequest.STOP: Outcome.STOPPED,
-    LeaveRequest.TIME_LIMIT: Outcome.STOPPED,
-}
-"""How an attempt ends that is taken out of the queue."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -239,7 +232,7 @@ class SimBatchEngine(SimulatedEngine):
             )
         if job.leave_request is not None:
             return Observation(
-                state=ObservedState.ENDED, outcome=OUTCOMES[job.leave_request], ended_at=job.ended_at
+                state=ObservedState.ENDED, outcome=LEFT_AS_REQUESTED[job.leave_request], ended_at=job.ended_at
             )
         return Observation(state=ObservedState.SUBMITTED, native=native, native_state="PENDING")
 

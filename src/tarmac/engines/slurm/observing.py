@@ -19,6 +19,7 @@ from tarmac.engines.slurm.host import Host
 from tarmac.engines.slurm.queue import Job
 from tarmac.engines.slurm.reasons import explained
 from tarmac.engines.slurm.states import GONE, Meaning, Stage, meaning
+from tarmac.model.abilities import LEFT_AS_REQUESTED
 from tarmac.model.errors import Unavailable
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import Cause, CauseCode, LeaveRequest, NativeStatus, Outcome
@@ -29,12 +30,6 @@ REQUEUED = "requeued"
 TAKEN_BACK = "taken back"
 """In the place of a job's id: no job of the attempt ever begins."""
 
-LEFT_AS_REQUESTED = {
-    LeaveRequest.PAUSE: Outcome.PAUSED,
-    LeaveRequest.PREEMPT: Outcome.PREEMPTED,
-    LeaveRequest.STOP: Outcome.STOPPED,
-    LeaveRequest.TIME_LIMIT: Outcome.STOPPED,
-}
 FARTHEST_START_S = 180 * 86400.0
 """Slurm plans a job without a time limit as one of 365 days: starts that are farther away say nothing."""
 
