@@ -18,8 +18,11 @@ from engine_harness import Work, ended, started, submit
 from slurm_clusters import install_standin
 from slurm_harness import SshHarness
 from ssh_hosts import LoginHost, connections, cut_connections
+from tarmac.engines.hosts.host import Host
+from tarmac.engines.hosts.remote import ssh_host
+from tarmac.engines.hosts.ssh import Ssh
 from tarmac.engines.slurm.engine import SlurmEngine
-from tarmac.engines.slurm.host import Host, Ssh, ssh_host
+from tarmac.engines.slurm.files import COPIED_FILES
 from tarmac.engines.slurm.settings import read_settings
 from tarmac.model.cluster import Cluster
 from tarmac.model.engine_kinds import Finding
@@ -44,7 +47,7 @@ def host(login: LoginHost, tmp_path: Path) -> Host:
 
 
 def reached(ssh: Ssh, login: LoginHost, near: Path, *, python: str = sys.executable) -> Host:
-    return ssh_host(login.private / near.name, ssh, python=python, copies=near / "copies")
+    return ssh_host(login.private / near.name, ssh, python=python, copies=near / "copies", files=COPIED_FILES)
 
 
 def in_the_end(action: Callable[[], Observation]) -> Observation:

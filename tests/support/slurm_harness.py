@@ -16,9 +16,12 @@ import pytest
 
 from engine_harness import BOUND_S, WORKING, Work, make_launch, running, script
 from ssh_hosts import LoginHost
+from tarmac.engines.hosts.host import Host
+from tarmac.engines.hosts.local import local_host
+from tarmac.engines.hosts.remote import ssh_host
 from tarmac.engines.slurm.commands import Commands
 from tarmac.engines.slurm.engine import SlurmEngine, Tempo
-from tarmac.engines.slurm.host import Host, local_host, ssh_host
+from tarmac.engines.slurm.files import COPIED_FILES
 from tarmac.engines.slurm.settings import read_settings
 from tarmac.model.launch import Launch, Mount
 from tarmac.model.ports import Observation
@@ -132,7 +135,14 @@ class SshHarness(StandInHarness):
 
     def host(self) -> Host:
         copies = self.near / "copies"
-        return ssh_host(self.home, self.ssh, python=sys.executable, copies=copies, variables=self.variables)
+        return ssh_host(
+            self.home,
+            self.ssh,
+            python=sys.executable,
+            copies=copies,
+            files=COPIED_FILES,
+            variables=self.variables,
+        )
 
     def close(self) -> None:
         super().close()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitserver import SshServer, ssh_server
-from tarmac.engines.slurm.host import Ssh
+from tarmac.engines.hosts.ssh import Ssh
 
 TARGET = "login"
 

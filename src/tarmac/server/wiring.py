@@ -21,10 +21,12 @@ from tarmac.dialects.registry import apply_conventions, for_cluster
 from tarmac.dialects.site_names import Names
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import ArtifactStoring
+from tarmac.engines.hosts.installing import Sidecar
+from tarmac.engines.hosts.supplies import Supplies
 from tarmac.engines.local import LocalEngine
 from tarmac.engines.local.devices import Machine, survey
 from tarmac.engines.local.nodes import local_nodes
-from tarmac.engines.slurm import Sidecar, SlurmKind
+from tarmac.engines.slurm import SlurmKind
 from tarmac.model.cluster import LOCAL_ENGINE, Node
 from tarmac.model.home import Home
 from tarmac.model.run import Attempt
@@ -114,6 +116,7 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
     rules = Rules(versions=settings.artifacts.keep_versions, days=settings.artifacts.keep_days)
     artifacts = ArtifactService(catalog, store, clock, rules, marker=home.artifact_store)
     datasets = DatasetService(store, home.datasets.resolve(), clock, server=serving.cluster)
+    supplies = _supplies(home, settings, directories, secrets.values, keeping)
     plane = ControlPlane(
         store=store,
         engine=engine,
@@ -125,7 +128,7 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
         resolve=resolve_references(artifacts, datasets, secrets),
         allow_system_packages=settings.allow_system_packages,
         serving=serving,
-        kinds={"slurm": _slurm(home, settings, directories, secrets.values, keeping)},
+        kinds={"slurm": SlurmKind(supplies)},
     )
     plane.clusters.check()
     loops = Loops(plane)
@@ -145,15 +148,16 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
     )
 
 
-def _slurm(
+def _supplies(
     home: Home,
     settings: Settings,
     code: DirectoryCodeStore,
     secrets: SecretValues,
     keeping: ArtifactStoring,
-) -> SlurmKind:
+) -> Supplies:
+    """What engines of clusters elsewhere are given."""
     packages = tuple(NODE_DIRECTORY.with_name(name) for name in ("artifacts", "model"))
-    return SlurmKind(
+    return Supplies(
         code=code,
         secrets=secrets,
         sidecar=Sidecar(store=keeping.store, patience_s=keeping.patience_s, packages=packages),

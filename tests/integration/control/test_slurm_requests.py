@@ -15,9 +15,9 @@ from slurm_clusters import install_standin
 from tarmac.control.delegation import request_of
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.dialects import read
+from tarmac.engines.hosts.local import local_host
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.engines.slurm.engine import SlurmEngine
-from tarmac.engines.slurm.host import local_host
 from tarmac.engines.slurm.settings import read_settings
 from tarmac.model.errors import NeverFits, Refused
 from tarmac.model.spec import RunSpec, Target

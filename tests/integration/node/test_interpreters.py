@@ -11,8 +11,9 @@ import pytest
 from attempts import AttemptDirectory, copy_of_node, warm_parent, worker, write_attempt
 from tarmac.artifacts.versions.blobs import begin_store
 from tarmac.artifacts.versions.stores import open_blobs
-from tarmac.engines.slurm import Sidecar, installing
-from tarmac.engines.slurm.host.connection import Connection
+from tarmac.engines.hosts import installing
+from tarmac.engines.hosts.connection import Connection
+from tarmac.engines.hosts.installing import Sidecar
 from tarmac.node.files import staging
 from tarmac.node.starting import NODE_DIRECTORY, Installation
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tarmac.engines.hosts.local import local_host
 from tarmac.engines.slurm.commands import Commands, job_id
-from tarmac.engines.slurm.host import local_host
 from tarmac.engines.slurm.observing import expected_start_at
 from tarmac.engines.slurm.partition import parse_limits, parse_nodes, parse_partitions, widest
 from tarmac.engines.slurm.queue import parse_accounting, parse_queue

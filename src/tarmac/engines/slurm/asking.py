@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from tarmac.engines.attempts import writing
 from tarmac.engines.attempts.aggregate_outcome import Phase
 from tarmac.engines.attempts.view import AttemptView, NodeView
+from tarmac.engines.hosts.host import Host
 from tarmac.engines.slurm import observing
 from tarmac.engines.slurm.files import BEGUN_FILE, OVER_FILE
-from tarmac.engines.slurm.host import Host
 from tarmac.model.errors import Unavailable
 from tarmac.model.run import LeaveRequest
 from tarmac.node.attempt.protocol import HEARTBEAT_LEASE_S

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tarmac.engines.slurm.host import Host
+from tarmac.engines.hosts.host import Host
 from tarmac.model.errors import InvalidInput, Unavailable
 
 QUERY_S = 30.0

@@ -15,10 +15,11 @@ from threading import Lock
 
 from tarmac.engines.attempts import staging
 from tarmac.engines.attempts.writing import hint
-from tarmac.engines.slurm import installing, observing
+from tarmac.engines.hosts import installing
+from tarmac.engines.hosts.host import Host
+from tarmac.engines.slurm import observing
 from tarmac.engines.slurm.commands import Commands
 from tarmac.engines.slurm.files import SCRIPT_FILE, SUBMITTED_FILE
-from tarmac.engines.slurm.host import Host
 from tarmac.engines.slurm.queue import Queue
 from tarmac.engines.slurm.script import SlurmRequest
 from tarmac.engines.slurm.settings import SlurmSettings

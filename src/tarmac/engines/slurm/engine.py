@@ -15,14 +15,15 @@ from tarmac.engines.attempts import staging, writing
 from tarmac.engines.attempts.aggregate_outcome import Phase
 from tarmac.engines.attempts.request import NO_RULES, NodeSettings, render
 from tarmac.engines.attempts.view import AttemptView, Views
+from tarmac.engines.hosts.host import Host
+from tarmac.engines.hosts.installing import Sidecar
+from tarmac.engines.hosts.local import local_host
 from tarmac.engines.slurm import observing
 from tarmac.engines.slurm.asking import Asking
 from tarmac.engines.slurm.commands import Commands
 from tarmac.engines.slurm.delivery import Delivery
 from tarmac.engines.slurm.examining import examined
 from tarmac.engines.slurm.following import Following
-from tarmac.engines.slurm.host import Host, local_host
-from tarmac.engines.slurm.installing import Sidecar
 from tarmac.engines.slurm.queue import Job, Queue, Snapshot
 from tarmac.engines.slurm.script import SlurmRequest, job_script, with_variables
 from tarmac.engines.slurm.settings import SlurmSettings

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from tarmac.engines.hosts.host import Host, Reached
+from tarmac.engines.hosts.installing import Sidecar
 from tarmac.engines.slurm.commands import Commands
-from tarmac.engines.slurm.host import Host, Reached
-from tarmac.engines.slurm.installing import Sidecar
 from tarmac.engines.slurm.partition import Partition, parse_partitions
 from tarmac.engines.slurm.settings import PoolSettings, SlurmSettings
 from tarmac.engines.slurm.site import Site

@@ -13,3 +13,6 @@ VARIABLES_FILE = "slurm-variables"
 
 BEGUN_FILE = "slurm-begun"
 """Made by the first job of the attempt that begins, with its id in it, or by whoever keeps all from it."""
+
+COPIED_FILES = (SUBMITTED_FILE, BEGUN_FILE, OVER_FILE)
+"""Those that are copied to the server's machine, where the site is another."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from threading import Lock, Timer
 
 from tarmac.engines.attempts.view import AttemptView, Views
-from tarmac.engines.slurm.host import Host
+from tarmac.engines.hosts.host import Host
 from tarmac.model.errors import Unavailable
 
 MANY = 200

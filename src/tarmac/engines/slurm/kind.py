@@ -2,46 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tarmac.engines.slurm.installing import Sidecar
+from tarmac.engines.hosts.installing import Sidecar
+from tarmac.engines.hosts.supplies import Supplies
+from tarmac.engines.slurm.files import COPIED_FILES
 from tarmac.engines.slurm.settings import SlurmSettings, read_settings
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import InvalidInput
-from tarmac.model.ports import StreamsCode
-from tarmac.model.secret import SecretValues
-from tarmac.node.files.gitrules import GitRules
 
 if TYPE_CHECKING:  # a server without such a cluster does not load its engine: see `open`
+    from tarmac.engines.hosts.host import Host
     from tarmac.engines.slurm.engine import SlurmEngine
-    from tarmac.engines.slurm.host import Host
 
 
 class SlurmKind:
-    """Opens the engines of clusters that are a Slurm; what is given here holds for all of them.
+    """Opens the engines of clusters that are a Slurm."""
 
-    `copies` is where the reports of attempts are copied to that lie on other machines.
-    """
-
-    def __init__(
-        self,
-        *,
-        code: StreamsCode,
-        secrets: SecretValues,
-        sidecar: Sidecar,
-        git: GitRules,
-        own_packages: bool,
-        log_limit_bytes: int | None,
-        copies: Path,
-    ) -> None:
-        self._code = code
-        self._secrets = secrets
-        self._sidecar = sidecar
-        self._git = git
-        self._own_packages = own_packages
-        self._log_limit_bytes = log_limit_bytes
-        self._copies = copies
+    def __init__(self, supplies: Supplies) -> None:
+        self._supplies = supplies
 
     def check(self, cluster: Cluster) -> None:
         """Raise InvalidInput for settings that name no Slurm."""
@@ -63,21 +42,27 @@ class SlurmKind:
             cluster.name,
             settings,
             host=self._host(cluster.name, settings),
-            code=self._code,
-            git=self._git,
-            own_packages=self._own_packages,
-            log_limit_bytes=self._log_limit_bytes,
-            secrets=self._secrets,
+            code=self._supplies.code,
+            git=self._supplies.git,
+            own_packages=self._supplies.own_packages,
+            log_limit_bytes=self._supplies.log_limit_bytes,
+            secrets=self._supplies.secrets,
             sidecar=self._sidecar_of(settings),
         )
 
     def _sidecar_of(self, settings: SlurmSettings) -> Sidecar | None:
         """What keeps artifacts: behind SSH, nodes do not see a store that is a directory of this machine."""
-        return None if settings.ssh is not None and self._sidecar.is_directory else self._sidecar
+        return (
+            None
+            if settings.ssh is not None and self._supplies.sidecar.is_directory
+            else self._supplies.sidecar
+        )
 
     def _host(self, cluster: str, settings: SlurmSettings) -> Host:
         """Where its commands work."""
-        from tarmac.engines.slurm.host import Ssh, local_host, ssh_host  # noqa: PLC0415
+        from tarmac.engines.hosts.local import local_host  # noqa: PLC0415
+        from tarmac.engines.hosts.remote import ssh_host  # noqa: PLC0415
+        from tarmac.engines.hosts.ssh import Ssh  # noqa: PLC0415
 
         if settings.ssh is None:
             return local_host(settings.directory)
@@ -85,5 +70,6 @@ class SlurmKind:
             settings.directory,
             Ssh(settings.ssh),
             python=settings.python,
-            copies=self._copies / cluster,
+            copies=self._supplies.copies / cluster,
+            files=COPIED_FILES,
         )

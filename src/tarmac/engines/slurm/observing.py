@@ -14,8 +14,8 @@ from pathlib import Path
 
 from tarmac.engines.attempts.aggregate_outcome import Phase, observation
 from tarmac.engines.attempts.view import AttemptView
+from tarmac.engines.hosts.host import Host
 from tarmac.engines.slurm.files import BEGUN_FILE, LOG_FILE, OVER_FILE, SUBMITTED_FILE
-from tarmac.engines.slurm.host import Host
 from tarmac.engines.slurm.queue import Job
 from tarmac.engines.slurm.reasons import explained
 from tarmac.engines.slurm.states import GONE, Meaning, Stage, meaning

@@ -1,6 +1,6 @@
 """The first thing that runs at the far end of a connection: it takes this package from the connection.
 
-Sent as text by `engines/slurm/host/connection.py`, before anything else, with a call of `load` after it. The
+Sent as text by `engines/hosts/connection.py`, before anything else, with a call of `load` after it. The
 package stays in memory: nothing is installed. Any Python 3 can read this, to say so where it is too old.
 """
 

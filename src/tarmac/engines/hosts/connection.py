@@ -23,7 +23,7 @@ from itertools import count
 from threading import Event, Lock, Thread
 from typing import Any, BinaryIO, cast
 
-from tarmac.engines.slurm import installing
+from tarmac.engines.hosts import installing
 from tarmac.model.errors import Unavailable
 from tarmac.node.host import frames
 from tarmac.node.starting import NODE_DIRECTORY

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tarmac.engines.slurm.host.connection import NotConnected
+from tarmac.engines.hosts.connection import NotConnected
 from tarmac.model.errors import Unavailable
 
 LOOK_UP_S = 20.0

@@ -15,7 +15,6 @@ from threading import Lock
 from typing import Any
 
 from tarmac.engines.attempts.layout import Layout
-from tarmac.engines.slurm.files import BEGUN_FILE, OVER_FILE, SUBMITTED_FILE
 from tarmac.model.errors import Unavailable
 from tarmac.node.attempt.protocol import (
     ASK_FILE,
@@ -29,7 +28,7 @@ from tarmac.node.attempt.protocol import (
 from tarmac.node.files import staging, untrusted
 from tarmac.node.host.changes import LARGEST_BYTES
 
-FILES = (ATTEMPT_FILE, ASK_FILE, CLEARED_FILE, SUBMITTED_FILE, BEGUN_FILE, OVER_FILE)
+FILES = (ATTEMPT_FILE, ASK_FILE, CLEARED_FILE)
 NODE_FILES = (CLAIM_FILE, EVENTS_FILE, HEARTBEAT_FILE)
 """What is copied of an attempt, and of each of its nodes."""
 
@@ -43,9 +42,13 @@ Ask = Callable[..., Any]
 
 
 class Mirror:
-    """The copies, below `seen`, of what lies below `layout` at the host. Thread-safe."""
+    """The copies, below `seen`, of what lies below `layout` at the host. Thread-safe.
 
-    def __init__(self, layout: Layout, seen: Layout) -> None:
+    `files` are those that the engine has beside those of every attempt.
+    """
+
+    def __init__(self, layout: Layout, seen: Layout, *, files: Sequence[str] = ()) -> None:
+        self._files = (*FILES, *files)
         self._layout = layout
         self._seen = seen
         self._lock = Lock()
@@ -70,7 +73,7 @@ class Mirror:
                 answer = ask(
                     number=self._numbers[1],
                     directories=[str(far) for far, _ in pending],
-                    files=list(FILES),
+                    files=list(self._files),
                     node_files=list(NODE_FILES),
                 )
                 try:
@@ -88,7 +91,7 @@ class Mirror:
         """Take in what is new of an attempt; whether there is more."""
         if found is None:
             return False
-        news = [(path, begin, content) for path, begin, content in found["files"] if _is_ours(path)]
+        news = [(path, begin, content) for path, begin, content in found["files"] if self._is_ours(path)]
         if not directory.is_dir():
             if found["more"] and ATTEMPT_FILE not in {path for path, _, _ in news}:
                 return True  # it comes to its place with its description
@@ -102,13 +105,12 @@ class Mirror:
             _put(directory / path, begin, content)
         return bool(found["more"])
 
-
-def _is_ours(path: str) -> bool:
-    """Whether it is one of the files that we asked for."""
-    first, _, rest = path.partition("/")
-    node, _, name = rest.partition("/")
-    in_node = first == NODES and node not in ("", ".", "..") and name in NODE_FILES
-    return path in FILES or in_node
+    def _is_ours(self, path: str) -> bool:
+        """Whether it is one of the files that we asked for."""
+        first, _, rest = path.partition("/")
+        node, _, name = rest.partition("/")
+        in_node = first == NODES and node not in ("", ".", "..") and name in NODE_FILES
+        return path in self._files or in_node
 
 
 def _put(path: Path, begin: int | None, content: Any) -> None:

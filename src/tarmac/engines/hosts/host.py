@@ -1,6 +1,6 @@
-"""`Host`: everything that the engine has done where Slurm's commands work, each with a deadline.
+"""`Host`: everything that an engine has done where its cluster can be reached, each with a deadline.
 
-Made by `local_host`, or for another machine; used by all of the engine. What is done is in
+Made by `local_host`, or for another machine; used by engines. What is done is in
 `node/host/operations.py`; a `Reach` brings it there: in this process, or over a connection.
 """
 

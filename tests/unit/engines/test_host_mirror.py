@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tarmac.engines.attempts.layout import Layout
-from tarmac.engines.slurm.host.mirror import Mirror
+from tarmac.engines.hosts.mirror import Mirror
 from tarmac.node.attempt.protocol import rank_name
 from tarmac.node.host import changes
 from tarmac.node.host.changes import Changes
@@ -26,7 +26,7 @@ class Sites:
     def __init__(self, directory: Path) -> None:
         self.far = directory / "far" / RUN
         self.near = directory / "near" / RUN
-        self.mirror = Mirror(Layout(directory / "far"), Layout(directory / "near"))
+        self.mirror = Mirror(Layout(directory / "far"), Layout(directory / "near"), files=("slurm-begun",))
         self.answers: list[dict[str, Any]] = []
         self.connect()
 

@@ -1,4 +1,4 @@
-"""What of tarmac travels to a site: the runner, and the sidecar that keeps artifacts. Called by this engine.
+"""What of tarmac travels to a site: the runner, and the sidecar that keeps artifacts. Called by engines.
 
 Each version lies in a directory of its own, called after its content, and stays while attempts use it.
 """

@@ -1,6 +1,6 @@
 """The host that is another machine: one connection over SSH, made at the first use and again after a loss.
 
-Made by `SlurmKind`. What is asked while there is no connection fails at once until it is worth a new try:
+Made by kinds of engines. What is asked while there is no connection fails at once until a new try is due:
 many sites lock out who logs in too often.
 """
 
@@ -14,10 +14,10 @@ from threading import Lock
 from typing import Any
 
 from tarmac.engines.attempts.layout import Layout
-from tarmac.engines.slurm.host.connection import Connection, NotConnected
-from tarmac.engines.slurm.host.host import FILE_S, Host, Reached
-from tarmac.engines.slurm.host.mirror import Mirror
-from tarmac.engines.slurm.host.ssh import Refused, Ssh, explained
+from tarmac.engines.hosts.connection import Connection, NotConnected
+from tarmac.engines.hosts.host import FILE_S, Host, Reached
+from tarmac.engines.hosts.mirror import Mirror
+from tarmac.engines.hosts.ssh import Refused, Ssh, explained
 from tarmac.model.errors import Unavailable
 
 FIRST_REST_S = 2.0
@@ -30,11 +30,21 @@ STEADY_S = 60.0
 
 
 def ssh_host(
-    directory: Path, ssh: Ssh, *, python: str, copies: Path, variables: Mapping[str, str] | None = None
+    directory: Path,
+    ssh: Ssh,
+    *,
+    python: str,
+    copies: Path,
+    files: Sequence[str] = (),
+    variables: Mapping[str, str] | None = None,
 ) -> Host:
-    """The host behind an ssh, where runs are kept in `directory`; `copies` is a directory of this machine."""
+    """The host behind an ssh, where runs are kept in `directory`; `copies` is a directory of this machine.
+
+    `files` of attempts are copied there beside those that every attempt has.
+    """
     layout, seen = Layout(directory), Layout(copies)
-    return Host(layout, _There(ssh, python, Mirror(layout, seen)), seen=seen, variables=variables)
+    mirror = Mirror(layout, seen, files=files)
+    return Host(layout, _There(ssh, python, mirror), seen=seen, variables=variables)
 
 
 class _There:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tarmac.engines.attempts.layout import Layout
-from tarmac.engines.slurm.host.host import Host, Reached
+from tarmac.engines.hosts.host import Host, Reached
 from tarmac.node.files import bundles
 from tarmac.node.host import operations
 

@@ -9,9 +9,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from tarmac.engines.slurm.host import Ssh
-from tarmac.engines.slurm.host.connection import NotConnected
-from tarmac.engines.slurm.host.ssh import Refused, explained
+from tarmac.engines.hosts.connection import NotConnected
+from tarmac.engines.hosts.ssh import Refused, Ssh, explained
 from tarmac.engines.slurm.settings import read_settings
 from tarmac.model.errors import InvalidInput
 

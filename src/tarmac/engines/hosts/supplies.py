@@ -1,0 +1,27 @@
+"""What a server gives the engines of clusters that are not itself. Made by `server/wiring.py`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tarmac.engines.hosts.installing import Sidecar
+from tarmac.model.ports import StreamsCode
+from tarmac.model.secret import SecretValues
+from tarmac.node.files.gitrules import GitRules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Supplies:
+    """The same for all such clusters.
+
+    `copies` is the directory of this machine that the reports of attempts are copied to which lie elsewhere.
+    """
+
+    code: StreamsCode
+    secrets: SecretValues
+    sidecar: Sidecar
+    git: GitRules
+    own_packages: bool
+    log_limit_bytes: int | None
+    copies: Path
