@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from engine_harness import LocalHarness, Work, ended, running
-from tarmac.engines.local.supervision import RunnerTimeouts
+from tarmac.engines.attempts.supervision import RunnerTimeouts
 from tarmac.model.errors import Unavailable
 from tarmac.model.ports import ObservedState
 from tarmac.model.run import CauseCode, LeaveRequest, Outcome

@@ -12,18 +12,18 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 
-from tarmac.engines.attempts import clearing, staging, writing
+from tarmac.engines.attempts import clearing, staging, supervision, writing
 from tarmac.engines.attempts.aggregate_outcome import observation
 from tarmac.engines.attempts.files import read_file
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import NO_RULES, ArtifactStoring, AttemptRequest, NodeSettings, render
 from tarmac.engines.attempts.view import AttemptView, Views
-from tarmac.engines.local import devices, remains, supervision
+from tarmac.engines.local import devices, remains
 from tarmac.engines.local.addresses import addressed
 from tarmac.engines.local.examining import examined
 from tarmac.engines.local.news import NewsBoard
 from tarmac.engines.local.nodes import cluster_nodes
-from tarmac.engines.local.starter import Starter
+from tarmac.engines.local.runners import LocalRunners
 from tarmac.engines.local.warm import OpenFiles, WarmParent
 from tarmac.model.cluster import Cluster, Node
 from tarmac.model.described import NodeCache
@@ -85,7 +85,7 @@ class LocalEngine:
         self._staging_lock = Lock()
         staging.prepare(self._layout)
         self._warm = WarmParent(installation, open_files=open_files)
-        self._starter = Starter(self._warm, secrets)
+        self._runners = LocalRunners(self._warm, secrets)
         self._news = NewsBoard(self._layout.notify)
 
     def start(self) -> None:
@@ -103,7 +103,7 @@ class LocalEngine:
         return render(launch, self._layout, self._settings)
 
     def submit(self, request: AttemptRequest) -> None:
-        self._starter.check(request.secrets)
+        self._runners.check(request.secrets)
         with self._staging_lock:
             made = staging.stage(request, self._layout)
         view = (
@@ -114,7 +114,7 @@ class LocalEngine:
         if view is not None:
             with view.lock:
                 view.refresh()
-                supervision.start(view, self._starter)
+                supervision.start(view, self._runners)
 
     def observe(self, attempt_ids: Sequence[str]) -> Mapping[str, Observation]:
         return {attempt_id: self._observe(attempt_id) for attempt_id in attempt_ids}
@@ -173,7 +173,7 @@ class LocalEngine:
         if view is not None:
             with view.lock:
                 view.refresh()
-                supervision.reap(view)
+                supervision.reap(view, self._runners)
                 fifo.ring(str(self._layout.notify), f"{attempt_id}\n".encode())
 
     def remains(self) -> Collection[str]:
@@ -213,7 +213,7 @@ class LocalEngine:
             cause = Cause(code=CauseCode.PLATFORM_FAULT, message=view.damage)
             return Observation(state=ObservedState.ENDED, outcome=Outcome.LOST, cause=cause)
         view.refresh()
-        supervision.supervise(view, self._starter, self._patience)
+        supervision.supervise(view, self._runners, self._patience)
         over = all(node.over for node in view.nodes)
         seen = observation([node.facts for node in view.nodes], view.leave_request() if over else None)
         if seen.state is ObservedState.ENDED and not view.reaped and any(node.lost for node in view.nodes):

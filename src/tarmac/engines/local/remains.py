@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from tarmac.engines.attempts.aggregate_outcome import Phase
 from tarmac.engines.attempts.view import AttemptView, NodeView
-from tarmac.engines.local.supervision import runner_alive
+from tarmac.engines.local.runners import runner_alive
 from tarmac.model.run import Release
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import procfs

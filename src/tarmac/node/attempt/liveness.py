@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import time
 
 from tarmac.node.attempt.claims import Claim
-from tarmac.node.kernel import procfs
+from tarmac.node.kernel import procfs, signals
 
+END_TIMEOUT_S = 5.0
 _LOOK_AGAIN_S = 0.001
 
 
@@ -41,3 +43,18 @@ def is_alive(claim: Claim) -> bool:
     if now is None or now.process != claim.process or now.unreaped:
         return False
     return claim.name in ("", now.name)
+
+
+def end(claim: Claim) -> None:
+    """End a runner that cannot be talked to, and wait until it is gone."""
+    if claim.process is None or not is_alive(claim):
+        return
+    try:
+        handle = os.pidfd_open(claim.process.pid)
+    except OSError:
+        return  # gone since
+    try:
+        if signals.send(claim.process, signal.SIGKILL):
+            select.select([handle], [], [], END_TIMEOUT_S)
+    finally:
+        os.close(handle)
