@@ -100,27 +100,27 @@ def test_a_running_attempt_leaves_as_asked(
 
 
 def test_one_that_does_not_listen_is_ended_after_its_grace(harness: Harness) -> None:
-    attempt = started(harness, Work(lasts=True, ignores_asks=True), grace_s=0.2)
+    attempt = started(harness, Work(lasts=True, ignores_requests=True), grace_s=0.2)
     harness.engine.request_leave(attempt, LeaveRequest.PAUSE)
     assert harness.settle(attempt, ended).outcome is Outcome.PAUSED
 
 
 def test_a_stop_after_a_pause_is_honoured(harness: Harness) -> None:
-    attempt = started(harness, Work(lasts=True, ignores_asks=True), grace_s=1.0)
+    attempt = started(harness, Work(lasts=True, ignores_requests=True), grace_s=1.0)
     harness.engine.request_leave(attempt, LeaveRequest.PAUSE)
     harness.engine.request_leave(attempt, LeaveRequest.STOP)
     assert harness.settle(attempt, ended).outcome is Outcome.STOPPED
 
 
 def test_a_pause_after_a_stop_changes_nothing(harness: Harness) -> None:
-    attempt = started(harness, Work(lasts=True, ignores_asks=True), grace_s=1.0)
+    attempt = started(harness, Work(lasts=True, ignores_requests=True), grace_s=1.0)
     harness.engine.request_leave(attempt, LeaveRequest.STOP)
     harness.engine.request_leave(attempt, LeaveRequest.PAUSE)
     assert harness.settle(attempt, ended).outcome is Outcome.STOPPED
 
 
 def test_a_pause_after_a_preemption_keeps_the_run_paused(harness: Harness) -> None:
-    attempt = started(harness, Work(lasts=True, ignores_asks=True), grace_s=1.0)
+    attempt = started(harness, Work(lasts=True, ignores_requests=True), grace_s=1.0)
     harness.engine.request_leave(attempt, LeaveRequest.PREEMPT)
     harness.engine.request_leave(attempt, LeaveRequest.PAUSE)
     assert harness.settle(attempt, ended).outcome is Outcome.PAUSED

@@ -30,7 +30,7 @@ def test_news_of_an_attempt_comes_by_itself(harness: Harness) -> None:
 def test_reaping_ends_what_is_left_of_an_attempt(harness: Harness) -> None:
     engine = harness.engine
     assert isinstance(engine, Reaps)
-    attempt = started(harness, Work(lasts=True, ignores_asks=True), nodes=2)
+    attempt = started(harness, Work(lasts=True, ignores_requests=True), nodes=2)
     engine.reap(attempt)
     engine.reap(attempt)
     assert harness.settle(attempt, ended).outcome is Outcome.LOST

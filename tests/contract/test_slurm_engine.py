@@ -151,7 +151,7 @@ def test_one_that_had_ended_before_slurm_cancelled_its_job_is_what_its_runners_s
 
 
 def test_a_reaped_attempt_is_gone(slurm_harness: SlurmHarness) -> None:
-    attempt = started(slurm_harness, Work(lasts=True, ignores_asks=False))
+    attempt = started(slurm_harness, Work(lasts=True, ignores_requests=False))
     slurm_harness.engine.reap(attempt)
     assert slurm_harness.settle(attempt, ended).outcome in (Outcome.STOPPED, Outcome.LOST)
 

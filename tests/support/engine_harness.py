@@ -51,7 +51,7 @@ class Work:
     exit_code: int = 0
     signal: str | None = None
     lasts: bool = False
-    ignores_asks: bool = False
+    ignores_requests: bool = False
     misses: str | None = None
 
 
@@ -135,7 +135,7 @@ class SimHarness:
             hangs_at_start=self._hangs,
             exit_code=work.exit_code,
             exit_signal=work.signal,
-            ignores_asks=work.ignores_asks,
+            ignores_requests=work.ignores_requests,
             output=work.output.encode(),
             checkpoint_period_s=0.25 if work.saves else None,
             leave_s=1.0 if work.saves else 0.0,
@@ -226,12 +226,12 @@ echo whole > draft; mv draft state"""
 def script(work: Work) -> str:
     """The bash script that does this work."""
     lines = [f"printf %s {shlex.quote(work.output)}"]
-    if work.ignores_asks:
+    if work.ignores_requests:
         lines.insert(0, "trap '' TERM")
     if work.saves:
         lines.insert(0, SAVING)
     if work.lasts:
-        sleep = "sleep 3600" if work.ignores_asks else "exec sleep 3600"
+        sleep = "sleep 3600" if work.ignores_requests else "exec sleep 3600"
         lines.append(f"echo {WORKING}; {sleep}")
     elif work.signal:
         lines.append(f"kill -{work.signal.removeprefix('SIG')} $$")

@@ -288,7 +288,7 @@ class History:
             first_output_s=random.choice((0.0, 3.0, 30.0)),
             exit_code=random.choice((0, 0, 0, 1)),
             leave_s=random.choice((0.0, 3.0)),
-            ignores_asks=random.random() < 0.1,
+            ignores_requests=random.random() < 0.1,
             hangs_at_start=random.random() < 0.03,
             vanishes_after_s=random.choice((None,) * 12 + (5.0,)),
             unknown_for_s=random.choice((0.0, 0.0, 0.0, 30.0)),

@@ -39,7 +39,7 @@ PLAIN = {
     "tarmac.node.progress.polls": "the same; made by the worker itself",
     "tarmac.node.sdk": "runs inside the worker",
     "tarmac.engines.local.news": "in the home, made anew at every start",
-    "tarmac.engines.hosts.mirror": "copies in the home, which no run can reach",
+    "tarmac.engines.hosts.report_copies": "copies in the home, which no run can reach",
     "tarmac.artifacts.versions.sync": "never waits, and looks what it has opened",
     "tarmac.artifacts.versions.restore": "made new, exclusively",
     "tarmac.artifacts.versions.catalog": "in the home",

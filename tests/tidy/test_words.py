@@ -97,9 +97,14 @@ CORE = {
     "server",
     "cli",
     "node",
+    "engines",
 }
 
 NATIVE = {
+    "tarmac.engines": {"host", "hosts"},  # where an engine reaches its cluster: engines/hosts
+    "tarmac.engines.local": {"gpu", "gpus"},  # what NVML calls them
+    "tarmac.engines.sim": {"job", "jobs", "cancel"},  # of a batch system; and of an appointment
+    "tarmac.engines.slurm": {"job", "jobs", "task", "partition", "gpu", "gpus", "cancel"},
     "tarmac.client": {"host"},  # the address of a server
     "tarmac.server": {"host", "task", "tasks", "cancel"},  # the same, and asyncio's own words
     "tarmac.simulator": {"held"},  # the column `held_s` of its tables
@@ -137,7 +142,6 @@ LEFT = (
     "src/tarmac/store/migrations/",
     "tests/contract/",  # of the store: databases of older versions
     "tests/tidy/test_words.py",
-    "src/tarmac/engines/attempts/",  # not renamed yet
 )
 
 QUANTITIES = {
@@ -219,7 +223,7 @@ def banned_words(module: Module) -> Iterator[str]:
     """Names of ours that use a word the glossary gave up."""
     if module.package not in CORE:
         return
-    native = NATIVE.get(f"tarmac.{module.package}", set())
+    native = {word for name, words in NATIVE.items() if module.name.startswith(name) for word in words}
     for name, line in _defined_names(module.tree):
         for word in _words(name):
             if word in INSTEAD and word not in native:

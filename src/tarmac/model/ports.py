@@ -269,7 +269,7 @@ class Engine(Protocol[Request]):
         """What is known of each, in bulk; an unknown attempt is ABSENT. Never raises for one of them."""
         ...
 
-    def request_leave(self, attempt_id: str, ask: LeaveRequest) -> None:
+    def request_leave(self, attempt_id: str, request: LeaveRequest) -> None:
         """Ask a live attempt to leave: pause file, signal, grace, SIGKILL, as its launch says. Idempotent.
 
         A normal return means that the request was passed on; the attempt may end by itself first. A STOP

@@ -10,7 +10,7 @@ import pytest
 from engine_harness import LocalHarness, Work, ended
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.staging import prepare, stage_fence
-from tarmac.engines.attempts.writing import write_ask
+from tarmac.engines.attempts.writing import write_request
 from tarmac.model.errors import Unavailable
 from tarmac.model.ports import ObservedState
 from tarmac.model.run import LeaveRequest, Outcome
@@ -45,7 +45,7 @@ def test_a_stop_cut_short_before_the_claims_is_made_good(local: LocalHarness, by
     launch = local.launch(Work(output="never"))
     local.hang()
     local.engine.submit(local.engine.render(launch))
-    write_ask(local.home / "runs" / "run1" / "attempts" / "1", LeaveRequest.STOP)
+    write_request(local.home / "runs" / "run1" / "attempts" / "1", LeaveRequest.STOP)
     local.reopen()
     if by == "submitting again":
         local.engine.submit(local.engine.render(launch))
@@ -56,7 +56,7 @@ def test_a_stop_cut_short_before_the_claims_is_made_good(local: LocalHarness, by
 
 
 def test_a_weaker_ask_never_replaces_a_stronger_one(local: LocalHarness) -> None:
-    launch = local.launch(Work(lasts=True, ignores_asks=True), grace_s=0.3)
+    launch = local.launch(Work(lasts=True, ignores_requests=True), grace_s=0.3)
     local.engine.submit(local.engine.render(launch))
     local.settle(launch.attempt_id, lambda seen: seen.state is ObservedState.RUNNING)
     written = []

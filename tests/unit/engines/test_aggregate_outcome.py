@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from tarmac.engines.attempts.aggregate_outcome import NodeFacts, Phase, lost, observation
+from tarmac.engines.attempts.aggregate_outcome import NodeFacts, PartState, lost, observation
 from tarmac.model.ports import ObservedState
 from tarmac.model.run import Cause, CauseCode, LeaveRequest, Milestones, Outcome
 
 FAULT = Cause(code=CauseCode.PLATFORM_FAULT, message="the runner on n1 died", node="n1")
 
 
-def facts(node: str, phase: Phase, **known: Any) -> NodeFacts:
-    return NodeFacts(node=node, phase=phase, **known)
+def facts(node: str, state: PartState, **known: Any) -> NodeFacts:
+    return NodeFacts(node=node, state=state, **known)
 
 
 def ended(node: str, outcome: Outcome, *, at: float = 9.0, **told: Any) -> NodeFacts:
     event = {"outcome": outcome, **told}
-    return facts(node, Phase.ENDED, started_at=1.0, ended_at=at, ended=event)
+    return facts(node, PartState.ENDED, started_at=1.0, ended_at=at, ended=event)
 
 
 def failed(node: str, *, at: float, code: CauseCode = CauseCode.EXIT_CODE) -> NodeFacts:
@@ -29,20 +29,20 @@ def failed(node: str, *, at: float, code: CauseCode = CauseCode.EXIT_CODE) -> No
 
 
 def lost_node(node: str, *, at: float) -> NodeFacts:
-    return facts(node, Phase.ENDED, started_at=1.0, ended_at=at, ended=lost(FAULT))
+    return facts(node, PartState.ENDED, started_at=1.0, ended_at=at, ended=lost(FAULT))
 
 
 def test_running_means_that_all_nodes_run() -> None:
-    first = facts("n1", Phase.RUNNING, started_at=5.0)
-    waiting = facts("n2", Phase.CLAIMED)
+    first = facts("n1", PartState.RUNNING, started_at=5.0)
+    waiting = facts("n2", PartState.CLAIMED)
     seen = observation([first, waiting], None)
     assert (seen.state, seen.started_at) == (ObservedState.STARTING, None)
-    seen = observation([first, facts("n2", Phase.RUNNING, started_at=7.0)], None)
+    seen = observation([first, facts("n2", PartState.RUNNING, started_at=7.0)], None)
     assert (seen.state, seen.started_at) == (ObservedState.RUNNING, 7.0)
 
 
 def test_ended_means_that_all_nodes_have() -> None:
-    running = facts("n2", Phase.RUNNING, started_at=2.0)
+    running = facts("n2", PartState.RUNNING, started_at=2.0)
     assert observation([ended("n1", Outcome.COMPLETED), running], None).state is ObservedState.RUNNING
     both = observation([ended("n1", Outcome.COMPLETED, at=8.0), ended("n2", Outcome.COMPLETED)], None)
     assert (both.state, both.outcome, both.ended_at) == (ObservedState.ENDED, Outcome.COMPLETED, 9.0)
@@ -78,11 +78,11 @@ def test_what_failed_before_a_node_was_lost_is_the_runs_own_doing() -> None:
 def test_a_failure_that_a_lost_node_told_its_peer_is_a_loss() -> None:
     """As after a restart of the server: the lost node's claim is fenced, the peer repeats the fault."""
     peer = failed("n2", at=5.0, code=CauseCode.PLATFORM_FAULT)
-    assert observation([facts("n1", Phase.FENCED, ended_at=4.0), peer], None).outcome is Outcome.LOST
+    assert observation([facts("n1", PartState.FENCED, ended_at=4.0), peer], None).outcome is Outcome.LOST
 
 
 def test_what_never_started_was_stopped_or_cleared_away() -> None:
-    fenced = facts("n1", Phase.FENCED, ended_at=2.0)
+    fenced = facts("n1", PartState.FENCED, ended_at=2.0)
     stopped = observation([fenced], LeaveRequest.STOP)
     assert (stopped.outcome, stopped.started_at) == (Outcome.STOPPED, None)
     assert observation([fenced], None).outcome is Outcome.LOST
@@ -90,7 +90,7 @@ def test_what_never_started_was_stopped_or_cleared_away() -> None:
 
 
 def test_a_stop_that_caught_some_nodes_before_their_start_is_a_stop() -> None:
-    fenced = facts("n1", Phase.FENCED, ended_at=2.0)
+    fenced = facts("n1", PartState.FENCED, ended_at=2.0)
     assert observation([fenced, ended("n2", Outcome.STOPPED)], LeaveRequest.STOP).outcome is Outcome.STOPPED
 
 
@@ -104,9 +104,10 @@ def test_what_any_node_saw_was_seen_of_the_attempt() -> None:
     ]
     whole = Milestones(first_output_at=4.0, checkpoint_at=30.0, read_at=7.0)
     running = [
-        facts(f"n{rank}", Phase.RUNNING, started_at=1.0, milestones=each) for rank, each in enumerate(seen)
+        facts(f"n{rank}", PartState.RUNNING, started_at=1.0, milestones=each)
+        for rank, each in enumerate(seen)
     ]
     assert observation(running, None).milestones == whole
     gone = [replace(lost_node(item.node, at=9.0), milestones=item.milestones) for item in running]
     assert observation(gone, None).milestones == whole
-    assert observation([facts("n1", Phase.RUNNING, started_at=1.0)], None).milestones == Milestones()
+    assert observation([facts("n1", PartState.RUNNING, started_at=1.0)], None).milestones == Milestones()

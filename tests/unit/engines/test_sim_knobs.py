@@ -52,7 +52,7 @@ def test_an_attempt_goes_on_from_the_last_checkpoint_of_those_before_it() -> Non
 
 def test_one_that_leaves_as_asked_saves_all_it_did_and_one_that_does_not_only_its_checkpoints() -> None:
     for ignores, saved_s in ((False, 17.0), (True, 30.0)):
-        world = World(duration_s=100.0, checkpoint_period_s=10.0, ignores_asks=ignores)
+        world = World(duration_s=100.0, checkpoint_period_s=10.0, ignores_requests=ignores)
         attempt = world.submit(grace_s=20.0)
         world.clock.advance(17.0)
         world.engine.request_leave(attempt, LeaveRequest.PAUSE)
@@ -140,7 +140,7 @@ def test_a_call_may_be_interrupted_before_or_after_it_took_effect(moment: Moment
     world.engine.interrupt = crash
     call = {
         "submit": world.submit,
-        "ask": lambda: world.engine.request_leave("run1.1", LeaveRequest.STOP),
+        "request": lambda: world.engine.request_leave("run1.1", LeaveRequest.STOP),
         "reap": lambda: world.engine.reap("run1.1"),
     }[moment.rpartition("_")[2]]
     with pytest.raises(KeyboardInterrupt):

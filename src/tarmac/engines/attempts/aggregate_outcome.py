@@ -16,8 +16,8 @@ from tarmac.model.run import PLATFORM_FAULTS, Cause, CauseCode, LeaveRequest, Mi
 from tarmac.node.attempt import exit_outcome
 
 
-class Phase(StrEnum):
-    """Where a node's part of an attempt stands. `fenced`: its claim was taken, so it never starts."""
+class PartState(StrEnum):
+    """The state of a node's part of an attempt. `fenced`: its claim was taken, so it never starts."""
 
     UNCLAIMED = "unclaimed"
     FENCED = "fenced"
@@ -26,7 +26,7 @@ class Phase(StrEnum):
     ENDED = "ended"
 
 
-OVER = frozenset({Phase.FENCED, Phase.ENDED})
+OVER = frozenset({PartState.FENCED, PartState.ENDED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class NodeFacts:
     """
 
     node: str
-    phase: Phase
+    state: PartState
     name: str | None = None
     claimed_at: float | None = None
     started_at: float | None = None
@@ -52,16 +52,16 @@ def lost(cause: Cause) -> Mapping[str, Any]:
     return {"outcome": Outcome.LOST, "cause": codec.encode(cause)}
 
 
-def observation(facts: Sequence[NodeFacts], ask: LeaveRequest | None) -> Observation:
-    """What the attempt is, given its nodes and what it was asked."""
-    native_state = ", ".join(f"{fact.node}: {fact.phase}" for fact in facts)
+def observation(facts: Sequence[NodeFacts], request: LeaveRequest | None) -> Observation:
+    """What the attempt is, given its nodes and the request to leave that it got."""
+    native_state = ", ".join(f"{fact.node}: {fact.state}" for fact in facts)
     claimed_at = min((fact.claimed_at for fact in facts if fact.claimed_at is not None), default=None)
     started_at = _latest([fact.started_at for fact in facts])
     names = [fact.name for fact in facts if fact.name is not None]
     nodes = tuple(names) if len(names) == len(facts) else ()
     milestones = _milestones([fact.milestones for fact in facts])
-    if all(fact.phase in OVER for fact in facts):
-        outcome, cause = _ending(facts, ask)
+    if all(fact.state in OVER for fact in facts):
+        outcome, cause = _ending(facts, request)
         return Observation(
             state=ObservedState.ENDED,
             outcome=outcome,
@@ -71,7 +71,7 @@ def observation(facts: Sequence[NodeFacts], ask: LeaveRequest | None) -> Observa
             ended_at=max((fact.ended_at for fact in facts if fact.ended_at is not None), default=None),
             milestones=milestones,
             nodes=nodes,
-            native_state=native_state or Phase.FENCED,
+            native_state=native_state or PartState.FENCED,
         )
     state = ObservedState.RUNNING if started_at is not None else ObservedState.STARTING
     return Observation(
@@ -105,16 +105,16 @@ def _milestones(seen: Sequence[Milestones]) -> Milestones:
     )
 
 
-def _ending(facts: Sequence[NodeFacts], ask: LeaveRequest | None) -> tuple[Outcome, Cause | None]:
-    told = _explaining(facts)
-    if told:
-        verdict = exit_outcome.combine(told)
-        outcome = Outcome(verdict.outcome)
-        cause = codec.decode(Cause, verdict.cause) if verdict.cause else None
+def _ending(facts: Sequence[NodeFacts], request: LeaveRequest | None) -> tuple[Outcome, Cause | None]:
+    events = _explaining(facts)
+    if events:
+        combined = exit_outcome.combine(events)
+        outcome = Outcome(combined.outcome)
+        cause = codec.decode(Cause, combined.cause) if combined.cause else None
         if outcome is Outcome.FAILED and cause is not None and cause.code in PLATFORM_FAULTS:
-            outcome = Outcome.LOST  # told by a peer of the one that was lost
+            outcome = Outcome.LOST  # reported by a peer of the lost one
         return outcome, cause
-    if ask is LeaveRequest.STOP:
+    if request is LeaveRequest.STOP:
         return Outcome.STOPPED, Cause(code=CauseCode.USER_REQUEST, message="stopped before it started")
     return Outcome.LOST, Cause(code=CauseCode.PLATFORM_FAULT, message="cleared away before it started")
 

@@ -35,10 +35,10 @@ def cleared_notices(directory: Path, node: str) -> Iterator[Notice]:
     """One for each kind of thing that is gone."""
     path = directory / CLEARED_FILE
     try:
-        told, at = untrusted.read_object(str(path)), path.lstat().st_mtime
+        record, at = untrusted.read_object(str(path)), path.lstat().st_mtime
     except (OSError, ValueError):
         return  # nothing was
     for what, sentence in _SENTENCES.items():
-        days = told.get(what)
+        days = record.get(what)
         if isinstance(days, int | float) and days >= 0:
             yield Notice(at=at, node=node, text=sentence.format("1 day" if days == 1 else f"{days:g} days"))

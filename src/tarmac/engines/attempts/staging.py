@@ -29,9 +29,9 @@ def stage(request: AttemptRequest, layout: Layout) -> bool:
     return _make(request.attempt_id, request.directory, layout, attempt_files(request))
 
 
-def stage_fence(attempt_id: str, directory: Path, layout: Layout, ask: LeaveRequest | None) -> None:
+def stage_fence(attempt_id: str, directory: Path, layout: Layout, request: LeaveRequest | None) -> None:
     """Take the place of an attempt that was never submitted, so that it never starts."""
-    _make(attempt_id, directory, layout, fence_files(attempt_id, ask))
+    _make(attempt_id, directory, layout, fence_files(attempt_id, request))
 
 
 def attempt_files(request: AttemptRequest) -> Mapping[str, bytes]:
@@ -39,12 +39,12 @@ def attempt_files(request: AttemptRequest) -> Mapping[str, bytes]:
     return {protocol.ATTEMPT_FILE: json.dumps(to_json(request.document)).encode()}
 
 
-def fence_files(attempt_id: str, ask: LeaveRequest | None) -> Mapping[str, bytes]:
+def fence_files(attempt_id: str, request: LeaveRequest | None) -> Mapping[str, bytes]:
     """The same of one that never starts."""
     document = AttemptDocument(attempt_id, number=0, token="", nodes=())
     files = {protocol.ATTEMPT_FILE: json.dumps(to_json(document)).encode()}
-    if ask is not None:
-        files[protocol.ASK_FILE] = json.dumps(pending_request(ask)).encode()
+    if request is not None:
+        files[protocol.ASK_FILE] = json.dumps(pending_request(request)).encode()
     return files
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from tarmac.engines.attempts.aggregate_outcome import Phase
+from tarmac.engines.attempts.aggregate_outcome import PartState
 from tarmac.engines.attempts.view import AttemptView, NodeView
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.run import Cause, CauseCode, LeaveRequest
@@ -84,14 +84,14 @@ def start(view: AttemptView, runners: Runners) -> None:
     if view.leave_request() is LeaveRequest.STOP:
         runners.fence(view)
     for node in view.nodes:
-        if node.facts.phase is Phase.UNCLAIMED:
+        if node.facts.state is PartState.UNCLAIMED:
             _start(view, node, runners)
 
 
 def supervise(view: AttemptView, runners: Runners, patience: RunnerTimeouts) -> None:
     """See to nodes that nobody claimed and to runners that died; end what a lost runner left behind."""
     for node in view.nodes:
-        if node.facts.phase is Phase.UNCLAIMED:
+        if node.facts.state is PartState.UNCLAIMED:
             _tend_unclaimed(view, node, runners, patience)
         elif not node.over:
             _tend_claimed(view, node, runners, patience)
@@ -110,7 +110,7 @@ def reap(view: AttemptView, runners: Runners) -> None:
 
 def _start(view: AttemptView, node: NodeView, runners: Runners) -> None:
     node.supervision.starts += 1
-    node.supervision.asked_for_at = time.monotonic()
+    node.supervision.requested_at = time.monotonic()
     runners.start(view, node)
 
 
@@ -124,10 +124,10 @@ def _tend_unclaimed(view: AttemptView, node: NodeView, runners: Runners, patienc
     if life is Life.SILENT:
         return
     with contextlib.suppress(Unavailable):  # the next look tries again
-        asked_for_at = node.supervision.asked_for_at
+        requested_at = node.supervision.requested_at
         if view.leave_request() is LeaveRequest.STOP:
             runners.fence(view)
-        elif asked_for_at is None or time.monotonic() - asked_for_at >= patience.start_again_s:
+        elif requested_at is None or time.monotonic() - requested_at >= patience.start_again_s:
             if node.supervision.starts < patience.starts:
                 _start_or_refuse(view, node, runners)
             else:
@@ -140,13 +140,13 @@ def _start_or_refuse(view: AttemptView, node: NodeView, runners: Runners) -> Non
         _start(view, node, runners)
     except InvalidInput as error:
         runners.fence(view)
-        if node.facts.phase is Phase.FENCED:
+        if node.facts.state is PartState.FENCED:
             node.fail(Cause(code=CauseCode.SETUP_FAILED, message=str(error), node=node.node))
 
 
 def _give_up(view: AttemptView, node: NodeView, runners: Runners) -> None:
     runners.fence(view)
-    if node.facts.phase is Phase.FENCED:
+    if node.facts.state is PartState.FENCED:
         message = f"no runner could be started on {node.node}"
         runners.lose(view, node, Cause(code=CauseCode.PLATFORM_FAULT, message=message, node=node.node))
 

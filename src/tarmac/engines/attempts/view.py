@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Lock, RLock
 from typing import Any
 
-from tarmac.engines.attempts.aggregate_outcome import OVER, NodeFacts, Phase, lost
+from tarmac.engines.attempts.aggregate_outcome import OVER, NodeFacts, PartState, lost
 from tarmac.engines.attempts.clearing import cleared_notices
 from tarmac.engines.attempts.layout import Layout
 from tarmac.model import codec
@@ -39,7 +39,7 @@ WorkerKey = tuple[str, int, int]
 
 REMEMBERED_VIEWS = 8192
 
-_EVIDENCE = {"first_output": "first_output_at", "checkpoint": "checkpoint_at", "checkpoint_read": "read_at"}
+_MILESTONES = {"first_output": "first_output_at", "checkpoint": "checkpoint_at", "checkpoint_read": "read_at"}
 """The runner's events that are milestones, and what each says of."""
 
 MOST_STEPS = 10**15
@@ -65,7 +65,7 @@ class NodeView:
         self.name = node
         self.paths = paths
         self.supervision = Supervision()
-        self.facts = NodeFacts(node=node, phase=Phase.UNCLAIMED)
+        self.facts = NodeFacts(node=node, state=PartState.UNCLAIMED)
         self.claim: Claim | None = None
         self.workers: dict[WorkerKey, WorkerStatus] = {}
         self.notices: deque[Notice] = deque(maxlen=KEPT_NOTICES)
@@ -90,7 +90,7 @@ class NodeView:
     @property
     def over(self) -> bool:
         """Whether nothing more will come of this node."""
-        return self.facts.phase in OVER
+        return self.facts.state in OVER
 
     @property
     def done(self) -> bool:
@@ -108,7 +108,7 @@ class NodeView:
             return
         if self.claim is None:
             self._read_claim()
-        if self.facts.phase not in (Phase.UNCLAIMED, Phase.FENCED):
+        if self.facts.state not in (PartState.UNCLAIMED, PartState.FENCED):
             self._read_events(self._lines.added)
 
     def heartbeat(self) -> float | None:
@@ -131,12 +131,12 @@ class NodeView:
     def lose(self, cause: Cause) -> None:
         """Take the node's part as lost since the last sign of life."""
         ended_at = self.heartbeat() or time.time()
-        self.facts = replace(self.facts, phase=Phase.ENDED, ended_at=ended_at, ended=lost(cause))
+        self.facts = replace(self.facts, state=PartState.ENDED, ended_at=ended_at, ended=lost(cause))
 
     def fail(self, cause: Cause) -> None:
         """Take the node's part as failed before it could start."""
         ended = {"outcome": Outcome.FAILED, "cause": codec.encode(cause)}
-        self.facts = replace(self.facts, phase=Phase.ENDED, ended_at=time.time(), ended=ended)
+        self.facts = replace(self.facts, state=PartState.ENDED, ended_at=time.time(), ended=ended)
 
     def _read_claim(self) -> None:
         try:
@@ -146,8 +146,8 @@ class NodeView:
             self.lose(Cause(code=CauseCode.PLATFORM_FAULT, message=message, node=self.node))
             return
         if self.claim is not None:
-            phase = Phase.FENCED if self.claim.fenced else Phase.CLAIMED
-            self.facts = replace(self.facts, phase=phase, ended_at=time.time() if self.claim.fenced else None)
+            state = PartState.FENCED if self.claim.fenced else PartState.CLAIMED
+            self.facts = replace(self.facts, state=state, ended_at=time.time() if self.claim.fenced else None)
 
     def take_last_word(self) -> None:
         """The runner is gone: whatever it wrote is there now, and the end in it holds."""
@@ -156,7 +156,7 @@ class NodeView:
         self._read_events(self._lines.all_added)
         if self._ending is not None:
             ended_at, ended = self._ending
-            self.facts = replace(self.facts, phase=Phase.ENDED, ended_at=ended_at, ended=ended)
+            self.facts = replace(self.facts, state=PartState.ENDED, ended_at=ended_at, ended=ended)
 
     def _read_events(self, added: Callable[[], list[bytes]]) -> None:
         """Apply the lines added since the last look; one that is still being written waits for the next."""
@@ -180,7 +180,7 @@ class NodeView:
     def _begin_anew(self, begun: int) -> None:
         """What was read before came from another file, or from what was cut away."""
         if self._begun:
-            self.facts = NodeFacts(node=self.node, phase=Phase.CLAIMED)
+            self.facts = NodeFacts(node=self.node, state=PartState.CLAIMED)
             self.workers = {key: _unstarted(worker) for key, worker in self.workers.items()}
             self.notices.clear()
             self._ending = None
@@ -197,7 +197,7 @@ class NodeView:
             self.facts = replace(self.facts, claimed_at=at)
             self._take_name(event.get("name"))
         elif kind == "running":
-            self.facts = replace(self.facts, phase=Phase.RUNNING, started_at=at)
+            self.facts = replace(self.facts, state=PartState.RUNNING, started_at=at)
         elif kind == "worker_started":
             self._change_worker(event, pid=_whole(event["pid"]), started_at=at)
         elif kind == "worker_ended":
@@ -210,8 +210,8 @@ class NodeView:
             if str(event["id"]).partition(f".{_CHECKPOINT}.")[2].isdigit():
                 kept_at = at if event.get("files") != 0 else 0.0
                 self.facts = replace(self.facts, milestones=replace(self.facts.milestones, kept_at=kept_at))
-        elif kind in _EVIDENCE:
-            seen: dict[str, Any] = {_EVIDENCE[kind]: at}
+        elif kind in _MILESTONES:
+            seen: dict[str, Any] = {_MILESTONES[kind]: at}
             if kind == "checkpoint":
                 seen["checkpoint_step"] = _step(event.get("step"))
             milestones = replace(self.facts.milestones, **seen)
@@ -234,9 +234,9 @@ class NodeView:
             self.workers[key] = replace(self.workers[key], **changes)
 
 
-def _step(told: object) -> int | None:
+def _step(value: object) -> int | None:
     """A step, if it is one that could have been counted to."""
-    return told if isinstance(told, int) and 0 <= told < MOST_STEPS else None
+    return value if isinstance(value, int) and 0 <= value < MOST_STEPS else None
 
 
 def _time(value: Any) -> float:
@@ -265,7 +265,7 @@ class Supervision:
     """
 
     starts: int = 0
-    asked_for_at: float | None = None
+    requested_at: float | None = None
     heartbeat: float | None = None
     heartbeat_seen_at: float | None = None
     awaited: bool = False

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tarmac.engines.attempts.aggregate_outcome import Phase
+from tarmac.engines.attempts.aggregate_outcome import PartState
 from tarmac.engines.attempts.view import AttemptView, NodeView
 from tarmac.model import codec
 from tarmac.model.errors import Unavailable
@@ -27,38 +27,39 @@ from tarmac.node.kernel import fifo
 SPACE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-def pass_on(view: AttemptView, ask: LeaveRequest) -> None:
-    """Put an ask down, unless a stronger one stands. Raises Unavailable when the disk does not take it.
+def pass_on(view: AttemptView, request: LeaveRequest) -> None:
+    """Write down a request to leave, unless a stronger one is there.
 
-    On a full disk the runners are told at least, and the caller tries again.
+    Raises Unavailable when the disk does not take it. On a full disk the runners get the message
+    at least, and the caller tries again.
     """
-    if not replaces(ask, view.leave_request()):
+    if not replaces(request, view.leave_request()):
         return
     try:
-        write_ask(view.directory, ask)
+        write_request(view.directory, request)
     except Unavailable:
-        wake(view, json.dumps(pending_request(ask)).encode() + b"\n")
+        wake(view, json.dumps(pending_request(request)).encode() + b"\n")
         raise
 
 
-def write_ask(directory: Path, ask: LeaveRequest) -> None:
+def write_request(directory: Path, request: LeaveRequest) -> None:
     """Replace what an attempt is asked. Raises Unavailable when the disk does not take it."""
     try:
-        untrusted.replace(str(directory / protocol.ASK_FILE), json.dumps(pending_request(ask)).encode())
+        untrusted.replace(str(directory / protocol.ASK_FILE), json.dumps(pending_request(request)).encode())
     except OSError as error:
-        raise Unavailable(f"cannot pass on the {ask}: {error.strerror}", hint=hint(error)) from None
+        raise Unavailable(f"cannot pass on the {request}: {error.strerror}", hint=hint(error)) from None
 
 
-def pending_request(ask: LeaveRequest) -> Mapping[str, Any]:
-    """The content of an ask file."""
-    return {"ask": ask.value, "at": time.time()}
+def pending_request(request: LeaveRequest) -> Mapping[str, Any]:
+    """The content of the file of a request to leave."""
+    return {"ask": request.value, "at": time.time()}
 
 
 def fence(view: AttemptView) -> None:
     """See to it that no node that nobody has claimed ever starts. Raises Unavailable if that cannot be."""
     try:
         for node in view.nodes:
-            if node.facts.phase is Phase.UNCLAIMED:
+            if node.facts.state is PartState.UNCLAIMED:
                 claims.fence(node.paths)
     except OSError as error:
         raise Unavailable(f"cannot fence attempt {view.attempt_id}: {error.strerror}") from None
@@ -66,7 +67,7 @@ def fence(view: AttemptView) -> None:
 
 
 def wake(view: AttemptView, message: bytes = fifo.RING) -> None:
-    """Make every runner look at what it was asked; `message` may be the ask itself."""
+    """Make every runner look for requests; `message` may be the request itself."""
     for node in view.nodes:
         fifo.ring(node.paths.wake, message)
 
@@ -85,11 +86,11 @@ def lose(view: AttemptView, node: NodeView, cause: Cause) -> None:
     wake(view)
 
 
-def replaces(ask: LeaveRequest, current: LeaveRequest | None) -> bool:
-    """Whether an ask says something new, and is not weaker than the one it would replace."""
+def replaces(request: LeaveRequest, current: LeaveRequest | None) -> bool:
+    """Whether a request says something new, and is not weaker than the one it would replace."""
     if current is None:
         return True
-    return ask is not current and words.LEAVE_STRENGTH[ask] >= words.LEAVE_STRENGTH[current]
+    return request is not current and words.LEAVE_STRENGTH[request] >= words.LEAVE_STRENGTH[current]
 
 
 def hint(error: OSError) -> str | None:

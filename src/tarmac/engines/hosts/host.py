@@ -130,8 +130,8 @@ class Host:
         found: bytes = self._files("write_once", path=str(path), content=content)
         return found
 
-    def ask(self, directory: Path, content: bytes, nodes: Sequence[str]) -> None:
-        """Put down what an attempt is asked, and wake the runners of its nodes where they can be woken."""
+    def request_leave(self, directory: Path, content: bytes, nodes: Sequence[str]) -> None:
+        """Write down a request to leave, and wake the runners of the nodes where they can be woken."""
         self._files("ask", directory=str(directory), content=content, nodes=list(nodes))
 
     def fence(self, directory: Path, nodes: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.hosts.connection import Connection, NotConnected
 from tarmac.engines.hosts.host import FILE_S, Host, Reached
-from tarmac.engines.hosts.mirror import Mirror
+from tarmac.engines.hosts.report_copies import ReportCopies
 from tarmac.engines.hosts.ssh import Refused, Ssh, explained
 from tarmac.model.errors import Unavailable
 
@@ -43,18 +43,18 @@ def ssh_host(
     `files` of attempts are copied there beside those that every attempt has.
     """
     layout, seen = Layout(directory), Layout(copies)
-    mirror = Mirror(layout, seen, files=files)
-    return Host(layout, _There(ssh, python, mirror), seen=seen, variables=variables)
+    report_copies = ReportCopies(layout, seen, files=files)
+    return Host(layout, _There(ssh, python, report_copies), seen=seen, variables=variables)
 
 
 class _There:
     """The way to another machine."""
 
-    def __init__(self, ssh: Ssh, python: str, mirror: Mirror) -> None:
+    def __init__(self, ssh: Ssh, python: str, report_copies: ReportCopies) -> None:
         self.where = f"on {ssh.target}"
         self._ssh = ssh
         self._python = python
-        self._mirror = mirror
+        self._report_copies = report_copies
         self._lock = Lock()
         self._connection: Connection | None = None
         self._end: weakref.finalize[..., _There] | None = None
@@ -78,10 +78,10 @@ class _There:
             return
         connection = self._connected()
 
-        def ask(**arguments: Any) -> Any:
+        def call(**arguments: Any) -> Any:
             return self._call(connection, "changes", FILE_S, arguments)
 
-        self._mirror.refresh(attempt_ids, ask, connection)
+        self._report_copies.refresh(attempt_ids, call, connection)
 
     def examine(self) -> Reached:
         with self._lock:

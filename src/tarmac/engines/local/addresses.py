@@ -35,8 +35,8 @@ def _first_address(cluster: Cluster, old: Cluster | None, others: Sequence[Clust
     before = _span(old) if old is not None else None
     if old is not None and before is not None:
         first = before[0]
-        apart = all(start > first + size - 1 or end < first for start, end in taken)
-        if apart and first + size - 1 <= ADDED_LAST and _in_step(old, cluster):
+        is_free = all(start > first + size - 1 or end < first for start, end in taken)
+        if is_free and first + size - 1 <= ADDED_LAST and _in_step(old, cluster):
             return old.assigned[FIRST_ADDRESS]
         taken = sorted([*taken, before])
     first = ADDED_FIRST

@@ -119,21 +119,21 @@ class LocalEngine:
     def observe(self, attempt_ids: Sequence[str]) -> Mapping[str, Observation]:
         return {attempt_id: self._observe(attempt_id) for attempt_id in attempt_ids}
 
-    def request_leave(self, attempt_id: str, ask: LeaveRequest) -> None:
+    def request_leave(self, attempt_id: str, request: LeaveRequest) -> None:
         view = self._views.find(attempt_id)
-        if view is None and ask is LeaveRequest.STOP:
-            view = self._fenced(attempt_id, ask)
+        if view is None and request is LeaveRequest.STOP:
+            view = self._fenced(attempt_id, request)
         if view is None:
             return
         with view.lock:
             view.refresh()
             if all(node.over for node in view.nodes):
                 return
-            writing.pass_on(view, ask)
-            if ask is LeaveRequest.STOP:
+            writing.pass_on(view, request)
+            if request is LeaveRequest.STOP:
                 writing.fence(view)
             writing.wake(view)
-        if ask is LeaveRequest.STOP:  # where no runner is left to say so
+        if request is LeaveRequest.STOP:  # where no runner is left to say so
             fifo.ring(str(self._layout.notify), f"{attempt_id}\n".encode())
 
     def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
@@ -222,11 +222,11 @@ class LocalEngine:
             )
         return seen if over else replace(seen, released=remains.released(view))
 
-    def _fenced(self, attempt_id: str, ask: LeaveRequest | None) -> AttemptView | None:
+    def _fenced(self, attempt_id: str, request: LeaveRequest | None) -> AttemptView | None:
         """Fence an attempt that was never submitted here; None if that can be no attempt."""
         directory = self._layout.attempt(attempt_id)
         if directory is None:
             return None
         with self._staging_lock:
-            staging.stage_fence(attempt_id, directory, self._layout, ask)
+            staging.stage_fence(attempt_id, directory, self._layout, request)
         return self._views.find(attempt_id)

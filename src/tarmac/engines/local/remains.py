@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from tarmac.engines.attempts.aggregate_outcome import Phase
+from tarmac.engines.attempts.aggregate_outcome import PartState
 from tarmac.engines.attempts.view import AttemptView, NodeView
 from tarmac.engines.local.runners import runner_alive
 from tarmac.model.run import Release
@@ -44,7 +44,7 @@ def _ended(node: NodeView) -> Iterator[Release]:
 def _is_clear(node: NodeView, view: AttemptView) -> bool:
     """Whether nothing lives on the node but workers that have not ended. The end of the runner is the end."""
     if node.over:
-        return node.facts.phase is Phase.ENDED and not node.lost
+        return node.facts.state is PartState.ENDED and not node.lost
     if node.claim is None or node.claim.process is None or not runner_alive(node):
         return False
     runner = node.claim.process.pid

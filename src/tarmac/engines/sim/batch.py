@@ -82,18 +82,18 @@ class SimBatchEngine(SimulatedEngine):
         with self._lock:
             return {attempt_id: self._observe(attempt_id) for attempt_id in attempt_ids}
 
-    def request_leave(self, attempt_id: str, ask: LeaveRequest) -> None:
+    def request_leave(self, attempt_id: str, request: LeaveRequest) -> None:
         self._reach()
         with self._lock:
-            self.interrupt(Moment.BEFORE_ASK, attempt_id)
+            self.interrupt(Moment.BEFORE_REQUEST, attempt_id)
             job = self._jobs.get(attempt_id)
-            if job is None and ask is LeaveRequest.STOP:
+            if job is None and request is LeaveRequest.STOP:
                 job = self._jobs[attempt_id] = Job(number=len(self._jobs) + 1, launch=None)
             if job is not None and job.granted_at is None:
-                self._leave(attempt_id, job, ask)
+                self._leave(attempt_id, job, request)
             elif job is not None:
-                self._world.request_leave(attempt_id, ask)
-            self.interrupt(Moment.AFTER_ASK, attempt_id)
+                self._world.request_leave(attempt_id, request)
+            self.interrupt(Moment.AFTER_REQUEST, attempt_id)
 
     # --- optional abilities ----------------------------------------------------------------------
 
@@ -148,11 +148,11 @@ class SimBatchEngine(SimulatedEngine):
         self._serve()
         self._notify(attempt_id)
 
-    def _leave(self, attempt_id: str, job: Job, ask: LeaveRequest) -> None:
+    def _leave(self, attempt_id: str, job: Job, request: LeaveRequest) -> None:
         """Take a job out of the queue, as it was asked; a stop counts for more than what was asked before."""
-        if job.lost or (job.leave_request is not None and STRENGTH[ask] <= STRENGTH[job.leave_request]):
+        if job.lost or (job.leave_request is not None and STRENGTH[request] <= STRENGTH[job.leave_request]):
             return
-        job.leave_request = ask
+        job.leave_request = request
         if job.ended_at is None:
             job.ended_at = self._clock.now()
             self._drop(attempt_id)

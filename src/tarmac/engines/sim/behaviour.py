@@ -18,7 +18,7 @@ class Behaviour:
     `duration_s` is the work of the whole run: with a `checkpoint_period_s`, an attempt goes on from the
     last checkpoint of those before it, else it begins anew. `start_s` passes between submission and the
     first instruction; one that `hangs_at_start` never gets there. Asked to leave, it takes `leave_s`
-    (never more than its grace), and all of its grace when it `ignores_asks`. Its first output comes
+    (never more than its grace), and all of its grace when it `ignores_requests`. Its first output comes
     `first_output_s` after the start. It exits with `exit_code` or by `exit_signal`; having said
     `finished`, an exit 0 is complete whatever was asked. Its node is lost `vanishes_after_s` after the
     start. From `unknown_from_s` after submission and for `unknown_for_s` the engine cannot tell how it
@@ -32,7 +32,7 @@ class Behaviour:
     checkpoint_period_s: float | None = None
     first_output_s: float = 0.0
     leave_s: float = 0.0
-    ignores_asks: bool = False
+    ignores_requests: bool = False
     exit_code: int = 0
     exit_signal: str | None = None
     finished: bool = False
@@ -49,7 +49,7 @@ class Moment(StrEnum):
 
     BEFORE_SUBMIT = "before_submit"
     AFTER_SUBMIT = "after_submit"
-    BEFORE_ASK = "before_ask"
-    AFTER_ASK = "after_ask"
+    BEFORE_REQUEST = "before_request"
+    AFTER_REQUEST = "after_request"
     BEFORE_REAP = "before_reap"
     AFTER_REAP = "after_reap"

@@ -70,12 +70,12 @@ class SimEngine(SimulatedEngine):
         with self._lock:
             return {attempt_id: self._window.observation(attempt_id) for attempt_id in attempt_ids}
 
-    def request_leave(self, attempt_id: str, ask: LeaveRequest) -> None:
+    def request_leave(self, attempt_id: str, request: LeaveRequest) -> None:
         self._reach()
         with self._lock:
-            self.interrupt(Moment.BEFORE_ASK, attempt_id)
-            self._world.request_leave(attempt_id, ask)
-            self.interrupt(Moment.AFTER_ASK, attempt_id)
+            self.interrupt(Moment.BEFORE_REQUEST, attempt_id)
+            self._world.request_leave(attempt_id, request)
+            self.interrupt(Moment.AFTER_REQUEST, attempt_id)
 
     # --- optional abilities ----------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ Listener = Callable[[str], None]
 class SimulatedEngine:
     """The part of a simulated engine that does not ask how its attempts came to their nodes.
 
-    Knobs, to be turned at any time: `interrupt` is called around every submit, ask and reap and may raise
+    Knobs, to be turned at any time: `interrupt` is called around every submit, request and reap and may raise
     what it likes (a crash of the control plane at that moment). Every call that has to reach the cluster
     calls `reach` first, which need not return; while `unreachable`, it raises Unavailable.
     """

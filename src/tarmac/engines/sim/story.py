@@ -1,7 +1,7 @@
 """What becomes of one simulated attempt: a pure function of its behaviour and of what was done to it.
 
-`engine.py` keeps the facts (when it was submitted, what was asked and when) and asks here for the story;
-nothing is stepped, so a history costs nothing between its events.
+`engine.py` keeps the facts (when it was submitted, which requests it got and when) and asks here for the
+story; nothing is stepped, so a history costs nothing between its events.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from tarmac.model.run import NOTHING_SEEN, Cause, CauseCode, LeaveRequest, Miles
 TAIL_LINES = 20
 
 STRENGTH = {LeaveRequest.PAUSE: 0, LeaveRequest.PREEMPT: 0, LeaveRequest.TIME_LIMIT: 1, LeaveRequest.STOP: 2}
-"""A stronger ask replaces a weaker one; equals replace each other."""
+"""A stronger request replaces a weaker one; equals replace each other."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Facts:
     """What was done to an attempt. `launch` None: it was fenced before anybody submitted it.
 
-    `progress_s` is the work that earlier attempts had saved; `asks` are (time, ask), in order of time.
+    `progress_s` is the work that earlier attempts had saved; `requests` are (time, request), oldest first.
     """
 
     launch: Launch | None
     behaviour: Behaviour
     submitted_at: float
     progress_s: float = 0.0
-    asks: list[tuple[float, LeaveRequest]] = field(default_factory=list)
+    requests: list[tuple[float, LeaveRequest]] = field(default_factory=list)
     lost_at: float | None = None
     lost_node: str | None = None
     reaped_at: float | None = None
@@ -80,7 +80,7 @@ def saved_s(facts: Facts, story: Story) -> float:
     if story.started_at is None or story.ended_at is None or story.ended_at <= story.started_at:
         return facts.progress_s
     done_s = min(story.ended_at - story.started_at, behaviour.duration_s - facts.progress_s)
-    if story.outcome in (Outcome.PAUSED, Outcome.PREEMPTED) and not behaviour.ignores_asks:
+    if story.outcome in (Outcome.PAUSED, Outcome.PREEMPTED) and not behaviour.ignores_requests:
         return facts.progress_s + done_s  # it saves its state on the way out
     periods = floor(done_s / behaviour.checkpoint_period_s)
     return facts.progress_s + periods * behaviour.checkpoint_period_s
@@ -98,7 +98,7 @@ def milestones(facts: Facts, story: Story, by: float) -> Milestones:
     if behaviour.checkpoint_period_s is not None:
         periods = floor((until - started_at) / behaviour.checkpoint_period_s)
         checkpoint_at = started_at + periods * behaviour.checkpoint_period_s if periods else None
-        if over and story.outcome in (Outcome.PAUSED, Outcome.PREEMPTED) and not behaviour.ignores_asks:
+        if over and story.outcome in (Outcome.PAUSED, Outcome.PREEMPTED) and not behaviour.ignores_requests:
             checkpoint_at = until  # it saves its state on the way out
     return Milestones(
         first_output_at=output_at if output_at <= until else None,
@@ -111,7 +111,7 @@ def milestones(facts: Facts, story: Story, by: float) -> Milestones:
 def _undisturbed(facts: Facts) -> Story:
     """The story of an attempt whose node stays, apart from the losses its behaviour brings about itself."""
     behaviour, launch = facts.behaviour, facts.launch
-    stopped_at = next((at for at, ask in facts.asks if ask is LeaveRequest.STOP), None)
+    stopped_at = next((at for at, request in facts.requests if request is LeaveRequest.STOP), None)
     started_at = facts.submitted_at + behaviour.start_s
     never = launch is None or behaviour.hangs_at_start
     if stopped_at is not None and (never or stopped_at < started_at):
@@ -119,49 +119,51 @@ def _undisturbed(facts: Facts) -> Story:
         return Story(ended_at=stopped_at, outcome=Outcome.STOPPED, cause=cause)
     if launch is None or behaviour.hangs_at_start:
         return Story()
-    asks = [(max(at, started_at), ask) for at, ask in facts.asks]
+    requests = [(max(at, started_at), request) for at, request in facts.requests]
     if launch.time_limit_s is not None:
-        asks.append((started_at + launch.time_limit_s, LeaveRequest.TIME_LIMIT))
-        asks.sort(key=lambda item: item[0])
+        requests.append((started_at + launch.time_limit_s, LeaveRequest.TIME_LIMIT))
+        requests.sort(key=lambda item: item[0])
     finish_at = started_at + max(0.0, behaviour.duration_s - facts.progress_s)
     vanish_at = None if behaviour.vanishes_after_s is None else started_at + behaviour.vanishes_after_s
-    leave_at = _leave_at(asks, behaviour, launch)
+    leave_at = _leave_at(requests, behaviour, launch)
     end_at = finish_at if leave_at is None else min(finish_at, leave_at)
     if vanish_at is not None and vanish_at < end_at:
         begun = Story(claimed_at=facts.submitted_at, started_at=started_at)
         return _lost(facts, begun, vanish_at)
     # What is asked in the very moment of the finish comes too late.
-    ask = _strongest([ask for at, ask in asks if at < end_at or at == end_at != finish_at])
-    outcome, why = _judge(facts, launch, ask, by_itself=end_at == finish_at)
+    request = _strongest([request for at, request in requests if at < end_at or at == end_at != finish_at])
+    outcome, why = _judge(facts, launch, request, by_itself=end_at == finish_at)
     return Story(
         claimed_at=facts.submitted_at, started_at=started_at, ended_at=end_at, outcome=outcome, cause=why
     )
 
 
-def _leave_at(asks: list[tuple[float, LeaveRequest]], behaviour: Behaviour, launch: Launch) -> float | None:
-    if not asks:
+def _leave_at(
+    requests: list[tuple[float, LeaveRequest]], behaviour: Behaviour, launch: Launch
+) -> float | None:
+    if not requests:
         return None
-    stay_s = launch.grace_s if behaviour.ignores_asks else min(behaviour.leave_s, launch.grace_s)
-    return asks[0][0] + stay_s
+    stay_s = launch.grace_s if behaviour.ignores_requests else min(behaviour.leave_s, launch.grace_s)
+    return requests[0][0] + stay_s
 
 
-def _strongest(asks: list[LeaveRequest]) -> LeaveRequest | None:
-    return max(reversed(asks), key=lambda ask: STRENGTH[ask], default=None)  # the last of equals
+def _strongest(requests: list[LeaveRequest]) -> LeaveRequest | None:
+    return max(reversed(requests), key=lambda request: STRENGTH[request], default=None)  # the last of equals
 
 
 def _judge(
-    facts: Facts, launch: Launch, ask: LeaveRequest | None, *, by_itself: bool
+    facts: Facts, launch: Launch, request: LeaveRequest | None, *, by_itself: bool
 ) -> tuple[Outcome, Cause | None]:
     """How an attempt that ended on its node ended: what was asked, then what it exited with."""
-    if ask is LeaveRequest.STOP:
+    if request is LeaveRequest.STOP:
         return Outcome.STOPPED, Cause(code=CauseCode.USER_REQUEST, message="stopped by a user")
-    if ask is LeaveRequest.TIME_LIMIT:
+    if request is LeaveRequest.TIME_LIMIT:
         return Outcome.FAILED, Cause(code=CauseCode.TIME_LIMIT, message="reached its time limit")
     if by_itself and (failure := _failure(facts.behaviour, launch)):
         return Outcome.FAILED, failure
-    if ask is None or (by_itself and facts.behaviour.finished):
+    if request is None or (by_itself and facts.behaviour.finished):
         return Outcome.COMPLETED, None
-    if ask is LeaveRequest.PREEMPT:
+    if request is LeaveRequest.PREEMPT:
         return Outcome.PREEMPTED, Cause(code=CauseCode.PREEMPTION, message="preempted by another run")
     return Outcome.PAUSED, Cause(code=CauseCode.USER_REQUEST, message="paused by a user")
 

@@ -65,13 +65,13 @@ class World:
         )
         self._add(launch.attempt_id, facts)
 
-    def request_leave(self, attempt_id: str, ask: LeaveRequest) -> None:
+    def request_leave(self, attempt_id: str, request: LeaveRequest) -> None:
         """Ask an attempt to leave. A stop of one that never began sees to it that it never will."""
         facts = self._facts.get(attempt_id)
-        if facts is None and ask is LeaveRequest.STOP:
+        if facts is None and request is LeaveRequest.STOP:
             facts = self._fence(attempt_id)
-        if facts is not None and _changes(facts.asks, ask):
-            facts.asks.append((self._clock.now(), ask))
+        if facts is not None and _changes(facts.requests, request):
+            facts.requests.append((self._clock.now(), request))
             self._retell(attempt_id)
 
     def reap(self, attempt_id: str) -> None:
@@ -171,9 +171,9 @@ class World:
         ]
 
 
-def _changes(asks: list[tuple[float, LeaveRequest]], ask: LeaveRequest) -> bool:
-    """Whether this ask says something new: each in the list replaced the one before."""
-    if not asks:
+def _changes(requests: list[tuple[float, LeaveRequest]], request: LeaveRequest) -> bool:
+    """Whether this request says something new: each in the list replaced the one before."""
+    if not requests:
         return True
-    _, current = asks[-1]
-    return ask is not current and STRENGTH[ask] >= STRENGTH[current]
+    _, current = requests[-1]
+    return request is not current and STRENGTH[request] >= STRENGTH[current]

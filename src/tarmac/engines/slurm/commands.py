@@ -93,8 +93,8 @@ class Commands:
         Raises InvalidInput for what Slurm will never take, Unavailable for the rest: then there may be a job.
         """
         given = {**ENVIRONMENT, **variables}
-        said = self.host.run(["sbatch", "--parsable", script], variables=given, timeout_s=self.submit_s)
-        answer = Answer.of(said)
+        result = self.host.run(["sbatch", "--parsable", script], variables=given, timeout_s=self.submit_s)
+        answer = Answer.of(result)
         if answer.code != 0:
             if any(refusal in answer.err.lower() for refusal in REFUSALS):
                 raise InvalidInput(f"sbatch: {answer.complaint}")

@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from threading import Lock, Timer
 
 from tarmac.engines.attempts import staging, writing
-from tarmac.engines.attempts.aggregate_outcome import Phase
+from tarmac.engines.attempts.aggregate_outcome import PartState
 from tarmac.engines.attempts.request import NO_RULES, NodeSettings, render
 from tarmac.engines.attempts.view import AttemptView, Views
 from tarmac.engines.hosts.host import Host
 from tarmac.engines.hosts.installing import Sidecar
 from tarmac.engines.hosts.local import local_host
 from tarmac.engines.slurm import observing
-from tarmac.engines.slurm.asking import Asking
 from tarmac.engines.slurm.commands import Commands
 from tarmac.engines.slurm.delivery import Delivery
 from tarmac.engines.slurm.examining import examined
 from tarmac.engines.slurm.following import Following
+from tarmac.engines.slurm.leave_requests import LeaveRequests
 from tarmac.engines.slurm.queue import Job, Queue, Snapshot
 from tarmac.engines.slurm.script import SlurmRequest, job_script, with_variables
 from tarmac.engines.slurm.settings import SlurmSettings
@@ -95,7 +95,7 @@ class SlurmEngine:
         self._tempo = tempo
         self._views = Views(self._host.seen)
         self._queue = Queue(self._commands, every_s=tempo.query_s)
-        self._asking = Asking(self._host)
+        self._requests = LeaveRequests(self._host)
         self._following = Following(self._host, self._views, self._tell, every_s=tempo.look_s)
         self._site = Site(cluster, settings, self._commands)
         self._sidecar = sidecar
@@ -165,20 +165,20 @@ class SlurmEngine:
                 self._following.note(attempt_id, runs=seen.state is ObservedState.RUNNING)
         return found
 
-    def request_leave(self, attempt_id: str, ask: LeaveRequest) -> None:
+    def request_leave(self, attempt_id: str, request: LeaveRequest) -> None:
         view = self._find(attempt_id)
-        if view is None and ask is LeaveRequest.STOP:
-            view = self._fenced(attempt_id, ask)
+        if view is None and request is LeaveRequest.STOP:
+            view = self._fenced(attempt_id, request)
         if view is None:
             return
         with view.lock:
             view.refresh()
             if view.nodes and all(node.over for node in view.nodes):
                 return
-            self._asking.pass_on(view, ask)
-            never_begins = self._asking.take_back(view)
-            if ask is LeaveRequest.STOP:
-                self._asking.fence(view)
+            self._requests.pass_on(view, request)
+            never_begins = self._requests.take_back(view)
+            if request is LeaveRequest.STOP:
+                self._requests.fence(view)
         if never_begins:
             self._cancel(view)
         self._tell(attempt_id)
@@ -230,10 +230,10 @@ class SlurmEngine:
             return
         with view.lock:
             view.refresh()
-            self._asking.take_back(view)
-            self._asking.fence(view)
+            self._requests.take_back(view)
+            self._requests.fence(view)
             if not all(node.over for node in view.nodes):
-                self._asking.pass_on(view, LeaveRequest.STOP)  # for runners whose job Slurm no longer knows
+                self._requests.pass_on(view, LeaveRequest.STOP)  # for runners whose job Slurm no longer knows
             view.reaped = True
         self._cancel(view)
 
@@ -317,7 +317,7 @@ class SlurmEngine:
             if self._delivery.submitted_after(view.attempt_id, snapshot.began_at):
                 return observing.just_submitted(job_id)
         stage = Stage.OVER if job is None else meaning(job.state).stage
-        claimed = any(node.facts.phase is not Phase.UNCLAIMED for node in view.nodes)
+        claimed = any(node.facts.state is not PartState.UNCLAIMED for node in view.nodes)
         if job is not None and stage is Stage.WAITS and claimed:
             claimed_at = self._claimed_at.setdefault(view.attempt_id, time.monotonic())
             if snapshot.began_at > claimed_at:
@@ -332,7 +332,7 @@ class SlurmEngine:
         now = time.monotonic()
         over_s, lag_s = now - self._over_since.setdefault(view.attempt_id, now), self._tempo.report_lag_s
         late = seen.state is not ObservedState.ENDED
-        if late and self._asking.may_say_more(view, state, over_s=over_s, lag_s=lag_s):
+        if late and self._requests.may_say_more(view, state, over_s=over_s, lag_s=lag_s):
             return Observation(state=ObservedState.UNKNOWN, native_state=state)
         assert job is not None or job_id is not None
         found_id = job.id if job is not None else job_id or ""
@@ -343,7 +343,7 @@ class SlurmEngine:
 
     def _requeued(self, view: AttemptView, job: Job) -> Observation:
         """Of a job that Slurm would begin anew: the next attempt has a job of its own."""
-        self._asking.end_survivors(view, observing.REQUEUED)  # before it is cancelled, which is not its end
+        self._requests.end_survivors(view, observing.REQUEUED)  # before it is cancelled, which is not its end
         self._commands.cancel([job.id])
         return observing.requeued(job.id)
 
@@ -362,7 +362,7 @@ class SlurmEngine:
         if open_jobs:
             self._commands.cancel(open_jobs)
 
-    def _fenced(self, attempt_id: str, ask: LeaveRequest | None) -> AttemptView | None:
+    def _fenced(self, attempt_id: str, request: LeaveRequest | None) -> AttemptView | None:
         """Fence an attempt that was never submitted here; None if that can be no attempt."""
         directory = self._host.layout.attempt(attempt_id)
         if directory is None:
@@ -370,7 +370,7 @@ class SlurmEngine:
         with self._lock:
             self._delivery.prepare()
             try:
-                self._host.make_directory(directory, staging.fence_files(attempt_id, ask))
+                self._host.make_directory(directory, staging.fence_files(attempt_id, request))
             except OSError as error:
                 message = f"cannot make the directory of attempt {attempt_id}: {error.strerror}"
                 raise Unavailable(message, hint=writing.hint(error)) from None

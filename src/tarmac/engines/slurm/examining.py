@@ -20,7 +20,7 @@ OLDEST_SLURM = (20, 11)
 OLDEST_PYTHON = (3, 9)
 LEAST_FREE_BYTES = 1 << 30
 LEAST_FREE_FILES = 10_000
-CLOCKS_APART_S = 60.0
+LARGEST_CLOCK_GAP_S = 60.0
 
 _VERSION = re.compile(r"(?<![0-9])([0-9]{1,4})\.([0-9]{1,4})")
 
@@ -48,7 +48,7 @@ def examined(
 
 def _connection(reached: Reached) -> Iterator[Finding]:
     yield Finding(what="connection", ok=True, text=reached.text)
-    if abs(reached.ahead_s) > CLOCKS_APART_S:
+    if abs(reached.ahead_s) > LARGEST_CLOCK_GAP_S:
         way = "ahead of" if reached.ahead_s > 0 else "behind"
         text = f"is {abs(reached.ahead_s):.0f} s {way} the one of this machine: times would be wrong by that"
         yield Finding(what="clock", ok=False, text=text)
@@ -129,8 +129,8 @@ def _test_job(what: str, pool: PoolSettings, commands: Commands) -> Finding:
     except Unavailable as error:
         return Finding(what=what, ok=False, text=str(error))
     if answer.code != 0:
-        said = " ".join(f"{name} {value}" for name, value in pool.terms.items())
-        return Finding(what=what, ok=False, text=f"a job would be refused ({said}): {answer.complaint}")
+        terms = " ".join(f"{name} {value}" for name, value in pool.terms.items())
+        return Finding(what=what, ok=False, text=f"a job would be refused ({terms}): {answer.complaint}")
     return Finding(what=what, ok=True, text="a job would be taken")
 
 

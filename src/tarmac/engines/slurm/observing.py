@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tarmac.engines.attempts.aggregate_outcome import Phase, observation
+from tarmac.engines.attempts.aggregate_outcome import PartState, observation
 from tarmac.engines.attempts.view import AttemptView
 from tarmac.engines.hosts.host import Host
 from tarmac.engines.slurm.files import BEGUN_FILE, LOG_FILE, OVER_FILE, SUBMITTED_FILE
@@ -92,9 +92,9 @@ def submitted(directory: Path) -> str | None:
 
 def taken_back(view: AttemptView) -> Observation:
     """What an attempt is that never began, and never will."""
-    ask = view.leave_request()
-    if ask is not None:
-        return Observation(state=ObservedState.ENDED, outcome=LEFT_AS_REQUESTED[ask])
+    request = view.leave_request()
+    if request is not None:
+        return Observation(state=ObservedState.ENDED, outcome=LEFT_AS_REQUESTED[request])
     cause = Cause(code=CauseCode.PLATFORM_FAULT, message="its job was taken back before it began")
     return Observation(state=ObservedState.ENDED, outcome=Outcome.LOST, cause=cause)
 
@@ -114,16 +114,16 @@ def left_as_requested(view: AttemptView, seen: Observation) -> bool:
 
     Every other may be Slurm's doing: it signals the workers too, who then fail, or save and exit with 0.
     """
-    asked = (Outcome.PAUSED, Outcome.PREEMPTED, Outcome.STOPPED)
-    as_asked = seen.state is ObservedState.ENDED and seen.outcome in asked
-    return as_asked and over_as(view.directory) is None
+    requested = (Outcome.PAUSED, Outcome.PREEMPTED, Outcome.STOPPED)
+    as_requested = seen.state is ObservedState.ENDED and seen.outcome in requested
+    return as_requested and over_as(view.directory) is None
 
 
 def left(view: AttemptView, job_id: str) -> Observation | None:
     """The end of an attempt that left as it was asked, whatever Slurm says; None for every other."""
     seen = reported(view)
-    as_asked = view.damage is None and left_as_requested(view, seen)
-    return with_job(seen, None, job_id) if as_asked else None
+    as_requested = view.damage is None and left_as_requested(view, seen)
+    return with_job(seen, None, job_id) if as_requested else None
 
 
 def expected_start_at(job: Job, now: float) -> float | None:
@@ -138,7 +138,7 @@ def going_on(view: AttemptView, job: Job, seen: Observation) -> Observation:
         native = replace(explained(native), expected_start_at=expected_start_at(job, time.time()))
     if seen.state is ObservedState.ENDED:  # the job is not over: nor is it certain why
         seen = Observation(state=ObservedState.UNKNOWN, native_state=job.state)
-    elif any(node.facts.phase is Phase.UNCLAIMED for node in view.nodes) or not seen.nodes:
+    elif any(node.facts.state is PartState.UNCLAIMED for node in view.nodes) or not seen.nodes:
         return Observation(state=ObservedState.SUBMITTED, native=native, native_state=job.state)
     return replace(seen, native=replace(native, reason=""), granted_at=job.start_at or seen.claimed_at)
 
@@ -149,12 +149,12 @@ def ended(view: AttemptView, job: Job | None, job_id: str, seen: Observation, *,
     if job is not None and job.state == "FAILED" and log.tells_of_memory():
         end = meaning("OUT_OF_MEMORY")
     message = _sentence(view, job_id, end, log)
-    ask, stopped_by_us = view.leave_request(), over_as(view.directory) is not None
+    request, stopped_by_us = view.leave_request(), over_as(view.directory) is not None
     reported_end = seen.state is ObservedState.ENDED and (
         seen.outcome is not Outcome.LOST or end.outcome is Outcome.LOST
     )
     if stopped_by_us:
-        ask, reported_end = None, reported_end and seen.outcome is not Outcome.STOPPED
+        request, reported_end = None, reported_end and seen.outcome is not Outcome.STOPPED
     own_limit = seen.cause is not None and seen.cause.code is CauseCode.TIME_LIMIT
     if reported_end and (own_limit or _ended_before(seen, job) or end.code not in _SLURMS_DOING):
         if (
@@ -165,9 +165,9 @@ def ended(view: AttemptView, job: Job | None, job_id: str, seen: Observation, *,
             return seen
         return replace(seen, cause=replace(seen.cause, code=end.code, message=message))
     outcome, cause = end.outcome, Cause(code=end.code, message=message)
-    if ask is not None and outcome in (Outcome.STOPPED, Outcome.PREEMPTED):
-        outcome, cause = LEFT_AS_REQUESTED[ask], replace(cause, message=f"left as asked: {cause.message}")
-    if outcome is Outcome.LOST and all(node.facts.phase is Phase.UNCLAIMED for node in view.nodes):
+    if request is not None and outcome in (Outcome.STOPPED, Outcome.PREEMPTED):
+        outcome, cause = LEFT_AS_REQUESTED[request], replace(cause, message=f"left as asked: {cause.message}")
+    if outcome is Outcome.LOST and all(node.facts.state is PartState.UNCLAIMED for node in view.nodes):
         cause = replace(cause, tail=log.tail())
     return replace(
         seen,
@@ -221,17 +221,17 @@ def damaged(why: str) -> Observation:
 def stop_is_overdue(view: AttemptView) -> bool:
     """Whether the grace of an attempt that was asked to stop was over long ago."""
     try:
-        ask = untrusted.read_object(view.paths.ask)
-        if ask.get("ask") != LeaveRequest.STOP:
+        request = untrusted.read_object(view.paths.ask)
+        if request.get("ask") != LeaveRequest.STOP:
             return False
         grace_s = read_document(view.paths.description).grace_s
-        return time.time() - float(ask["at"]) - grace_s > CANCEL_AFTER_S
+        return time.time() - float(request["at"]) - grace_s > CANCEL_AFTER_S
     except (OSError, ValueError, KeyError, TypeError, Unreadable):
         return False
 
 
 def _sentence(view: AttemptView, job_id: str, end: Meaning, log: JobLog) -> str:
-    silent = all(node.facts.phase is Phase.UNCLAIMED for node in view.nodes)
+    silent = all(node.facts.state is PartState.UNCLAIMED for node in view.nodes)
     where = f"; {log.path} has what it said" if silent and end.outcome is Outcome.LOST else ""
     return f"job {job_id} {end.text}{where}"
 

@@ -143,8 +143,8 @@ def _largest(values: Sequence[N | None]) -> N | None:
 
 
 def _is_in(fields: Mapping[str, str], partition: str) -> bool:
-    wanted = set(partition.split(","))
-    return not wanted.isdisjoint(fields.get("Partitions", "").split(","))
+    names = set(partition.split(","))
+    return not names.isdisjoint(fields.get("Partitions", "").split(","))
 
 
 def _gpus(gres: str) -> Counter[str]:

@@ -66,9 +66,9 @@ class Queue:
 
     def now(self, *, fresh: bool = False) -> Snapshot:
         """The queue as it is, or was lately; `fresh`: after this call began. Raises Unavailable."""
-        asked_at = time.monotonic()
+        called_at = time.monotonic()
         with self._lock:
-            newest = asked_at if fresh else asked_at - self._every_s
+            newest = called_at if fresh else called_at - self._every_s
             if self._last is None or self._last.began_at < newest:
                 began_at = time.monotonic()
                 self._last = Snapshot(began_at=began_at, jobs=parse_queue(self._commands.query(SQUEUE)))

@@ -109,9 +109,9 @@ def job_script(
     installation: Installation,
 ) -> str:
     """The script of the job of a launch; pure."""
-    wanted = job_resources(launch, partition)
+    resources = job_resources(launch, partition)
     directives = amended(
-        dict(_directives(launch, directory, wanted, pool, partition)),
+        dict(_directives(launch, directory, resources, pool, partition)),
         pool.extra,
         launch.batch.directives,
     )
@@ -124,7 +124,7 @@ def job_script(
         seconds=int(limit) * 60 if limit.isdigit() else "",
         variables=KEEP_VARIABLES if launch.batch.starts_steps else "",
         overlap="--overlap " if launch.batch.starts_steps else "",
-        nodes=wanted.nodes,
+        nodes=resources.nodes,
         cpus=f"--cpus-per-task={cpus} " if (cpus := directives.get("cpus-per-task")) else "",
         task=quote_script(TASK.format(runner=command)),
     )
@@ -184,19 +184,19 @@ def _slots(node: NodeLaunch) -> int:
 
 
 def _directives(
-    launch: Launch, directory: Path, wanted: JobResources, pool: PoolSettings, partition: Partition
+    launch: Launch, directory: Path, resources: JobResources, pool: PoolSettings, partition: Partition
 ) -> Iterator[tuple[str, str]]:
     yield "job-name", f"{NAME_PREFIX}{launch.attempt_id}"
     yield "comment", launch.attempt_id
     yield from pool.terms.items()
-    yield "nodes", str(wanted.nodes)
+    yield "nodes", str(resources.nodes)
     yield "ntasks-per-node", "1"
-    yield "cpus-per-task", str(wanted.cpus)
-    if wanted.gpus:
-        untyped = wanted.gpu_type in (None, ACCELERATOR)
-        yield "gpus-per-node", str(wanted.gpus) if untyped else f"{wanted.gpu_type}:{wanted.gpus}"
-    if wanted.memory_mib is not None:
-        yield "mem", f"{wanted.memory_mib}M"
+    yield "cpus-per-task", str(resources.cpus)
+    if resources.gpus:
+        untyped = resources.gpu_type in (None, ACCELERATOR)
+        yield "gpus-per-node", str(resources.gpus) if untyped else f"{resources.gpu_type}:{resources.gpus}"
+    if resources.memory_mib is not None:
+        yield "mem", f"{resources.memory_mib}M"
     limit_s = job_limit_s(launch, pool, partition)
     if limit_s is not None:
         yield "time", str(minutes(limit_s))

@@ -1,6 +1,8 @@
-"""What is asked of an attempt through its directory. Used by `SlurmEngine`, with the lock of its view held.
+"""Requests to leave, passed on through the directory of an attempt. Used by `SlurmEngine`.
 
-Everything here may be done again, after a crash or a lost connection at any point. All raise Unavailable.
+
+The lock of the view is held. Everything here may be done again, after a crash or a lost connection at any
+point. All raise Unavailable.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tarmac.engines.attempts import writing
-from tarmac.engines.attempts.aggregate_outcome import Phase
+from tarmac.engines.attempts.aggregate_outcome import PartState
 from tarmac.engines.attempts.view import AttemptView, NodeView
 from tarmac.engines.hosts.host import Host
 from tarmac.engines.slurm import observing
@@ -23,19 +25,20 @@ LONGEST_END_S = 300.0
 """So long runners whose job is over are waited for at most, while there are signs of life."""
 
 
-class Asking:
-    """Asks, fences and takes back attempts."""
+class LeaveRequests:
+    """Passes on requests to leave; fences and takes back attempts."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
 
-    def pass_on(self, view: AttemptView, ask: LeaveRequest) -> None:
-        """Put an ask down, unless a stronger one stands."""
-        if not writing.replaces(ask, view.leave_request()):
+    def pass_on(self, view: AttemptView, request: LeaveRequest) -> None:
+        """Write down a request to leave, unless a stronger one is there."""
+        if not writing.replaces(request, view.leave_request()):
             return
-        content = json.dumps(writing.pending_request(ask)).encode()
-        with self._doing(view, f"pass on the {ask} to"):
-            self._host.ask(self._host.directory(view.attempt_id), content, [node.node for node in view.nodes])
+        content = json.dumps(writing.pending_request(request)).encode()
+        with self._doing(view, f"pass on the {request} to"):
+            nodes = [node.node for node in view.nodes]
+            self._host.request_leave(self._host.directory(view.attempt_id), content, nodes)
 
     def take_back(self, view: AttemptView) -> bool:
         """See to it that no job of the attempt ever begins; False where one has."""
@@ -72,7 +75,7 @@ class Asking:
 
     def fence(self, view: AttemptView) -> None:
         """See to it that no node that nobody has claimed ever starts."""
-        unclaimed = [node.node for node in view.nodes if node.facts.phase is Phase.UNCLAIMED]
+        unclaimed = [node.node for node in view.nodes if node.facts.state is PartState.UNCLAIMED]
         if unclaimed:
             with self._doing(view, "fence"):
                 self._host.fence(self._host.directory(view.attempt_id), unclaimed)
@@ -91,4 +94,4 @@ class Asking:
 
 def _started(view: AttemptView) -> list[NodeView]:
     """The nodes whose runners have begun, and have not ended for all that is known."""
-    return [node for node in view.nodes if node.facts.phase is not Phase.UNCLAIMED and not node.over]
+    return [node for node in view.nodes if node.facts.state is not PartState.UNCLAIMED and not node.over]

@@ -37,11 +37,11 @@ ROUNDS = 40
 
 _PLACED = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
-Ask = Callable[..., Any]
+Call = Callable[..., Any]
 """`operations.changes` at the host."""
 
 
-class Mirror:
+class ReportCopies:
     """The copies, below `seen`, of what lies below `layout` at the host. Thread-safe.
 
     `files` are those that the engine has beside those of every attempt.
@@ -55,10 +55,10 @@ class Mirror:
         self._numbers: tuple[object, int] = (None, 0)
         self._prepared = False
 
-    def refresh(self, attempt_ids: Sequence[str], ask: Ask, connection: object) -> None:
+    def refresh(self, attempt_ids: Sequence[str], call: Call, connection: object) -> None:
         """Bring the copies of attempts up to date; of one that is not at the host, nothing is done.
 
-        `connection` is what `ask` goes over: another one has to send everything. Raises Unavailable.
+        `connection` is what `call` goes over: another one has to send everything. Raises Unavailable.
         """
         places = [
             (self._layout.attempt(attempt_id), self._seen.attempt(attempt_id)) for attempt_id in attempt_ids
@@ -70,7 +70,7 @@ class Mirror:
             for _ in range(ROUNDS):
                 if not pending:
                     return
-                answer = ask(
+                answer = call(
                     number=self._numbers[1],
                     directories=[str(far) for far, _ in pending],
                     files=list(self._files),

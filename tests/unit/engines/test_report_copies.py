@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tarmac.engines.attempts.layout import Layout
-from tarmac.engines.hosts.mirror import Mirror
+from tarmac.engines.hosts.report_copies import ReportCopies
 from tarmac.node.attempt.protocol import rank_name
 from tarmac.node.host import changes
 from tarmac.node.host.changes import Changes
@@ -21,12 +21,14 @@ EVENTS = f"nodes/{rank_name(0)}/events.jsonl"
 
 
 class Sites:
-    """A host and a mirror of it, both below one directory; `answers` are those that the host gave."""
+    """A host and a copies of it, both below one directory; `answers` are those that the host gave."""
 
     def __init__(self, directory: Path) -> None:
         self.far = directory / "far" / RUN
         self.near = directory / "near" / RUN
-        self.mirror = Mirror(Layout(directory / "far"), Layout(directory / "near"), files=("slurm-begun",))
+        self.copies = ReportCopies(
+            Layout(directory / "far"), Layout(directory / "near"), files=("slurm-begun",)
+        )
         self.answers: list[dict[str, Any]] = []
         self.connect()
 
@@ -35,7 +37,7 @@ class Sites:
         self._changes = Changes()
 
     def refresh(self, *, lose: bool = False) -> None:
-        self.mirror.refresh(["r.1"], self._losing if lose else self._ask, self._changes)
+        self.copies.refresh(["r.1"], self._losing if lose else self._ask, self._changes)
 
     def write(self, path: str, content: bytes) -> None:
         target = self.far / path
@@ -184,11 +186,11 @@ def test_a_directory_of_a_node_that_is_a_link_is_not_followed(sites: Sites, tmp_
     "path", ["../../../../escaped", "/etc/escaped", "nodes/../escaped", "nodes/../../claim", "nodes//claim"]
 )
 def test_a_host_cannot_have_other_files_written(tmp_path: Path, path: str) -> None:
-    mirror = Mirror(Layout(tmp_path / "far"), Layout(tmp_path / "near"))
+    copies = ReportCopies(Layout(tmp_path / "far"), Layout(tmp_path / "near"))
     answer = {
         "number": 1,
         "attempts": [{"files": [["attempt.json", 0, b"{}"], [path, 0, b"x"]], "more": False}],
     }
-    mirror.refresh(["r.1"], lambda **_: answer, object())
+    copies.refresh(["r.1"], lambda **_: answer, object())
     files = [str(each.relative_to(tmp_path)) for each in tmp_path.rglob("*") if each.is_file()]
     assert files == [f"near/{RUN}/attempt.json"]
