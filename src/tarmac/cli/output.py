@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tarmac.cli.views import escapes
-from tarmac.cli.views.errors import render_warning
+from tarmac.cli.views.errors import render_error, render_warning
 from tarmac.cli.views.terminal import stderr_terminal
+
+if TYPE_CHECKING:
+    from tarmac.model.errors import TarmacError
 
 
 def print_json(document: Any) -> None:
@@ -27,6 +30,11 @@ def print_warnings(warnings: Iterable[str]) -> None:
     """What was read differently than it was written, and the like: a line each on stderr."""
     for warning in warnings:
         click.echo(render_warning(warning, stderr_terminal()), err=True, color=True)
+
+
+def print_error(error: TarmacError) -> None:
+    """What could not be done, on stderr, where the command goes on."""
+    click.echo(render_error(error, stderr_terminal()), err=True, color=True)
 
 
 def remark(text: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shell import LIMIT_S, Shell
+from shell import LIMIT_S, Screen, Shell
 
 LONG = "name: long\nslots: 1\npause: {grace: 10s}\ncommand: exec sleep 600\n"
 
@@ -63,6 +63,45 @@ def test_several_runs_are_asked_whatever_becomes_of_one(settled: Shell, long: st
     assert settled.json("wait", long, code=143)["runs"][0]["outcome"] == "stopped"
     again = settled.tarmac("pause", long, code=2)
     assert again.stderr.startswith("error: ")
+
+
+def test_runs_are_selected_by_name_label_or_all(settled: Shell) -> None:
+    settled.write("long.yaml", LONG)
+    one, two, three = (
+        settled.tarmac("run", "long.yaml", "-d", "--name", name, "-l", f"n={name}", code=0).stdout.strip()
+        for name in ("sweep-1", "sweep-2", "other")
+    )
+    refused = settled.tarmac("stop", "--all", code=2)
+    assert "Add -y to do it without a question" in refused.stderr
+    assert settled.json("stop", "--name", "nothing-*", "-y") == {"runs": []}
+    paused = settled.tarmac("pause", "--name", "sweep-*", "--wait", "-y", code=0)
+    assert [line.split(" is paused")[0] for line in paused.stdout.splitlines() if " is paused" in line] == [
+        f"sweep-1 ({one})",
+        f"sweep-2 ({two})",
+    ]
+    assert [run["id"] for run in settled.json("resume", "--label", "n=sweep-2", "-y")["runs"]] == [two]
+    stopped = settled.json("stop", "--all", "-y", "--wait")["runs"]
+    assert [(run["id"], run["outcome"]) for run in stopped] == [(run, "stopped") for run in (one, two, three)]
+
+
+def test_stopping_all_asks_first(settled: Shell, long: str) -> None:
+    with Screen(settled, "stop", "--all") as screen:
+        screen.wait_for(rf"stop 1 run: long \({long}, running\) \[y/N\]")
+        screen.press("n\n")
+        assert screen.process.wait(LIMIT_S) == 130
+    assert settled.json("show", long)["run"]["state"] == "running"
+
+
+def test_waiting_for_several_says_each_and_what_is_missing_at_the_end(settled: Shell) -> None:
+    runs = [
+        settled.tarmac("run", "-d", "--", "bash", "-c", f"exit {n}", code=0).stdout.strip() for n in (0, 4)
+    ]
+    result = settled.tarmac("wait", "no-such-run", *runs, code=4)
+    assert [line.split(")")[1] for line in result.stdout.splitlines()] == [
+        " has ended: completed",
+        " has ended: failed",
+    ]
+    assert "no-such-run" in result.stderr.split("error: ")[-1]
 
 
 def test_lists(settled: Shell, long: str) -> None:

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tarmac.cli.options import json_option, runs_argument
-from tarmac.cli.output import print_json, print_text
+from tarmac.cli.options import json_option
+from tarmac.cli.output import print_error, print_json, print_text, remark
+from tarmac.cli.selecting import (
+    Selection,
+    confirm,
+    matching_runs,
+    selection_of,
+    selection_options,
+    yes_option,
+)
 from tarmac.cli.session import connect
-from tarmac.cli.views.errors import render_error
 from tarmac.cli.views.messages import state_of
 from tarmac.cli.views.sharing import checkpoint_text, lost_text
-from tarmac.cli.views.terminal import stderr_terminal
 from tarmac.model.errors import TarmacError
+from tarmac.model.lifecycle import LIVE_STATES, RunState
 
 if TYPE_CHECKING:
     from tarmac import api
@@ -25,66 +33,113 @@ if TYPE_CHECKING:
 _wait_option = click.option("--wait", is_flag=True, help="Wait until it is done.")
 
 
-@click.command()
-@runs_argument
-@_wait_option
-@json_option
-def stop(*, runs: tuple[str, ...], wait: bool, as_json: bool) -> None:
-    """End runs for good. Their workers are asked to leave, and killed after their grace."""
-    _act(runs, lambda client, run: client.stop(run), goal="ended", wait=wait, as_json=as_json)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Act:
+    """A request: its verb, how it is sent, the state it leads to, and in which states it changes a run."""
+
+    verb: str
+    send: Callable[[Client, str], api.Run]
+    goal: str
+    states: Collection[str]
+
+
+_STOP = _Act(
+    verb="stop",
+    send=lambda client, run: client.stop(run),
+    goal=RunState.ENDED,
+    states=LIVE_STATES - {RunState.STOPPING},
+)
+_PAUSE = _Act(
+    verb="pause",
+    send=lambda client, run: client.pause(run),
+    goal=RunState.PAUSED,
+    states=LIVE_STATES - {RunState.STOPPING, RunState.PAUSED, RunState.PAUSING},
+)
+_RESUME = _Act(
+    verb="resume",
+    send=lambda client, run: client.resume(run),
+    goal=RunState.RUNNING,
+    states={RunState.PAUSED, RunState.PAUSING},
+)
 
 
 @click.command()
-@runs_argument
+@selection_options
+@yes_option
 @_wait_option
 @json_option
-def pause(*, runs: tuple[str, ...], wait: bool, as_json: bool) -> None:
-    """Pause runs: workers are asked to save and leave, their slots come free, `resume` queues them again."""
-    _act(runs, lambda client, run: client.pause(run), goal="paused", wait=wait, as_json=as_json)
+def stop(**options: Any) -> None:
+    """End runs for good. Their workers are asked to leave, and killed after their grace.
+
+    Runs selected by --name, --label or --all are listed first, and you are asked.
+    """
+    _act(_STOP, selection_of(options), **options)
 
 
 @click.command()
-@runs_argument
+@selection_options
+@yes_option
 @_wait_option
 @json_option
-def resume(*, runs: tuple[str, ...], wait: bool, as_json: bool) -> None:
-    """Queue paused runs again; they go on from their checkpoint."""
-    _act(runs, lambda client, run: client.resume(run), goal="running", wait=wait, as_json=as_json)
+def pause(**options: Any) -> None:
+    """Pause runs: workers are asked to save and leave, their slots come free, `resume` queues them again.
+
+    Runs selected by --name, --label or --all are listed first, and you are asked.
+    """
+    _act(_PAUSE, selection_of(options), **options)
 
 
-def _act(
-    references: tuple[str, ...],
-    request: Callable[[Client, str], api.Run],
-    *,
-    goal: str,
-    wait: bool,
-    as_json: bool,
-) -> None:
-    """Send the request to every run, also after a refusal; the exit code is that of the first refusal."""
+@click.command()
+@selection_options
+@yes_option
+@_wait_option
+@json_option
+def resume(**options: Any) -> None:
+    """Queue paused runs again; they go on from their checkpoint.
+
+    Runs selected by --name, --label or --all are listed first, and you are asked.
+    """
+    _act(_RESUME, selection_of(options), **options)
+
+
+def _act(act: _Act, selection: Selection, *, yes: bool, wait: bool, as_json: bool) -> None:
+    """Send the request to every run, also after a refusal; the exit code is that of the worst refusal."""
     client = connect()
-    code = 0
-    records: list[api.Run] = []
+    references = selection.runs or _confirmed(client, act, selection, yes=yes)
+    refusals: list[TarmacError] = []
+    sent: list[tuple[api.Run, int]] = []
     for reference in references:
         try:
-            records.append(_request(client, reference, request, goal if wait else None))
+            known = len(client.events(reference)) if wait else 0
+            sent.append((act.send(client, reference), known))
         except TarmacError as error:
-            click.echo(render_error(error, stderr_terminal()), err=True, color=True)
-            code = code or error.exit_code
+            refusals.append(error)
+    records: list[api.Run] = []
+    for run, known in sent:
+        record = _once_done(client, run, act.goal, known) if wait else run
+        records.append(record)
+        if not as_json:
+            print_text(result_text(record, _checkpoints(client, record)))
     if as_json:
         print_json({"runs": records})
-    else:
-        for run in records:
-            print_text(result_text(run, _checkpoints(client, run)))
-    sys.exit(code)
+    for refusal in refusals:
+        print_error(refusal)
+    sys.exit(max((refusal.exit_code for refusal in refusals), default=0))
 
 
-def _request(
-    client: Client, reference: str, request: Callable[[Client, str], api.Run], goal: str | None
-) -> api.Run:
-    """The run after the request; with `goal`, once it reached that state or ended."""
-    known = len(client.events(reference)) if goal else 0
-    run = request(client, reference)
-    if goal is None or run["state"] in (goal, "ended"):
+def _confirmed(client: Client, act: _Act, selection: Selection, *, yes: bool) -> tuple[str, ...]:
+    """The ids of the runs that meet the conditions, after the user has agreed."""
+    found = matching_runs(client, selection, act.states)
+    if not found:
+        remark(f"there is no such run to {act.verb}")
+    elif not yes:
+        confirm(act.verb, found)
+    return tuple(run["id"] for run in found)
+
+
+def _once_done(client: Client, run: api.Run, goal: str, known: int) -> api.Run:
+    """The run once it reached that state or ended; of its history `known` events were there before."""
+    if run["state"] in (goal, "ended"):
         return run
     for message in client.follow_events(run["id"], after=known):
         if message.event == "end" or (message.event == "event" and message.data["state"] == goal):

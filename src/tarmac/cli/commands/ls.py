@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ import click
 from tarmac.cli.displays.registry import as_option, display, statuses_of, with_statuses
 from tarmac.cli.options import KeyValue, json_option
 from tarmac.cli.output import print_json, print_text, remark
+from tarmac.cli.selecting import pages
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age, duration
 from tarmac.cli.views.messages import BATCH, running_s, state_cell, state_of
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from tarmac import api
     from tarmac.client import Client
 
-PAGE = 500
 ENDED_SHOWN = 20
 
 _LIFE = frozenset(RunState)
@@ -202,16 +202,5 @@ def _states() -> list[str]:
 
 def _take(client: Client, limit: int | None, choice: _Filter, **query: Any) -> list[api.RunSummary]:
     """At most `limit` runs of the choice."""
-    found = (run for run in _pages(client, limit, {"states": choice.states, **query}) if choice.matches(run))
+    found = (run for run in pages(client, limit, {"states": choice.states, **query}) if choice.matches(run))
     return list(islice(found, limit))
-
-
-def _pages(client: Client, limit: int | None, query: dict[str, Any]) -> Iterator[api.RunSummary]:
-    """Runs as the server lists them, page by page as they are read."""
-    before: str | None = None
-    while True:
-        page = client.runs(limit=min(limit or PAGE, PAGE), before=before, **query)
-        yield from page["runs"]
-        before = page["next"]
-        if before is None:
-            return

@@ -4,36 +4,50 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tarmac.cli.options import Duration, json_option, runs_argument
-from tarmac.cli.output import print_json, remark
+from tarmac.cli.commands.acts import result_text
+from tarmac.cli.options import Duration, json_option
+from tarmac.cli.output import print_error, print_json, print_text, remark
+from tarmac.cli.selecting import Selection, matching_runs, selection_of, selection_options
 from tarmac.cli.session import connect
 from tarmac.cli.views.messages import ending
 from tarmac.cli.views.terminal import stderr_terminal
+from tarmac.model.errors import TarmacError
+from tarmac.model.lifecycle import LIVE_STATES
+
+if TYPE_CHECKING:
+    from tarmac import api
+    from tarmac.client import Client
 
 TIMED_OUT = 124
 """Exit code when the time was up first, as the program `timeout` has it."""
 
 
 @click.command()
-@runs_argument
+@selection_options
 @click.option(
     "--timeout", "timeout_s", type=Duration(), metavar="DURATION", help="Give up after this time, as 10m."
 )
 @json_option
-def wait(*, runs: tuple[str, ...], timeout_s: float | None, as_json: bool) -> None:
-    """Wait until runs have ended.
+def wait(*, timeout_s: float | None, as_json: bool, **options: Any) -> None:
+    """Wait until runs have ended, all of them.
 
-    The exit code is that of the first, in the order given, that did not complete; 124 after --timeout.
+    With --name, --label or --all: those that are live now. The exit code is the largest of the runs' own;
+    124 after --timeout.
     """
+    selection = selection_of(options)
     client = connect()
+    run_ids, refusals = _named_runs(client, selection)
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    ended = []
-    for run_id in dict.fromkeys([client.run(reference)["id"] for reference in runs]):
+    ended: list[api.Run] = []
+    for run_id in run_ids:
         left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
         ended.append(client.wait(run_id, timeout_s=left_s))
+        if not as_json and len(run_ids) > 1 and ended[-1]["state"] == "ended":
+            print_text(result_text(ended[-1]))
     if as_json:
         print_json({"runs": ended})
     terminal = stderr_terminal()
@@ -42,6 +56,26 @@ def wait(*, runs: tuple[str, ...], timeout_s: float | None, as_json: bool) -> No
             remark(f"{run['name']} is still {run['state']}")
         elif not as_json and run["outcome"] != "completed":
             click.echo("\n".join(ending(run, terminal, tail_shown=False)), err=True, color=True)
+    for refusal in refusals:
+        print_error(refusal)
     if any(run["state"] != "ended" for run in ended):
         sys.exit(TIMED_OUT)
-    sys.exit(next((run["exit_status"] for run in ended if run["exit_status"]), 0))
+    codes = [run["exit_status"] or 0 for run in ended] + [refusal.exit_code for refusal in refusals]
+    sys.exit(max(codes, default=0))
+
+
+def _named_runs(client: Client, selection: Selection) -> tuple[list[str], list[TarmacError]]:
+    """The ids of the runs to wait for, each once, and what could not be found."""
+    if selection.by_condition:
+        live = matching_runs(client, selection, LIVE_STATES)
+        if not live:
+            remark("there is no such run to wait for")
+        return [run["id"] for run in live], []
+    found: dict[str, None] = {}
+    refusals: list[TarmacError] = []
+    for reference in selection.runs:
+        try:
+            found[client.run(reference)["id"]] = None
+        except TarmacError as error:
+            refusals.append(error)
+    return list(found), refusals

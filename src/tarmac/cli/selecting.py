@@ -1,0 +1,116 @@
+"""Which runs a command concerns: by reference, `--name`, `--label` or `--all`. Used by `stop` and others."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from tarmac.cli.options import KeyValue, complete_run
+from tarmac.cli.views import escapes
+from tarmac.model.text import listed
+
+if TYPE_CHECKING:
+    from tarmac import api
+    from tarmac.client import Client
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PAGE = 500
+_SHOWN = 10
+_SELECTION = ("runs", "name_glob", "labels", "everything")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What the user wrote: references of runs, or conditions for the user's own runs."""
+
+    runs: tuple[str, ...] = ()
+    name_glob: str | None = None
+    labels: tuple[tuple[str, str], ...] = ()
+    everything: bool = False
+
+    @property
+    def by_condition(self) -> bool:
+        """Whether runs are selected by a condition, not named."""
+        return bool(self.name_glob is not None or self.labels or self.everything)
+
+
+def selection_options(function: F) -> F:
+    """RUN..., --name, --label and --all: exactly one way to say which runs are meant."""
+    for add in (
+        click.option("--all", "everything", is_flag=True, help="All of your own runs."),
+        click.option(
+            "--label",
+            "-l",
+            "labels",
+            multiple=True,
+            type=KeyValue(),
+            help="Your own runs with this label; may be repeated.",
+        ),
+        click.option("--name", "name_glob", metavar="GLOB", help="Your own runs of such a name, as 'lr-*'."),
+        click.argument("runs", metavar="[RUN...]", nargs=-1, shell_complete=complete_run),
+    ):
+        function = add(function)
+    return function
+
+
+def yes_option(function: F) -> F:
+    """-y: answer the question beforehand."""
+    return click.option("--yes", "-y", is_flag=True, help="Do not ask.")(function)
+
+
+def selection_of(options: dict[str, Any]) -> Selection:
+    """The selection in the options of a command, which are taken out; raises UsageError for none or two."""
+    found = Selection(**{name: options.pop(name) for name in _SELECTION})
+    if found.runs and found.by_condition:
+        raise click.UsageError(
+            f"give either runs ({' '.join(found.runs)}) or --name, --label or --all, not both", _context()
+        )
+    if found.everything and (found.name_glob is not None or found.labels):
+        raise click.UsageError("--all already means every run: leave out --name and --label", _context())
+    if not found.runs and not found.by_condition:
+        raise click.UsageError("which runs? Give RUN..., --name GLOB, --label K=V or --all", _context())
+    return found
+
+
+def matching_runs(client: Client, selection: Selection, states: Collection[str]) -> list[api.RunSummary]:
+    """The user's own runs that meet the conditions and are in one of these states, oldest first."""
+    from fnmatch import fnmatchcase
+
+    query = {"states": sorted(states), "labels": dict(selection.labels), "mine": True}
+    glob = selection.name_glob
+    found = [run for run in pages(client, None, query) if glob is None or fnmatchcase(run["name"], glob)]
+    return found[::-1]
+
+
+def pages(client: Client, limit: int | None, query: dict[str, Any]) -> Iterator[api.RunSummary]:
+    """Runs as the server lists them, page by page as they are read."""
+    before: str | None = None
+    while True:
+        page = client.runs(limit=min(limit or PAGE, PAGE), before=before, **query)
+        yield from page["runs"]
+        before = page["next"]
+        if before is None:
+            return
+
+
+def confirm(verb: str, runs: Sequence[api.RunSummary]) -> None:
+    """Ask whether to do this to these runs; raises Abort on a no, UsageError where nobody can answer."""
+    names = [f"{run['name']} ({run['id']}, {run['state']})" for run in runs]
+    text = escapes.lines_only(f"{verb} {count(len(runs))}: {listed(names, _SHOWN)}")
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"this would {text}. Add -y to do it without a question", _context())
+    click.confirm(text, abort=True, err=True)
+
+
+def count(number: int) -> str:
+    """`1 run`, `2 runs`."""
+    return f"{number:,} run{'s' if number != 1 else ''}"
+
+
+def _context() -> click.Context | None:
+    return click.get_current_context(silent=True)
