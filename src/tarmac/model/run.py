@@ -45,6 +45,7 @@ class CauseCode(StrEnum):
     NODE_LOST = "node_lost"
     TIME_LIMIT = "time_limit"
     WALL_TIME = "wall_time"
+    LEASE_EXPIRED = "lease_expired"
     CREDITS_EXHAUSTED = "credits_exhausted"
     PLATFORM_FAULT = "platform_fault"
     NEVER_FITS = "never_fits"
@@ -54,7 +55,7 @@ class CauseCode(StrEnum):
     PREEMPTION = "preemption"
 
 
-PLATFORM_FAULTS = frozenset({CauseCode.NODE_LOST, CauseCode.PLATFORM_FAULT})
+PLATFORM_FAULTS = frozenset({CauseCode.NODE_LOST, CauseCode.LEASE_EXPIRED, CauseCode.PLATFORM_FAULT})
 """Causes that are not the run's own doing: retried by themselves, never from the user's budget."""
 
 

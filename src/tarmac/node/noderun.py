@@ -25,6 +25,7 @@ from tarmac.node.kernel.mountplan import Plan
 from tarmac.node.kernel.namespaces import ProcessNamespace
 from tarmac.node.kernel.workergroup import WorkerGroup
 from tarmac.node.processes.children import Child, Children
+from tarmac.node.processes.lease import Lease
 from tarmac.node.processes.sidecar_process import SidecarProcess
 from tarmac.node.processes.wake_channel import WakeChannel
 from tarmac.node.progress.watcher import ProgressWatcher
@@ -80,6 +81,7 @@ class NodeRun:
             self.node, events.flush, look_s=document.look_s, outside_only=namespace is not None
         )
         self.children = Children()
+        self.lease = Lease(self.node, document.lease_s)
         self.sidecar = SidecarProcess(
             document,
             part,
@@ -108,12 +110,11 @@ class NodeRun:
         self.leave_request: Optional[LeaveRequest] = None
         self.failure_cause: Optional[Cause] = None
         self._claimed = time.monotonic()
-        limit_s = document.time_limit_s
         self.mask = NO_SECRETS
         wall_s = granted.leave_s(document.grace_s, time.time()) if granted is not None else None
         self._limits = {
             limit: self._claimed + seconds
-            for limit, seconds in ((words.TIME_LIMIT, limit_s), (words.WALL_TIME, wall_s))
+            for limit, seconds in ((words.TIME_LIMIT, document.time_limit_s), (words.WALL_TIME, wall_s))
             if seconds is not None
         }
 
@@ -171,10 +172,17 @@ class NodeRun:
     @property
     def leave_due(self) -> Optional[float]:
         """When the workers are to be asked to leave by a limit, that of the run or that of its job."""
-        return min((due for limit, due in self._limits.items() if self._is_new(limit)), default=None)
+        dues = [due for limit, due in self._limits.items() if self._is_new(limit)]
+        left_s = self.lease.left_s()
+        if left_s is not None and self._is_new(words.LEASE_EXPIRED):
+            dues.append(time.monotonic() + left_s)
+        return min(dues, default=None)
 
     def new_leave_kind(self) -> Optional[str]:
         """The kind of a new request that is not weaker than the last; limits count as requests."""
+        left_s = self.lease.left_s()
+        if left_s is not None and left_s <= 0 and self._is_new(words.LEASE_EXPIRED):
+            return words.LEASE_EXPIRED
         kind, now = self._kind_from_messages(), time.monotonic()
         over = [limit for limit, due in self._limits.items() if now >= due and self._is_new(limit)]
         return kind or next(iter(over), None)

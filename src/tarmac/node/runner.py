@@ -88,6 +88,7 @@ def run_attempt(
         run.take_secrets(secrets)
     end = _supervise(run)
     _end_everything(run)
+    run.lease.end_guard(run.children)
     take_secrets_back(run)
     run.sidecar.finish(run.exits, run.torn, at=run.over_at or time.time())
     lift(run)
@@ -98,7 +99,9 @@ def run_attempt(
 
 def _supervise(run: NodeRun) -> ExitOutcome:
     """Run every hook; returns the outcome, whatever happens."""
+    document = run.document
     try:
+        run.lease.begin(run.children, token=document.token, grace_s=document.grace_s)
         for hook in HOOKS:
             hook(run)
         return outcome_of(run)

@@ -7,7 +7,7 @@ from tarmac.node.attempt import words
 
 
 def test_asks() -> None:
-    asked_by_runners_alone = {words.WALL_TIME}
+    asked_by_runners_alone = {words.WALL_TIME, words.LEASE_EXPIRED}
     assert set(words.LEAVE_STRENGTH) - asked_by_runners_alone == {ask.value for ask in LeaveRequest}
 
 
@@ -30,6 +30,7 @@ def test_causes() -> None:
         words.USER_REQUEST,
         words.PREEMPTION,
         words.WALL_TIME,
+        words.LEASE_EXPIRED,
     }
     assert told <= {code.value for code in CauseCode}
     assert {code.value for code in PLATFORM_FAULTS} == words.PLATFORM_FAULTS

@@ -53,13 +53,15 @@ class NodeSettings:
     are). `notify` is a FIFO on their disk that the engine reads; None: it looks by itself. Runners look at
     what they are asked at once where they can be woken, and every `look_s` by themselves. `own_packages`:
     each run has packages of its own, whatever its launch says. `shared_directory`: all nodes see one and the
-    same attempt directory.
+    same attempt directory. `lease_s`: how long an attempt goes on while the server does not ask about it on a
+    node, which can be cut off (None: for ever).
     """
 
     sdk: str
     notify: str | None = None
     look_s: float = LOOK_S
     shared_directory: bool = True
+    lease_s: float | None = None
     keeping: ArtifactStoring | None = None
     git: GitRules = NO_RULES
     own_packages: bool = False
@@ -126,6 +128,7 @@ def render(launch: Launch, layout: Layout, settings: NodeSettings) -> AttemptReq
         ran_s=launch.ran_s,
         allotted_s=launch.allotted_s,
         allots_setup=launch.allots_setup,
+        lease_s=settings.lease_s,
         log_limit_bytes=settings.log_limit_bytes,
         pause_signal=launch.pause_signal,
         grace_s=launch.grace_s,

@@ -125,8 +125,9 @@ class AttemptDocument(NamedTuple):
     `time_limit_s` counts from the claim (setup takes part of it); `ran_s` was spent of the run's limit by
     earlier attempts. `allotted_s`: when the attempt is to be asked to leave, for the workers to know, from
     their start, but at the latest from START_ALLOWANCE_S after the claim with `allots_setup`.
-    `log_limit_bytes`: what the logs of its workers may hold on a node. `shared_directory`: all nodes see
-    one and the same attempt directory.
+    `lease_s`: how long the workers go on while the server does not ask about the attempt on their node, where
+    that can be cut off. `log_limit_bytes`: what the logs of its workers may hold on a node.
+    `shared_directory`: all nodes see one and the same attempt directory.
     """
 
     attempt_id: str
@@ -148,6 +149,7 @@ class AttemptDocument(NamedTuple):
     ran_s: float = 0.0
     allotted_s: Optional[float] = None
     allots_setup: bool = False
+    lease_s: Optional[float] = None
     log_limit_bytes: Optional[int] = None
     pause_signal: Optional[str] = None
     grace_s: float = 0.0

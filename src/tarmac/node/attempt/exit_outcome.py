@@ -10,6 +10,7 @@
       end soon, and every worker left with 0, by
       the signal, or by our SIGKILL                   -> paused or preempted
       otherwise                                       -> failed, by the first that left otherwise
+    its lease expired: the node was cut off           -> lost, lease_expired
     the node wants the runner gone                    -> lost, platform_fault (retried by itself)
     not asked, a worker failed that ends no others    -> failed, by the first that did
     not asked, every worker left with 0               -> completed
@@ -172,6 +173,9 @@ def _outcome_of_request(
 ) -> ExitOutcome:
     if request.kind == words.STOP:
         return ExitOutcome(words.STOPPED, {"code": words.USER_REQUEST, "message": "stopped by request"})
+    if request.kind == words.LEASE_EXPIRED:
+        message = f"{node} was cut off: the server did not ask about the attempt for longer than its lease"
+        return ExitOutcome(words.LOST, {"code": words.LEASE_EXPIRED, "message": message, "node": node})
     if request.kind == words.TIME_LIMIT:
         limit = "its time limit" if time_limit_s is None else f"its time limit of {time_limit_s:g} s"
         return ExitOutcome(

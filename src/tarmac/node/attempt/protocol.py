@@ -26,7 +26,9 @@
                                       {"fenced": true}. The runner is called `name` while it serves the claim
                                       ("": it is one attempt's alone)
       nodes/NODE/events.jsonl         the runner's report, appended (see `EVENTS`)
-      nodes/NODE/heartbeat            its mtime is the runner's lease
+      nodes/NODE/heartbeat            its mtime is the runner's last sign of life
+      nodes/NODE/lease                only with `lease_s`: its mtime is when the server last asked about the
+                                      attempt here, in time since the node was booted (CLOCK_BOOTTIME)
       nodes/NODE/wake                 a FIFO: one byte makes the runner look at `ask` and `failed` at once;
                                       what a full disk has no room for may be said here instead, as one line
       nodes/NODE/work/                the fresh working directory; stays after the end. With
@@ -106,6 +108,7 @@ NODES = "nodes"
 CLAIM_FILE = "claim"
 EVENTS_FILE = "events.jsonl"
 HEARTBEAT_FILE = "heartbeat"
+LEASE_FILE = "lease"
 WAKE_FIFO = "wake"
 WORK = "work"
 WORKING_DIRECTORY = "."

@@ -10,11 +10,12 @@ PREEMPT = "preempt"
 STOP = "stop"
 TIME_LIMIT = "time_limit"
 WALL_TIME = "wall_time"
+LEASE_EXPIRED = "lease_expired"
 
-LEAVE_STRENGTH = {WALL_TIME: 0, PAUSE: 1, PREEMPT: 1, TIME_LIMIT: 2, STOP: 3}
+LEAVE_STRENGTH = {WALL_TIME: 0, PAUSE: 1, PREEMPT: 1, TIME_LIMIT: 2, STOP: 3, LEASE_EXPIRED: 4}
 """A stronger ask replaces a weaker one; pause and preempt replace each other.
 
-That the job of an attempt ends soon is asked by its runners alone.
+That the job of an attempt ends soon, or its lease has expired, is asked by its runners alone.
 """
 
 COMPLETED = "completed"
@@ -35,7 +36,7 @@ NODE_LOST = "node_lost"
 USER_REQUEST = "user_request"
 PREEMPTION = "preemption"
 
-PLATFORM_FAULTS = frozenset({PLATFORM_FAULT, NODE_LOST})
+PLATFORM_FAULTS = frozenset({PLATFORM_FAULT, NODE_LOST, LEASE_EXPIRED})
 """Not the run's own doing: the attempt is lost, and tried again by itself."""
 
 NOT_FOUND_EXIT = 127

@@ -24,6 +24,7 @@ from tarmac.node.attempt.protocol import ASK_FILE
 from tarmac.node.files import inside, staging, untrusted
 from tarmac.node.host.changes import Changes
 from tarmac.node.kernel import fifo
+from tarmac.node.processes import lease
 
 NOTE_BYTES = 64 * 1024
 
@@ -146,7 +147,12 @@ def read(directory: str, path: str, *, offset: int, limit: int) -> Optional[byte
 def changes(
     *, number: int, directories: Sequence[str], files: Sequence[str], node_files: Sequence[str]
 ) -> dict[str, Any]:
-    """What attempts have reported since the answer of that number; see `Changes.since`."""
+    """What attempts have reported since the answer of that number; see `Changes.since`.
+
+    The server has asked about them: their leases are renewed.
+    """
+    for directory in directories:
+        lease.renew(directory)
     with _CHANGES_LOCK:
         return _CHANGES.since(number, directories, files, node_files)
 

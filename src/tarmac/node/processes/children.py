@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import suppress
-from typing import Mapping, Optional, Sequence
+from typing import Callable, Mapping, NoReturn, Optional, Sequence
 
 from tarmac.node.kernel import groups, procfs
 from tarmac.node.processes.spawn import spawn
@@ -89,6 +89,26 @@ class Children:
         child = self._by_pid[pid] = Child(pid)
         self.aside |= {pid}
         return child
+
+    def fork_aside(self, become: Callable[[], NoReturn]) -> Child:
+        """Fork a process that is none of the attempt's own, and becomes something. Raises OSError."""
+        pid = os.fork()
+        if pid == 0:
+            try:
+                become()
+            finally:
+                os._exit(1)
+        child = self._by_pid[pid] = Child(pid)
+        self.aside |= {pid}
+        return child
+
+    def end_aside(self, child: Child) -> None:
+        """SIGKILL to one of those, and wait for its end."""
+        if self._by_pid.pop(child.pid, None) is not None:
+            os.kill(child.pid, signal.SIGKILL)
+            os.waitpid(child.pid, 0)
+            self.aside -= {child.pid}
+        child.left = True
 
     def take_ends(self) -> dict[int, bool]:
         """Who was reaped here since the last call, and whether a signal ended them."""

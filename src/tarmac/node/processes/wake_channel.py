@@ -81,7 +81,7 @@ class WakeChannel:
         return True
 
     def beat(self) -> None:
-        """Renew the lease when it is time."""
+        """Give a sign of life when it is time."""
         now = time.monotonic()
         if now < self._beat_due:
             return

@@ -1,0 +1,103 @@
+"""The lease of an attempt's part on a node that can be cut off from the server, and who ends it without one.
+
+`renew` is called for the server by whoever it reaches on the node (`node/host/operations.py`), each time it asks
+about the attempt: the lease shows the server's contact, not the life of a program here. The runner looks at
+the lease and, once it has expired, has the workers leave. Its guard is a process beside it that ends the
+workers where the runner cannot: it was killed, or hangs beyond the lease and the grace. In a namespace of
+processes a killed runner takes all of them with it; elsewhere only the guard does that.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from contextlib import suppress
+from typing import NoReturn, Optional
+
+from tarmac.node.attempt.paths import AttemptPaths, NodePaths
+from tarmac.node.files import untrusted
+from tarmac.node.kernel import procfs
+from tarmac.node.processes import detach, orphans
+from tarmac.node.processes.children import Child, Children
+
+MARGIN_S = 10.0
+"""How long after the lease and the grace a runner may still be at work on its own end."""
+
+_LOOK_S = 1.0
+_CLOCK = time.CLOCK_BOOTTIME
+"""It goes on while a machine is suspended, and nobody sets it."""
+
+
+def renew(directory: str) -> None:
+    """Renew the leases of an attempt in this directory that have begun here."""
+    attempt = AttemptPaths(directory)
+    for name in attempt.node_names():
+        with suppress(OSError):  # it has none, or not yet
+            _stamp(attempt.node(name).lease)
+
+
+class Lease:
+    """That of one node's part; `lease_s` None: it has none, and never expires."""
+
+    def __init__(self, node: NodePaths, lease_s: Optional[float]) -> None:
+        self._path = node.lease
+        self._lease_s = lease_s
+        self._renewed_s = _now_s()
+        self._guard: Optional[Child] = None
+
+    def begin(self, children: Children, *, token: str, grace_s: float) -> None:
+        """The lease runs from now on. Raises OSError."""
+        if self._lease_s is None:
+            return
+        untrusted.touch(self._path)
+        _stamp(self._path)
+        self._renewed_s = _now_s()
+        runner = os.getpid()
+        self._guard = children.fork_aside(lambda: self._be_guard(runner, token, grace_s))
+
+    def left_s(self) -> Optional[float]:
+        """How long until it expires, below 0 once it has; None: never."""
+        if self._lease_s is None:
+            return None
+        now_s = _now_s()
+        with suppress(OSError):  # the last look counts
+            seen_s = os.lstat(self._path).st_mtime_ns / 1e9
+            if seen_s <= now_s:  # what lies ahead, `renew` has not written
+                self._renewed_s = seen_s
+        return self._renewed_s + self._lease_s - now_s
+
+    def end_guard(self, children: Children) -> None:
+        """Nothing of the attempt runs here any more."""
+        if self._guard is None:
+            return
+        children.end_aside(self._guard)
+        self._guard = None
+
+    def _be_guard(self, runner: int, token: str, grace_s: float) -> NoReturn:
+        """The guard, until the runner ends it or is no more."""
+        detach.own_session()
+        detach.drop_stdio()
+        detach.close_inherited(but=frozenset())
+        procfs.rename_self("tarmac-guard")
+        gone = select.poll()
+        with suppress(OSError):  # an older kernel: it looks now and then
+            gone.register(os.pidfd_open(runner), select.POLLIN)
+        while True:
+            gone.poll(_LOOK_S * 1000)
+            lost, left_s = os.getppid() != runner, self.left_s()
+            if lost or (left_s is not None and left_s < -(grace_s + MARGIN_S)):
+                with suppress(TimeoutError):  # they are looked for again
+                    orphans.end_orphans(token)
+                    if lost:
+                        os._exit(0)
+
+
+def _now_s() -> float:
+    return time.clock_gettime(_CLOCK)
+
+
+def _stamp(path: str) -> None:
+    """Give the file the time since the boot as that of its last change: that needs no room on the disk."""
+    now_ns = time.clock_gettime_ns(_CLOCK)
+    os.utime(path, ns=(now_ns, now_ns), follow_symlinks=False)
