@@ -1,10 +1,10 @@
 """The lease of an attempt's part on a node that can be cut off from the server, and who ends it without one.
 
-`renew` is called for the server by whoever it reaches on the node (`node/host/operations.py`), each time it asks
-about the attempt: the lease shows the server's contact, not the life of a program here. The runner looks at
-the lease and, once it has expired, has the workers leave. Its guard is a process beside it that ends the
-workers where the runner cannot: it was killed, or hangs beyond the lease and the grace. In a namespace of
-processes a killed runner takes all of them with it; elsewhere only the guard does that.
+`renew` is called for the server by whoever it reaches on the node (`node/host/operations.py`), each time it
+asks about the attempt: the lease shows the server's contact, not the life of a program here. The runner
+looks at the lease and, once it has expired, has the workers leave. Its guard is a process beside it that
+ends the workers where the runner cannot: it was killed, or hangs beyond the lease and the grace. In a
+namespace of processes a killed runner takes all of them with it; elsewhere only the guard does that.
 """
 
 from __future__ import annotations
