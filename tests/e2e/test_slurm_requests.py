@@ -117,6 +117,45 @@ def test_files_written_for_sites_run_there(shell: Shell, site: Path) -> None:
     assert (task["FROM_BEFORE"], task["SLURM_JOB_PARTITION"], task["SLURM_NNODES"]) == ("venv", "short", "1")
 
 
+ROLES = """name: roles
+roles:
+  learner:
+    slots: 4
+    command: &say 'echo "$TARMAC_ROLE is $NODE_RANK of $NNODES, meets at $MASTER_ADDR:$MASTER_PORT"'
+  actor: {slots: 1, command: *say}
+"""
+
+
+def test_roles_on_different_nodes_are_one_heterogeneous_job(shell: Shell, site: Path) -> None:
+    """Several roles are the components of one job; its id is that of all of them, and ends them together."""
+    assert site
+    ran = shell.tarmac("run", shell.write("roles.yaml", ROLES), "--cluster", "site")
+    assert ran.returncode == 0, (ran.stderr, shell.tarmac("show", "roles").stdout)
+    said = [line.rpartition("| ")[2] for line in shell.tarmac("logs", "roles", code=0).stdout.splitlines()]
+    places = {line.rpartition(" ")[2] for line in said}
+    assert len(places) == 1, "workers of all roles meet at one place"
+    assert {line.partition(",")[0] for line in said} == {"learner is 0 of 1", "actor is 0 of 1"}
+    attempt = shell.json("show", "roles")["attempts"][-1]
+    assert attempt["native"]["id"].isdigit()
+    assert set(attempt["nodes"]) == {"n1", "n2"}, attempt
+    (path,) = site.glob("runs/*/attempts/1/slurm.sh")
+    script = path.read_text()
+    first, second = script.split("#SBATCH hetjob\n")
+    assert "#SBATCH --cpus-per-task=4\n" in first
+    assert "#SBATCH --cpus-per-task=1\n" in second
+
+    lasts = shell.write("lasts.yaml", ROLES.replace("'echo \"", "'sleep 600; echo \""))
+    shell.tarmac("run", lasts, "--cluster", "site", "--name", "lasts", "--detach", code=0)
+    shell.wait_until("lasts", "running")
+    job = shell.json("show", "lasts")["attempts"][-1]["native"]["id"]
+    shell.tarmac("stop", "--wait", "lasts", code=0)
+    assert shell.json("show", "lasts")["run"]["outcome"] == "stopped"
+    left = ["squeue", "--noheader", "--jobs", job, "--format=%T"]
+    states = subprocess.run(left, check=True, timeout=30, capture_output=True, text=True).stdout.split()
+    assert "PENDING" not in states
+    assert "RUNNING" not in states
+
+
 SAME = """name: same
 slots: 8
 env: {MINE: "1"}

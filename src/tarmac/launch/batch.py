@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tarmac.launch.batch_script import site_directives
 from tarmac.model.launch import BatchLaunch
-from tarmac.model.resources import ACCELERATOR
+from tarmac.model.resources import ACCELERATOR, is_of_type
 from tarmac.model.run import Allocation
 from tarmac.model.spec import RunSpec
 
@@ -13,14 +15,18 @@ def batch_launch(spec: RunSpec, allocation: Allocation) -> BatchLaunch:
     """The request for the job of a run."""
     return BatchLaunch(
         pool=allocation.pool,
-        slot_type=_slot_type(spec, allocation),
+        slot_types=_slot_types(spec, allocation),
         directives={**site_directives(spec), **spec.slurm},
         starts_steps=spec.site is not None and spec.rehearsal is None,
     )
 
 
-def _slot_type(spec: RunSpec, allocation: Allocation) -> str | None:
-    """The type of the slots, where the run asks for one: any other would do where it does not."""
-    kinds = allocation.slot_types
-    types = {role.slot_type or role.replica_resources.slot_type for role in spec.roles}
-    return kinds[0] if len(kinds) == 1 and not types <= {None, ACCELERATOR} else None
+def _slot_types(spec: RunSpec, allocation: Allocation) -> Mapping[str, str]:
+    """The type of the slots of each role that asks for one: any other would do where it does not."""
+    found = {}
+    for role in spec.roles:
+        target = role.slot_type or role.replica_resources.slot_type
+        offered = (kind for kind in allocation.slot_types if is_of_type(kind, target))
+        if target not in (None, ACCELERATOR) and (kind := next(offered, None)) is not None:
+            found[role.name] = kind
+    return found

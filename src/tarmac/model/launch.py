@@ -84,13 +84,13 @@ class HooksLaunch:
 class BatchLaunch:
     """What is asked of a cluster's own queue for an attempt, beside its nodes.
 
-    `slot_type` is what the slots of the allocation are, where the run asks for a type; `directives` as
+    `slot_types` are what the slots of roles are that ask for a type, by role; `directives` as
     `RunSpec.slurm` has them. With `starts_steps` the worker is a job's own script, which starts what else
     runs by the commands of that system.
     """
 
     pool: str = DEFAULT_POOL
-    slot_type: str | None = None
+    slot_types: Mapping[str, str] = field(default_factory=dict)
     directives: Mapping[str, str | None] = field(default_factory=dict)
     starts_steps: bool = False
 

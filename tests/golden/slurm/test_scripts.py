@@ -67,8 +67,51 @@ def test_a_type_is_asked_for_where_the_run_names_it_or_there_is_but_one() -> Non
         (both, "v100", "V100:1"),
         (both, "a100", "A100:1"),
     ):
-        made = script(replace(launch, batch=BatchLaunch(slot_type=wanted)), nodes)
+        made = script(
+            replace(launch, batch=BatchLaunch(slot_types={"main": wanted} if wanted else {})), nodes
+        )
         assert f"#SBATCH --gpus-per-node={asked}\n" in made
+
+
+def with_roles(roles: tuple[tuple[str, int, Resources], ...]) -> Launch:
+    """A launch with a worker on each node: of which role, on how many slots, and what it may use."""
+    launch = late(make_launch(("train",), nodes=len(roles), time_limit_s=7200.0, grace_s=30.0))
+    nodes = []
+    for node, (role, slots, limits) in zip(launch.nodes, roles, strict=True):
+        (worker,) = node.workers
+        worker = replace(worker, role=role, slots=tuple(range(slots)), limits=limits)
+        nodes.append(replace(node, workers=(worker,)))
+    return replace(launch, nodes=tuple(nodes))
+
+
+ACTOR = Resources(cpus=1.5, memory_bytes=2**30)
+LEARNER = Resources(memory_bytes=2**33)
+
+
+def test_roles_that_need_different_nodes_are_components_of_one_job() -> None:
+    launch = with_roles((("learner", 4, LEARNER), ("learner", 4, LEARNER), ("actor", 0, ACTOR)))
+    assert_golden(HERE / "components.sh", script(launch, GPUS, account="proj", extra={"exclusive": True}))
+
+
+def test_roles_that_need_alike_nodes_are_one_component() -> None:
+    """As is one role whose last node needs less: Slurm places such a job sooner, and counts it once."""
+    two_roles = with_roles((("left", 2, LEARNER), ("right", 2, LEARNER)))
+    made = script(two_roles, GPUS)
+    assert "hetjob" not in made
+    assert "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n" in made
+    uneven = with_roles((("main", 4, LEARNER), ("main", 2, LEARNER)))
+    assert "hetjob" not in script(uneven, GPUS)
+    steps = replace(with_roles((("a", 2, LEARNER), ("b", 1, ACTOR))), batch=BatchLaunch(starts_steps=True))
+    assert "hetjob" not in script(steps, GPUS), "the job's own script starts its steps on all nodes"
+
+
+def test_each_component_has_gpus_of_the_type_of_its_roles() -> None:
+    both = GPUS.replace("gpu:a100:4(S:0-1)", "gpu:A100:4,gpu:V100:2")
+    launch = with_roles((("learner", 4, LEARNER), ("actor", 1, ACTOR)))
+    made = script(replace(launch, batch=BatchLaunch(slot_types={"learner": "a100", "actor": "v100"})), both)
+    first, second = made.split("#SBATCH hetjob\n")
+    assert "#SBATCH --gpus-per-node=A100:4\n" in first
+    assert "#SBATCH --gpus-per-node=V100:1\n" in second
 
 
 def test_memory_is_not_asked_of_nodes_that_count_none() -> None:

@@ -101,6 +101,34 @@ def test_the_queue_is_read_through_noise_and_strangers() -> None:
     assert found["run3.2"][0].reason == "ReqNodeNotAvail, Reserved for maintenance"
 
 
+@pytest.mark.parametrize(
+    ("states", "whole"),
+    [
+        (("PENDING", "PENDING"), "PENDING"),
+        (("RUNNING", "PENDING"), "RUNNING"),
+        (("COMPLETED", "COMPLETING"), "COMPLETING"),
+        (("FAILED", "NODE_FAIL"), "NODE_FAIL"),
+        (("CANCELLED by 7", "CANCELLED by 7"), "CANCELLED by 7"),
+        (("COMPLETED", "CANCELLED by 7"), "CANCELLED by 7"),
+        (("COMPLETED", "COMPLETED"), "COMPLETED"),
+    ],
+)
+def test_the_components_of_a_job_are_one_job(states: tuple[str, str], whole: str) -> None:
+    """A heterogeneous job, in the queue and in accounting: over when all of it is, by what says most."""
+    lines = [f"7+{part}|{state}|{AT}|{LATER}" for part, state in enumerate(states)]
+    queued = "".join(f"{line}|None|tarmac-run1.1\n" for line in lines)
+    (job,) = parse_queue(queued)["run1.1"]
+    (recorded,) = parse_accounting("".join(f"{line}|tarmac-run1.1\n" for line in lines))
+    assert (job.id, job.state, job.start_at) == ("7", whole, AT_S)
+    assert job == recorded
+
+
+def test_a_job_waits_for_the_worst_reason_of_its_components() -> None:
+    lines = ("7+0|PENDING|N/A|N/A|Resources", f"7+1|PENDING|{AT}|{LATER}|PartitionTimeLimit")
+    (job,) = parse_queue("".join(f"{line}|tarmac-run1.1\n" for line in lines))["run1.1"]
+    assert (job.reason, job.start_at) == ("PartitionTimeLimit", None)
+
+
 def test_a_start_behind_jobs_without_a_time_limit_is_not_expected() -> None:
     (soon,) = parse_queue(f"7|PENDING|{AT}|N/A|Priority|tarmac-run1.1\n")["run1.1"]
     (never,) = parse_queue("8|PENDING|2027-11-22T15:21:30|N/A|Priority|tarmac-run1.2\n")["run1.2"]

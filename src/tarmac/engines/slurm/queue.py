@@ -10,21 +10,31 @@ import calendar
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from tarmac.engines.slurm.commands import Commands
+from tarmac.engines.slurm.reasons import reason_of
+from tarmac.engines.slurm.states import Stage, meaning
 from tarmac.model.errors import Unavailable
 
 NAME_PREFIX = "tarmac-"
 """What the name of a job begins with; the attempt's id follows."""
 
 SQUEUE = ("squeue", "--me", "--noheader", "--states=all", "--format=%i|%T|%S|%e|%r|%j")
-SACCT = ("sacct", "--noheader", "--parsable2", "--allocations", "--format=JobIDRaw,State,Start,End,JobName")
+SACCT = ("sacct", "--noheader", "--parsable2", "--allocations", "--format=JobID,State,Start,End,JobName")
 REMEMBERED = "now-30days"
 """How far back accounting is asked: without a start it looks no further than midnight."""
 
-_JOB_ID = re.compile(r"[0-9]+")
+_JOB_ID = re.compile(r"([0-9]+)(?:\+[0-9]+)?")
+"""A heterogeneous job has a line for each of its components, 7+0 and 7+1: its id is before the sign."""
+
+ENDS_BY_WEIGHT = (
+    *("NODE_FAIL", "BOOT_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT", "DEADLINE", "CANCELLED"),
+    *("LAUNCH_FAILED", "RECONFIG_FAIL", "REVOKED", "FAILED"),
+)
+"""Ends of a component, from what brings the others down with it to what says least."""
+
 _NO_REASON = ("", "None", "(null)")
 
 
@@ -104,35 +114,66 @@ class Queue:
 def parse_queue(text: str) -> dict[str, list[Job]]:
     """The lines of SQUEUE that are jobs of ours, by attempt; whatever else a site prints is passed over."""
     found: dict[str, list[Job]] = {}
-    for line in text.splitlines():
-        fields = line.strip().split("|", 5)
-        if len(fields) == 6 and _JOB_ID.fullmatch(fields[0]) and fields[5].startswith(NAME_PREFIX):
-            number, state, start, end, reason, name = fields
+    lines = (line.strip().split("|", 5) for line in text.splitlines())
+    for job in _jobs(fields for fields in lines if len(fields) == 6):
+        found.setdefault(job.attempt_id, []).append(job)
+    return found
+
+
+def parse_accounting(text: str) -> Iterable[Job]:
+    """The lines of SACCT."""
+    lines = (line.strip().split("|", 4) for line in text.splitlines())
+    return _jobs((*fields[:4], "", fields[4]) for fields in lines if len(fields) == 5)
+
+
+def _jobs(lines: Iterable[Sequence[str]]) -> Iterable[Job]:
+    """The jobs of ours, from lines of id, state, start, end, reason and name: one for all its components."""
+    found: dict[str, list[Job]] = {}
+    for number, state, start, end, reason, name in lines:
+        match = _JOB_ID.fullmatch(number)
+        if match is not None and name.startswith(NAME_PREFIX):
             job = Job(
-                id=number,
+                id=match[1],
                 attempt_id=name.removeprefix(NAME_PREFIX),
                 state=state,
                 reason="" if reason in _NO_REASON else reason,
                 start_at=parse_time(start),
                 end_at=parse_time(end),
             )
-            found.setdefault(job.attempt_id, []).append(job)
-    return found
+            found.setdefault(job.id, []).append(job)
+    return [whole_job(components) for components in found.values()]
 
 
-def parse_accounting(text: str) -> Iterable[Job]:
-    """The lines of SACCT."""
-    for line in text.splitlines():
-        fields = line.strip().split("|", 4)
-        if len(fields) == 5 and _JOB_ID.fullmatch(fields[0]) and fields[4].startswith(NAME_PREFIX):
-            number, state, start, end, name = fields
-            yield Job(
-                id=number,
-                attempt_id=name.removeprefix(NAME_PREFIX),
-                state=state,
-                start_at=parse_time(start),
-                end_at=parse_time(end),
-            )
+def whole_job(components: Sequence[Job]) -> Job:
+    """A job from its components, the leader first: not over while one of them is not.
+
+    It waits for the reason that is worst, and ended as the component did that says most.
+    """
+    leader = components[0]
+    if len(components) == 1:
+        return leader
+    alive = [each for each in components if meaning(each.state).stage is not Stage.OVER]
+    by_end = sorted(components, key=lambda each: _rank(each.state))
+    reasons = sorted((each.reason for each in components), key=_weight, reverse=True)
+    starts, ends = [each.start_at for each in components], [each.end_at for each in components]
+    return replace(
+        leader,
+        state=(alive or by_end)[0].state,
+        reason=reasons[0],
+        start_at=None if None in starts else max(filter(None, starts)),
+        end_at=None if None in ends else max(filter(None, ends)),
+    )
+
+
+def _rank(state: str) -> int:
+    word = state.partition(" ")[0]
+    return ENDS_BY_WEIGHT.index(word) if word in ENDS_BY_WEIGHT else len(ENDS_BY_WEIGHT)
+
+
+def _weight(reason: str) -> tuple[bool, bool]:
+    """Of a reason why one component waits: whether it never passes, and whether there is one."""
+    known = reason_of(reason)
+    return known is not None and known.stuck, bool(reason)
 
 
 def parse_time(text: str) -> float | None:

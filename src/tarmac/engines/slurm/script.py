@@ -2,13 +2,15 @@
 
 One job is one attempt. Its script starts one runner on each node through `srun` and tells it its rank, the
 names of all nodes and its devices; all else is in the attempt directory. Nothing that a user wrote is in it.
+Where roles need different nodes, the job is a heterogeneous one: a component for each kind of node.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 
 from tarmac.engines.attempts.layout import Layout
@@ -20,10 +22,13 @@ from tarmac.engines.slurm.settings import PoolSettings
 from tarmac.launch import variables
 from tarmac.launch.directives import amended, directive_lines
 from tarmac.launch.quoting import quote
-from tarmac.model.launch import Launch, NodeLaunch
+from tarmac.model.launch import BatchLaunch, Launch, NodeLaunch
 from tarmac.model.resources import ACCELERATOR
 from tarmac.node.attempt.granted import END_MARGIN_S
 from tarmac.node.starting import Installation
+
+HETEROGENEOUS = "#SBATCH hetjob"
+"""Between the directives of two components."""
 
 BODY = """
 set -u
@@ -36,7 +41,7 @@ if ! (set -o noclobber; echo "$SLURM_JOB_ID" > "$attempt/{begun}") 2> /dev/null;
 fi
 {variables}# The nodes by rank, each with its address where its name is none.
 nodes=
-for name in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do
+for name in $(scontrol show hostnames {node_lists}); do
     address=
     if ! getent hosts "$name" > /dev/null; then
         address=$(scontrol show node -o "$name" | sed -n 's/.* NodeAddr=\\([^ ]*\\) .*/=\\1/p')
@@ -55,10 +60,12 @@ if ! [[ $ends_at =~ ^[0-9]{{10,12}}$ ]]; then
     ends_at=${{seconds:+$(($(date +%s) + seconds))}}
 fi
 export attempt nodes ends_at
-exec srun --nodes={nodes} --ntasks={nodes} --ntasks-per-node=1 {overlap}{cpus}\\
-    --export=ALL --cpu-bind=none --kill-on-bad-exit=1 --wait=0 --input=none \\
-    bash -c {task}
+exec srun {steps}
 """
+
+STEP = """{group}--nodes={nodes} --ntasks={nodes} --ntasks-per-node=1 {overlap}{cpus}\\
+    --export=ALL --cpu-bind=none --kill-on-bad-exit=1 --wait=0 --input=none \\
+    bash -c {task}"""
 
 KEEP_VARIABLES = f"""# The run starts steps itself, as a job's own script would, with these variables.
 declare -px "${{!SLURM_@}}" > "$attempt/{VARIABLES_FILE}"
@@ -91,7 +98,10 @@ class SlurmRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobResources:
-    """What each node of a job is asked for; None: of any type, and what memory the site gives by default."""
+    """What each node of a component of a job is asked for.
+
+    None: of any type, and what memory the site gives by default.
+    """
 
     nodes: int
     cpus: int
@@ -109,26 +119,30 @@ def job_script(
     installation: Installation,
 ) -> str:
     """The script of the job of a launch; pure."""
-    resources = job_resources(launch, partition)
-    directives = amended(
-        dict(_directives(launch, directory, resources, pool, partition)),
-        pool.extra,
-        launch.batch.directives,
-    )
+    components = job_components(launch, partition)
+    directives = [
+        amended(
+            dict(_directives(launch, directory, component, pool, partition)),
+            pool.extra,
+            launch.batch.directives,
+        )
+        for component in components
+    ]
     runner = installation.join("$attempt", "$SLURM_PROCID", "$nodes", "$ends_at")
     command = " ".join(f'"{word}"' if word.startswith("$") else quote(word) for word in runner)
-    limit = directives.get("time") or ""
+    limit = directives[0].get("time") or ""
     body = BODY.format(
         directory=quote(str(directory)),
         begun=BEGUN_FILE,
         seconds=int(limit) * 60 if limit.isdigit() else "",
         variables=KEEP_VARIABLES if launch.batch.starts_steps else "",
-        overlap="--overlap " if launch.batch.starts_steps else "",
-        nodes=resources.nodes,
-        cpus=f"--cpus-per-task={cpus} " if (cpus := directives.get("cpus-per-task")) else "",
-        task=quote_script(TASK.format(runner=command)),
+        node_lists=_node_lists(len(components)),
+        steps=_steps(launch, components, directives, TASK.format(runner=command)),
     )
-    return "\n".join(["#!/bin/bash", *directive_lines(directives)]) + body
+    lines = list(directive_lines(directives[0]))
+    for further in directives[1:]:
+        lines += [HETEROGENEOUS, *directive_lines(further)]
+    return "\n".join(["#!/bin/bash", *lines]) + body
 
 
 def with_variables(launch: Launch, layout: Layout) -> Launch:
@@ -149,22 +163,79 @@ def quote_script(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def job_resources(launch: Launch, partition: Partition) -> JobResources:
-    """What its nodes need: Slurm gives the same on each, so the node that needs most decides.
+def job_components(launch: Launch, partition: Partition) -> tuple[JobResources, ...]:
+    """What the nodes of a job need, in the order of their ranks: alike for all nodes of a component.
+
+    Nodes with the same roles are of one component, as are neighbours whose needs are equal.
+    """
+    found: list[JobResources] = []
+    for _, alike in groupby(launch.nodes, key=lambda node: _roles(launch, node)):
+        resources = _resources(tuple(alike), launch.batch, partition)
+        if found and replace(found[-1], nodes=resources.nodes) == resources:
+            found[-1] = replace(resources, nodes=found[-1].nodes + resources.nodes)
+        else:
+            found.append(resources)
+    return tuple(found)
+
+
+def _roles(launch: Launch, node: NodeLaunch) -> frozenset[str]:
+    """The roles on a node; none where the job's own script decides what runs on which."""
+    return frozenset(() if launch.batch.starts_steps else (worker.role for worker in node.workers))
+
+
+def _resources(nodes: Sequence[NodeLaunch], batch: BatchLaunch, partition: Partition) -> JobResources:
+    """What nodes need: Slurm gives the same on each of a component, so the node that needs most decides.
 
     GPUs are asked for by their type where the run names one, or there is but one.
     """
-    slots = max(_slots(node) for node in launch.nodes)
-    cpus = max(math.ceil(sum(worker.limits.cpus for worker in node.workers)) for node in launch.nodes)
-    memory = max(sum(worker.limits.memory_bytes for worker in node.workers) for node in launch.nodes)
+    slots = max(_slots(node) for node in nodes)
+    cpus = max(math.ceil(sum(worker.limits.cpus for worker in node.workers)) for node in nodes)
+    memory = max(sum(worker.limits.memory_bytes for worker in node.workers) for node in nodes)
     gpus = slots if partition.has_gpus else 0
-    kind = launch.batch.slot_type or (next(iter(partition.types)) if len(partition.types) == 1 else None)
+    named = {
+        batch.slot_types[worker.role]
+        for node in nodes
+        for worker in node.workers
+        if worker.role in batch.slot_types
+    }
+    kind = _only(named) or _only(partition.types)
     return JobResources(
-        nodes=len(launch.nodes),
+        nodes=len(nodes),
         cpus=max(cpus or gpus * partition.cpus_per_slot(kind), 0 if gpus else slots, 1),
         gpus=gpus,
         gpu_type=partition.types.get(kind) if kind is not None else None,
         memory_mib=(math.ceil(memory / 2**20) or None) if partition.counts_memory else None,
+    )
+
+
+def _only(names: Collection[str]) -> str | None:
+    return next(iter(names)) if len(names) == 1 else None
+
+
+def _node_lists(components: int) -> str:
+    """What names the nodes of all components to `scontrol`, in the order of their ranks."""
+    if components == 1:
+        return '"$SLURM_JOB_NODELIST"'
+    return '"' + ",".join(f"$SLURM_JOB_NODELIST_HET_GROUP_{index}" for index in range(components)) + '"'
+
+
+def _steps(
+    launch: Launch,
+    components: Sequence[JobResources],
+    directives: Sequence[Mapping[str, str]],
+    task: str,
+) -> str:
+    """The words of `srun`: one step, whose ranks run on from component to component."""
+    several = len(components) > 1
+    return " : \\\n    ".join(
+        STEP.format(
+            group=f"--het-group={index} " if several else "",
+            nodes=component.nodes,
+            overlap="--overlap " if launch.batch.starts_steps else "",
+            cpus=f"--cpus-per-task={cpus} " if (cpus := given.get("cpus-per-task")) else "",
+            task=quote_script(task),
+        )
+        for index, (component, given) in enumerate(zip(components, directives, strict=True))
     )
 
 

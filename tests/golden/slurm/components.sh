@@ -1,0 +1,66 @@
+#!/bin/bash
+#SBATCH --job-name=tarmac-run1.1
+#SBATCH --comment=run1.1
+#SBATCH --partition=batch
+#SBATCH --account=proj
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=64
+#SBATCH --gpus-per-node=a100:4
+#SBATCH --mem=8192M
+#SBATCH --time=122
+#SBATCH --no-requeue
+#SBATCH --open-mode=append
+#SBATCH --output=/shared/tarmac/runs/run1/attempts/1/slurm.log
+#SBATCH --exclusive
+#SBATCH hetjob
+#SBATCH --job-name=tarmac-run1.1
+#SBATCH --comment=run1.1
+#SBATCH --partition=batch
+#SBATCH --account=proj
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=2
+#SBATCH --mem=1024M
+#SBATCH --time=122
+#SBATCH --no-requeue
+#SBATCH --open-mode=append
+#SBATCH --output=/shared/tarmac/runs/run1/attempts/1/slurm.log
+#SBATCH --exclusive
+set -u
+cd /
+attempt=/shared/tarmac/runs/run1/attempts/1
+# One job runs the attempt: where the answer of sbatch was lost there may be a second, and it leaves here.
+if ! (set -o noclobber; echo "$SLURM_JOB_ID" > "$attempt/slurm-begun") 2> /dev/null; then
+    echo "job $SLURM_JOB_ID leaves: the attempt has begun elsewhere, or was taken back"
+    exit 0
+fi
+# The nodes by rank, each with its address where its name is none.
+nodes=
+for name in $(scontrol show hostnames "$SLURM_JOB_NODELIST_HET_GROUP_0,$SLURM_JOB_NODELIST_HET_GROUP_1"); do
+    address=
+    if ! getent hosts "$name" > /dev/null; then
+        address=$(scontrol show node -o "$name" | sed -n 's/.* NodeAddr=\([^ ]*\) .*/=\1/p')
+    fi
+    nodes="${nodes:+$nodes,}$name$address"
+done
+# When the job ends: the runners ask their workers to leave before. Slurm 22.05 says it only if it is asked.
+ends_at=${SLURM_JOB_END_TIME:-}
+if ! [[ $ends_at =~ ^[0-9]{10,12}$ ]]; then
+    seconds=7320
+    left=$(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%L 2> /dev/null | tail -n 1)
+    if [[ $left =~ ^(([0-9]+)-)?(([0-9]+):)?([0-9]+):([0-9]+)$ ]]; then
+        hours=$((10#${BASH_REMATCH[2]:-0} * 24 + 10#${BASH_REMATCH[4]:-0}))
+        seconds=$(((hours * 60 + 10#${BASH_REMATCH[5]}) * 60 + 10#${BASH_REMATCH[6]}))
+    fi
+    ends_at=${seconds:+$(($(date +%s) + seconds))}
+fi
+export attempt nodes ends_at
+exec srun --het-group=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=64 \
+    --export=ALL --cpu-bind=none --kill-on-bad-exit=1 --wait=0 --input=none \
+    bash -c 'devices=${CUDA_VISIBLE_DEVICES:-${ROCR_VISIBLE_DEVICES:-}}
+exec python3.9 -I -S /shared/tarmac/node/0123/tarmac/node join "$attempt" "$SLURM_PROCID" "$nodes" "$ends_at" ${devices:+"$devices"}' : \
+    --het-group=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=2 \
+    --export=ALL --cpu-bind=none --kill-on-bad-exit=1 --wait=0 --input=none \
+    bash -c 'devices=${CUDA_VISIBLE_DEVICES:-${ROCR_VISIBLE_DEVICES:-}}
+exec python3.9 -I -S /shared/tarmac/node/0123/tarmac/node join "$attempt" "$SLURM_PROCID" "$nodes" "$ends_at" ${devices:+"$devices"}'
