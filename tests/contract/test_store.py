@@ -285,6 +285,27 @@ def test_lists_without_what_ended_long_ago(store: Store) -> None:
     assert ids(store, ended_after=100.0) == ["r3", "r2", "r1"]
 
 
+def test_lists_of_what_ended_long_ago(store: Store) -> None:
+    runs = store.create_runs([new_run("r1"), new_run("r2"), new_run("r3")])
+    store.apply([step(runs[0], E.STOP_REQUESTED, at=200.0), step(runs[1], E.STOP_REQUESTED, at=300.0)])
+    assert ids(store, ended_before=300.0) == ["r1"]
+    assert ids(store, ended_before=400.0) == ["r2", "r1"]
+
+
+def test_runs_that_ended_are_forgotten_with_their_history_and_live_ones_stay(store: Store) -> None:
+    runs = store.create_runs([new_run("r1", key="k"), new_run("r2"), new_run("r3")])
+    store.apply([step(runs[0], E.STOP_REQUESTED)])
+    before = store.last_event_id()
+    assert store.remove_runs(["r1", "r2", "unknown", "\x00"]) == {"r1"}
+    assert store.remove_runs(["r1"]) == frozenset()
+    assert ids(store) == ["r3", "r2"]
+    assert (store.run("r1"), store.events("r1"), store.attempts("r1")) == (None, [], [])
+    assert {event.run_id for event in store.feed(after_id=0)} == {"r2", "r3"}
+    [again] = store.create_runs([new_run("r4", key="k")])
+    assert again.id == "r4", "the key is free again"
+    assert {event.run_id for event in store.feed(after_id=before)} == {"r4"}
+
+
 def test_ended_runs_are_not_live(store: Store) -> None:
     runs = store.create_runs([new_run("r1"), new_run("r2")])
     store.apply([step(runs[0], E.STOP_REQUESTED)])

@@ -246,13 +246,22 @@ def test_artifacts_are_listed_fetched_named_as_input_and_removed(shell: Shell) -
     lossy = kept["lossy"]["id"]
     assert shell.json("artifacts", "rm", lossy)["id"] == lossy
     assert shell.tarmac("artifacts", "rm", lossy).returncode == 2
+    gone = shell.json("show", "again0")["run"]["id"]
+    assert shell.tarmac("rm", "-y", "again0", "again1", code=0).stdout.count(" was removed\n") == 2
+    assert not (shell.home / "runs" / gone).exists()
+    assert {item["run_name"] for item in shell.json("artifacts", "ls")["artifacts"]} == {"first", "again2"}
     waits = f"name: waits\ninput_artifacts: [{checkpoint}]\ncommand: sleep 1000\n"
     shell.write("waits.yaml", waits)
     shell.tarmac("run", "-d", "waits.yaml", code=0)
     kept_back = shell.tarmac("artifacts", "rm", checkpoint, code=2)
     assert "is the input of waits" in kept_back.stderr
+    assert "is kept: " in shell.tarmac("rm", "first", "-y", code=2).stderr
+    assert "tarmac stop --wait" in shell.tarmac("rm", "waits", "-y", code=2).stderr
     shell.tarmac("stop", "--wait", "waits", code=0)
     shell.tarmac("artifacts", "rm", checkpoint, code=0)
+    shell.tarmac("rm", "--name", "*", "-y", code=0)
+    assert shell.json("ls", "--all") == {"runs": []}
+    assert list((shell.home / "runs").iterdir()) == []
 
 
 def test_datasets_are_read_only_at_their_path_and_by_variable(shell: Shell) -> None:

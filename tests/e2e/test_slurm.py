@@ -129,3 +129,8 @@ def test_runs_on_a_real_slurm(shell: Shell, site: str, far: str) -> None:
     shown = shell.json("show", other)["run"]
     assert shown["outcome"] == "stopped"
     assert shown["cause"]["message"] == f"job {job} was cancelled in Slurm, not through tarmac"
+    left = Path(shell.json("clusters", "show", far)["settings"]["directory"]) / "runs" / shown["id"]
+    assert left.is_dir()
+    shell.tarmac("rm", "-y", other, code=0)
+    assert not left.exists()
+    shell.tarmac("show", shown["id"], code=2)

@@ -10,7 +10,7 @@ import asyncio
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -44,6 +44,7 @@ from tarmac.server.service import Service, SlotsNotice
 from tarmac.server.settings import Settings
 from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.server.storage.dataset_service import DatasetService
+from tarmac.server.storage.run_remover import RunRemover
 from tarmac.server.storage.secret_service import SecretService
 from tarmac.server.submitting.submissions import resolve_references
 from tarmac.store.memory import MemoryStore
@@ -61,11 +62,24 @@ class WritableEngine(SimEngine):
     def __init__(self, clock: VirtualClock, behaviour: Callable[[Launch], Behaviour]) -> None:
         super().__init__(clock, nodes(2, 4), behaviour=behaviour)
         self._written: dict[tuple[str, str], bytes] = {}
+        self.removed: list[str] = []
+        self.removing: Exception | None = None
         self._told: dict[str, list[Notice]] = {}
 
     def write(self, attempt_id: str, path: str, data: bytes) -> None:
         """Append to a file of an attempt, as a worker or runner would."""
         self._written[attempt_id, path] = self._written.get((attempt_id, path), b"") + data
+
+    def remains(self) -> Collection[str]:
+        return ()
+
+    def clear(self, run_id: str, *, work_days: float | None, log_days: float | None) -> int:
+        return 0
+
+    def remove(self, run_id: str) -> None:
+        if self.removing is not None:
+            raise self.removing
+        self.removed.append(run_id)
 
     def tell(self, attempt_id: str, notice: Notice) -> None:
         """Add a notice, as a runner would."""
@@ -102,8 +116,9 @@ class Served:
         self.clock = VirtualClock(1_000_000.0)
         self.store = MemoryStore()
         self.engine = WritableEngine(self.clock, behaviour)
+        self.catalog = Catalog(str(root / "artifacts"))
         self.artifacts = ArtifactService(
-            Catalog(str(root / "artifacts")),
+            self.catalog,
             self.store,
             self.clock,
             Rules(versions=3, days=None),
@@ -156,12 +171,24 @@ class Served:
         self.clock.advance(seconds)
         self.turn()
 
+    def remover(self, *, keep_days: float | None = None) -> RunRemover:
+        """What removes ended runs."""
+        return RunRemover(
+            self.plane,
+            self.store,
+            self.catalog,
+            self.clock,
+            engines=lambda: {"": self.engine},
+            keep_days=keep_days,
+        )
+
     def service(self) -> Service:
         """What the routes work with."""
         return Service(
             artifacts=self.artifacts,
             datasets=self.datasets,
             secrets=self.secrets,
+            remover=self.remover(),
             plane=self.plane,
             arrivals=Arrivals(self.code),
             clock=self.clock,

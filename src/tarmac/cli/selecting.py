@@ -98,7 +98,7 @@ def pages(client: Client, limit: int | None, query: dict[str, Any]) -> Iterator[
             return
 
 
-def confirm(verb: str, runs: Sequence[api.RunSummary]) -> None:
+def confirm(verb: str, runs: Sequence[api.RunSummary | api.Run]) -> None:
     """Ask whether to do this to these runs; raises Abort on a no, UsageError where nobody can answer."""
     names = [f"{run['name']} ({run['id']}, {run['state']})" for run in runs]
     text = escapes.lines_only(f"{verb} {count(len(runs))}: {listed(names, _SHOWN)}")

@@ -192,6 +192,10 @@ class Client(ClusterCalls, ArtifactCalls, SecretCalls):
         """Put a paused run back in the queue."""
         return self._send("POST", _run_path(reference, "/resume"))
 
+    def remove(self, reference: str) -> api.Run:
+        """Remove a run that has ended, with its files and artifacts; the answer is what it was."""
+        return self._send("DELETE", _run_path(reference))
+
     def wait(self, reference: str, *, timeout_s: float | None = None) -> api.Run:
         """Wait for a run to end, and return it; as it is then, if `timeout_s` runs out before."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s

@@ -173,7 +173,7 @@ class ClearsCopies(Protocol):
 
 @runtime_checkable
 class ClearsRemains(Protocol):
-    """An engine that can clear up in part what attempts left with it. Both calls may take long."""
+    """An engine that can clear up what attempts left with it. Every call may take long."""
 
     def remains(self) -> Collection[str]:
         """The runs that have left something."""
@@ -184,4 +184,8 @@ class ClearsRemains(Protocol):
 
         The number of attempts that had such. That it is gone is a notice from then on. Idempotent.
         """
+        ...
+
+    def remove(self, run_id: str) -> None:
+        """Remove all that an ended run left, artifacts included. Idempotent; raises Unavailable, OSError."""
         ...

@@ -85,6 +85,13 @@ class Store(Protocol):
         """Every run that has not ended, by id."""
         ...
 
+    def remove_runs(self, run_ids: Collection[str]) -> frozenset[str]:
+        """Forget runs that have ended, with their attempts and events; which of these there were.
+
+        All in one transaction; live runs and usage stay.
+        """
+        ...
+
     def attempts(self, run_id: str) -> list[Attempt]:
         """All attempts of a run, by number."""
         ...

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple
 
 from tarmac.model.lifecycle import RunState
@@ -19,7 +20,8 @@ class RunQuery:
     """Which runs to list: newest first, at most `limit`, those before `before_id` when paging.
 
     Empty `states` means all; `user`, `project`, `name` None means any; every pair of `labels` must match.
-    With `ended_after`, runs that ended before it are left out (those that have not ended stay).
+    With `ended_after`, runs that ended before it are left out (those that have not ended stay); with
+    `ended_before`, all others are.
     """
 
     states: frozenset[RunState] = frozenset()
@@ -28,6 +30,7 @@ class RunQuery:
     name: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     ended_after: float | None = None
+    ended_before: float | None = None
     before_id: str | None = None
     limit: int = 100
 
@@ -65,6 +68,20 @@ class RunSummary(NamedTuple):
     system: str
     slot_type: str | None
     image: str | None
+
+
+def matches(run: Run, query: RunQuery) -> bool:
+    """Whether a run is in the list that a query without a limit asks for."""
+    return (
+        (not query.states or run.state in query.states)
+        and query.user in (None, run.user)
+        and query.project in (None, run.project)
+        and query.name in (None, run.name)
+        and (query.before_id is None or run.id < query.before_id)
+        and (query.ended_before is None or (run.ended_at or inf) < query.ended_before)
+        and (query.ended_after is None or run.ended_at is None or run.ended_at > query.ended_after)
+        and query.labels.items() <= run.spec.labels.items()
+    )
 
 
 def summary_of(run: Run, cluster: str | None, pool: str | None = None) -> RunSummary:

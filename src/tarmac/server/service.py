@@ -21,6 +21,7 @@ from tarmac.model.spec import RunSpec
 from tarmac.server.changes import Changes
 from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.server.storage.dataset_service import DatasetService
+from tarmac.server.storage.run_remover import RunRemover
 from tarmac.server.storage.secret_service import SecretService
 
 
@@ -37,6 +38,7 @@ class Service:
     artifacts: ArtifactService
     datasets: DatasetService
     secrets: SecretService
+    remover: RunRemover
     arrivals: Arrivals
     clock: Clock
     changes: Changes

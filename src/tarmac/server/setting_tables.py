@@ -46,6 +46,7 @@ TABLES: Mapping[str, Sequence[Setting]] = {
         Setting(key="keep_days", kind=float, least=0),
     ),
     "secrets": (Setting(key="key_file", kind=str),),
+    "runs": (Setting(key="keep_days", kind=float, least=0),),
     "list": (Setting(key="ended_days", kind=float, default=14.0, least=0),),
     "logs": (
         Setting(key="limit", kind=str, default=DEFAULT_LOG_LIMIT),

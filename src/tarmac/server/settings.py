@@ -78,6 +78,7 @@ class Settings:
     listen: str | None = None
     cluster: str = LOCAL_CLUSTER
     ended_days: float = 14.0
+    keep_days: float | None = None
     secret_keys: str | None = None
     artifacts: ArtifactSettings = ArtifactSettings()
     code: CodeSettings = CodeSettings()
@@ -141,6 +142,7 @@ class _Reader:
             listen=values["server"]["listen"],
             cluster=self._cluster(values["server"]["cluster"]),
             ended_days=values["list"]["ended_days"],
+            keep_days=values["runs"]["keep_days"],
             secret_keys=self._key_file(values["secrets"]["key_file"]),
             artifacts=artifacts,
             code=code,

@@ -43,6 +43,7 @@ from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.server.storage.attempt_cleaner import AttemptCleaner
 from tarmac.server.storage.code_cleaner import CodeCleaner
 from tarmac.server.storage.dataset_service import DatasetService
+from tarmac.server.storage.run_remover import RunRemover
 from tarmac.server.storage.secret_service import SecretService
 from tarmac.server.submitting.submissions import resolve_references
 from tarmac.store import SqlStore, open_store
@@ -66,6 +67,7 @@ class Parts:
     directories: DirectoryCodeStore
     code: CodeCleaner
     remains: AttemptCleaner
+    remover: RunRemover
     check: DatabaseCheck
 
     def start(self, *, stop: Callable[[], None]) -> None:
@@ -76,10 +78,12 @@ class Parts:
         self.datasets.start()
         self.code.janitor.start()
         self.remains.janitor.start()
+        self.remover.janitor.start()
 
     def close(self) -> None:
         """Let go of everything, in order. Runs go on."""
         self.check.stop()
+        self.remover.janitor.stop()
         self.remains.janitor.stop()
         self.code.janitor.stop()
         self.datasets.stop()
@@ -145,6 +149,9 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
         check=check,
         code=CodeCleaner(directories, store, clock, keep_days=settings.code.keep_days),
         remains=_remains(plane, settings, store, clock),
+        remover=RunRemover(
+            plane, store, catalog, clock, engines=plane.clearers, keep_days=settings.keep_days
+        ),
     )
 
 
@@ -212,6 +219,7 @@ def service_of(parts: Parts, home: Home, settings: Settings, *, stop: Callable[[
         artifacts=parts.artifacts,
         datasets=parts.datasets,
         secrets=parts.secrets,
+        remover=parts.remover,
         clock=parts.clock,
         changes=changes,
         home=str(home.root),

@@ -29,7 +29,7 @@ from tarmac.model.lifecycle import (
 from tarmac.model.lifecycle import step as next_state
 from tarmac.model.run import Attempt, Event, Run
 from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
-from tarmac.model.summary import RunQuery, RunSummary, summary_of
+from tarmac.model.summary import RunQuery, RunSummary, matches, summary_of
 from tarmac.store.checks import (
     Key,
     check_cluster,
@@ -97,8 +97,7 @@ class MemoryStore:
         """Keep nothing of these runs, and no event up to this id: long simulations would fill the memory."""
         with self._lock:
             for run_id in run_ids:
-                for table in (self._runs, self._attempts, self._histories, self._where):
-                    table.pop(run_id, None)
+                self._forget(run_id)
             del self._events[: max(0, events_until - self._forgotten)]
             self._forgotten = max(self._forgotten, events_until)
 
@@ -156,7 +155,7 @@ class MemoryStore:
     def runs(self, query: RunQuery) -> list[RunSummary]:
         with self._lock:
             newest = [self._runs[run_id] for run_id in sorted(self._runs, reverse=True)]
-            found = [run for run in newest if _matches(run, query)][: query.limit]
+            found = [run for run in newest if matches(run, query)][: query.limit]
             return [summary_of(run, self._where[run.id][0], self._where[run.id][1]) for run in found]
 
     def live_runs(self) -> list[Run]:
@@ -164,6 +163,15 @@ class MemoryStore:
             return [self._runs[run_id] for run_id in sorted(self._live)]
 
     # --- attempts and events ----------------------------------------------------------------------
+
+    def remove_runs(self, run_ids: Collection[str]) -> frozenset[str]:
+        with self._write:
+            gone = frozenset(run_ids) & self._runs.keys() - self._live
+            for run_id in gone:
+                if (key := key_of(self._runs[run_id])) is not None:
+                    del self._by_key[key]
+                self._forget(run_id)
+            return gone
 
     def attempts(self, run_id: str) -> list[Attempt]:
         with self._lock:
@@ -180,7 +188,7 @@ class MemoryStore:
     def feed(self, *, after_id: int, limit: int = 1000) -> list[Event]:
         with self._lock:
             start = max(0, after_id - self._forgotten)
-            return self._events[start : start + limit]
+            return [event for event in self._events[start:] if event.run_id in self._runs][:limit]
 
     def last_event_id(self) -> int:
         with self._lock:
@@ -260,6 +268,10 @@ class MemoryStore:
         record = self._servers.get(lease.cluster)
         if record is None or (record.home.id, record.token) != (lease.home, lease.token):
             raise LeaseLost(f"the cluster {lease.cluster!r} was taken over by another server")
+
+    def _forget(self, run_id: str) -> None:
+        for table in (self._runs, self._attempts, self._histories, self._where):
+            table.pop(run_id, None)
 
     def _keys(self, new: Sequence[NewRun]) -> Iterator[tuple[Key, str]]:
         """The idempotency keys of `new` that are known, each with the id of its run."""
@@ -379,15 +391,3 @@ class _Writes:
         self._lock.release()
         if failure is not None:
             raise failure
-
-
-def _matches(run: Run, query: RunQuery) -> bool:
-    return (
-        (not query.states or run.state in query.states)
-        and query.user in (None, run.user)
-        and query.project in (None, run.project)
-        and query.name in (None, run.name)
-        and (query.before_id is None or run.id < query.before_id)
-        and (query.ended_after is None or run.ended_at is None or run.ended_at > query.ended_after)
-        and query.labels.items() <= run.spec.labels.items()
-    )

@@ -138,6 +138,13 @@ class SqlStore:
             )
         return [rows.to_run(row) for row in found]
 
+    def remove_runs(self, run_ids: Collection[str]) -> frozenset[str]:
+        removed: set[str] = set()
+        with self._database.writing() as connection:
+            for ids in _chunks([run_id for run_id in run_ids if storable(run_id)]):
+                removed.update(connection.execute(sql.REMOVE_RUNS, {"ids": ids}).scalars())
+        return frozenset(removed)
+
     def runs(self, query: RunQuery) -> list[RunSummary]:
         with self._database.reading() as connection:
             few_ended = (

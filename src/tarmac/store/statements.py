@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import sqlite
 
-from tarmac.model.lifecycle import ATTEMPT_TABLE, LIVE_STATES, RunEvent, sources
+from tarmac.model.lifecycle import ATTEMPT_TABLE, LIVE_STATES, TERMINAL_STATES, RunEvent, sources
 from tarmac.model.run import Attempt, Event, Run
 from tarmac.model.summary import RunQuery, RunSummary
 from tarmac.store.schema import (
@@ -95,6 +95,11 @@ _RUNS = select(*(_RENAMED[name] if name in _RENAMED else run.c[name] for name in
 )
 
 RUNS_BY_ID = _RUNS.where(run.c.id.in_(bindparam("ids", expanding=True)))
+REMOVE_RUNS = (
+    delete(run)
+    .where(run.c.id.in_(bindparam("ids", expanding=True)), run.c.state.in_(words(TERMINAL_STATES)))
+    .returning(run.c.id)
+)
 RUNS_BY_KEY = _RUNS.where(run.c.idempotency_key.in_(bindparam("keys", expanding=True)))
 RUNS_BY_NAME = _RUNS.where(run.c.name == bindparam("name")).order_by(run.c.id.desc()).limit(_LIMIT)
 RUNS_OF_USER_BY_NAME = RUNS_BY_NAME.where(run.c.user_name == bindparam("user"))
@@ -147,6 +152,8 @@ def _matching(statement: Select[Any], query: RunQuery) -> Select[Any]:
         statement = statement.where(run.c.project == query.project)
     if query.name is not None:
         statement = statement.where(run.c.name == query.name)
+    if query.ended_before is not None:
+        statement = statement.where(run.c.ended_at < query.ended_before)
     if query.before_id is not None:
         statement = statement.where(run.c.id < query.before_id)
     for key, value in query.labels.items():

@@ -58,7 +58,7 @@ def test_listing_the_commands_imports_none_of_them(variables: dict[str, str]) ->
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("rum",), "error: there is no command 'rum'; did you mean 'run'?"),
+        (("rnu",), "error: there is no command 'rnu'; did you mean 'run'?"),
         (("nodes", "drian", "n"), "error: there is no command 'drian'; did you mean 'drain'?"),
         (("ls", "--sate", "x"), "error: there is no option --sate; did you mean --state?"),
         (("ls", "--limit", "x"), "error: invalid value for '--limit': 'x' is not a valid integer range"),

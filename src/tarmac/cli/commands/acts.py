@@ -1,12 +1,12 @@
-"""`tarmac stop`, `pause` and `resume`: requests to one or several runs."""
+"""`tarmac stop`, `pause`, `resume` and `rm`: requests to one or several runs."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -102,6 +102,60 @@ def resume(**options: Any) -> None:
     _act(_RESUME, selection_of(options), **options)
 
 
+@click.command()
+@selection_options
+@yes_option
+@json_option
+def rm(*, yes: bool, as_json: bool, **options: Any) -> None:
+    """Remove runs that have ended: their record, logs, work directories and artifacts. You are asked first.
+
+    A run whose artifacts are the input of a live run is kept.
+    """
+    selection = selection_of(options)
+    client = connect()
+    refusals: list[TarmacError] = []
+    found: Sequence[api.RunSummary | api.Run] = (
+        matching_runs(client, selection, {RunState.ENDED})
+        if selection.by_condition
+        else _named(client, selection.runs, refusals)
+    )
+    if found and not yes:
+        confirm("remove", found)
+    removed: list[api.Run] = []
+    for run in found:
+        try:
+            removed.append(client.remove(run["id"]))
+        except TarmacError as error:
+            refusals.append(error)
+        else:
+            if not as_json:
+                print_text(f"{run['name']} ({run['id']}) was removed")
+    if as_json:
+        print_json({"runs": removed})
+    if selection.by_condition and not found:
+        remark("there is no such run to remove")
+    _end(refusals)
+
+
+def _named(client: Client, references: Sequence[str], refusals: list[TarmacError]) -> list[api.Run]:
+    """The runs of these names, each once; what is not found joins the refusals."""
+    found: dict[str, api.Run] = {}
+    for reference in references:
+        try:
+            run = client.run(reference)
+            found[run["id"]] = run
+        except TarmacError as error:
+            refusals.append(error)
+    return list(found.values())
+
+
+def _end(refusals: Sequence[TarmacError]) -> NoReturn:
+    """Say what could not be done, and end with the worst exit code."""
+    for refusal in refusals:
+        print_error(refusal)
+    sys.exit(max((refusal.exit_code for refusal in refusals), default=0))
+
+
 def _act(act: _Act, selection: Selection, *, yes: bool, wait: bool, as_json: bool) -> None:
     """Send the request to every run, also after a refusal; the exit code is that of the worst refusal."""
     client = connect()
@@ -122,9 +176,7 @@ def _act(act: _Act, selection: Selection, *, yes: bool, wait: bool, as_json: boo
             print_text(result_text(record, _checkpoints(client, record)))
     if as_json:
         print_json({"runs": records})
-    for refusal in refusals:
-        print_error(refusal)
-    sys.exit(max((refusal.exit_code for refusal in refusals), default=0))
+    _end(refusals)
 
 
 def _confirmed(client: Client, act: _Act, selection: Selection, *, yes: bool) -> tuple[str, ...]:

@@ -31,6 +31,11 @@ def clear(layout: Layout, run_id: str, *, work_days: float | None, log_days: flo
     return clearing.clear(str(layout.runs / run_id), work_days=work_days, log_days=log_days)
 
 
+def remove(layout: Layout, run_id: str) -> None:
+    """Remove all that a run left."""
+    clearing.remove(str(layout.home), run_id)
+
+
 def cleared_notices(directory: Path, node: str) -> Iterator[Notice]:
     """One for each kind of thing that is gone."""
     path = directory / CLEARED_FILE

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from tarmac.engines.attempts.layout import Layout
 from tarmac.model.errors import Unavailable
+from tarmac.node.attempt import clearing
 
 FILE_S = 60.0
 """How long the work on a few small files may take, on a shared disk under load."""
@@ -171,6 +172,12 @@ class Host:
             "clear", run=run, work_days=work_days, log_days=log_days, timeout_s=CLEAR_S
         )
         return count
+
+    def remove(self, run_id: str) -> None:
+        """Remove all that a run left there, and what was copied of it from there; idempotent."""
+        self._reach.call("remove", home=str(self.layout.home), run_id=run_id, timeout_s=CLEAR_S)
+        if self.seen != self.layout:
+            clearing.remove(str(self.seen.home), run_id)
 
     def clear_copies(self, live: Collection[str], *, unused_days: float, version: str) -> int:
         """Remove what was brought there and no attempt of the live runs uses; see `node.attempt.copies`."""

@@ -182,6 +182,9 @@ class LocalEngine:
     def clear(self, run_id: str, *, work_days: float | None, log_days: float | None) -> int:
         return clearing.clear(self._layout, run_id, work_days=work_days, log_days=log_days)
 
+    def remove(self, run_id: str) -> None:
+        clearing.remove(self._layout, run_id)
+
     # --- for people ------------------------------------------------------------------------------
 
     @property

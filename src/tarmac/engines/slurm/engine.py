@@ -243,6 +243,9 @@ class SlurmEngine:
     def clear(self, run_id: str, *, work_days: float | None, log_days: float | None) -> int:
         return self._host.clear(run_id, work_days=work_days, log_days=log_days)
 
+    def remove(self, run_id: str) -> None:
+        self._host.remove(run_id)
+
     def clear_copies(self, live: Collection[str], *, unused_days: float) -> int:
         version = self._delivery.version
         return self._host.clear_copies(live, unused_days=unused_days, version=version.name)

@@ -1,4 +1,4 @@
-"""What attempts of ended runs left on the disk, cleared up in part. Called by engines, and on their hosts.
+"""What ended runs left on the disk: cleared up in part, or removed. Called by engines, and on their hosts.
 
 Of a run that has ended, first what it worked in goes, later its logs; the events, the metrics and the
 artifacts stay. What was removed is written down beside them (`CLEARED_FILE`).
@@ -58,6 +58,13 @@ def clear(run: str, *, work_days: Optional[float], log_days: Optional[float]) ->
     if work_days is not None:
         _remove_empty(Path(run) / "artifacts")
     return cleared
+
+
+def remove(home: str, run_id: str) -> None:
+    """Remove all that a run left below a home; nothing happens where there is nothing. Raises OSError."""
+    for directory in (f"{home}/runs", *_directories(f"{home}/disks")):
+        with suppress(FileNotFoundError):
+            untrusted.remove_tree(f"{directory}/{run_id}")
 
 
 def _clear_scratch(attempt: str) -> bool:

@@ -176,6 +176,11 @@ def remains(runs: str) -> list[str]:
     return clearing.remains(runs)
 
 
+def remove(home: str, run_id: str) -> None:
+    """Remove all that a run left; see `clearing`."""
+    clearing.remove(home, run_id)
+
+
 def clear_copies(home: str, live: Sequence[str], *, unused_days: float, version: str) -> int:
     """Remove what was brought here and no attempt of the live runs uses; see `copies`."""
     return copies.clear(home, live, unused_days=unused_days, version=version)

@@ -55,6 +55,11 @@ def run_routes(router: APIRouter, service: Service) -> None:
         """A run, by id, unique beginning of an id, or name (the newest of that name)."""
         return JsonAnswer(run_record(plane.find(actor, ref)))
 
+    @router.delete("/runs/{ref}", response_model=api.Run)
+    def remove(actor: CallingActor, ref: str) -> Response:
+        """Remove a run that has ended, with its files and artifacts; the answer is what it was."""
+        return JsonAnswer(run_record(service.remover.remove(actor, ref)))
+
     @router.post("/runs/{ref}/stop", response_model=api.Run)
     def stop(actor: CallingActor, ref: str) -> Response:
         """End a run for good."""

@@ -1,0 +1,132 @@
+"""Removes ended runs as a whole: record, logs, working directories, artifacts. By command, and by age.
+
+The record goes last: what could not be removed elsewhere, because a site cannot be reached now, is removed
+by the next call.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from tarmac.artifacts.versions.catalog import Catalog
+from tarmac.control.permissions import Action, check
+from tarmac.control.service import ControlPlane
+from tarmac.model.abilities import ClearsRemains
+from tarmac.model.actor import Actor
+from tarmac.model.errors import Refused, TarmacError, Unavailable
+from tarmac.model.lifecycle import RunState
+from tarmac.model.ports import Clock, Store
+from tarmac.model.run import Run
+from tarmac.model.summary import RunQuery
+from tarmac.server.storage.janitor import Janitor
+
+TIDY_EVERY_S = 3_600.0
+PAGE = 500
+
+_DAY_S = 86_400.0
+
+log = logging.getLogger(__name__)
+
+
+class RunRemover:
+    """Removes runs that have ended. `keep_days`: how long after its end a run is kept (None: always).
+
+    `engines` are those that can clear up, by cluster.
+    """
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        store: Store,
+        catalog: Catalog,
+        clock: Clock,
+        *,
+        engines: Callable[[], Mapping[str, ClearsRemains]],
+        keep_days: float | None,
+    ) -> None:
+        self._plane = plane
+        self._store = store
+        self._catalog = catalog
+        self._clock = clock
+        self._engines = engines
+        self._keep_days = keep_days
+        self.janitor = Janitor("runs", self.tidy, every_s=TIDY_EVERY_S)
+
+    def remove(self, actor: Actor, reference: str) -> Run:
+        """Remove a run; the answer is what it was.
+
+        Raises Refused for one that has not ended or whose artifacts a live run needs, Forbidden for another
+        user's, and Unavailable where some of its files cannot be removed now.
+        """
+        run = self._plane.find_here(actor, reference)
+        check(actor, Action.CONTROL, owner=run.user)
+        if run.state is not RunState.ENDED:
+            raise Refused(
+                f"{run.spec.name} ({run.id}) is {run.state}, and only a run that has ended can be removed",
+                hint=f"tarmac stop --wait {run.id}",
+            )
+        self._remove(run, self._store.live_runs())
+        return run
+
+    def tidy(self) -> None:
+        """Remove runs that ended longer ago than they are kept."""
+        if self._keep_days is None:
+            return
+        query = RunQuery(
+            states=frozenset({RunState.ENDED}),
+            ended_before=self._clock.now() - self._keep_days * _DAY_S,
+            limit=PAGE,
+        )
+        live = self._store.live_runs()
+        removed = 0
+        while page := self._store.runs(query):
+            removed += self._remove_all(self._store.load_runs([item.id for item in page]).values(), live)
+            query = RunQuery(
+                states=query.states, ended_before=query.ended_before, limit=PAGE, before_id=page[-1].id
+            )
+        if removed:
+            log.info("removed %d runs that ended more than %g days ago", removed, self._keep_days)
+
+    def _remove_all(self, runs: Iterable[Run], live: Iterable[Run]) -> int:
+        """Remove what can be removed of these runs of this server; how many."""
+        removed = 0
+        for run in runs:
+            if run.server != self._plane.control.server:
+                continue
+            try:
+                self._remove(run, live)
+                removed += 1
+            except Refused as refusal:
+                log.debug("%s", refusal)
+            except TarmacError as error:
+                log.warning("old run %s could not be removed: %s", run.id, error)
+        return removed
+
+    def _remove(self, run: Run, live: Iterable[Run]) -> None:
+        versions = [item.version for item in self._catalog.summaries(run.id)]
+        artifacts = {version.id for version in versions}
+        for reader in live:
+            if needed := sorted(artifacts.intersection(reader.spec.input_artifacts)):
+                raise Refused(
+                    f"{run.spec.name} ({run.id}) is kept: {needed[0]} is the input of {reader.spec.name} "
+                    f"({reader.id}, {reader.state})",
+                    hint="it can be removed once that run has ended",
+                )
+        self._remove_files(run)
+        self._catalog.remove(versions)
+        self._store.remove_runs([run.id])
+
+    def _remove_files(self, run: Run) -> None:
+        """Remove what its attempts left, wherever that is."""
+        engines = self._engines()
+        clusters = {attempt.allocation.cluster for attempt in self._store.attempts(run.id)}
+        for key in sorted({cluster if cluster in engines else "" for cluster in clusters} & engines.keys()):
+            try:
+                engines[key].remove(run.id)
+            except OSError as error:
+                where = f"on cluster {key}" if key else "here"
+                path = error.filename or "a file"
+                raise Unavailable(
+                    f"files of {run.spec.name} ({run.id}) cannot be removed {where}: {path}: {error.strerror}"
+                ) from error
