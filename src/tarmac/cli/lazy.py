@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tarmac.cli.catalogue import Entry
+from tarmac.cli.synonyms import SYNONYMS
 from tarmac.model.text import nearest
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in self._entries and not name.startswith("-"):
-            raise unknown_command(name, list(self._entries), ctx)
+            raise unknown_command(name, list(self._entries), ctx, SYNONYMS)
         return super().resolve_command(ctx, args)
 
     def format_commands(
@@ -76,8 +77,12 @@ class Subcommands(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def unknown_command(name: str, known: list[str], ctx: click.Context) -> click.UsageError:
-    """The error for a command that is not there."""
+def unknown_command(
+    name: str, known: list[str], ctx: click.Context, synonyms: Mapping[str, str] | None = None
+) -> click.UsageError:
+    """The error for a command that is not there; `synonyms` are words of other programs."""
+    if ours := (synonyms or {}).get(name.lower()):
+        return click.UsageError(f"there is no command {name!r}; did you mean `tarmac {ours}`?", ctx)
     near = nearest(name, known)
     return click.UsageError(
         f"there is no command {name!r}" + (f"; did you mean {near!r}?" if near else ""), ctx

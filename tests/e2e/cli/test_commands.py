@@ -111,6 +111,13 @@ def test_lists(settled: Shell, long: str) -> None:
     assert settled.json("ls", "--state", "running")["runs"][0]["id"] == long
     assert settled.json("ls", "--label", "no=such") == {"runs": []}
     assert len(settled.json("ls", "--all", "--limit", "1")["runs"]) == 1
+    narrow = settled.tarmac("ls", "--columns", "name,state,project", "--sort=-created", code=0)
+    head, first = (line.split() for line in narrow.stdout.splitlines()[:2])
+    assert (head, first) == (["NAME", "STATE", "PROJECT"], ["long", "running", "default"])
+    newest_last = settled.json("ls", "--all", "--sort", "created")["runs"]
+    assert newest_last[-1]["id"] == long
+    assert settled.json("ls", "--all", "--sort", "created", "--limit", "1")["runs"] == newest_last[:1]
+    assert "did you mean state?" in settled.tarmac("ls", "--sort", "sate", code=2).stderr
     settled.tarmac("stop", "--wait", long, code=0)
     assert settled.json("ls", "--state", "stopped", "--name", "long")["runs"][0]["id"] == long
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tarmac.cli.commands.acts import result_text
-from tarmac.cli.commands.ls import run_table
 from tarmac.cli.commands.show import page
 from tarmac.cli.commands.why import explanation
 from tarmac.cli.views.metricview import not_finite, report_table, report_text
 from tarmac.cli.views.nodeview import group_table, node_table
+from tarmac.cli.views.runview import column_names, ordered, run_table, sort_keys
 from tarmac.cli.views.terminal import Terminal
+from tarmac.model.errors import InvalidInput
 
 NOW = 1000.0
 PLAIN = Terminal()
@@ -47,6 +50,31 @@ def test_runs() -> None:
         "r1   digits  running      2  local       2m ago  1m 00s\n"
         "r0   digits  failed       2  local       2m ago    3.5s  main.0.0 exited with 7"
     )
+
+
+def test_columns_are_chosen_by_name() -> None:
+    run = summary(outcome="failed", state="ended", ended_at=940.0, project="vision")
+    assert run_table([run], now=NOW, terminal=PLAIN, columns=column_names("id,Project,state,ended")) == (
+        "RUN  PROJECT  STATE    ENDED\nr1   vision   failed  1m ago"
+    )
+
+
+def test_runs_are_sorted_by_several_columns_and_what_has_no_value_is_last() -> None:
+    runs = [
+        summary(id="a", slots=1, ended_at=None),
+        summary(id="b", slots=2, ended_at=950.0),
+        summary(id="c", slots=1, ended_at=960.0),
+    ]
+    assert [run["id"] for run in ordered(runs, sort_keys("slots,-ended"), now=NOW)] == ["c", "a", "b"]
+    assert [run["id"] for run in ordered(runs, sort_keys("-run"), now=NOW)] == ["c", "b", "a"]
+
+
+def test_an_unknown_column_is_answered_with_the_nearest() -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        sort_keys("-crated,nonsense")
+    first, second = refusal.value.problems
+    assert (first.message, first.hint) == ("there is no column 'crated'", "did you mean created?")
+    assert str(second.hint).startswith("known: run, name, state")
 
 
 def test_users_are_told_apart_where_there_are_several() -> None:

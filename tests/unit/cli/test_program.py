@@ -13,6 +13,7 @@ import pytest
 
 from imported import CORE, LIBRARIES, REQUESTS, STARTS, among, loaded
 from tarmac.cli.catalogue import COMMANDS
+from tarmac.cli.synonyms import SYNONYMS
 
 ENVIRONMENT = {**os.environ, "NO_COLOR": "1", "COLUMNS": "80"}
 
@@ -37,6 +38,19 @@ def test_the_table_says_what_the_command_says(name: str) -> None:
     assert command.help
 
 
+@pytest.mark.parametrize("word", SYNONYMS)
+def test_a_word_of_another_program_stands_for_a_command_of_ours(word: str) -> None:
+    assert word not in COMMANDS
+    assert word == word.lower()
+    name, *rest = SYNONYMS[word].split()
+    if name.startswith("-"):
+        return
+    command = getattr(import_module(COMMANDS[name].module), COMMANDS[name].attribute)
+    for each in rest:
+        options = {text for param in command.params for text in param.opts}
+        assert each in (options if each.startswith("-") else command.commands)
+
+
 COMPLETING = {"_TARMAC_COMPLETE": "bash_complete", "COMP_WORDS": "tarmac ", "COMP_CWORD": "1"}
 
 
@@ -59,6 +73,8 @@ def test_listing_the_commands_imports_none_of_them(variables: dict[str, str]) ->
     ("arguments", "message"),
     [
         (("rnu",), "error: there is no command 'rnu'; did you mean 'run'?"),
+        (("kill", "r1"), "error: there is no command 'kill'; did you mean `tarmac stop`?"),
+        (("SBATCH", "x"), "error: there is no command 'SBATCH'; did you mean `tarmac run`?"),
         (("nodes", "drian", "n"), "error: there is no command 'drian'; did you mean 'drain'?"),
         (("ls", "--sate", "x"), "error: there is no option --sate; did you mean --state?"),
         (("ls", "--limit", "x"), "error: invalid value for '--limit': 'x' is not a valid integer range"),

@@ -15,10 +15,8 @@ from tarmac.cli.options import KeyValue, json_option
 from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.selecting import pages
 from tarmac.cli.session import connect
-from tarmac.cli.views.amounts import age, duration
-from tarmac.cli.views.messages import BATCH, running_s, state_cell, state_of
-from tarmac.cli.views.table import Cell, heads, render
-from tarmac.cli.views.terminal import Terminal, stdout_terminal
+from tarmac.cli.views.runview import column_names, ordered, run_table, sort_keys
+from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.model.lifecycle import LIVE_STATES, RunState
 from tarmac.model.text import suggestion
 
@@ -31,13 +29,6 @@ ENDED_SHOWN = 20
 _LIFE = frozenset(RunState)
 
 _MODES = ("batch", "cycle", "interruptible", "burst")
-
-_COLUMNS = heads(
-    "RUN, NAME, STATE, MODE, PRIORITY, SLOTS, CLUSTER, USER, CREATED, RAN, WHY",
-    right="PRIORITY, SLOTS, CREATED, RAN",
-    flexible="WHY",
-    optional="MODE, PRIORITY, CLUSTER, USER, WHY",
-)
 
 
 @click.command()
@@ -56,6 +47,8 @@ _COLUMNS = heads(
 @click.option("--name", metavar="NAME", help="Only runs of this name.")
 @click.option("--label", "labels", multiple=True, type=KeyValue(), help="Only runs with this label.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N runs.")
+@click.option("--columns", metavar="NAME,...", help="These columns of the table, as name,state,ended.")
+@click.option("--sort", metavar="NAME,...", help="Sort by these columns; -NAME: the largest first.")
 @as_option
 @json_option
 def ls(
@@ -69,6 +62,8 @@ def ls(
     name: str | None,
     labels: tuple[tuple[str, str], ...],
     limit: int | None,
+    columns: str | None,
+    sort: str | None,
     system: str | None,
     as_json: bool,
 ) -> None:
@@ -78,14 +73,22 @@ def ls(
     In the words of another system, as there: all that ended in the last 14 days (a setting).
     """
     choice = _Filter.of(states, mode, system)
+    if columns is not None and system is not None:
+        raise click.UsageError(
+            "--as has the columns of that system: leave out --columns", click.get_current_context()
+        )
+    names = column_names(columns) if columns is not None else None
+    keys = sort_keys(sort) if sort is not None else []
     client = connect()
     query: dict[str, Any] = {"user": user, "project": project, "name": name, "labels": dict(labels)}
     query["mine"] = mine
     if states or mode or everything or limit or system:
-        runs = _take(client, limit, choice, everything=everything, **query)
+        runs = _take(client, None if keys else limit, choice, everything=everything, **query)
         hidden = False
     else:
         runs, hidden = _recent(client, query)
+    if keys:
+        runs = ordered(runs, keys, now=time.time())[:limit]
     if as_json:
         print_json({"runs": runs if system is None else with_statuses(runs, system)})
         return
@@ -99,38 +102,11 @@ def ls(
         return
     terminal = stdout_terminal()
     if system is None:
-        print_text(run_table(runs, now=time.time(), terminal=terminal))
+        print_text(run_table(runs, now=time.time(), terminal=terminal, columns=names))
     else:
         print_text(display(system).runs(runs, terminal))
     if hidden:
         remark("older runs have ended too: tarmac ls --all")
-
-
-def run_table(runs: Sequence[api.RunSummary], *, now: float, terminal: Terminal) -> str:
-    """The table of runs, with their users if there are several."""
-    several_users = len({run["user"] for run in runs}) > 1
-    rows = (
-        (
-            run["id"],
-            Cell(run["name"], "bold"),
-            state_cell(state_of(run)),
-            run["mode"] if run["mode"] != BATCH else "",
-            str(run["priority"]) if run["priority"] else "",
-            str(run["slots"]),
-            _cluster(run),
-            run["user"] if several_users else "",
-            age(run["created_at"], now),
-            duration(running_s(run, now)),
-            run["message"] or "",
-        )
-        for run in runs
-    )
-    return render(_COLUMNS, rows, terminal)
-
-
-def _cluster(run: api.RunSummary) -> str:
-    """The cluster's name; a rehearsal's own repeats the run's id."""
-    return (run["cluster"] or "").removesuffix(f"-{run['id']}")
 
 
 def _recent(client: Client, query: dict[str, Any]) -> tuple[list[api.RunSummary], bool]:
