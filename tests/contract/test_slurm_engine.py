@@ -112,32 +112,6 @@ def test_what_slurm_ended_is_not_blamed_on_the_workers(
     assert (over.outcome, over.cause.code) == (outcome, code)
 
 
-@pytest.mark.parametrize(
-    ("nodes", "said", "lost"),
-    [
-        (1, "", "n1"),
-        (2, "NodeName=n1 Arch=x State=IDLE \nNodeName=n2 Arch=x State=DOWN*+CLOUD ", "n2"),
-        (2, "NodeName=n1 Arch=x State=MIXED \nNodeName=n2 Arch=x State=IDLE+NOT_RESPONDING ", "n2"),
-        (2, "NodeName=n1 Arch=x State=IDLE \nNodeName=n2 Arch=x State=MIXED ", None),
-    ],
-)
-def test_the_node_that_a_job_lost_is_named(
-    standin: StandInHarness, nodes: int, said: str, lost: str | None
-) -> None:
-    """By Slurm's states of the nodes that the job had: the next job of the run keeps away from it."""
-    directory = Path(standin.variables["STANDIN"])
-    attempt = started(standin, Work(lasts=True), nodes=nodes)
-    if said:
-        (directory / "scontrol-node").write_text(said)
-    (directory / "ends-as").write_text("NODE_FAIL")
-    job = standin.job(attempt)
-    standin.command("scancel", job)
-    over = standin.settle(attempt, ended)
-    assert over.cause is not None
-    assert over.cause.node == lost
-    assert over.cause.message == f"job {job} lost a node" + (f": {lost}" if lost else "")
-
-
 def test_memory_that_slurm_counts_itself_is_told_by_the_log_of_the_job(standin: StandInHarness) -> None:
     """With JobAcctGatherParams=OverMemoryKill the job is FAILED, and only its log says why."""
     (Path(standin.variables["STANDIN"]) / "ends-as").write_text("FAILED")

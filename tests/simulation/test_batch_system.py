@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -12,7 +11,6 @@ from actors import ADA
 from promises import Promises
 from seeded import BATCH, History
 from simulated import Crash, Simulation, nodes, spec
-from tarmac.control.delegation import LOST_NODE_S, lost_nodes
 from tarmac.control.service import Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.model.launch import Launch
@@ -132,41 +130,6 @@ def test_a_crash_at_each_durable_write_and_effect_of_a_life_in_the_queue() -> No
     for crash_at in range(1, points + 1):
         simulation, _ = _life(crash_at)
         assert simulation.crashes == 1
-
-
-def test_a_run_keeps_away_from_nodes_that_it_was_lost_with_while_it_fits_without_them() -> None:
-    """The next jobs exclude them, the last one first, and no more than the cluster can spare; for 6 hours."""
-
-    def behaviour(launch: Launch) -> Behaviour:
-        return Behaviour(duration_s=60.0, vanishes_after_s=5.0 if launch.number < 4 else None)
-
-    hosts = [replace(node, hostname=node.name) for node in nodes(3, 2, cluster=BATCH)]
-    simulation = Simulation(behaviour=behaviour, cluster=nodes(1, 1), batches={BATCH: hosts})
-    plane, batch = simulation.server.plane, simulation.batches[BATCH]
-    (accepted,) = plane.submit([Submission(spec=spec(slots=2, target=Target(cluster=BATCH)), actor=ADA)])
-    run_id = accepted.run.id
-    simulation.settle_until(lambda: plane.find(ADA, run_id).faults == 1)
-    batch.closed = True
-    simulation.settle_until(lambda: plane.find(ADA, run_id).state is RunState.SUBMITTED)
-    previous = plane.why(ADA, run_id).previous
-    assert previous == "attempt 1 was lost: node batch1 was lost; its job keeps away from batch1"
-    batch.closed = False
-    simulation.settle()
-    assert plane.find(ADA, run_id).outcome is Outcome.COMPLETED
-    first, second, third, fourth = simulation.store.attempts(run_id)
-    given = [attempt.allocation.nodes for attempt in (first, second, third, fourth)]
-    assert given == [("batch1",), ("batch2",), ("batch3",), ("batch1",)]
-    assert [attempt.allocation.avoided for attempt in (first, second, third)] == [
-        (),
-        ("batch1",),
-        ("batch2", "batch1"),
-    ]
-    assert fourth.allocation.avoided == ("batch3", "batch2"), "without all three it would never start"
-    submitted = [each for each in simulation.store.events(run_id) if each.event is RunEvent.SUBMITTED]
-    assert submitted[1].detail["avoided"] == ["batch1"]
-    assert fourth.ended_at is not None
-    assert lost_nodes([first, second, third, fourth], fourth.ended_at) == ("batch3", "batch2", "batch1")
-    assert lost_nodes([first, second, third, fourth], fourth.ended_at + LOST_NODE_S) == ()
 
 
 def test_what_waits_is_told_in_the_words_of_the_cluster_and_uses_nothing() -> None:

@@ -37,6 +37,7 @@ PLAIN = {
     "tarmac.node.processes.detach": "/dev/null",
     "tarmac.node.kernel.fifo": "never waits, follows no link, and looks what it has opened",
     "tarmac.node.progress.polls": "the same; made by the worker itself",
+    "tarmac.node.host.services": "beside what an engine starts, in a directory of its own",
     "tarmac.node.sdk": "runs inside the worker",
     "tarmac.engines.local.news": "in the home, made anew at every start",
     "tarmac.engines.hosts.report_copies": "copies in the home, which no run can reach",

@@ -22,9 +22,6 @@ from tarmac.model.spec import Mode, RunSpec
 from tarmac.node.attempt.protocol import late_address, rank_name
 from tarmac.sched import Candidate, Placement, Reason, ReasonCode, Refusal, Snapshot, Waiting, explain
 
-LOST_NODE_S = 6 * 3600.0
-"""So long a run keeps away from a node that one of its attempts was lost with."""
-
 MOST_ANSWERS = 1024
 """So many different requests to a cluster are remembered with their answers."""
 
@@ -80,16 +77,11 @@ def queue_doubt(run: Run, engine: AttachedEngine) -> str | None:
 
 
 def request_of(
-    run: Run,
-    engine: AttachedEngine,
-    now: float,
-    *,
-    offer: QueueOffer | None = None,
-    avoided: tuple[str, ...] = (),
+    run: Run, engine: AttachedEngine, now: float, *, offer: QueueOffer | None = None
 ) -> Placement | Refusal | None:
     """What is asked of the cluster for a run, or why it can never be; None while nobody can tell.
 
-    `offer`: of another queue than its own. `avoided`: hosts that it is not to be given.
+    `offer`: of another queue than its own.
     """
     capacity = capacity_of(engine)
     if not capacity or (run.retry is not None and run.retry.at > now):
@@ -97,9 +89,6 @@ def request_of(
     offer, candidate = offer or queue_of(run, engine), candidate_of(run)
     if offer is not None:
         candidate = replace(candidate, pool=None, target=replace(candidate.target, pool=None))
-    if avoided:
-        target = candidate.target
-        candidate = replace(candidate, target=replace(target, excluded=(*target.excluded, *avoided)))
     limits = (offer.pool, offer.most_nodes) if offer is not None else (candidate.pool,)
     answers = _answers(engine, capacity)
     like = (candidate.demands, candidate.target, candidate.queueing, limits)
@@ -107,37 +96,6 @@ def request_of(
         nodes = tuple(node for node in capacity if offer is None or node.pool == offer.pool)
         answers[like] = _answer(replace(candidate, not_before=None), nodes, offer, now)
     return replace(answers[like], run_id=run.id, seq=run.seq)
-
-
-def request_avoiding(
-    run: Run, engine: AttachedEngine, attempts: Sequence[Attempt], now: float
-) -> Placement | Refusal | None:
-    """The request of a run that keeps away from nodes which its attempts were lost with lately.
-
-    The last of them first, and never from so many that the cluster could not hold it any more.
-    """
-    request = request_of(run, engine, now)
-    avoided: tuple[str, ...] = ()
-    for name in lost_nodes(attempts, now):
-        tried = request_of(run, engine, now, avoided=(*avoided, name))
-        if isinstance(tried, Placement):
-            avoided = (*avoided, name)
-            request = replace(tried, allocation=replace(tried.allocation, avoided=avoided))
-    return request
-
-
-def lost_nodes(attempts: Sequence[Attempt], now: float) -> tuple[str, ...]:
-    """The nodes that attempts were lost with within LOST_NODE_S, the last first."""
-    lost = [
-        attempt.cause.node
-        for attempt in reversed(attempts)
-        if attempt.cause is not None
-        and attempt.cause.code is CauseCode.NODE_LOST
-        and attempt.cause.node is not None
-        and attempt.ended_at is not None
-        and attempt.ended_at > now - LOST_NODE_S
-    ]
-    return tuple(dict.fromkeys(lost))
 
 
 def _answers(engine: AttachedEngine, capacity: tuple[Node, ...]) -> dict[object, Placement | Refusal]:

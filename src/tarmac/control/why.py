@@ -109,7 +109,7 @@ def why(control: ControlState, run: Run) -> Why:
         state=run.state,
         headline=_headline(control, run, attempt),
         lost=lost,
-        previous=_previous(control, run, attempt) if run.state is RunState.SUBMITTED else "",
+        previous=_previous(control, run) if run.state is RunState.SUBMITTED else "",
         estimate=estimate,
         unblocked_by=advice,
     )
@@ -176,16 +176,14 @@ def _pausing(control: ControlState, run: Run) -> str:
     return f"queued: it pauses before {which}, because attempt {last.number} {last.outcome}{because}"
 
 
-def _previous(control: ControlState, run: Run, attempt: Attempt | None = None) -> str:
+def _previous(control: ControlState, run: Run) -> str:
     """How the attempt before ended, where its cluster ended it: that explains why the run waits again."""
     over = (
         [each for each in control.store.attempts(run.id) if each.outcome is not None] if run.attempt else []
     )
     if not over or over[-1].outcome not in (Outcome.PREEMPTED, Outcome.LOST) or over[-1].cause is None:
         return ""
-    avoided = attempt.allocation.avoided if attempt is not None else ()
-    keeps_away = f"; its job keeps away from {', '.join(avoided)}" if avoided else ""
-    return f"attempt {over[-1].number} was {over[-1].outcome}: {over[-1].cause.message}{keeps_away}"
+    return f"attempt {over[-1].number} was {over[-1].outcome}: {over[-1].cause.message}"
 
 
 def _lost(control: ControlState, run: Run) -> str:

@@ -17,7 +17,6 @@ def batch_launch(spec: RunSpec, allocation: Allocation) -> BatchLaunch:
         pool=allocation.pool,
         slot_types=_slot_types(spec, allocation),
         directives={**site_directives(spec), **spec.slurm},
-        excluded=tuple(dict.fromkeys((*spec.target.excluded, *allocation.avoided))),
         starts_steps=spec.site is not None and spec.rehearsal is None,
     )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from tarmac.model.machine import Machine
 from tarmac.model.resources import CPU_ONLY, Resources
 
 LOCAL_CLUSTER = "local"
@@ -152,7 +153,7 @@ class Cluster:
     `engine` is the kind of its engine, which reads the `settings`; `credentials` say by what names of secrets
     it gets in, never what they are. `groups` are its nodes, for an engine that stands for them; others find
     theirs. `assigned` is what its engine gave it when it was added; `server` names the server that it was
-    added to, by that server's own cluster.
+    added to, by that server's own cluster. `machines` are those that it was started on, where it was.
     """
 
     name: str
@@ -163,6 +164,7 @@ class Cluster:
     credentials: Mapping[str, str] = field(default_factory=dict)
     assigned: Mapping[str, str] = field(default_factory=dict)
     server: str = LOCAL_CLUSTER
+    machines: tuple[Machine, ...] = ()
 
 
 def rehearsal_cluster(run_id: str) -> str:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from tarmac.model.cluster import Cluster
+from tarmac.model.errors import Problem
+from tarmac.model.machine import Machine, MachineProgress, MachineReport
 from tarmac.model.ports import Engine
 
 
@@ -41,4 +43,49 @@ class ExaminesCluster(Protocol):
 
     def examine(self, cluster: Cluster) -> Sequence[Finding]:
         """What was found, one by one. May take long; raises Unavailable where nothing can be reached."""
+        ...
+
+
+class ClusterStart(Protocol):
+    """Machines that were examined and are fit to be a cluster."""
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster that they will be."""
+        ...
+
+    def begin(self) -> None:
+        """Have it run on all of them, whatever runs already. May take minutes.
+
+        Raises InvalidInput with what went wrong, after everything that was started here was ended again.
+        """
+        ...
+
+
+class StartsClusters(Protocol):
+    """What starts clusters of a kind on machines that SSH reaches. Every call may take minutes.
+
+    Nothing is remembered here between calls: what runs on a machine is found there.
+    """
+
+    def prepare(
+        self, name: str, machines: Sequence[Machine], *, install: bool, progress: MachineProgress
+    ) -> ClusterStart:
+        """Examine all of them; raises InvalidInput with everything that is wrong, and starts nothing.
+
+        `install`: a machine without the program is given it.
+        """
+        ...
+
+    def end(
+        self, name: str, machines: Sequence[Machine], *, purge: bool, progress: MachineProgress
+    ) -> Sequence[Problem]:
+        """End it on these machines; why it could not be ended on some. Idempotent.
+
+        Directories of runs stay; with `purge`, nothing of the cluster does.
+        """
+        ...
+
+    def look(self, name: str, machines: Sequence[Machine]) -> Sequence[MachineReport]:
+        """How it is on each of them."""
         ...

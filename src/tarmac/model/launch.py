@@ -85,14 +85,13 @@ class BatchLaunch:
     """What is asked of a cluster's own queue for an attempt, beside its nodes.
 
     `slot_types` are what the slots of roles are that ask for a type, by role; `directives` as
-    `RunSpec.slurm` has them; `excluded` are nodes that it must not be given. With `starts_steps` the worker
-    is a job's own script, which starts what else runs by the commands of that system.
+    `RunSpec.slurm` has them. With `starts_steps` the worker is a job's own script, which starts what else
+    runs by the commands of that system.
     """
 
     pool: str = DEFAULT_POOL
     slot_types: Mapping[str, str] = field(default_factory=dict)
     directives: Mapping[str, str | None] = field(default_factory=dict)
-    excluded: tuple[str, ...] = ()
     starts_steps: bool = False
 
 

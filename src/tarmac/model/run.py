@@ -104,8 +104,8 @@ class WorkerPlacement:
 class Allocation:
     """What was granted to an attempt, all or none: its placements, in the order of roles and replicas.
 
-    `nodes` lists the node names in rank order: the index is NODE_RANK. `slot_types` are sorted. `delegated`:
-    the cluster places, and gives none that is `avoided`; until it names nodes they go by rank (`rank_name`).
+    `nodes` lists the node names in rank order: the index is NODE_RANK. `slot_types` are those of the slots,
+    sorted. `delegated`: the cluster places; nodes are named by rank (`rank_name`) until it has named them.
     """
 
     cluster: str
@@ -113,7 +113,6 @@ class Allocation:
     placements: tuple[WorkerPlacement, ...]
     slot_types: tuple[str, ...] = ()
     delegated: bool = False
-    avoided: tuple[str, ...] = ()
 
     @property
     def nodes(self) -> tuple[str, ...]:

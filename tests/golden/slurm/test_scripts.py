@@ -138,14 +138,6 @@ def test_the_directives_of_a_run_come_after_those_of_its_cluster() -> None:
     ]
 
 
-def test_nodes_to_keep_away_from_stand_beside_those_that_the_run_excludes_itself() -> None:
-    batch = BatchLaunch(excluded=("n1", "n2"))
-    launch = replace(late(make_launch(("train",))), batch=batch)
-    assert "#SBATCH --exclude=n1,n2\n" in script(launch, CPUS)
-    launch = replace(launch, batch=replace(batch, directives={"exclude": "n[7-9]"}))
-    assert "#SBATCH --exclude=n[7-9],n1,n2\n" in script(launch, CPUS)
-
-
 def directive(made: str, name: str) -> str | None:
     lines = [line.partition("=")[2] for line in made.splitlines() if line.startswith(f"#SBATCH --{name}=")]
     return lines[0] if lines else None

@@ -117,8 +117,6 @@ def submitted(
         "nodes": len(allocation.nodes),
         "slots": allocation.slots,
     }
-    if allocation.avoided:
-        detail["avoided"] = list(allocation.avoided)
     after = _after(run, RunEvent.SUBMITTED, attempt=number)
     return _step(run, after, RunEvent.SUBMITTED, now, detail, attempt=attempt)
 

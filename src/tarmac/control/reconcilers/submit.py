@@ -7,7 +7,7 @@ recorded first; the deliver loop of the cluster's engine takes it there.
 from __future__ import annotations
 
 from tarmac.control.decisions import steps
-from tarmac.control.delegation import request_avoiding
+from tarmac.control.delegation import request_of
 from tarmac.control.reconcilers.schedule import refusal_cause
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
@@ -51,8 +51,7 @@ def _waiting(control: ControlState) -> list[tuple[AttachedEngine, list[Run]]]:
 
 
 def _step(control: ControlState, engine: AttachedEngine, run: Run, now: float) -> RunStep | None:
-    attempts = control.store.attempts(run.id) if run.faults else ()
-    request = request_avoiding(run, engine, attempts, now)
+    request = request_of(run, engine, now)
     if isinstance(request, Refusal):
         return steps.finished(run, Outcome.FAILED, refusal_cause(request), now)
     if request is None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tarmac.engines.attempts.layout import Layout
+from tarmac.engines.hosts.services import Services
 from tarmac.model.errors import Unavailable
 from tarmac.node.attempt import clearing
 
@@ -190,6 +191,10 @@ class Host:
     def refresh(self, attempt_ids: Sequence[str]) -> None:
         """See to it that what these attempts have reported can be read below `seen`."""
         self._reach.refresh(attempt_ids)
+
+    def services(self) -> Services:
+        """The programs that outlive the connection there, and what they need to know of the machine."""
+        return Services(self._reach.call)
 
     def _files(self, operation: str, **arguments: Any) -> Any:
         return self._reach.call(operation, timeout_s=FILE_S, **arguments)

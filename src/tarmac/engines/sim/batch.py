@@ -199,9 +199,7 @@ class SimBatchEngine(SimulatedEngine):
             found = (
                 node.name
                 for node in self._nodes
-                if node.name not in used
-                and node.hostname not in launch.batch.excluded
-                and len(self._free[node.name]) >= len(needed)
+                if node.name not in used and len(self._free[node.name]) >= len(needed)
             )
             name = next(found, None)
             if name is None:

@@ -24,7 +24,6 @@ from tarmac.engines.slurm.delivery import Delivery
 from tarmac.engines.slurm.examining import examined
 from tarmac.engines.slurm.following import Following
 from tarmac.engines.slurm.leave_requests import LeaveRequests
-from tarmac.engines.slurm.lost_nodes import with_lost_node
 from tarmac.engines.slurm.queue import Job, Queue, Snapshot
 from tarmac.engines.slurm.script import SlurmRequest, job_script, with_variables
 from tarmac.engines.slurm.settings import SlurmSettings
@@ -343,7 +342,7 @@ class SlurmEngine:
         if observing.over_as(view.directory) == observing.REQUEUED:
             return observing.requeued(found_id)
         log = observing.JobLog(self._host, self._host.directory(view.attempt_id))
-        return with_lost_node(observing.ended(view, job, found_id, seen, log=log), view, self._commands)
+        return observing.ended(view, job, found_id, seen, log=log)
 
     def _requeued(self, view: AttemptView, job: Job) -> Observation:
         """Of a job that Slurm would begin anew: the next attempt has a job of its own."""

@@ -121,13 +121,10 @@ def job_script(
     """The script of the job of a launch; pure."""
     components = job_components(launch, partition)
     directives = [
-        _excluding(
-            launch.batch.excluded,
-            amended(
-                dict(_directives(launch, directory, component, pool, partition)),
-                pool.extra,
-                launch.batch.directives,
-            ),
+        amended(
+            dict(_directives(launch, directory, component, pool, partition)),
+            pool.extra,
+            launch.batch.directives,
         )
         for component in components
     ]
@@ -251,13 +248,6 @@ def job_limit_s(launch: Launch, pool: PoolSettings, partition: Partition) -> flo
     if launch.time_limit_s is not None:
         limits.append(launch.time_limit_s + launch.grace_s + END_MARGIN_S)
     return min(limits, default=None)
-
-
-def _excluding(nodes: Sequence[str], directives: dict[str, str]) -> dict[str, str]:
-    """The directives with these nodes beside those that they exclude themselves."""
-    if nodes:
-        directives["exclude"] = ",".join(filter(None, (directives.get("exclude"), *nodes)))
-    return directives
 
 
 def _slots(node: NodeLaunch) -> int:

@@ -22,6 +22,7 @@ from tarmac.node.attempt import claims, clearing, copies, sealed
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.attempt.protocol import ASK_FILE
 from tarmac.node.files import inside, staging, untrusted
+from tarmac.node.host import machine, services
 from tarmac.node.host.changes import Changes
 from tarmac.node.kernel import fifo
 from tarmac.node.processes import lease
@@ -189,3 +190,51 @@ def clear_copies(home: str, live: Sequence[str], *, unused_days: float, version:
 def clear(run: str, *, work_days: Optional[float], log_days: Optional[float]) -> int:
     """Remove what a run worked in, and its logs; see `clearing`."""
     return clearing.clear(run, work_days=work_days, log_days=log_days)
+
+
+def machine_facts(directory: str, programs: Sequence[str]) -> dict[str, Any]:
+    """What this machine is; see `machine`."""
+    return machine.facts(directory, programs)
+
+
+def port_problem(address: str, port: int) -> Optional[str]:
+    """Why nothing could listen at this port; see `machine`."""
+    return machine.port_problem(address, port)
+
+
+def free_ports(address: str, count: int) -> list[int]:
+    """Ports that are free here; see `machine`."""
+    return machine.free_ports(address, count)
+
+
+def connect_problem(address: str, port: int) -> Optional[str]:
+    """Why nobody answers at an address; see `machine`."""
+    return machine.connect_problem(address, port)
+
+
+def start_service(
+    place: str, argv: Sequence[str], *, variables: Mapping[str, str], directories: Sequence[str]
+) -> dict[str, Any]:
+    """Start a program that outlives the connection; see `services`."""
+    return services.start(place, argv, variables, directories)
+
+
+def service(place: str) -> dict[str, Any]:
+    """Such a program as it is; see `services`."""
+    return services.state(place)
+
+
+def end_service(place: str, *, grace_s: float) -> bool:
+    """End such a program; see `services`."""
+    return services.end(place, grace_s=grace_s)
+
+
+def remove_trees(paths: Sequence[str]) -> None:
+    """Remove these directories and files with all that is in them, where they are there."""
+    for path in paths:
+        try:
+            untrusted.remove_tree(path)
+        except FileNotFoundError:
+            continue
+        except NotADirectoryError:
+            os.unlink(path)

@@ -1,0 +1,183 @@
+"""Hosts files: one machine a line, to `model.machine.Machine`, every problem located. Needs no server.
+
+    # comment
+    [user@]name [head] [port=N] [slots=N] [cpus=N] [address=IP] [python=COMMAND] [directory=PATH]
+
+Read by the server for `tarmac cluster up`; docs/ray.md explains the fields.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from tarmac.dialects.problems import Problems
+from tarmac.model.machine import Machine
+from tarmac.model.text import nearest
+
+_TARGET = re.compile(r"(?:([A-Za-z0-9_][A-Za-z0-9_.-]{0,63})@)?([A-Za-z0-9][A-Za-z0-9_.-]{0,252})", re.ASCII)
+"""Nothing that `ssh` would take for an option."""
+
+_PROGRAM = re.compile(r"[A-Za-z0-9_./+~-]{1,200}", re.ASCII)
+_PATH = re.compile(r"/[A-Za-z0-9_./+@-]{0,200}", re.ASCII)
+MOST_MACHINES = 1_000
+HEAD = "head"
+LONGEST_SHOWN = 60
+
+
+class _Misfit(Exception):
+    """The value is not allowed; the message says what is."""
+
+
+class _Word(NamedTuple):
+    text: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A machine, and where its name and the word `head` stand."""
+
+    machine: Machine
+    name: _Word
+    head: _Word | None
+
+
+def read_machines(text: str, *, filename: str) -> tuple[Machine, ...]:
+    """The machines in the order of the file, one of them the head: the first, where none is marked.
+
+    Raises InvalidInput with every problem in the file.
+    """
+    problems = Problems(filename)
+    lines = [
+        line
+        for number, content in enumerate(text.splitlines(), start=1)
+        if (line := _line(list(_words(content, number)), problems)) is not None
+    ]
+    if not lines and not problems:
+        problems.add(None, "no host is in this file", "one line a host, such as 'ada@gpu1 slots=8'")
+    if len(lines) > MOST_MACHINES:
+        problems.add(None, f"{len(lines)} hosts are more than the {MOST_MACHINES} that are allowed")
+    _refuse_twins(lines, problems)
+    heads = [line for line in lines if line.head is not None]
+    for line in heads[1:]:
+        assert line.head is not None
+        problems.add_at(
+            line.head.line,
+            line.head.column,
+            f"{heads[0].machine.name} on line {heads[0].name.line} is the head already",
+            "a cluster has one",
+        )
+    head = heads[0] if heads else next(iter(lines), None)
+    for line in lines:
+        if line is not head and line.machine.port is not None:
+            problems.add_at(line.name.line, line.name.column, "port= is for the head alone")
+    problems.raise_any()
+    return tuple(replace(line.machine, head=line is head) for line in lines)
+
+
+def _words(content: str, number: int) -> Iterator[_Word]:
+    """The words of a line up to a comment."""
+    for found in re.finditer(r"\S+", content):
+        if found[0].startswith("#"):
+            return
+        yield _Word(found[0], number, found.start() + 1)
+
+
+def _line(words: list[_Word], problems: Problems) -> _Line | None:
+    """The machine of a line; None for a line without one, or with a name that cannot be."""
+    if not words:
+        return None
+    name, *options = words
+    target = _TARGET.fullmatch(name.text)
+    if target is None:
+        hint = "[user@]name as ssh takes it"
+        if re.fullmatch(r"[^:]+:\d+", name.text):
+            hint = "the port of a host is said in ~/.ssh/config, under a name that stands here"
+        elif "=" in name.text or name.text == HEAD:
+            hint = "a line begins with the name of its host"
+        problems.add_at(name.line, name.column, f"{_shown(name.text)} is no host", hint)
+    values: dict[str, Any] = {}
+    head: _Word | None = None
+    for word in options:
+        key, sign, value = word.text.partition("=")
+        if word.text == HEAD and head is None:
+            head = word
+        elif word.text == HEAD or key in values:
+            problems.add_at(word.line, word.column, f"{key} stands twice on this line")
+        elif not sign or key not in _FIELDS:
+            problems.add_at(word.line, word.column, f"{_shown(word.text)} is not known here", _near(key))
+        else:
+            try:
+                values[key] = _FIELDS[key](value)
+            except _Misfit as misfit:
+                column = word.column + len(key) + 1
+                problems.add_at(word.line, column, f"{key} is {_shown(value)}", str(misfit))
+                values[key] = None
+    if target is None:
+        return None
+    return _Line(Machine(user=target[1], name=target[2], **values), name, head)
+
+
+def _refuse_twins(lines: list[_Line], problems: Problems) -> None:
+    """No two lines are of one name or address."""
+    for what in ("name", "address"):
+        known: dict[str, _Line] = {}
+        for line in lines:
+            value = getattr(line.machine, what)
+            if value is None:
+                continue
+            first = known.setdefault(value, line)
+            if first is not line:
+                text = f"{value} stands on line {first.name.line} already"
+                problems.add_at(line.name.line, line.name.column, text, f"one line for each {what}")
+
+
+def _near(key: str) -> str:
+    near = nearest(key, [HEAD, *_FIELDS], {"gpus": "slots", "gpu": "slots", "ip": "address", "cpu": "cpus"})
+    if near is None:
+        return f"known: {HEAD}, {', '.join(f'{field}=' for field in _FIELDS)}"
+    return f"did you mean {near}{'' if near == HEAD else '='}?"
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}...")
+
+
+def _count(least: int, most: int) -> Callable[[str], int]:
+    def read(value: str) -> int:
+        if not re.fullmatch(r"[0-9]{1,6}", value, re.ASCII) or not least <= int(value) <= most:
+            raise _Misfit(f"a whole number from {least} to {most} is expected")
+        return int(value)
+
+    return read
+
+
+def _address(value: str) -> str:
+    try:
+        return str(ipaddress.IPv4Address(value))
+    except ValueError:
+        raise _Misfit("an address such as 10.0.0.7, at which the other hosts reach this one") from None
+
+
+def _matching(form: re.Pattern[str], allowed: str) -> Callable[[str], str]:
+    def read(value: str) -> str:
+        if not form.fullmatch(value) or ".." in value.split("/"):
+            raise _Misfit(allowed)
+        return value
+
+    return read
+
+
+_FIELDS: dict[str, Callable[[str], Any]] = {
+    "port": _count(1024, 65_535),
+    "slots": _count(0, 1_024),
+    "cpus": _count(1, 65_536),
+    "address": _address,
+    "python": _matching(_PROGRAM, "a command or a path, without blanks"),
+    "directory": _matching(_PATH, "an absolute path of letters, digits and _./+@-, without '..'"),
+}

@@ -1,0 +1,121 @@
+"""`Services`: programs at a host that outlive the connection, and the machine they run on.
+
+Made by `Host`; used by engines that start a cluster. What is done is in `node/host/services.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+SHORT_S = 60.0
+
+END_MARGIN_S = 30.0
+"""How long it may take to end a service beyond its grace."""
+
+REMOVE_S = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceState:
+    """A service as it was found: `pid` of its first process, None where it does not run.
+
+    `since` is by the clock of the host, `lines` are the last it printed, `left` so many processes that
+    outlived the first; `started`: it did not run before.
+    """
+
+    pid: int | None
+    since: float | None
+    lines: tuple[str, ...]
+    left: int = 0
+    started: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineFacts:
+    """A machine: a directory there in full, where programs lie (None: nowhere), and its address if known."""
+
+    directory: str
+    programs: Mapping[str, str | None]
+    address: str | None
+
+
+class Services:
+    """Every call raises Unavailable where the host cannot be reached, and OSError for what failed there.
+
+    A service is known by its `place`: a path, beside which its log and its record lie. `call` has an
+    operation done at the host.
+    """
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self._do = call
+
+    def facts(self, directory: str, programs: Sequence[str]) -> MachineFacts:
+        """What the machine is; `~` stands for the home of the user there."""
+        found = self._call("machine_facts", directory=directory, programs=list(programs))
+        return MachineFacts(
+            directory=str(found["directory"]), programs=found["programs"], address=found["address"]
+        )
+
+    def room(self, directory: str) -> int:
+        """Write to a directory, made where it is missing; the bytes that are free there."""
+        return int(self._call("room", home=directory)[0])
+
+    def port_problem(self, address: str, port: int) -> str | None:
+        """Why nothing could listen at this port; port 0 tries the address alone."""
+        found: str | None = self._call("port_problem", address=address, port=port)
+        return found
+
+    def connect_problem(self, address: str, port: int) -> str | None:
+        """Why nobody answers the host at an address; None where somebody does."""
+        found: str | None = self._call("connect_problem", address=address, port=port)
+        return found
+
+    def free_ports(self, address: str, count: int) -> list[int]:
+        """Ports that are free there."""
+        return [int(port) for port in self._call("free_ports", address=address, count=count)]
+
+    def write(self, path: str, content: bytes) -> None:
+        """Replace a small file, for its user alone to read."""
+        self._call("write", path=path, content=content, private=True)
+
+    def start(
+        self, place: str, argv: Sequence[str], *, variables: Mapping[str, str], directories: Sequence[str]
+    ) -> ServiceState:
+        """Start a service, unless it runs; the directories are made first, for its user alone."""
+        found = self._call(
+            "start_service",
+            place=place,
+            argv=list(argv),
+            variables=dict(variables),
+            directories=list(directories),
+        )
+        return _state(found)
+
+    def state(self, place: str) -> ServiceState:
+        """A service as it is."""
+        return _state(self._call("service", place=place))
+
+    def end(self, place: str, *, grace_s: float) -> bool:
+        """End a service: SIGTERM, after the grace SIGKILL to all its processes; whether anything ran."""
+        timeout_s = grace_s + END_MARGIN_S
+        return bool(self._do("end_service", timeout_s=timeout_s, place=place, grace_s=grace_s))
+
+    def remove(self, paths: Sequence[str]) -> None:
+        """Remove directories and files with all that is in them."""
+        self._do("remove_trees", timeout_s=REMOVE_S, paths=list(paths))
+
+    def _call(self, operation: str, **arguments: Any) -> Any:
+        return self._do(operation, timeout_s=SHORT_S, **arguments)
+
+
+def _state(found: Mapping[str, Any]) -> ServiceState:
+    text = bytes(found["lines"]).decode(errors="replace")
+    return ServiceState(
+        pid=found["pid"],
+        since=found["since"],
+        lines=tuple(line.strip() for line in text.splitlines() if line.strip()),
+        left=int(found["left"]),
+        started=bool(found.get("started")),
+    )

@@ -1,0 +1,132 @@
+"""What is run on a machine of a Ray cluster, and with which variables. Pure: used by `ray_servers`.
+
+The token reaches Ray in a file, never on a command line, where every user of the machine could read it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tarmac.model.machine import Machine
+
+RAY_VERSION = "2.60.0"
+"""What `--install` installs where no machine has a Ray yet."""
+
+PORT = 6379
+PYTHON = "python3"
+SERVICE = "ray"
+
+STARTED = "Ray runtime started"
+"""What `ray start` prints once it has done so."""
+
+_HEALTH = {
+    "RAY_health_check_initial_delay_ms": "1000",
+    "RAY_health_check_period_ms": "1000",
+    "RAY_health_check_timeout_ms": "1000",
+    "RAY_health_check_failure_threshold": "3",
+}
+"""For the head alone: a lost machine is noticed after 5 s, not after a minute."""
+
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+_PREFIX = re.compile(r"^\d{4}-\d\d-\d\d [\d:,]+\s+[A-Z]+ \S+ -- ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the files of a machine lie there: below `directory`, which other machines may share."""
+
+    directory: str
+    machine: str
+
+    @property
+    def own(self) -> str:
+        """The directory of this machine alone."""
+        return f"{self.directory}/{self.machine}"
+
+    @property
+    def service(self) -> str:
+        """The place of its service."""
+        return f"{self.own}/{SERVICE}"
+
+    @property
+    def token(self) -> str:
+        return f"{self.own}/token"
+
+    @property
+    def state(self) -> str:
+        """What the head keeps to survive a restart."""
+        return f"{self.own}/state"
+
+    @property
+    def environment(self) -> str:
+        """The virtual environment that `--install` makes."""
+        return f"{self.own}/venv"
+
+    @property
+    def scratch(self) -> str:
+        """Sockets and logs of Ray: the names of sockets may have 107 characters, so it is short."""
+        return f"/tmp/tarmac-ray-{hashlib.sha256(self.own.encode()).hexdigest()[:12]}"
+
+
+def default_directory(cluster: str) -> str:
+    """Where a cluster keeps its files on a machine that says no other directory."""
+    return f"~/.tarmac/{cluster}"
+
+
+def start_argv(
+    ray: str, machine: Machine, *, address: str, head: str, ports: Sequence[int], scratch: str
+) -> list[str]:
+    """The command that runs Ray on a machine until it is ended.
+
+    `head` is where the head listens, `ports` are two free ones.
+    """
+    argv = [ray, "start", "--block", "--log-color", "false", "--node-ip-address", address]
+    argv += ["--temp-dir", scratch]
+    if machine.head:
+        argv += ["--head", "--port", head.rpartition(":")[2], "--include-dashboard", "false"]
+        argv += ["--ray-client-server-port", str(ports[0])]
+    else:
+        argv += ["--address", head]
+    argv += ["--dashboard-agent-listen-port", str(ports[1])]
+    if machine.slots is not None:
+        argv += ["--num-gpus", str(machine.slots)]
+    if machine.cpus is not None:
+        argv += ["--num-cpus", f"{machine.cpus:g}"]
+    return argv
+
+
+def start_variables(machine: Machine, place: Place) -> dict[str, str]:
+    """The environment of that command, beside that of a login there."""
+    variables = {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": place.token,
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+    if machine.head:
+        variables |= {**_HEALTH, "RAY_gcs_storage": "rocksdb", "RAY_gcs_storage_path": place.state}
+    return variables
+
+
+def last_words(lines: Sequence[str]) -> str:
+    """The last line that Ray printed which says something, without its decoration."""
+    plain = [_PREFIX.sub("", _ESCAPES.sub("", line)).strip() for line in lines]
+    worded = [line for line in plain if re.search(r"[A-Za-z]{3}", line)]
+    errors = [
+        line for line in worded if re.search(r"error|mismatch|refus|fail|denied|cannot", line, re.IGNORECASE)
+    ]
+    return (errors or worded or [""])[-1][:300]
+
+
+def installing(python: str, environment: str, version: str) -> list[list[str]]:
+    """The commands that make the virtual environment of a machine, one after another."""
+    pip = [f"{environment}/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    return [[python, "-m", "venv", environment], [*pip, f"ray=={version}"]]
+
+
+def ray_beside(python: str) -> str:
+    """The program `ray` that belongs to an interpreter: beside it, where its path is known."""
+    folder, slash, _ = python.rpartition("/")
+    return f"{folder}{slash}ray"

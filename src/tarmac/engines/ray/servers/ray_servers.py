@@ -1,0 +1,323 @@
+"""`RayServers`: starts a Ray cluster over SSH, completes it, looks at it and ends it. Made by `wiring`.
+
+On each machine one service (`node/host/services.py`) runs `ray start --block`: what it started ends with it.
+The truth about what runs is there: so whatever broke off a start, starting again completes it.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from tarmac.engines.hosts.host import Host
+from tarmac.engines.hosts.remote import ssh_host
+from tarmac.engines.hosts.ssh import Ssh
+from tarmac.engines.ray.servers import commands
+from tarmac.engines.ray.servers.commands import Place
+from tarmac.engines.ray.servers.examining import (
+    Examination,
+    Examined,
+    common_problems,
+    problem,
+    target_version,
+)
+from tarmac.model.cluster import Cluster
+from tarmac.model.errors import InvalidInput, Problem, Unavailable
+from tarmac.model.machine import Machine, MachineProgress, MachineReport, MachineState
+from tarmac.node.files import untrusted
+
+MOST_AT_ONCE = 32
+
+START_S = 300.0
+LOOK_EVERY_S = 0.3
+INSTALL_S = 1800.0
+
+END_S = 45.0
+"""The grace of a Ray: it drains itself for at most 30 s."""
+
+UNDO_S = 5.0
+TOKEN_BYTES = 32
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+ENGINE = "ray"
+
+
+class RayServers:
+    """Implements `model.engine_kinds.StartsClusters`. The token of each cluster is a file in `tokens`.
+
+    Connections are kept for the next call. Thread-safe.
+    """
+
+    def __init__(self, tokens: Path, *, ssh: Callable[[str], Ssh] = Ssh) -> None:
+        self._tokens = tokens
+        self._ssh = ssh
+        self._hosts: dict[Machine, Host] = {}
+
+    def prepare(
+        self, name: str, machines: Sequence[Machine], *, install: bool, progress: MachineProgress
+    ) -> RayStart:
+        """Examine all of them: see `StartsClusters`."""
+        try:
+            examined = self._examined(name, machines, install=install, progress=progress)
+        except InvalidInput:
+            self._hosts.clear()
+            raise
+        return RayStart(name, examined, self._tokens / name, progress)
+
+    def end(
+        self, name: str, machines: Sequence[Machine], *, purge: bool, progress: MachineProgress
+    ) -> list[Problem]:
+        """End it on these machines, workers first: see `StartsClusters`."""
+
+        def end_one(machine: Machine) -> Problem | None:
+            try:
+                self._end(name, machine, purge=purge, progress=progress)
+            except (Unavailable, OSError) as error:
+                text = error.message if isinstance(error, Unavailable) else f"{error.strerror or error}"
+                return problem(machine, text.removeprefix(f"{machine.target}: "))
+            return None
+
+        workers = [machine for machine in machines if not machine.head]
+        heads = [machine for machine in machines if machine.head]
+        found = [*_at_once(end_one, workers), *_at_once(end_one, heads)]
+        if heads:
+            (self._tokens / name).unlink(missing_ok=True)
+        return [each for each in found if each is not None]
+
+    def look(self, name: str, machines: Sequence[Machine]) -> list[MachineReport]:
+        """How it is on these machines: see `StartsClusters`."""
+
+        def look_at(machine: Machine) -> MachineReport:
+            try:
+                host = self._host(machine)
+                host.examine()
+                state = host.services().state(self._place(name, machine, host).service)
+            except (Unavailable, OSError) as error:
+                text = error.message if isinstance(error, Unavailable) else f"{error.strerror or error}"
+                problem_text = text.removeprefix(f"{machine.target}: ")
+                return MachineReport(machine=machine, state=MachineState.UNREACHABLE, problem=problem_text)
+            if state.pid is not None:
+                return MachineReport(machine=machine, state=MachineState.UP, pid=state.pid, since=state.since)
+            words = commands.last_words(state.lines) or "it does not run"
+            return MachineReport(machine=machine, state=MachineState.DOWN, problem=words)
+
+        return _at_once(look_at, machines)
+
+    # --- inside
+
+    def _examined(
+        self, name: str, machines: Sequence[Machine], *, install: bool, progress: MachineProgress
+    ) -> list[Examined]:
+        """All machines, fit for the cluster. Raises InvalidInput with all that is wrong."""
+
+        def examine(machine: Machine) -> Examination:
+            found = Examination(name, machine, self._host(machine))
+            state = found.found
+            if state is not None and not found.problems:
+                ray = f"Ray {state.ray_version}" if state.ray is not None else "no Ray"
+                progress(machine.name, f"reached: Python {state.python_version}, {ray}, at {state.address}")
+            return found
+
+        examinations = _at_once(examine, machines)
+        found = [each.found for each in examinations if each.found is not None]
+        problems = [each for examination in examinations for each in examination.problems]
+        problems += common_problems(found, install=install)
+        _raise_all(problems)
+        version = target_version(found)
+
+        def installed(each: Examined) -> Examined | Problem:
+            return each if each.ray is not None else _install(each, version, progress)
+
+        ready = _at_once(installed, found)
+        _raise_all([each for each in ready if isinstance(each, Problem)])
+        return [each for each in ready if isinstance(each, Examined)]
+
+    def _end(self, name: str, machine: Machine, *, purge: bool, progress: MachineProgress) -> None:
+        host = self._host(machine)
+        host.examine()
+        services, place = host.services(), self._place(name, machine, host)
+        ran = services.end(place.service, grace_s=END_S)
+        services.remove([place.token, place.state, place.scratch])
+        if purge:
+            services.remove([place.own])
+        self._hosts.pop(_way(machine), None)
+        progress(machine.name, f"{machine.role} ended" if ran else f"{machine.role} did not run")
+
+    def _place(self, name: str, machine: Machine, host: Host) -> Place:
+        directory = machine.directory or commands.default_directory(name)
+        if directory.startswith("~"):
+            directory = host.services().facts(directory, []).directory
+        return Place(directory=directory, machine=machine.name)
+
+    def _host(self, machine: Machine) -> Host:
+        """The machine as a host; nothing but services is had there, so it has no directory of attempts."""
+        way = _way(machine)
+        if way not in self._hosts:
+            python = machine.python or commands.PYTHON
+            self._hosts[way] = ssh_host(
+                Path("/"), self._ssh(machine.target), python=python, copies=self._tokens
+            )
+        return self._hosts[way]
+
+
+class RayStart:
+    """Machines that were examined and are fit. Implements `model.engine_kinds.ClusterStart`."""
+
+    def __init__(
+        self, name: str, examined: Sequence[Examined], token_file: Path, progress: MachineProgress
+    ) -> None:
+        self._examined = examined
+        self._head = next(each for each in examined if each.machine.head)
+        self._address = f"{self._head.address}:{self._head.machine.port or commands.PORT}"
+        self._token_file = token_file
+        self._progress = progress
+        self._began: list[Examined] = []
+        self.cluster = Cluster(
+            name=name,
+            engine=ENGINE,
+            settings={"address": self._address},
+            machines=tuple(each.machine for each in examined),
+        )
+
+    def begin(self) -> None:
+        """Start Ray wherever it does not run: see `ClusterStart`."""
+        is_new = not self._token_file.exists()
+        try:
+            token = _token(self._token_file)
+            workers = [each for each in self._examined if each is not self._head]
+            for group in ([self._head], workers):
+                found = _at_once(lambda each: self._begin_one(each, token), group)
+                _raise_all([each for each in found if each is not None])
+        except BaseException:
+            self._undo(is_new)
+            raise
+
+    def _begin_one(self, each: Examined, token: bytes) -> Problem | None:
+        """Start it on one machine, and wait until it has started."""
+        services, head, is_head = each.host.services(), self._head, each is self._head
+        try:
+            silence = None if is_head else services.connect_problem(*_split(self._address))
+            if silence is not None:
+                text = f"it does not reach the head, {head.machine.name} at {self._address}"
+                hint = "is a firewall between them, or is an address= wrong?"
+                return problem(each.machine, f"{text}: {silence}", hint)
+            if not self._launch(each, token):
+                self._progress(each.machine.name, f"{each.machine.role} runs already")
+                return None
+            self._began.append(each)
+            return _await_start(each, self._progress)
+        except Unavailable as error:
+            return problem(each.machine, error.message, error.hint)
+        except OSError as error:
+            return problem(each.machine, f"{error.filename or 'ray'}: {error.strerror or error}")
+
+    def _launch(self, each: Examined, token: bytes) -> bool:
+        """Start Ray on a machine; False where it runs already."""
+        services, place = each.host.services(), each.place
+        assert each.ray is not None, "installed before"
+        services.write(place.token, token)
+        argv = commands.start_argv(
+            each.ray,
+            each.machine,
+            address=each.address,
+            head=self._address,
+            ports=services.free_ports(each.address, 2),
+            scratch=place.scratch,
+        )
+        state = services.start(
+            place.service,
+            argv,
+            variables=commands.start_variables(each.machine, place),
+            directories=[place.scratch, *([place.state] if each is self._head else [])],
+        )
+        return state.started
+
+    def _undo(self, is_new: bool) -> None:
+        """End what this start began; where there was no cluster before, nothing of it stays."""
+
+        def end_one(each: Examined) -> None:
+            services, place = each.host.services(), each.place
+            with suppress(Unavailable, OSError):
+                services.end(place.service, grace_s=UNDO_S)
+                services.remove([place.token, place.scratch, *([place.state] if is_new else [])])
+                self._progress(each.machine.name, f"{each.machine.role} ended again")
+
+        _at_once(end_one, [each for each in self._began if each is not self._head])
+        _at_once(end_one, [each for each in self._began if each is self._head])
+        if is_new:
+            self._token_file.unlink(missing_ok=True)
+
+
+def _way(machine: Machine) -> Machine:
+    """What of a machine decides how it is reached."""
+    return Machine(name=machine.name, user=machine.user, python=machine.python)
+
+
+def _split(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host, int(port)
+
+
+def _token(path: Path) -> bytes:
+    """The token of a cluster: the same until the cluster is ended."""
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    with suppress(FileNotFoundError):
+        return untrusted.read_bytes(str(path), 1024)
+    token = secrets.token_hex(TOKEN_BYTES).encode()
+    untrusted.replace(str(path), token, mode=0o600)
+    return token
+
+
+def _await_start(each: Examined, progress: MachineProgress) -> Problem | None:
+    """Wait until Ray says that it has started; what it said where it ended instead."""
+    services, deadline = each.host.services(), time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        state = services.state(each.place.service)
+        if any(commands.STARTED in line for line in state.lines):
+            progress(each.machine.name, f"{each.machine.role} started, process {state.pid}")
+            return None
+        if state.pid is None:
+            words = commands.last_words(state.lines) or "it printed nothing"
+            return problem(each.machine, f"Ray ended: {words}", f"all of it: {each.place.service}.log there")
+        time.sleep(LOOK_EVERY_S)
+    return problem(
+        each.machine, f"Ray did not start within {START_S:g} s", f"see {each.place.service}.log there"
+    )
+
+
+def _install(each: Examined, version: str, progress: MachineProgress) -> Examined | Problem:
+    """Put Ray into the directory of a machine: the same with it, or why that failed."""
+    progress(each.machine.name, f"installing Ray {version} in {each.place.environment}")
+    for argv in commands.installing(each.python, each.place.environment, version):
+        try:
+            code, out, err = each.host.run(argv, variables={}, timeout_s=INSTALL_S)
+        except Unavailable as error:
+            return problem(each.machine, error.message, error.hint)
+        if code != 0:
+            words = [line for line in (out + err).decode(errors="replace").splitlines() if line.strip()]
+            text = f"Ray {version} could not be installed: {''.join(words[-1:])[:300]}"
+            return problem(each.machine, text, f"by hand: {' '.join(argv)}")
+    ray = f"{each.place.environment}/bin/ray"
+    progress(each.machine.name, f"Ray {version} is installed")
+    return replace(each, ray=ray, ray_version=version)
+
+
+def _at_once(function: Callable[[S], T], items: Sequence[S]) -> list[T]:
+    """The results in the order of the items, of which many are worked on at a time."""
+    if not items:
+        return []
+    with ThreadPoolExecutor(min(MOST_AT_ONCE, len(items)), thread_name_prefix="ray-servers") as pool:
+        return list(pool.map(function, items))
+
+
+def _raise_all(problems: Sequence[Problem]) -> None:
+    if problems:
+        raise InvalidInput(problems)

@@ -1,0 +1,61 @@
+"""Machines that a cluster is started on: how each is reached, and how it was found. No I/O.
+
+Read from a hosts file by `dialects/hosts_file.py`, kept with the cluster, used by engines that start one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+MachineProgress = Callable[[str, str], None]
+"""Called with the name of a machine and one line of what was done there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """One machine of a cluster that is started over SSH; `name` and `user` as `ssh` takes them.
+
+    Others connect to its `address`; None: the one at which `ssh` reached it. `slots` and `cpus` of None are
+    those found there. `python` names the interpreter, `directory` where the cluster keeps its files.
+    """
+
+    name: str
+    user: str | None = None
+    head: bool = False
+    port: int | None = None
+    slots: int | None = None
+    cpus: int | None = None
+    address: str | None = None
+    python: str | None = None
+    directory: str | None = None
+
+    @property
+    def target(self) -> str:
+        """What `ssh` is given to reach it."""
+        return self.name if self.user is None else f"{self.user}@{self.name}"
+
+    @property
+    def role(self) -> str:
+        """What it is in its cluster."""
+        return "head" if self.head else "worker"
+
+
+class MachineState(StrEnum):
+    """Whether what was started on a machine runs; a machine that `ssh` does not reach may be running it."""
+
+    UP = "up"
+    DOWN = "down"
+    UNREACHABLE = "unreachable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineReport:
+    """A machine as it was found: since when its process runs, and what is wrong."""
+
+    machine: Machine
+    state: MachineState
+    pid: int | None = None
+    since: float | None = None
+    problem: str | None = None

@@ -1,0 +1,61 @@
+"""What a machine is, for whoever wants to start something on it. Called by `operations`."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import socket
+from collections.abc import Sequence
+from typing import Any, Optional
+
+from tarmac.node.kernel import ports
+
+CONNECT_S = 10.0
+
+
+def facts(directory: str, programs: Sequence[str]) -> dict[str, Any]:
+    """The directory in full, the user, where the programs lie, and the address of this machine.
+
+    The address is the one that the connection came to; None where none is known, as on a loopback.
+    """
+    home = os.path.expanduser(directory)
+    came_to = os.environ.get("SSH_CONNECTION", "").split()
+    return {
+        "directory": home,
+        "user": os.geteuid(),
+        "programs": {name: shutil.which(os.path.expanduser(name)) for name in programs},
+        "address": came_to[2] if len(came_to) == 4 and not came_to[2].startswith("127.") else None,
+    }
+
+
+def port_problem(address: str, port: int) -> Optional[str]:
+    """Why nothing could listen at this port; None where that can be. Port 0 tries the address alone."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError as error:
+            if error.errno == errno.EADDRNOTAVAIL:
+                return f"{address} is not an address of this machine"
+            if error.errno == errno.EADDRINUSE:
+                return f"port {port} is taken"
+            return error.strerror or str(error)
+    return None
+
+
+def free_ports(address: str, count: int) -> list[int]:
+    """So many different ports that are free at an address. Raises OSError where there are not enough."""
+    found: set[int] = set()
+    while len(found) < count:
+        found.add(ports.find_free(address, found))
+    return sorted(found)
+
+
+def connect_problem(address: str, port: int) -> Optional[str]:
+    """Why nobody answers at an address; None where somebody does."""
+    try:
+        socket.create_connection((address, port), CONNECT_S).close()
+    except OSError as error:
+        return error.strerror or str(error)
+    return None

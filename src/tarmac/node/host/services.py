@@ -1,0 +1,217 @@
+"""Programs that outlive the connection: each runs at most once, and is ended by its process id.
+
+Called by `operations`. A service is known by a path, its `place`, beside which lie
+
+    PLACE.json   the mark and the boot; then the first process (pid, start in clock ticks) and when it began
+    PLACE.log    what it printed since it was last started; PLACE.log.1 what it printed before that
+    PLACE.lock   locked while it is started or ended
+
+All of its processes have a mark of this start in their environment and are in the session that the first one
+leads. What one of them puts into a session of its own is no longer part of the service.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import signal
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple, Optional
+
+from tarmac.node.files import untrusted
+from tarmac.node.kernel import procfs
+from tarmac.node.kernel.kernelfiles import content
+
+VARIABLE = "TARMAC_SERVICE"
+"""In the environment of every process of a service: its place, and the mark of its start."""
+
+LOOK_EVERY_S = 0.05
+STRUCK_S = 10.0
+"""How soon processes have ended that SIGKILL was sent to."""
+
+LAST_BYTES = 16 * 1024
+
+
+class _Found(NamedTuple):
+    """A service as its record and /proc show it: `first` while that lives, and all other living processes."""
+
+    first: Optional[procfs.Process]
+    others: list[procfs.Process]
+    since: Optional[float]
+
+    @property
+    def all(self) -> list[procfs.Process]:
+        return self.others if self.first is None else [self.first, *self.others]
+
+
+def start(
+    place: str, argv: Sequence[str], variables: Mapping[str, str], directories: Sequence[str]
+) -> dict[str, Any]:
+    """Start a service, unless it runs; see `state`, and `started`: whether it did not run before.
+
+    The directories are made first. Raises OSError where one cannot be, or the program cannot be run.
+    """
+    for directory in (os.path.dirname(place), *directories):
+        make_private(directory)
+    with _lock(place):
+        found = _find(place)
+        if found.first is not None:
+            return {**state(place), "started": False}
+        _strike(found.all)
+        with suppress(FileNotFoundError):
+            os.replace(f"{place}.log", f"{place}.log.1")
+        record = {"mark": os.urandom(8).hex(), "boot_id": procfs.boot_id(), "at": time.time()}
+        _write(place, record)  # first: the process is found by it, if this one dies now
+        pid = _spawn(place, argv, {**os.environ, **variables, VARIABLE: _marked(place, record)})
+        status = procfs.status(pid)
+        if status is not None:
+            _write(place, {**record, "pid": pid, "start_ticks": status.process.start_ticks})
+        return {**state(place), "started": True}
+
+
+def state(place: str) -> dict[str, Any]:
+    """A service as it is: `pid` and `since` of its first process (None: it does not run), its last `lines`.
+
+    `left` are so many processes that outlived the first one.
+    """
+    found = _find(place)
+    try:
+        lines, _ = untrusted.last_bytes(f"{place}.log", LAST_BYTES)
+    except OSError:
+        lines = b""
+    pid = found.first.pid if found.first is not None else None
+    return {
+        "pid": pid,
+        "since": found.since if pid is not None else None,
+        "lines": lines,
+        "left": len(found.others) if pid is None else 0,
+    }
+
+
+def end(place: str, *, grace_s: float) -> bool:
+    """End a service: SIGTERM to its first process, after the grace SIGKILL to all; whether anything ran.
+
+    Raises TimeoutError where a process cannot be ended.
+    """
+    if not os.path.isdir(os.path.dirname(place)):
+        return False
+    with _lock(place):
+        found = _find(place)
+        if found.first is not None:
+            _signal([found.first], signal.SIGTERM)
+            _wait([found.first], grace_s)
+        _strike([*found.all, *_find(place).all])
+        with suppress(FileNotFoundError):
+            os.unlink(f"{place}.json")
+        return bool(found.all)
+
+
+def make_private(directory: str) -> None:
+    """Make a directory for this user alone, or find it. Raises PermissionError where it is another user's."""
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    if os.lstat(directory).st_uid != os.geteuid():
+        raise PermissionError(errno.EPERM, "it belongs to another user", directory)
+
+
+def _spawn(place: str, argv: Sequence[str], variables: Mapping[str, str]) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+    return os.posix_spawnp(
+        argv[0],
+        list(argv),
+        variables,
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, f"{place}.log", flags, 0o600),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+        setsid=True,
+        setsigmask=[],
+        setsigdef=[signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD],
+    )
+
+
+@contextmanager
+def _lock(place: str) -> Iterator[None]:
+    handle = os.open(f"{place}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _write(place: str, record: Mapping[str, Any]) -> None:
+    untrusted.replace(f"{place}.json", json.dumps(record).encode(), mode=0o600)
+
+
+def _marked(place: str, record: Mapping[str, Any]) -> str:
+    return f"{place}:{record.get('mark')}"
+
+
+def _find(place: str) -> _Found:
+    """The service by its record; where that is not whole, its first process is the oldest with the mark."""
+    try:
+        record = untrusted.read_object(f"{place}.json")
+    except (OSError, ValueError):
+        return _Found(None, [], None)
+    if record.get("boot_id") != procfs.boot_id():
+        return _Found(None, [], None)
+    mark = os.fsencode(f"{VARIABLE}={_marked(place, record)}")
+    bearers = [process for pid in procfs.pids() if (process := _bearer(pid, mark)) is not None]
+    first = procfs.Process(record.get("pid", 0), record.get("start_ticks", 0))
+    if not first.pid:
+        leaders = [process for process in bearers if _session(process.pid) == process.pid]
+        first = min(leaders, key=lambda process: process.start_ticks, default=first)
+    others = [each for each in bearers if each != first and _session(each.pid) == first.pid]
+    return _Found(first if _lives(first) else None, others, record.get("at"))
+
+
+def _bearer(pid: int, mark: bytes) -> Optional[procfs.Process]:
+    """The process, if it lives and has the mark in its environment."""
+    try:
+        if mark not in content(f"/proc/{pid}/environ").split(b"\0"):
+            return None
+    except OSError:  # gone, or of another user
+        return None
+    found = procfs.status(pid)
+    return found.process if found is not None and not found.unreaped else None
+
+
+def _session(pid: int) -> Optional[int]:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return None
+
+
+def _lives(process: procfs.Process) -> bool:
+    found = procfs.status(process.pid)
+    return found is not None and not found.unreaped and found.process == process
+
+
+def _signal(processes: Iterable[procfs.Process], number: int) -> None:
+    for process in processes:
+        if _lives(process):
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, number)
+
+
+def _wait(processes: Sequence[procfs.Process], timeout_s: float) -> bool:
+    """Wait until none of them lives; whether that came about."""
+    deadline = time.monotonic() + timeout_s
+    while any(map(_lives, processes)):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(LOOK_EVERY_S)
+    return True
+
+
+def _strike(processes: Sequence[procfs.Process]) -> None:
+    _signal(processes, signal.SIGKILL)
+    if not _wait(processes, STRUCK_S):
+        left = next(process.pid for process in processes if _lives(process))
+        raise TimeoutError(errno.ETIMEDOUT, f"process {left} does not end")
