@@ -3,6 +3,7 @@
 #   make demo    train on two nodes, pause, kill -9 the server, resume, finish
 #   make sharing three runs share a small cluster over time, two others interrupt: drawn as it happens
 #   make test    the whole test suite
+#   make frameworks  what tarmac init writes for Hugging Face, Lightning and JAX, run with them
 #   make check   formatting, lint, types, layers, tidy tests
 #   make bench   the benchmark table, against the peers that this machine can have
 #   make clean   remove the environments
@@ -20,7 +21,7 @@ INSTALL := $(PIP) install --quiet --constraint constraints.txt
 COMPILE = $(BIN)/python -m compileall -q src
 
 .DEFAULT_GOAL := help
-.PHONY: help demo sharing test check format bench clean
+.PHONY: help demo sharing test frameworks check format bench clean
 
 help:
 	@sed -n '/^# *make /s/^# *//p' Makefile
@@ -34,6 +35,9 @@ sharing: $(VENV)/.package
 test: $(VENV)/.dev $(VENV)/.demo
 	@$(COMPILE)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+frameworks: $(VENV)/.dev $(VENV)/.demo $(VENV)/.frameworks
+	$(BIN)/python -m pytest tests/e2e/test_init.py
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check
@@ -73,6 +77,10 @@ $(VENV)/.dev: $(VENV)/.package
 $(VENV)/.demo: $(VENV)/.package
 	@echo "installing PyTorch and scikit-learn: a few minutes, once"
 	$(INSTALL) --group demo
+	@touch $@
+
+$(VENV)/.frameworks: $(VENV)/.demo
+	$(INSTALL) --group frameworks
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.package

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Proves that `pip install .` gives a working tarmac: a fresh environment, no torch, no development tools, a home of
-# its own, one run from nothing. Called by .ci/run.
+# its own, one run from nothing, a run file to begin with. Called by .ci/run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,6 +21,8 @@ main() {
     cd "$SCRATCH" # away from the checkout, so that the installed package answers
     tarmac --version
     tarmac run hello/run.yaml
+    tarmac init mine
+    tarmac check mine/run.yaml
 }
 
 finish() { # never leave a server behind

@@ -38,6 +38,9 @@ COMMANDS: dict[str, Entry] = {
     "pause": Entry("Runs", f"{_HOME}.acts", "pause", "Pause runs: they leave their slots until resumed."),
     "resume": Entry("Runs", f"{_HOME}.acts", "resume", "Queue paused runs again."),
     "rm": Entry("Runs", f"{_HOME}.acts", "rm", "Remove ended runs with their files."),
+    "init": Entry(
+        "Run files", f"{_HOME}.init", "init", "Write a run file and a training script to begin with."
+    ),
     "check": Entry("Run files", f"{_HOME}.check", "check", "Check run files without a server."),
     "convert": Entry(
         "Run files", f"{_HOME}.convert", "convert", "Print a run file of any dialect as a native one."

@@ -1,0 +1,84 @@
+"""`tarmac init`: a run file and a training script to begin with, for each framework. Needs no server.
+
+The files are those below `cli/templates`, with the name of the run put in.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tarmac.cli.options import json_option
+from tarmac.cli.output import print_json, print_text
+from tarmac.dialects.names import fit
+from tarmac.model.errors import InvalidInput, Problem
+
+FRAMEWORKS = ("plain", "torchrun", "huggingface", "lightning", "jax")
+
+TEMPLATES = Path(__file__).resolve().parents[1] / "templates"
+
+_FILES = {"run.yaml": "run.yaml", "train.py": "train.py.txt"}
+"""File -> its template; `.txt`, so that no tool takes a template for a module of ours."""
+
+
+@click.command()
+@click.argument("directory", metavar="[DIR]", default=".", type=click.Path())
+@click.option(
+    "--framework",
+    type=click.Choice(FRAMEWORKS),
+    default="plain",
+    show_default=True,
+    help="What trains: torchrun is PyTorch on several GPUs.",
+)
+@click.option("--force", is_flag=True, help="Overwrite files that exist.")
+@json_option
+def init(*, directory: str, framework: str, force: bool, as_json: bool) -> None:
+    """Write a run file and a training script to begin with into DIR, by default right here.
+
+    The script runs as it is, saves checkpoints and may be paused at any step; comments say what to replace.
+    """
+    place = Path(directory)
+    name = fit(place.resolve().name) or "train"
+    texts = {target: _template(framework, source, name) for target, source in _FILES.items()}
+    _write(place, texts, force=force)
+    if as_json:
+        files = [str(place / target) for target in texts]
+        print_json({"directory": directory, "framework": framework, "name": name, "files": files})
+        return
+    print_text("\n".join([*(f"wrote {place / target}" for target in texts), *_next_steps(place)]))
+
+
+def _template(framework: str, source: str, name: str) -> str:
+    text = (TEMPLATES / framework / source).read_text(encoding="utf-8")
+    # Quoted where YAML would read no text: a directory may be called 2026.
+    plain = name if name[0].isalpha() and name.lower() != "null" else f'"{name}"'
+    return text.replace("\nname: NAME\n", f"\nname: {plain}\n")
+
+
+def _write(place: Path, texts: dict[str, str], *, force: bool) -> None:
+    """All files or, where one of them exists, none; raises InvalidInput that names every one that does."""
+    existing = [place / target for target in texts if (place / target).exists()]
+    if existing and not force:
+        raise InvalidInput(
+            [Problem(message=f"{path} exists already") for path in existing],
+            hint="name another directory, or overwrite with --force",
+        )
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        for target, text in texts.items():
+            with (place / target).open("w" if force else "x", encoding="utf-8") as file:
+                file.write(text)
+    except OSError as error:
+        where = error.filename or place
+        raise InvalidInput(f"{where} cannot be written: {(error.strerror or str(error)).lower()}") from None
+
+
+def _next_steps(place: Path) -> list[str]:
+    """What to type next."""
+    run_file = place / "run.yaml"
+    return [
+        f"try it:     tarmac run {run_file}",
+        f"look first: tarmac check {run_file}; tarmac run {run_file} --dry-run",
+        "then pause: tarmac pause @last --wait; tarmac resume @last",
+    ]
