@@ -33,6 +33,7 @@ PLAIN = {
     "tarmac.node.kernel.kernelfiles": "/proc and /sys",
     "tarmac.node.kernel.namespaces": "/proc",
     "tarmac.node.kernel.workergroup": "/proc and /sys",
+    "tarmac.node.kernel.sockets": "a directory, and nothing is read",
     "tarmac.node.processes.spawn": "a pipe, and /dev/null",
     "tarmac.node.processes.detach": "/dev/null",
     "tarmac.node.kernel.fifo": "never waits, follows no link, and looks what it has opened",

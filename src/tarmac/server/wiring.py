@@ -14,6 +14,7 @@ from tarmac.artifacts.code.git import RepositoryCodeStore
 from tarmac.artifacts.code.store import DirectoryCodeStore
 from tarmac.artifacts.versions.catalog import Catalog
 from tarmac.artifacts.versions.retention import Rules
+from tarmac.artifacts.versions.store_server import StoreServer
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane
 from tarmac.dialects.determined.defaults import read_defaults
@@ -22,6 +23,7 @@ from tarmac.dialects.site_names import Names
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import ArtifactStoring
 from tarmac.engines.hosts.installing import Sidecar
+from tarmac.engines.hosts.relaying import AnswerRequest
 from tarmac.engines.hosts.supplies import Supplies
 from tarmac.engines.local import LocalEngine
 from tarmac.engines.local.devices import Machine, survey
@@ -120,7 +122,8 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
     rules = Rules(versions=settings.artifacts.keep_versions, days=settings.artifacts.keep_days)
     artifacts = ArtifactService(catalog, store, clock, rules, marker=home.artifact_store)
     datasets = DatasetService(store, home.datasets.resolve(), clock, server=serving.cluster)
-    supplies = _supplies(home, settings, directories, secrets.values, keeping)
+    store_server = StoreServer(lambda: catalog.blobs, artifacts.find_grant)
+    supplies = _supplies(home, settings, directories, secrets.values, keeping, answer=store_server.answer)
     plane = ControlPlane(
         store=store,
         engine=engine,
@@ -161,6 +164,8 @@ def _supplies(
     code: DirectoryCodeStore,
     secrets: SecretValues,
     keeping: ArtifactStoring,
+    *,
+    answer: AnswerRequest,
 ) -> Supplies:
     """What engines of clusters elsewhere are given."""
     packages = tuple(NODE_DIRECTORY.with_name(name) for name in ("artifacts", "model"))
@@ -168,6 +173,7 @@ def _supplies(
         code=code,
         secrets=secrets,
         sidecar=Sidecar(store=keeping.store, patience_s=keeping.patience_s, packages=packages),
+        artifacts=answer,
         git=settings.git.rules,
         own_packages=settings.shared,
         log_limit_bytes=settings.logs_limit_bytes,

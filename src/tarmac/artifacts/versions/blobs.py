@@ -8,10 +8,10 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from threading import Lock
-from typing import NamedTuple, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
 from tarmac.artifacts.durable import flush_directory
 from tarmac.model.errors import Unavailable
@@ -77,8 +77,12 @@ class DirectoryBlobs:
         self._lock = Lock()
 
     def put(self, name: str, data: bytes) -> None:
+        self.put_pieces(name, (data,))
+
+    def put_pieces(self, name: str, pieces: Iterable[bytes]) -> None:
+        """The same with the bytes in pieces, which need not be in memory at once. Raises what they raise."""
         with _store_errors(f"writing {name}"):
-            draft = self._draft(name, data)
+            draft = self._draft(name, pieces)
             draft.replace(self._root / name)
             with self._lock:
                 self._unflushed.add((self._root / name).parent)
@@ -89,7 +93,7 @@ class DirectoryBlobs:
                 unflushed, self._unflushed = self._unflushed, set()
             for directory in unflushed:
                 flush_directory(directory)
-            draft = self._draft(name, data)
+            draft = self._draft(name, (data,))
             try:
                 os.link(draft, self._root / name)
             except FileExistsError:
@@ -105,6 +109,15 @@ class DirectoryBlobs:
                 return (self._root / name).read_bytes()
             except (FileNotFoundError, NotADirectoryError):
                 return None
+
+    def get_pieces(self, name: str, most_bytes: int) -> Iterator[bytes] | None:
+        """The bytes under a name, so many at a time; None when there are none."""
+        with _store_errors(f"reading {name}"):
+            try:
+                file = (self._root / name).open("rb")
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+        return _read_pieces(file, name, most_bytes)
 
     def has(self, name: str) -> bool:
         with _store_errors(f"looking for {name}"):
@@ -126,14 +139,15 @@ class DirectoryBlobs:
                         key = path.relative_to(self._root).as_posix()
                         yield Piece(key, found.st_size, found.st_mtime)
 
-    def _draft(self, name: str, data: bytes) -> Path:
+    def _draft(self, name: str, pieces: Iterable[bytes]) -> Path:
         """A file with these bytes, on the disk, beside its later place."""
         directory = (self._root / name).parent
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, draft = tempfile.mkstemp(prefix=_DRAFT, dir=directory)
         try:
             with open(handle, "wb") as file:  # noqa: PTH123 - a descriptor
-                file.write(data)
+                for piece in pieces:
+                    file.write(piece)
                 file.flush()
                 os.fdatasync(handle)
         except BaseException:
@@ -143,6 +157,12 @@ class DirectoryBlobs:
 
 
 _DRAFT = ".draft-"
+
+
+def _read_pieces(file: BinaryIO, name: str, most_bytes: int) -> Iterator[bytes]:
+    with file, _store_errors(f"reading {name}"):
+        while piece := file.read(most_bytes):
+            yield piece
 
 
 def _raise_unless_gone(error: OSError) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from tarmac.artifacts.versions.relayed import Writer
 from tarmac.node.attempt.document import Unreadable, read_document
 from tarmac.node.attempt.paths import AttemptPaths
 
@@ -15,6 +16,7 @@ class Order(NamedTuple):
 
     run_id: str
     attempt: int
+    writer: Writer
     node: str
     rank: int
     own_disk: bool
@@ -35,6 +37,7 @@ def read_order(attempt_directory: Path, node: str) -> Order:
     return Order(
         run_id=document.run_id,
         attempt=document.number,
+        writer=Writer(document.attempt_id, document.token),
         node=node,
         rank=part.rank,
         own_disk=part.own_disk,

@@ -41,7 +41,7 @@ from tarmac.artifacts.versions.restore_inputs import (
 from tarmac.artifacts.versions.select_stable import Ending, Unstable
 from tarmac.artifacts.versions.stores import open_blobs
 from tarmac.artifacts.versions.sync import Place, Syncer
-from tarmac.model.errors import NotFound, TarmacError
+from tarmac.model.errors import NotFound, Refused, TarmacError
 from tarmac.node.attempt.lost import Lost, lost_before
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.attempt.protocol import TORN
@@ -49,6 +49,7 @@ from tarmac.node.attempt.protocol import TORN
 FIRST_DELAY_S = 1.0
 LONGEST_DELAY_S = 60.0
 STILL_AGAIN_S = 3.0
+_NEVER_S = 1e6
 _REPORT_UNSETTLED = 10
 """After so many tries in a row at changing files, the next try comes after the whole interval."""
 
@@ -78,7 +79,7 @@ def _fill(order: Order, paths: Mapping[str, str], lost: Lost | None) -> int:
     deadline, delay_s = time.monotonic() + order.patience_s, FIRST_DELAY_S
     while True:
         try:
-            blobs = open_blobs(order.store)
+            blobs = open_blobs(order.store, order.writer)
             check_store(blobs)
             if lost is not None:
                 _sync_lost(blobs, order, paths, lost)
@@ -86,7 +87,7 @@ def _fill(order: Order, paths: Mapping[str, str], lost: Lost | None) -> int:
                 report(placed=version.id)
             return 0
         except _FAILURES as error:
-            again = time.monotonic() + delay_s < deadline
+            again = time.monotonic() + delay_s < deadline and not isinstance(error, Refused)
             report(failed="fill", why=str(error), again_s=delay_s if again else None)
             if not again:
                 return 1
@@ -147,6 +148,8 @@ class Sidecar:
             self._sync_once(kind, None)
         except Unstable as reason:
             self._again_soon(kind, str(reason))
+        except Refused as error:
+            self._give_up(kind, error)
         except _FAILURES as error:
             report(failed=kind.kind, why=str(error), again_s=kind.delay_s)
             kind.due_at = time.monotonic() + kind.delay_s
@@ -160,6 +163,12 @@ class Sidecar:
                 return
             kind.unsettled = 0
             kind.due_at = max(began + kind.every_s, time.monotonic())
+
+    def _give_up(self, kind: _Kind, error: Refused) -> None:
+        """The store takes nothing of this attempt any more: what changes from here on stays on this node."""
+        report(failed=kind.kind, why=str(error), again_s=None)
+        for each in self._kinds:
+            each.due_at = time.monotonic() + _NEVER_S
 
     def _again_soon(self, kind: _Kind, why: str) -> None:
         """Try changing files again in a moment, not after an interval; unless they never stop."""
@@ -184,7 +193,7 @@ class Sidecar:
             try:
                 self._end(kind, ending, "the attempt")
             except _FAILURES as error:
-                again = time.monotonic() + delay_s < deadline
+                again = time.monotonic() + delay_s < deadline and not isinstance(error, Refused)
                 report(failed=kind.kind, why=str(error), again_s=delay_s if again else None)
                 self._forget(kind)
                 if not again:
@@ -233,7 +242,7 @@ class Sidecar:
 
     def _syncer(self, kind: str) -> Syncer:
         if self._blobs is None:
-            blobs = open_blobs(self._order.store)
+            blobs = open_blobs(self._order.store, self._order.writer)
             check_store(blobs)
             self._blobs = blobs
         order, root = self._order, self._order.directories[kind]

@@ -55,9 +55,9 @@ def collecting(blobs: Blobs, *, patience_s: float = 30.0) -> Iterator[bool]:
 @contextmanager
 def _claim(blobs: Blobs, key: str) -> Iterator[None]:
     """Hold a claim, and renew it, while inside."""
-    blobs.put(key, _timestamp())
+    blobs.put(key, timestamp())
     done = Event()
-    renewing = Thread(target=_renew, args=(lambda: blobs.put(key, _timestamp()), done), daemon=True)
+    renewing = Thread(target=_renew, args=(lambda: blobs.put(key, timestamp()), done), daemon=True)
     renewing.start()
     try:
         yield
@@ -85,5 +85,6 @@ def _fresh(blobs: Blobs, key: str) -> bool:
         return False
 
 
-def _timestamp() -> bytes:
+def timestamp() -> bytes:
+    """What a claim holds while its holder lives."""
     return f"{time.time():.3f}".encode()

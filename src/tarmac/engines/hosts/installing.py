@@ -9,12 +9,16 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from tarmac.engines.attempts.request import ArtifactStoring
 from tarmac.node.files import untrusted
 from tarmac.node.starting import Installation
 
 LARGEST_MODULE_BYTES = 1 << 20
+
+RELAY = "relay"
+"""The scheme of the URL of a store that nodes reach through the server (see `relaying`)."""
 
 RUNNER = "tarmac/node"
 """Where the runner's package lies in a version."""
@@ -36,11 +40,16 @@ class Sidecar:
         """Whether the store is a directory, not a URL."""
         return self.store.startswith("/")
 
-    def at(self, installation: Installation) -> ArtifactStoring:
-        """The same where it is installed; no `-I`: what reaches a store behind a URL is the node's own."""
+    def at(self, installation: Installation, *, relay: Path | None = None) -> ArtifactStoring:
+        """The same where it is installed; no `-I`: what reaches a store behind a URL is the node's own.
+
+        `relay` is the socket, on nodes that do not see the server's disk, of the way to a store on that.
+        """
         program = Path(installation.package).with_name("artifacts") / "versions"
         return ArtifactStoring(
-            store=self.store, command=(installation.python, str(program)), patience_s=self.patience_s
+            store=f"{RELAY}:{quote(str(relay))}" if relay is not None and self.is_directory else self.store,
+            command=(installation.python, str(program)),
+            patience_s=self.patience_s,
         )
 
 

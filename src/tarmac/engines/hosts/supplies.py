@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tarmac.engines.hosts.installing import Sidecar
+from tarmac.engines.hosts.relaying import AnswerRequest
 from tarmac.model.ports import StreamsCode
 from tarmac.model.secret import SecretValues
 from tarmac.node.files.gitrules import GitRules
@@ -16,11 +17,13 @@ class Supplies:
     """The same for all such clusters.
 
     `copies` is the directory of this machine that the reports of attempts are copied to which lie elsewhere.
+    `artifacts` answers sidecars on nodes that do not see the store: see `relaying`.
     """
 
     code: StreamsCode
     secrets: SecretValues
     sidecar: Sidecar
+    artifacts: AnswerRequest
     git: GitRules
     own_packages: bool
     log_limit_bytes: int | None

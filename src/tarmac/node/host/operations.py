@@ -24,6 +24,7 @@ from tarmac.node.attempt.protocol import ASK_FILE
 from tarmac.node.files import inside, staging, untrusted
 from tarmac.node.host import machine, services
 from tarmac.node.host.changes import Changes
+from tarmac.node.host.relay import Relays
 from tarmac.node.kernel import fifo
 from tarmac.node.processes import lease
 
@@ -32,6 +33,7 @@ NOTE_BYTES = 64 * 1024
 _RUNNING: set[int] = set()
 _CHANGES = Changes()
 _CHANGES_LOCK = Lock()
+_RELAYS = Relays()
 
 
 def run(
@@ -156,6 +158,26 @@ def changes(
         lease.renew(directory)
     with _CHANGES_LOCK:
         return _CHANGES.since(number, directories, files, node_files)
+
+
+def relay_take(path: str, session: str, *, wait_s: float) -> list[dict[str, Any]]:
+    """The next requests of sidecars at a socket; see `Relay.take`."""
+    return _RELAYS.at(path).take(session, wait_s=wait_s)
+
+
+def relay_read(path: str, number: int) -> bytes:
+    """The next piece of what came with a request; see `Relay.read`."""
+    return _RELAYS.at(path).read(number)
+
+
+def relay_answer(path: str, number: int, answer: dict[str, Any], piece: bytes, *, more: bool) -> None:
+    """Hand in the next piece of an answer; see `Relay.answer`."""
+    _RELAYS.at(path).answer(number, answer, piece, more=more)
+
+
+def relay_break_off(path: str, number: int) -> None:
+    """Leave a request without an answer; see `Relay.break_off`."""
+    _RELAYS.at(path).break_off(number)
 
 
 def last(directory: str, path: str, *, limit: int) -> Optional[bytes]:

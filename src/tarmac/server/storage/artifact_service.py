@@ -5,6 +5,7 @@ The store of artifacts is the record: the database holds nothing of it.
 
 from __future__ import annotations
 
+import hmac
 import logging
 import threading
 from collections.abc import Sequence
@@ -13,9 +14,11 @@ from pathlib import Path
 from tarmac.artifacts.versions.catalog import Catalog, VersionSummary
 from tarmac.artifacts.versions.manifest import Manifest, Version, clashes
 from tarmac.artifacts.versions.retention import Rules, collect, expired_versions
+from tarmac.artifacts.versions.store_server import Grant
 from tarmac.control.permissions import Action, check
 from tarmac.model.actor import Actor
 from tarmac.model.errors import NotFound, Problem, Refused, TarmacError
+from tarmac.model.lifecycle import AttemptState
 from tarmac.model.ports import Clock, Store
 from tarmac.model.run import Run
 from tarmac.server.storage.janitor import Janitor
@@ -38,6 +41,20 @@ class ArtifactService:
         self._clock = clock
         self._rules = rules
         self.janitor = Janitor("artifacts", self.tidy, every_s=TIDY_EVERY_S, begin=self._begin)
+
+    # --- for attempts on nodes that do not see the store
+
+    def find_grant(self, attempt_id: str, token: str) -> Grant | None:
+        """What the live attempt of a run may do in the store; None for any other. Raises Unavailable."""
+        run_id = attempt_id.rpartition(".")[0]
+        attempts, run = self._store.attempts(run_id), self._store.run(run_id)
+        if run is None or not attempts:
+            return None
+        last = max(attempts, key=lambda attempt: attempt.number)
+        live = last.id == attempt_id and last.state is not AttemptState.ENDED
+        if not live or not hmac.compare_digest(last.token.encode(), token.encode()):
+            return None
+        return Grant(run_id=run_id, number=last.number, inputs=run.spec.input_artifacts)
 
     # --- questions
 

@@ -1,0 +1,132 @@
+"""A store that the server keeps and this node does not see: every request goes through the relay of the node.
+
+Opened by `stores.open_blobs` for sidecars; `node/host/relay.py` takes the requests, `store_server` answers
+them. Each thread has a connection of its own while it asks.
+
+    {"do": "put" | "create", "name", "digest"} with content   {} or {"made": true or false}
+    {"do": "get" | "has" | "remove", "name"}                  {"there": true or false}; `get`: and its content
+    {"do": "pieces", "prefix"}                                content: JSON [[name, size, changed at], ...]
+
+Every request names the attempt and carries its token. {"refused": why} stands for a request that will be
+refused again, {"down": why} for one that may succeed later.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from threading import Lock
+from typing import Any, BinaryIO, NamedTuple, cast
+
+from tarmac.artifacts.versions.blobs import Piece
+from tarmac.artifacts.versions.manifest import Broken
+from tarmac.model.errors import Refused, Unavailable
+from tarmac.node.host import frames
+from tarmac.node.host.relay import PIECE_BYTES
+from tarmac.node.kernel import sockets
+
+SCHEME = "relay"
+
+ANSWER_S = 120.0
+"""How long nothing may happen on a connection."""
+
+
+class Writer(NamedTuple):
+    """Who asks: an attempt, and the token that only it was given."""
+
+    attempt_id: str
+    token: str
+
+
+class RelayedBlobs:
+    """The store behind the relay at a socket. Raises Refused for what an attempt may not do (any more)."""
+
+    def __init__(self, path: str, writer: Writer) -> None:
+        self._path = path
+        self._writer = writer
+        self._idle: list[BinaryIO] = []
+        self._lock = Lock()
+
+    def put(self, name: str, data: bytes) -> None:
+        self._ask("put", data, name=name, digest=hashlib.sha256(data).hexdigest())
+
+    def create(self, name: str, data: bytes) -> bool:
+        answer, _ = self._ask("create", data, name=name, digest=hashlib.sha256(data).hexdigest())
+        return answer.get("made") is True
+
+    def get(self, name: str) -> bytes | None:
+        answer, content = self._ask("get", name=name)
+        return content if answer.get("there") is True else None
+
+    def has(self, name: str) -> bool:
+        answer, _ = self._ask("has", name=name)
+        return answer.get("there") is True
+
+    def remove(self, name: str) -> None:
+        self._ask("remove", name=name)
+
+    def pieces(self, prefix: str) -> Iterator[Piece]:
+        _, content = self._ask("pieces", prefix=prefix)
+        try:
+            for name, size_bytes, changed_at in json.loads(content):
+                yield Piece(str(name), int(size_bytes), float(changed_at))
+        except (ValueError, TypeError) as error:
+            raise Broken(f"the list of {prefix} cannot be read: {error}") from error
+
+    def _ask(self, do: str, content: bytes = b"", **fields: str) -> tuple[dict[str, Any], bytes]:
+        """One request and its answer. A connection that fails is not used again."""
+        request = {"do": do, "attempt": self._writer.attempt_id, "token": self._writer.token, **fields}
+        connection = None
+        try:
+            connection = self._connection()
+            _send(connection, request, content)
+            answer, found = _receive(connection)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            if connection is not None:
+                _close(connection)
+            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise Unavailable(f"the artifact store cannot be reached through the server: {why}") from error
+        except BaseException:
+            if connection is not None:
+                _close(connection)
+            raise
+        with self._lock:
+            self._idle.append(connection)
+        if "refused" in answer:
+            raise Refused(str(answer["refused"]))
+        if "down" in answer:
+            raise Unavailable(str(answer["down"]))
+        return answer, found
+
+    def _connection(self) -> BinaryIO:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        with sockets.connect(self._path, timeout_s=ANSWER_S) as made:
+            return cast(BinaryIO, made.makefile("rwb"))  # the connection lasts as long as this
+
+
+def _send(connection: BinaryIO, request: dict[str, Any], content: bytes) -> None:
+    connection.write(frames.pack({"request": request, "size": len(content)}))
+    for begin in range(0, len(content), PIECE_BYTES):
+        connection.write(frames.pack({"piece": content[begin : begin + PIECE_BYTES]}))
+    connection.flush()
+
+
+def _receive(stream: BinaryIO) -> tuple[dict[str, Any], bytes]:
+    pieces = []
+    while True:
+        message = frames.read(stream)
+        if message is None:
+            raise ConnectionError("the way to the server was lost")
+        pieces.append(message["piece"])
+        if not message["more"]:
+            answer: dict[str, Any] = message["answer"]
+            return answer, b"".join(pieces)
+
+
+def _close(connection: BinaryIO) -> None:
+    with suppress(OSError):
+        connection.close()
