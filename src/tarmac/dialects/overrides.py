@@ -34,7 +34,7 @@ OVERRIDES = Fields(
         {"name", "slots", "nodes", "uneven", "cluster", "pool", "shard", "hostnames", "exclude_hostnames"}
         | {"mode", "max_rapid_cycles", "priority", "weight", "env", "secrets", "labels"}
         | {"rehearse", "time_limit", "retries", "queueing", "command", "slot_type", "image", "code", "paused"}
-        | {"stop_on_nan", "slurm"}
+        | {"stop_on_nan", "slurm", "no_code"}
     ),
     synonyms=words_for(slots="gpus", slot_type="gpu_type", env="environment", time_limit="timeout"),
 )
@@ -197,8 +197,12 @@ def _of_type(spec: RunSpec, role: Role, value: Value) -> Role:
 
 
 def _code(spec: RunSpec, flags: Section) -> LocalDirectory | Repository | None:
-    """The code, or another directory with the rules for what stays behind that the run has already."""
-    value = flags.get("code")
+    """The code, none, or another directory with the rules for what stays behind that the run has already."""
+    value, without = flags.get("code"), flags.read("no_code", flag(), False)
+    if without and value is not None:
+        value.refuse("code and no_code exclude each other")
+    if without:
+        return None
     if value is None:
         return spec.code
     path = value.read(path_from("/"), "/")

@@ -142,3 +142,20 @@ def test_a_run_cannot_change_what_the_next_one_finds_c8(served: Shell, project: 
         path for path in works if path.read_text().endswith("echo changed >> go\nrm -r data\nchanged\n")
     ]
     assert len(changed) == 2
+
+
+def test_a_run_may_bring_variables_from_files_and_no_code(settled: Shell) -> None:
+    settled.write("here", "text\n")
+    settled.write("print.yaml", "code: .\nenv: {A: file, B: file}\ncommand: echo $A $B $C; ls\n")
+    settled.write("some.env", "export B=env-file # note\nC='of two words'\n")
+    ran = settled.tarmac(
+        "run", "-f", "print.yaml", "--env-file", "some.env", "-e", "A=option", "--no-code", code=0
+    )
+    assert ran.stdout == "option env-file of two words\n"
+    assert "here" in settled.tarmac("run", "print.yaml", code=0).stdout.split()
+    settled.write("bad.env", "A=1\nB=hunter2 with space and\nnonsense: hunter2\n")
+    refused = settled.tarmac("run", "print.yaml", "--env-file", "bad.env", code=2)
+    assert "error: bad.env:3: " in refused.stderr
+    assert "hunter2" not in refused.stderr
+    for wrong in (["a.yaml", "-f", "b.yaml"], ["print.yaml", "--code", ".", "--no-code"]):
+        settled.tarmac("run", *wrong, code=2)

@@ -59,6 +59,14 @@ def test_every_override_of_the_api_is_applied() -> None:
     assert changed.roles[0].processes[0].command.argv == ("python", "other.py")
 
 
+def test_code_can_be_left_out() -> None:
+    before = spec("code: .\ncommand: x\n")
+    assert override(before, {"no_code": True}).code is None
+    assert override(before, {"no_code": False}).code == before.code
+    with pytest.raises(InvalidInput, match="code and no_code exclude each other"):
+        override(before, {"no_code": True, "code": "/elsewhere"})
+
+
 def test_type_image_and_code_are_replaced() -> None:
     """M1: --gpu-type, --image; code brought from elsewhere keeps the rules of what stays behind."""
     changed = override(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,7 @@ class RunCommand(click.Command):
 
 @click.command(cls=RunCommand, context_settings={"allow_extra_args": True})
 @click.argument("file", required=False, type=click.Path())
+@click.option("--file", "-f", "file_option", metavar="FILE", type=click.Path(), help="The same as FILE.")
 @click.option("--name", metavar="NAME", help="Name of the run.")
 @click.option(
     "--slots", type=click.IntRange(min=0), metavar="N", help="N slots in all, on as few nodes as possible."
@@ -78,6 +80,14 @@ class RunCommand(click.Command):
     metavar="DIR",
     type=click.Path(),
     help="Bring this directory as code, whatever the file says.",
+)
+@click.option("--no-code", is_flag=True, help="Bring no code, whatever the file says.")
+@click.option(
+    "--env-file",
+    "env_files",
+    multiple=True,
+    metavar="FILE",
+    help="Set the variables in this file, lines NAME=VALUE; --env counts more. May be repeated.",
 )
 @click.option(
     "--env",
@@ -137,6 +147,7 @@ def run(
     /,
     *,
     file: str | None,
+    file_option: str | None,
     clone: str | None,
     dry_run: bool,
     verbose: bool,
@@ -159,6 +170,9 @@ def run(
     tarmac run -- python train.py --epochs 3
     """
     command: tuple[str, ...] | None = ctx.meta.get(_COMMAND)
+    if file is not None and file_option is not None:
+        raise click.UsageError(f"give either {file} or --file {file_option}, not both", ctx)
+    file = file if file is not None else file_option
     _one_source(ctx, file, clone, command)
     how = how_of(options)
     client = connect()
@@ -180,13 +194,15 @@ def overrides(options: dict[str, Any], command: tuple[str, ...] | None) -> dict[
         overrides["slots"] = options["gpus"]
     if options["code"] is not None:
         overrides["code"] = str(Path(options["code"]).absolute())
+    if options["no_code"]:
+        overrides["no_code"] = True
     overrides |= {name: list(options[name]) for name in ("hostnames", "exclude_hostnames") if options[name]}
     if options["uneven"]:
         overrides["uneven"] = True
     if (rehearsal := options["rehearse"]) is not None:
         overrides["rehearse"] = rehearsal_of(rehearsal)
-    if options["variables"]:
-        overrides["env"] = dict(options["variables"])
+    if variables := _variables(options["env_files"], options["variables"]):
+        overrides["env"] = variables
     if options["secrets"]:
         overrides["secrets"] = [secret_use(text) for text in options["secrets"]]
     if options["directives"]:
@@ -200,6 +216,17 @@ def overrides(options: dict[str, Any], command: tuple[str, ...] | None) -> dict[
     if command is not None:
         overrides["command"] = list(command)
     return overrides
+
+
+def _variables(files: Sequence[str], pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """The variables of these files, a later one counting more, and of --env, which counts most."""
+    found: dict[str, str] = {}
+    if files:
+        from tarmac.cli.envfile import read_env_file
+
+        for file in files:
+            found |= read_env_file(file)
+    return {**found, **dict(pairs)}
 
 
 def secret_use(text: str) -> str | dict[str, str]:
@@ -222,6 +249,8 @@ def _one_source(
         raise click.UsageError("there is no command after --", ctx)
     if ctx.params.get("slots") is not None and ctx.params.get("gpus") is not None:
         raise click.UsageError("--gpus says the same as --slots: give one of them", ctx)
+    if ctx.params.get("code") is not None and ctx.params.get("no_code"):
+        raise click.UsageError("--code and --no-code exclude each other: give one of them", ctx)
     if file is not None and clone is not None:
         raise click.UsageError(f"give either the run file {file} or --clone {clone}, not both", ctx)
     if file is None and clone is None and command is None:
