@@ -246,7 +246,7 @@ def partition() -> str:
         "QoS=N/A DefaultTime=NONE DisableRootJobs=NO ExclusiveUser=NO GraceTime=0 Hidden=NO "
         f"MaxNodes=UNLIMITED MaxTime=1-00:00:00 MinNodes=0 LLN=NO MaxCPUsPerNode=UNLIMITED{socket} "
         "Nodes=n[1-3] PriorityJobFactor=1 PriorityTier=1 RootOnly=NO ReqResv=NO OverSubscribe=NO "
-        f"OverTimeLimit=NONE PreemptMode=OFF State=UP TotalCPUs=12 TotalNodes=3 SelectTypeParameters=NONE{tres} "
+        f"OverTimeLimit=NONE PreemptMode=OFF State=UP TotalCPUs=12 TotalNodes=3{tres} "
         "DefMemPerNode=UNLIMITED MaxMemPerNode=UNLIMITED "
     )
 
