@@ -138,10 +138,9 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
         kinds={"slurm": SlurmKind(supplies)},
     )
     plane.clusters.check()
-    loops = Loops(plane)
     return Parts(
         plane=plane,
-        loops=loops,
+        loops=Loops(plane),
         store=store,
         engine=engine,
         clock=clock,
