@@ -14,7 +14,6 @@ from tarmac.artifacts.code.git import RepositoryCodeStore
 from tarmac.artifacts.code.store import DirectoryCodeStore
 from tarmac.artifacts.versions.catalog import Catalog
 from tarmac.artifacts.versions.retention import Rules
-from tarmac.artifacts.versions.store_server import StoreServer
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane
 from tarmac.dialects.determined.defaults import read_defaults
@@ -122,8 +121,7 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
     rules = Rules(versions=settings.artifacts.keep_versions, days=settings.artifacts.keep_days)
     artifacts = ArtifactService(catalog, store, clock, rules, marker=home.artifact_store)
     datasets = DatasetService(store, home.datasets.resolve(), clock, server=serving.cluster)
-    store_server = StoreServer(lambda: catalog.blobs, artifacts.find_grant)
-    supplies = _supplies(home, settings, directories, secrets.values, keeping, answer=store_server.answer)
+    supplies = _supplies(home, settings, directories, secrets.values, keeping, answer=artifacts.answer)
     plane = ControlPlane(
         store=store,
         engine=engine,

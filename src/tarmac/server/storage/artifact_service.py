@@ -14,7 +14,7 @@ from pathlib import Path
 from tarmac.artifacts.versions.catalog import Catalog, VersionSummary
 from tarmac.artifacts.versions.manifest import Manifest, Version, clashes
 from tarmac.artifacts.versions.retention import Rules, collect, expired_versions
-from tarmac.artifacts.versions.store_server import Grant
+from tarmac.artifacts.versions.store_server import Grant, StoreServer
 from tarmac.control.permissions import Action, check
 from tarmac.model.actor import Actor
 from tarmac.model.errors import NotFound, Problem, Refused, TarmacError
@@ -40,6 +40,8 @@ class ArtifactService:
         self._store = store
         self._clock = clock
         self._rules = rules
+        self.answer = StoreServer(lambda: catalog.blobs, self.find_grant).answer
+        """What answers sidecars on nodes that do not see the store."""
         self.janitor = Janitor("artifacts", self.tidy, every_s=TIDY_EVERY_S, begin=self._begin)
 
     # --- for attempts on nodes that do not see the store
