@@ -1,15 +1,19 @@
 # Every target creates what it needs in .venv; a plain Python 3.11 (or later) with `venv` is assumed.
 #
-#   make demo    train on two nodes, pause, kill -9 the server, resume, finish
-#   make sharing three runs share a small cluster over time, two others interrupt: drawn as it happens
-#   make test    the whole test suite
-#   make frameworks  what tarmac init writes for Hugging Face, Lightning and JAX, run with them
-#   make check   formatting, lint, types, layers, tidy tests
-#   make bench   the benchmark table, against the peers that this machine can have
-#   make clean   remove the environments
+#   make demo          train on two nodes, pause, kill -9 the server, resume, finish
+#   make sharing       three runs share a small cluster over time, two others interrupt: drawn as it happens
+#   make test          the test suite, but for real engines
+#   make test-engines  the tests that start a Slurm, a Ray or servers behind SSH
+#   make frameworks    what tarmac init writes for Hugging Face, Lightning and JAX, run with them
+#   make check         formatting, lint, types, layers, tidy tests
+#   make bench         the benchmark table, against the peers that this machine can have
+#   make clean         remove the environments
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
-PYTEST_ARGS ?= -n auto --maxprocesses 8 --dist loadgroup
+# Tests of real engines wait for these more than they compute.
+ENGINE_PROCESSES := $(shell expr 2 '*' $$(nproc))
+test: PYTEST_ARGS ?= -n auto --maxprocesses 8 --dist loadgroup
+test-engines: PYTEST_ARGS ?= -n $(ENGINE_PROCESSES) --maxprocesses 16 --dist loadgroup
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -21,7 +25,7 @@ INSTALL := $(PIP) install --quiet --constraint constraints.txt
 COMPILE = $(BIN)/python -m compileall -q src
 
 .DEFAULT_GOAL := help
-.PHONY: help demo sharing test frameworks check format bench clean
+.PHONY: help demo sharing test test-engines frameworks check format bench clean
 
 help:
 	@sed -n '/^# *make /s/^# *//p' Makefile
@@ -34,7 +38,11 @@ sharing: $(VENV)/.package
 
 test: $(VENV)/.dev $(VENV)/.demo
 	@$(COMPILE)
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python tools/run_tests.py -m "not real_engine" $(PYTEST_ARGS)
+
+test-engines: $(VENV)/.dev $(VENV)/.demo
+	@$(COMPILE)
+	$(BIN)/python tools/run_tests.py -m real_engine $(PYTEST_ARGS)
 
 frameworks: $(VENV)/.dev $(VENV)/.demo $(VENV)/.frameworks
 	$(BIN)/python -m pytest tests/e2e/test_init.py

@@ -124,7 +124,7 @@ def standin_anywhere(optional_login: LoginHost | None, tmp_path: Path) -> StandI
     return SshHarness(tmp_path, variables, optional_login)
 
 
-@pytest.fixture(params=["sim-batch", "slurm-standin", "slurm"])
+@pytest.fixture(params=["sim-batch", "slurm-standin", pytest.param("slurm", marks=pytest.mark.real_engine)])
 def delegated(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     """An engine whose system has a queue of its own: one test for each kind."""
     made: Any

@@ -35,7 +35,7 @@ def standin(tmp_path: Path) -> Iterator[StandInHarness]:
     made.close()
 
 
-@pytest.fixture(params=["slurm-standin", "slurm"])
+@pytest.fixture(params=["slurm-standin", pytest.param("slurm", marks=pytest.mark.real_engine)])
 def slurm_harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SlurmHarness]:
     if request.param == "slurm":
         made: SlurmHarness = RealSlurmHarness(tmp_path / "site", request.getfixturevalue("slurm"))

@@ -18,7 +18,7 @@ from shell import Shell
 from slurm_clusters import Missing, running_slurm
 from ssh_hosts import cut_connections, login_host
 
-pytestmark = pytest.mark.xdist_group("slurm")
+pytestmark = [pytest.mark.real_engine, pytest.mark.xdist_group("slurm-story")]
 
 SITE = "name: site\nengine: slurm\nsettings: {{directory: {directory}, partition: batch, python: {python}}}\n"
 ECHO = """name: echo

@@ -19,7 +19,7 @@ import pytest
 from shell import LIMIT_S, Shell
 from slurm_clusters import Missing, running_slurm
 
-pytestmark = pytest.mark.xdist_group("slurm")
+pytestmark = [pytest.mark.real_engine, pytest.mark.xdist_group("slurm-ends")]
 
 LINES = """
 PreemptType=preempt/partition_prio

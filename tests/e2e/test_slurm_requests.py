@@ -12,7 +12,7 @@ import pytest
 from shell import Shell
 from slurm_clusters import Missing, running_slurm
 
-pytestmark = pytest.mark.xdist_group("slurm")
+pytestmark = [pytest.mark.real_engine, pytest.mark.xdist_group("slurm-requests")]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PARTITIONS = "PartitionName=short Nodes=n1 MaxTime=5 MaxNodes=1 State=UP"

@@ -42,7 +42,7 @@ shift
 exec "$@"
 """
 
-pytestmark = pytest.mark.xdist_group("slurm")
+pytestmark = [pytest.mark.real_engine, pytest.mark.xdist_group("slurm-script")]
 
 
 @pytest.fixture(scope="module")

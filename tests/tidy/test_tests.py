@@ -10,6 +10,9 @@ from collections.abc import Iterator
 
 from source_tree import Module, offences, snippet, suite_modules
 
+ENGINES = {"running_slurm"}
+"""What starts a real engine, in tests/support."""
+
 SLEEPS = {"time.sleep", "sleep", "asyncio.sleep", "anyio.sleep"}
 
 
@@ -21,9 +24,14 @@ def test_no_test_patches() -> None:
     assert offences(patches, suite_modules()) == []
 
 
+def test_what_starts_a_real_engine_is_marked() -> None:
+    assert offences(unmarked_engines, suite_modules()) == []
+
+
 def test_the_rules_bite() -> None:
     assert offences(sleeps, [snippet("import time\ntime.sleep(1)")])
     assert offences(sleeps, [snippet("from time import sleep as nap\nnap(1)")])
+    assert offences(unmarked_engines, [snippet("from slurm_clusters import running_slurm")])
     for text in (
         "from unittest import mock",
         "import unittest.mock",
@@ -33,6 +41,15 @@ def test_the_rules_bite() -> None:
     ):
         assert offences(patches, [snippet(text)]), text
     assert not offences(patches, [snippet("def test(monkeypatch):\n    monkeypatch.setenv('A', 'b')\n")])
+
+
+def unmarked_engines(module: Module) -> Iterator[str]:
+    """Starting a real engine without the marker that `make test` leaves out."""
+    if module.path.startswith("tests/support/") or "real_engine" in module.text:
+        return
+    for name, line in module.imports():
+        if name.rpartition(".")[2] in ENGINES:
+            yield f"line {line}: imports {name}: mark what uses it as real_engine"
 
 
 def sleeps(module: Module) -> Iterator[str]:
