@@ -31,7 +31,7 @@ from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import LeaveRequest, Outcome
 
 SITE = Cluster(name="site", engine="slurm")
-BOUND_S = 30.0
+BOUND_S = 120.0
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_a_login_shell_may_print_what_it_likes(login: LoginHost, tmp_path: Path)
     )
     noisy.chmod(0o755)
     ssh = login.reached_by(tmp_path / "config", new_key(login, tmp_path, f'command="{noisy}"'))
-    found = reached(ssh, login, tmp_path).run(["echo", "heard"], variables={}, timeout_s=10)
+    found = reached(ssh, login, tmp_path).run(["echo", "heard"], variables={}, timeout_s=120)
     assert found == (0, b"heard\n", b"")
 
 
@@ -164,7 +164,7 @@ def test_code_arrives_whole_and_is_not_taken_twice(host: Host, login: LoginHost,
     for _ in range(2):
         host.take_code(directory, digest, iter(pieces))
     assert host.read(directory, digest, offset=0, limit=100) == listing
-    sizes = host.run(["find", str(directory), "-type", "f", "-printf", "%s\n"], variables={}, timeout_s=10)[1]
+    sizes = host.run(["find", str(directory), "-type", "f", "-printf", "%s\n"], variables={}, timeout_s=120)[1]
     assert sorted(sizes.split()) == [b"20971520", b"8"]
     with pytest.raises(ValueError, match="not the name of a snapshot"):
         host.take_code(directory, "../../x", iter(pieces))

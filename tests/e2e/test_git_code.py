@@ -209,7 +209,7 @@ def test_a_fetch_that_hangs_holds_up_nobody_and_ends_with_its_run(user: Shell, s
         silent.hold.set()
         user.write("slow.yaml", f"name: slow\ncode: {silent.url}/anything\ncommand: echo\n")
         user.tarmac("run", "--detach", "slow.yaml", code=0)
-        assert silent.held.wait(30)
+        assert silent.held.wait(120)
         user.write("own/train.py", "mine")
         user.write("quick.yaml", "name: quick\ncode: own\ncommand: cat train.py\n")
         assert "mine" in user.tarmac("run", "quick.yaml", code=0).stdout
@@ -239,7 +239,7 @@ def test_a_server_that_is_killed_in_a_fetch_fetches_again(user: Shell, served: G
         server.hold.set()
         user.write("run.yaml", f"name: killed\ncode: {server.url_of(repo)}\ncommand: cat train.py\n")
         user.tarmac("run", "--detach", "run.yaml", code=0)
-        assert server.held.wait(30)
+        assert server.held.wait(120)
         os.kill(int((user.home / "server.lock").read_text().split()[0]), signal.SIGKILL)
         server.hold.clear()
         server.released.set()

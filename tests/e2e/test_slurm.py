@@ -124,7 +124,7 @@ def test_runs_on_a_real_slurm(shell: Shell, site: str, far: str) -> None:
     shell.tarmac("resume", other, code=0)
     logged(shell, other, "resumed")
     job = shell.json("show", other)["attempts"][-1]["native"]["id"]
-    subprocess.run(["scancel", job], check=True, timeout=30)
+    subprocess.run(["scancel", job], check=True, timeout=120)
     shell.wait_until(other, "ended")
     shown = shell.json("show", other)["run"]
     assert shown["outcome"] == "stopped"

@@ -115,7 +115,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 def slurm(*argv: str) -> None:
     """Run one of Slurm's commands as an administrator."""
-    subprocess.run(argv, check=True, timeout=30, capture_output=True)
+    subprocess.run(argv, check=True, timeout=120, capture_output=True)
 
 
 def ended(site: Site, run: str, number: int) -> dict[str, Any]:
@@ -171,7 +171,7 @@ def test_the_controller_may_die_and_a_node_be_lost(site: Site) -> None:
     site.shell.tarmac("pause", "node-lost", "--wait", code=0)  # goes through the directory
     site.shell.tarmac("resume", "node-lost", code=0)
     site.until_why("node-lost", "does not answer now: ")
-    subprocess.run(["slurmctld"], check=True, timeout=30)
+    subprocess.run(["slurmctld"], check=True, timeout=120)
     site.wait_for("node-lost", "resumed")
 
     site.shell.wait_until("node-lost", "running")

@@ -254,6 +254,6 @@ def test_a_job_that_never_starts_is_said_to(shell: Shell, site: Path, slurm: str
     assert f"scontrol release {job} lets it go." in why
     refused = shell.tarmac("clusters", "rm", "site", code=2).stderr
     assert "waits in its queue" in refused
-    subprocess.run(["scontrol", "release", job], check=True, timeout=30)
+    subprocess.run(["scontrol", "release", job], check=True, timeout=120)
     shell.wait_until("held", "ended")
     assert shell.json("show", "held")["run"]["outcome"] == "completed"

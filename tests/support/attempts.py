@@ -25,7 +25,7 @@ from tarmac.node.attempt.paths import AttemptPaths, NodePaths
 from tarmac.node.kernel.fifo import ring
 from tarmac.node.starting import NODE_DIRECTORY, Installation
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 
 
 def worker(

@@ -23,7 +23,7 @@ from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.resources import Resources
 from tarmac.model.run import attempt_id
 
-BOUND_S = 30.0
+BOUND_S = 120.0
 LOOK_AGAIN_S = 0.2
 
 OURS = uuid.uuid4().hex

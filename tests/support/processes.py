@@ -15,7 +15,7 @@ from tarmac.client import Client
 from tarmac.model.errors import TarmacError
 from tarmac.model.home import Home
 
-PATIENCE_S = 30
+PATIENCE_S = 120
 
 
 class Gate:

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 BUCKET = "tarmac-test"
-LIMIT_S = 30.0
+LIMIT_S = 120.0
 
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "testing",

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-LIMIT_S = 60.0
+LIMIT_S = 120.0
 
 Result = subprocess.CompletedProcess[str]
 

@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -39,11 +40,15 @@ def running_slurm(
     env["SLURM_CLUSTER_NODES"] = str(nodes)
     if cpus_per_node is not None:
         env["SLURM_CLUSTER_CPUS"] = str(cpus_per_node)
-    try:
-        subprocess.run(["bash", str(CLUSTER), "up", str(directory), "tuned"], check=True, timeout=60, env=env)
-        yield {"SLURM_CONF": str(directory / "etc/slurm.conf")}
-    finally:
-        subprocess.run(["bash", str(CLUSTER), "down", str(directory)], check=True, timeout=60)
+    directory.mkdir(parents=True)
+    with tempfile.TemporaryDirectory(prefix="slurm") as short:
+        link = Path(short) / "c"  # the paths of Slurm's sockets must be short
+        link.symlink_to(directory)
+        try:
+            subprocess.run(["bash", str(CLUSTER), "up", str(link), "tuned"], check=True, timeout=180, env=env)
+            yield {"SLURM_CONF": str(directory / "etc/slurm.conf")}
+        finally:
+            subprocess.run(["bash", str(CLUSTER), "down", str(link)], check=True, timeout=180)
 
 
 def install_standin(directory: Path) -> dict[str, str]:

@@ -165,7 +165,7 @@ class RealSlurmHarness(SlurmHarness):
 
     def _scontrol(self, *words: str) -> None:
         subprocess.run(
-            ["scontrol", *words], env={"PATH": "/usr/bin", **self.variables}, check=True, timeout=30
+            ["scontrol", *words], env={"PATH": "/usr/bin", **self.variables}, check=True, timeout=120
         )
 
 

@@ -74,7 +74,7 @@ def end_session(ssh: Ssh) -> None:
     session = ssh.session()
     if session is not None and session.exists():
         argv = [*ssh.program, "-o", f"ControlPath={session}", "-O", "exit", ssh.target]
-        subprocess.run(argv, capture_output=True, check=False, timeout=30)
+        subprocess.run(argv, capture_output=True, check=False, timeout=120)
 
 
 def connections(parent: int | None = None) -> list[int]:

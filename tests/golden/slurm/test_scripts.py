@@ -199,7 +199,7 @@ def test_the_job_finds_out_when_it_ends(
     (tmp_path / "job.sh").write_text(made)
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n1", **variables}
     done = subprocess.run(
-        ["bash", str(tmp_path / "job.sh")], env=env, capture_output=True, text=True, timeout=30, check=True
+        ["bash", str(tmp_path / "job.sh")], env=env, capture_output=True, text=True, timeout=120, check=True
     )
     assert (done.stdout, done.stderr) == (f"{NOW + seconds}\n", "")
 

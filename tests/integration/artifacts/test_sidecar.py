@@ -15,7 +15,7 @@ from tarmac.artifacts.versions.blobs import begin_store
 from tarmac.artifacts.versions.stores import open_blobs
 
 INTERVAL_S = 600.0
-LIMIT_S = 30.0
+LIMIT_S = 120.0
 LONG_AGO = time.time() - 3600
 
 

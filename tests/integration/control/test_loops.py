@@ -20,7 +20,7 @@ from tarmac.model.lifecycle import RunState
 from tarmac.model.serving import HomeIdentity, Lease
 from tarmac.model.spec import Target
 
-LIMIT_S = 30.0
+LIMIT_S = 120.0
 ONE = HomeIdentity(id="one", machine="m1", hostname="ada", path="/home/one")
 TWO = HomeIdentity(id="two", machine="m2", hostname="bob", path="/srv/two")
 

@@ -44,7 +44,7 @@ def wait_for_end(pid: int) -> None:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
         return
-    ready, _, _ = select.select([handle], [], [], 20)
+    ready, _, _ = select.select([handle], [], [], 120)
     os.close(handle)
     assert ready, f"process {pid} is still there"
 

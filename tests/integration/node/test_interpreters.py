@@ -59,13 +59,13 @@ def test_the_far_end_of_a_connection_comes_as_text_and_serves(version: str, tmp_
     """Without ssh: a shell takes the command that ssh would give to the one of a host."""
     python = interpreter(version)
     connection = Connection(["sh", "-c"], python=python)
-    about = connection.call("about", timeout_s=10, arguments={})
+    about = connection.call("about", timeout_s=120, arguments={})
     assert about["python"].startswith(f"{version}.")
     arguments = {"directory": str(tmp_path / "made"), "files": {"a/b": b"\0\xff"}, "area": str(tmp_path)}
-    assert connection.call("make_directory", timeout_s=10, arguments=arguments) is True
+    assert connection.call("make_directory", timeout_s=120, arguments=arguments) is True
     assert (tmp_path / "made/a/b").read_bytes() == b"\0\xff"
     with pytest.raises(FileNotFoundError):
-        connection.call("write", timeout_s=10, arguments={"path": str(tmp_path / "no/x"), "content": b""})
+        connection.call("write", timeout_s=120, arguments={"path": str(tmp_path / "no/x"), "content": b""})
     connection.close()
 
 

@@ -37,7 +37,7 @@ def test_a_run_from_submission_to_end(plane: Served) -> None:
     assert [node["slots_used"] for node in client.nodes()] == [0, 0]
     assert sum(len(node["runs"]) for node in client.nodes()) == 1
     plane.advance(60)
-    ended = client.wait(run["id"], timeout_s=10)
+    ended = client.wait(run["id"], timeout_s=120)
     assert (ended["state"], ended["outcome"], ended["exit_status"]) == ("ended", "completed", 0)
     assert [event["event"] for event in client.events("hello")] == [
         "accepted",

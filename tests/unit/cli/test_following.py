@@ -16,7 +16,7 @@ from tarmac.client import Client
 from tarmac.client.follow import Message
 from tarmac.model.errors import Unavailable
 
-LIMIT_S = 10.0
+LIMIT_S = 120.0
 SPEC = {"name": "digits", "roles": [{"processes": [{}]}, {"name": "ps", "processes": [{}, {}]}]}
 ATTEMPT = {
     "number": 1,

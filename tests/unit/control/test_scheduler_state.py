@@ -21,7 +21,7 @@ from tarmac.model.run import Outcome, Run
 from tarmac.model.spec import Mode
 from tarmac.sched import Ledger, Plan, Usage
 
-LIMIT_S = 30.0
+LIMIT_S = 120.0
 
 
 def simulated(**rules: object) -> Simulation:

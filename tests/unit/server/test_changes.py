@@ -19,7 +19,7 @@ def test_a_change_told_from_a_thread_wakes_who_watches_the_run() -> None:
         changes = attached()
         with changes.watch("r1") as watch:
             threading.Thread(target=changes.tell, args=(["r2", "r1"],)).start()
-            return await watch.after(0, timeout_s=30)
+            return await watch.after(0, timeout_s=120)
 
     assert asyncio.run(wait())
 
@@ -30,7 +30,7 @@ def test_a_change_between_looking_and_waiting_is_not_lost() -> None:
         with changes.watch("r1") as watch:
             seen = watch.version
             changes.tell(["r1"])
-            return await watch.after(seen, timeout_s=30)
+            return await watch.after(seen, timeout_s=120)
 
     assert asyncio.run(wait())
 
@@ -44,7 +44,7 @@ def test_other_runs_and_ended_watches_wake_nobody() -> None:
             changes.tell(["r2"])
             woken = await watch.after(watch.version, timeout_s=0)
             changes.tell(["r1"])
-            await watch.after(watch.version, timeout_s=30)
+            await watch.after(watch.version, timeout_s=120)
             return woken, gone.version
 
     assert asyncio.run(wait()) == (False, 0)
@@ -56,7 +56,7 @@ def test_a_storm_wakes_a_watcher_once() -> None:
         with changes.watch("r1") as watch:
             for _ in range(100):
                 changes.tell(["r1"])
-            await watch.after(0, timeout_s=30)
+            await watch.after(0, timeout_s=120)
             return watch.version
 
     assert asyncio.run(wait()) == 1
@@ -66,7 +66,7 @@ def test_stopping_wakes_everybody() -> None:
     async def wait() -> list[bool]:
         changes = attached()
         with changes.watch("r1") as one, changes.watch("r1") as two, changes.watch("r2") as three:
-            waiters = [asyncio.create_task(watch.after(0, timeout_s=30)) for watch in (one, two, three)]
+            waiters = [asyncio.create_task(watch.after(0, timeout_s=120)) for watch in (one, two, three)]
             asyncio.get_running_loop().call_soon(changes.stop)
             return await asyncio.gather(*waiters)
 

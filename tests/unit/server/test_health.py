@@ -16,7 +16,7 @@ from tarmac.server import health
 from tarmac.server.health import DatabaseCheck
 from tarmac.store import SqlStore, open_store
 
-LIMIT_S = 30.0
+LIMIT_S = 120.0
 
 
 @pytest.fixture
