@@ -164,7 +164,9 @@ def test_code_arrives_whole_and_is_not_taken_twice(host: Host, login: LoginHost,
     for _ in range(2):
         host.take_code(directory, digest, iter(pieces))
     assert host.read(directory, digest, offset=0, limit=100) == listing
-    sizes = host.run(["find", str(directory), "-type", "f", "-printf", "%s\n"], variables={}, timeout_s=120)[1]
+    sizes = host.run(["find", str(directory), "-type", "f", "-printf", "%s\n"], variables={}, timeout_s=120)[
+        1
+    ]
     assert sorted(sizes.split()) == [b"20971520", b"8"]
     with pytest.raises(ValueError, match="not the name of a snapshot"):
         host.take_code(directory, "../../x", iter(pieces))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,10 @@ from tarmac.node.attempt.protocol import KEY_VARIABLE
 
 pytestmark = pytest.mark.xdist_group("slurm")
 
-VALUES = {"plain": "plain-value-1", "key": "line-of-a-key-1\nline-of-a-key-2\n"}
+MARK = uuid.uuid4().hex[:8]
+"""Of this process alone: the same tests may be run beside these, and all processes are looked at."""
+
+VALUES = {"plain": f"plain-{MARK}", "key": f"key-one-{MARK}\nkey-two-{MARK}\n"}
 USES = [
     SecretUse(name="plain", form=SecretForm.VARIABLE, variable="PLAIN"),
     SecretUse(name="key", form=SecretForm.FILE, variable="KEY"),
@@ -98,7 +102,7 @@ def test_values_are_sealed_while_the_job_waits_and_gone_once_it_runs(
     slurm_harness.at_work(attempt)
     for rank in (0, 1):
         said = slurm_harness.engine.read(attempt, f"logs/main.{rank}.0.log").decode()
-        assert said == f"{WORKING} 13 32 none\n"
+        assert said == f"{WORKING} 14 34 none\n"
     assert sealed_files(request) == []
     assert files_with_values(tmp_path) == []
     assert not any(line in told_by_slurm(slurm_harness, job) for line in VALUES.values())
@@ -120,7 +124,7 @@ def test_one_that_never_begins_leaves_nothing(standin: StandInHarness) -> None:
 def test_a_job_submitted_twice_opens_its_own(standin: StandInHarness) -> None:
     """The first `sbatch` failed without a job: the second has another key, for another file."""
     standin.knob("down", True)
-    request = wanted(standin, 'test "${#PLAIN}" = 13')
+    request = wanted(standin, 'test "${#PLAIN}" = 14')
     with pytest.raises(Unavailable):
         standin.engine.submit(request)
     standin.knob("down", False)
@@ -132,7 +136,7 @@ def test_a_job_submitted_twice_opens_its_own(standin: StandInHarness) -> None:
 def test_what_was_submitted_needs_the_values_no_more(standin: StandInHarness) -> None:
     """A secret that is changed or removed while its run waits: it was delivered when that was submitted."""
     standin.hold_the_queue(True)
-    request = wanted(standin, 'test "${#PLAIN}" = 13')
+    request = wanted(standin, 'test "${#PLAIN}" = 14')
     standin.engine.submit(request)
 
     def gone(_names: Sequence[str]) -> Mapping[str, str]:

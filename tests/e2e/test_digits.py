@@ -12,13 +12,29 @@ import pytest
 
 from shell import Shell
 
-RUN_FILE = str(Path(__file__).resolve().parents[2] / "examples/10-digits-ddp/run.yaml")
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples/10-digits-ddp"
 
-TRAINING_S = 120.0
+HELD = """
+import time
+import tarmac
+import train
+
+class Held(train.Training):
+    def say(self, what):
+        super().say(what)
+        while what == "epoch  2" and not tarmac.should_pause():
+            time.sleep(0.01)
+
+train.Training = Held
+train.main()
+"""
+"""The same training, which goes no further than two epochs before it is paused."""
+
+TRAINING_S = 240.0
 """Importing PyTorch takes longer than training, four times over, on a machine busy with other tests."""
 
 pytestmark = [
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(900),
     pytest.mark.torch,
     pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed: make demo"),
 ]
@@ -26,10 +42,18 @@ pytestmark = [
 
 def test_a_paused_training_ends_exactly_as_one_that_never_was(shell: Shell) -> None:
     """D12, I14: model, optimizer, position and random states all come back, on every worker."""
-    unbroken, errors = shell.start("run", *training(shell, epochs=4)).communicate(timeout=TRAINING_S)
+    unbroken, errors = shell.start("run", str(EXAMPLE / "run.yaml"), *options(shell)).communicate(
+        timeout=TRAINING_S
+    )
     assert position("finished at", unbroken), errors
 
-    follower = shell.start("run", *training(shell, epochs=4))
+    for name in ("train.py", "model.py"):
+        shell.write(name, (EXAMPLE / name).read_text())
+    shell.write("held.py", HELD)
+    text = (EXAMPLE / "run.yaml").read_text()
+    follower = shell.start(
+        "run", shell.write("run.yaml", text.replace("train.py", "held.py")), *options(shell)
+    )
     assert follower.stdout is not None
     assert any("epoch  2 " in line for line in follower.stdout)
     shell.tarmac("pause", "digits", "--wait", code=0)
@@ -46,16 +70,16 @@ def test_a_paused_training_ends_exactly_as_one_that_never_was(shell: Shell) -> N
     ]
 
 
-def training(shell: Shell, *, epochs: int) -> list[str]:
-    """The arguments of `tarmac run`: two nodes on the loopback, and the Python that runs the tests."""
+def options(shell: Shell) -> list[str]:
+    """Options of `tarmac run`: two nodes on the loopback, and the Python that runs the tests."""
     programs = Path(sys.executable).parent
     variables = {
-        "EPOCHS": str(epochs),
+        "EPOCHS": "4",
         "GLOO_SOCKET_IFNAME": "lo",
         "PATH": f"{programs}{os.pathsep}{shell.environment()['PATH']}",
     }
-    options = [part for name, value in variables.items() for part in ("--env", f"{name}={value}")]
-    return [RUN_FILE, "--rehearse", "2x1", *options]
+    given = [part for name, value in variables.items() for part in ("--env", f"{name}={value}")]
+    return ["--rehearse", "2x1", *given]
 
 
 def position(event: str, text: str) -> tuple[str, ...]:

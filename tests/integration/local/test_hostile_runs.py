@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 
+from attempts import wait_for_end, wait_until
 from engine_harness import LocalHarness, Work, ended, running
 from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.run import LeaveRequest, Outcome
@@ -88,10 +88,10 @@ def test_an_end_that_a_worker_wrote_itself_is_not_believed_while_it_lives(local:
 
 def test_a_claim_that_is_destroyed_leaves_no_process_behind(local: LocalHarness) -> None:
     attempt = hostile(local, "echo x > nodes/node1/claim")
-    (worker,) = local.engine.workers(attempt)
+    pid = wait_until(lambda: local.engine.workers(attempt)[0].pid, "its worker has no pid")
     local.reopen()
     assert local.settle(attempt, ended).outcome is Outcome.LOST
-    assert not Path(f"/proc/{worker.pid}").exists()
+    wait_for_end(pid)
 
 
 @pytest.mark.parametrize(

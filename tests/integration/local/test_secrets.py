@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +22,10 @@ from tarmac.model.secret import SecretForm, SecretUse
 from tarmac.node.attempt.document import to_json
 from tarmac.node.files import secretfiles
 
-VALUES = {"plain": "plain-value-1", "key": "line-of-a-key-1\nline-of-a-key-2\n"}
+MARK = uuid.uuid4().hex[:8]
+"""Of this process alone: others may run the same tests beside it, on the same machine."""
+
+VALUES = {"plain": f"plain-{MARK}", "key": f"key-one-{MARK}\nkey-two-{MARK}\n"}
 LOG = "logs/main.0.0.log"
 
 
@@ -45,19 +50,26 @@ def with_secrets(local: LocalHarness, script: str, **wanted: object) -> Launch:
     return replace(launch, secrets=secret_launches(uses))
 
 
-def files_in_memory() -> set[str]:
-    return {path.name for path in Path(secretfiles.MEMORY).glob("tarmac-*")}
+def secrets_in_memory() -> list[Path]:
+    """The files of our attempts in memory that hold a secret."""
+    found = []
+    for directory, _, names in os.walk(secretfiles.MEMORY):
+        for path in (Path(directory, name) for name in names if "/tarmac-" in directory):
+            with contextlib.suppress(OSError):  # of another test, gone since
+                if path.is_file() and MARK.encode() in path.read_bytes():
+                    found.append(path)
+    return found
 
 
 def test_values_reach_the_workers_and_nothing_else(local: LocalHarness) -> None:
     """N4: the request names secrets; attempt.json, its print and the report hold no value."""
     local.reopen(secrets=given)
-    launch = with_secrets(local, 'test "${#PLAIN}" = 13 && cat "$KEY"; echo "$PLAIN" >&2; exit 5')
+    launch = with_secrets(local, 'test "${#PLAIN}" = 14 && cat "$KEY"; echo "$PLAIN" >&2; exit 5')
     request = local.engine.render(launch)
     local.engine.submit(request)
     seen = local.settle(launch.attempt_id, ended)
     assert (seen.outcome, seen.cause and seen.cause.exit_code) == (Outcome.FAILED, 5)
-    assert local.engine.read(launch.attempt_id, LOG).decode() == VALUES["key"] + "plain-value-1\n"
+    assert local.engine.read(launch.attempt_id, LOG).decode() == VALUES["key"] + VALUES["plain"] + "\n"
     assert seen.cause is not None
     assert list(seen.cause.tail) == ["***", "***"]  # the two lines of the key are one value
     told = str(request) + json.dumps(to_json(request.document))
@@ -74,7 +86,7 @@ def test_what_was_staged_before_a_crash_gets_its_secrets_from_the_next_server(lo
     local.engine.submit(local.engine.render(launch))
     local.reopen(secrets=given)
     assert local.settle(launch.attempt_id, ended).outcome is Outcome.COMPLETED
-    assert local.engine.read(launch.attempt_id, LOG) == b"13\n"
+    assert local.engine.read(launch.attempt_id, LOG) == b"14\n"
 
 
 def test_a_secret_removed_between_staging_and_start_ends_the_attempt_with_a_reason(
@@ -104,7 +116,6 @@ def test_an_attempt_whose_secrets_cannot_be_had_leaves_nothing_behind(
 
 
 def test_files_of_secrets_go_with_the_attempt_also_when_its_runner_is_killed(local: LocalHarness) -> None:
-    before = files_in_memory()
     local.reopen(secrets=given)
     launch = with_secrets(local, 'stat -c %a "$KEY"; exec sleep 3600')
     local.engine.submit(local.engine.render(launch))
@@ -112,8 +123,8 @@ def test_files_of_secrets_go_with_the_attempt_also_when_its_runner_is_killed(loc
         launch.attempt_id,
         lambda seen: running(seen) and local.engine.read(launch.attempt_id, LOG) == b"600\n",
     )
-    assert len(files_in_memory() - before) == 1
+    assert len(secrets_in_memory()) == 1
     claim = json.loads(local.engine.read(launch.attempt_id, "nodes/node1/claim"))
     os.kill(int(claim["pid"]), signal.SIGKILL)
     assert local.settle(launch.attempt_id, ended).outcome is Outcome.LOST
-    assert files_in_memory() - before == set()
+    assert secrets_in_memory() == []

@@ -22,7 +22,7 @@ from attempts import (
     worker,
     write_attempt,
 )
-from tarmac.node.attempt import claims, liveness
+from tarmac.node.attempt import claims, liveness, protocol
 from tarmac.node.processes import orphans
 
 DAEMON = """
@@ -86,18 +86,32 @@ def test_double_forked_processes_end_with_a_failing_peer(warm: Warm, tmp_path: P
 
 
 def test_processes_that_fork_faster_than_one_can_look(warm: Warm, tmp_path: Path) -> None:
-    """A hundred processes, each of which replaces itself again and again, in sessions of their own."""
+    """Thirty processes, each of which replaces itself again and again, in sessions of their own.
+
+    They leave 20 unreaped ones each at most: else a busy machine may run out of process ids.
+    """
     storm = """
-import os
+import os, time
 print("ready", flush=True)
+def is_there(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 for _ in range(30):
     if os.fork() == 0:
         os.setsid()
+        before = []
         while True:
+            before.append(os.getpid())
             if os.fork() != 0:
                 os._exit(0)
+            while len(before) > 20 and is_there(before[0]):
+                time.sleep(0.001)
+            before = before[-20:]
 os.wait()
-import time; time.sleep(100)
+time.sleep(100)
 """
     attempt = write_attempt(tmp_path, [python_worker(storm)], grace_s=0.1)
     warm.start(attempt)
@@ -105,6 +119,17 @@ import time; time.sleep(100)
     attempt.ask("stop")
     assert attempt.ended()["outcome"] == "stopped"
     assert orphans.find_orphans(attempt.token) == []
+
+
+def test_an_orphan_that_becomes_one_program_after_another_is_always_found(tmp_path: Path) -> None:
+    """In the middle of that a process shows no environment."""
+    script = tmp_path / "again.sh"
+    script.write_text(f"exec sh {script}\n")
+    with subprocess.Popen(["sh", str(script)], env={protocol.TOKEN_VARIABLE: "again"}) as process:
+        try:
+            assert all(orphans.find_orphans("again") for _ in range(200))
+        finally:
+            process.kill()
 
 
 def test_where_there_are_no_namespaces_orphans_are_found_by_the_token(tmp_path: Path) -> None:

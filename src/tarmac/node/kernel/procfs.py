@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import select
+import time
 from contextlib import suppress
 from functools import lru_cache
 from typing import Collection, NamedTuple, Optional
@@ -33,6 +35,10 @@ class Status(NamedTuple):
 LIVES, LEAVES, EXITED, STRUCK, GONE = "lives", "leaves", "exited", "struck", "gone"
 """What becomes of a process: it lives, is on its way out, exited by itself or by a signal, was waited for."""
 
+EXEC_S = 1.0
+"""How long a process may take to become another program; on a busy machine it may be stopped in between."""
+
+_KERNEL_THREAD = 0x200000
 _EXITING = 0x4  # the kernel's PF_EXITING: set before it gives up the files of a process
 _SIGNAL = 0x7F  # of a wait status
 
@@ -96,6 +102,29 @@ def _stat(pid: int) -> Optional[bytes]:
         return content(f"/proc/{pid}/stat")
     except (FileNotFoundError, ProcessLookupError):
         return None
+
+
+def environment(pid: int) -> bytes:
+    """What a process was started with, each ended by a zero byte. Raises OSError where it cannot be read.
+
+    One that is becoming another program shows none for a moment: it is read again.
+    """
+    deadline = time.monotonic() + EXEC_S
+    while True:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            found = file.read()
+        if found or not _has_environment(pid) or time.monotonic() > deadline:
+            return found
+        select.select([], [], [], 0.001)
+
+
+def _has_environment(pid: int) -> bool:
+    """Whether a process has an environment, or will have one in a moment."""
+    fields = _fields(pid)
+    if fields is None or fields[0] in (b"Z", b"X") or int(fields[6]) & (_KERNEL_THREAD | _EXITING):
+        return False
+    begin, end = int(fields[47]), int(fields[48])
+    return end == 0 or end > begin
 
 
 def pids(proc: str = "/proc") -> list[int]:

@@ -53,8 +53,7 @@ def find_orphans(token: str) -> list[Process]:
 def _carries(pid: int, token: str) -> bool:
     entry = f"{protocol.TOKEN_VARIABLE}={token}".encode()
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return entry in file.read().split(b"\0")
+        return entry in procfs.environment(pid).split(b"\0")
     except OSError:
         return False  # gone, or another user's
 
