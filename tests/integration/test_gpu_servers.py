@@ -17,6 +17,8 @@ from tarmac.engines.ray.servers.ray_servers import RayServers
 from tarmac.model.errors import InvalidInput
 from tarmac.model.machine import Machine, MachineState
 
+pytestmark = pytest.mark.real_engine
+
 NAME = "gpus"
 
 

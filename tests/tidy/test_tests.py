@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from source_tree import Module, offences, snippet, suite_modules
 
-ENGINES = {"running_slurm"}
+ENGINES = {"running_slurm", "running_ray", "ssh_servers"}
 """What starts a real engine, in tests/support."""
 
 SLEEPS = {"time.sleep", "sleep", "asyncio.sleep", "anyio.sleep"}
