@@ -27,7 +27,6 @@ PLAIN = {
     "tarmac.node.setup.interpreter": "the same",
     "tarmac.node.setup.venv": "environments in the making",
     "tarmac.node.kernel.procfs": "/proc",
-    "tarmac.node.processes.orphans": "/proc",
     "tarmac.node.kernel.writers": "/proc",
     "tarmac.node.kernel.ports": "/proc",
     "tarmac.node.kernel.kernelfiles": "/proc and /sys",
