@@ -50,6 +50,9 @@ class RelayedStore:
     link: Link
     live: dict[str, Grant] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.server = StoreServer(lambda: self.blobs, self.find_grant)
+
     @property
     def blobs(self) -> DirectoryBlobs:
         """The store as the server has it."""
@@ -81,12 +84,18 @@ def relayed_store(place: Path, *, socket: Path | None = None) -> Iterator[Relaye
     made = RelayedStore(place / "store", socket or place / "node" / "relay.sock", Link())
     made.start()
     begin_store(made.blobs)
-    server = StoreServer(lambda: made.blobs, made.find_grant)
-    relaying = Relaying(made.link, str(made.socket), server.answer, again_s=0.01)
-    operations.relay_take(str(made.socket), "", wait_s=0.0)  # it listens
+    with serving(made, made.socket, made.link):
+        yield made
+
+
+@contextmanager
+def serving(store: RelayedStore, socket: Path, link: Link) -> Iterator[None]:
+    """A node with its relay at that socket is served over that link while the block lasts."""
+    relaying = Relaying(link, str(socket), store.server.answer, again_s=0.01)
+    operations.relay_take(str(socket), "", wait_s=0.0)  # it listens
     relaying.start()
     try:
-        yield made
+        yield
     finally:
-        made.link.cut = True
+        link.cut = True
         relaying.close()
