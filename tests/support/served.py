@@ -191,6 +191,7 @@ class Served:
             remover=self.remover(),
             plane=self.plane,
             arrivals=Arrivals(self.code),
+            code=self.code,
             clock=self.clock,
             changes=self.changes,
             home=str(self.home.root),

@@ -99,6 +99,13 @@ class CodeNeeded(TypedDict):
     directory: CodeDirectory | None
 
 
+class CodeChange(TypedDict):
+    """A file of the code that is not the same in two runs: `change` is `added`, `removed` or `changed`."""
+
+    path: str
+    change: str
+
+
 class MissingContents(TypedDict):
     """Those of them that the server does not have."""
 

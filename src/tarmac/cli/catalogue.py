@@ -33,6 +33,7 @@ COMMANDS: dict[str, Entry] = {
     "queue": Entry("Runs", f"{_HOME}.queue", "queue", "Show the queue of each pool, and change its order."),
     "why": Entry("Runs", f"{_HOME}.why", "why", "Say why a run is waiting, or why it ended."),
     "metrics": Entry("Runs", f"{_HOME}.metrics", "metrics", "Show the progress and metrics a run reported."),
+    "diff": Entry("Runs", f"{_HOME}.runs.diff", "diff", "Show what differs between two runs."),
     "wait": Entry("Runs", f"{_HOME}.wait", "wait", "Wait until runs have ended."),
     "stop": Entry("Runs", f"{_HOME}.acts", "stop", "End runs for good."),
     "pause": Entry("Runs", f"{_HOME}.acts", "pause", "Pause runs: they leave their slots until resumed."),

@@ -237,6 +237,10 @@ class Client(ClusterCalls, ArtifactCalls, SecretCalls):
         """The metrics and progress that a run's workers reported."""
         return self._get(_run_path(reference, "/reports"))
 
+    def code_changes(self, reference: str, after: str) -> list[api.CodeChange]:
+        """The files that are not the same in the code of a run and of another; raises NotFound without it."""
+        return self._get(_run_path(reference, "/code-changes"), after=after)
+
     def why(self, reference: str) -> api.Why:
         """Why a run is where it is: what it waits for, and what would unblock it."""
         return self._get(_run_path(reference, "/why"))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tarmac.artifacts.code.arrivals import Arrivals
+from tarmac.artifacts.code.store import DirectoryCodeStore
 from tarmac.control.service import ControlPlane
 from tarmac.dialects.dialect import Dialect
 from tarmac.dialects.registry import DIALECTS
@@ -40,6 +41,7 @@ class Service:
     secrets: SecretService
     remover: RunRemover
     arrivals: Arrivals
+    code: DirectoryCodeStore
     clock: Clock
     changes: Changes
     home: str

@@ -219,6 +219,7 @@ def service_of(parts: Parts, home: Home, settings: Settings, *, stop: Callable[[
     return Service(
         plane=parts.plane,
         arrivals=Arrivals(parts.directories),
+        code=parts.directories,
         artifacts=parts.artifacts,
         datasets=parts.datasets,
         secrets=parts.secrets,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import sys
 import tarfile
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -142,6 +143,30 @@ def test_a_run_cannot_change_what_the_next_one_finds_c8(served: Shell, project: 
         path for path in works if path.read_text().endswith("echo changed >> go\nrm -r data\nchanged\n")
     ]
     assert len(changed) == 2
+
+
+def test_two_runs_are_compared(settled: Shell) -> None:
+    program = "import os, tarmac; tarmac.report(step=1, loss=float(os.environ['LR']))\n"
+    settled.write("one/train.py", program)
+    settled.write("two/train.py", program + "raise SystemExit(3)\n")
+    for name, lr, code in (("one", "0.1", 0), ("two", "0.2", 3)):
+        text = f"slots: 1\nenv: {{LR: '{lr}'}}\ncode: .\ncommand: {sys.executable} train.py\n"
+        settled.write(f"{name}/run.yaml", text)
+        settled.tarmac("run", f"{name}/run.yaml", "--name", name, "--priority", str(code), code=code)
+    found = settled.json("diff", "one", "two")
+    assert [(item["path"], item["change"]) for item in found["code"]] == [
+        ("run.yaml", "changed"),
+        ("train.py", "changed"),
+    ]
+    assert found["variables"] == [{"key": "LR", "values": ["0.1", "0.2"]}]
+    assert {"key": "loss", "values": [0.1, 0.2]} in found["metrics"]
+    assert {"key": "priority", "values": [None, 3]} in found["spec"]
+    assert {"key": "state", "values": ["completed", "failed"]} in found["outcome"]
+    text = settled.tarmac("diff", "one", "two", code=0).stdout
+    assert "changed  train.py" in text
+    assert "LR" in text
+    same = settled.tarmac("diff", "one", "one", code=0)
+    assert (same.stdout, "do not differ" in same.stderr) == ("", True)
 
 
 def test_a_run_may_bring_variables_from_files_and_no_code(settled: Shell) -> None:

@@ -18,6 +18,7 @@ from typing import BinaryIO
 from tarmac.artifacts.code.archives import is_archive, read_archive
 from tarmac.artifacts.code.bundles import bundle
 from tarmac.artifacts.code.content import HashMemory, Unreadable, Vanished, hash_file, tree_digest
+from tarmac.artifacts.code.differences import CodeChange, code_changes
 from tarmac.artifacts.code.packs import Packs, PackWriter, Place, sweep_partials
 from tarmac.artifacts.code.snapshots import snapshots, summary, write_snapshot
 from tarmac.artifacts.code.tree import (
@@ -154,6 +155,16 @@ class DirectoryCodeStore:
             yield from bundle(path, self.packs.directory)
         except OSError as error:
             raise Unavailable(f"snapshot {digest} cannot be read: {error}") from None
+
+    def changes(self, before: str | None, after: str | None) -> list[CodeChange]:
+        """Which files differ between two snapshots (None: no code); raises NotFound where one is gone."""
+        try:
+            return code_changes(self._root, before, after)
+        except FileNotFoundError:
+            raise NotFound(
+                "the code of one of these runs is no longer kept, so files cannot be compared",
+                hint="code.keep_days in settings.toml says how long code is kept",
+            ) from None
 
     def remove_unused(self, *, snapshots_before: float, packs_before: float) -> int:
         """Remove snapshots not used since a time, then packs that no snapshot names; how many went.

@@ -1,7 +1,7 @@
-"""`/code/...`: code that a client sends, because the server cannot read it. Joined by `server.app`.
+"""`/code/...`: code that a client sends, because the server cannot read it; what differs in that of two runs.
 
-First which directory a submission brings, then which contents are missing here, then these in packs, then the
-tree. The digest it answers goes into the submission.
+Joined by `server.app`. First which directory a submission brings, then which contents are missing here, then
+these in packs, then the tree. The digest it answers goes into the submission.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tarmac.artifacts.code.arrivals import Receiver
 from tarmac.control.permissions import Action
 from tarmac.model.errors import InvalidInput, StorageFull, TarmacError, TooLarge
 from tarmac.server.http.answers import JsonAnswer
-from tarmac.server.http.auth import allowed
+from tarmac.server.http.auth import CallingActor, allowed
 from tarmac.server.records.copying import copy_fields
 from tarmac.server.requests import ContentsBody, SubmissionBody
 from tarmac.server.routes.submitting import draft_of
@@ -36,6 +36,13 @@ def code_routes(router: APIRouter, service: Service) -> None:
     """Add the routes that take code in."""
     plane = service.plane
     arrivals = service.arrivals
+
+    @router.get("/runs/{ref}/code-changes", response_model=list[api.CodeChange])
+    def changes(actor: CallingActor, ref: str, after: str) -> Response:
+        """The files that are not the same in the code of this run and of the run `after`."""
+        before, then = (plane.find_here(actor, each).code_digest for each in (ref, after))
+        found = service.code.changes(before, then)
+        return JsonAnswer([copy_fields(api.CodeChange, item) for item in found])
 
     uploads = APIRouter(dependencies=[allowed(Action.SUBMIT)])
 

@@ -1,0 +1,153 @@
+"""`tarmac diff`: what differs between two runs: spec, code, variables, last metrics, how they ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tarmac.cli.options import complete_run, json_option
+from tarmac.cli.output import print_json, print_text, remark
+from tarmac.cli.session import connect
+from tarmac.cli.views.amounts import duration
+from tarmac.cli.views.messages import elapsed_s, state_of
+from tarmac.cli.views.metricview import metric_text
+from tarmac.cli.views.table import Cell, Column, render
+from tarmac.cli.views.terminal import Terminal, stdout_terminal
+from tarmac.model.errors import NotFound
+
+if TYPE_CHECKING:
+    from tarmac import api
+    from tarmac.client import Client
+
+SECTIONS = ("spec", "code", "variables", "metrics", "outcome")
+
+_VARIABLES = ("environment", "variables")
+_UNSHOWN = {"source", "name", "code.digest", "environment.inherited", "environment.variables"}
+"""Fields of a spec that say nothing here: the text itself, and what has a section of its own."""
+
+_STYLES = {"added": "green", "removed": "red", "changed": "yellow"}
+
+
+@click.command()
+@click.argument("before", metavar="RUN", shell_complete=complete_run)
+@click.argument("after", metavar="RUN", shell_complete=complete_run)
+@json_option
+def diff(*, before: str, after: str, as_json: bool) -> None:
+    """Show what differs between two runs: spec, code files, variables, last metrics, outcome."""
+    client = connect()
+    one, other = client.run(before), client.run(after)
+    changes, missing = _code(client, one, other)
+    found: dict[str, Any] = {
+        "spec": differences(_spec(one), _spec(other)),
+        "code": changes,
+        "variables": differences(_variables(one), _variables(other)),
+        "metrics": differences(_metrics(client, one), _metrics(client, other)),
+        "outcome": differences(_outcome(one), _outcome(other)),
+    }
+    if as_json:
+        print_json({"runs": [one["id"], other["id"]], **found})
+        return
+    if missing:
+        remark(missing)
+    if not any(found.values()):
+        remark(f"{one['name']} ({one['id']}) and {other['name']} ({other['id']}) do not differ")
+        return
+    print_text(diff_text(one, other, found, stdout_terminal()))
+
+
+def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The keys whose values differ, in order, with both values; None where there is none."""
+    keys = [*one, *(key for key in other if key not in one)]
+    return [
+        {"key": key, "values": [one.get(key), other.get(key)]}
+        for key in sorted(keys)
+        if one.get(key) != other.get(key)
+    ]
+
+
+def diff_text(one: api.Run, other: api.Run, found: Mapping[str, Any], terminal: Terminal) -> str:
+    """A table for each section in which the runs differ."""
+    titles = [f"{run['name']} ({run['id']})" for run in (one, other)]
+    parts = []
+    for section in SECTIONS:
+        rows: Sequence[Any] = found[section]
+        if not rows:
+            continue
+        if section == "code":
+            lines = [[Cell(row["change"], _STYLES[row["change"]]), row["path"]] for row in rows]
+            parts.append(render([Column(title="CODE"), Column(title="FILE", flexible=True)], lines, terminal))
+            continue
+        heads = [
+            Column(title=section.upper()),
+            Column(title=titles[0]),
+            Column(title=titles[1], flexible=True),
+        ]
+        parts.append(
+            render(
+                heads, ([row["key"], *(_shown(value) for value in row["values"])] for row in rows), terminal
+            )
+        )
+    return "\n\n".join(parts)
+
+
+def _code(client: Client, one: api.Run, other: api.Run) -> tuple[list[api.CodeChange], str | None]:
+    """What differs in the code, and a sentence where that cannot be known any more."""
+    try:
+        return client.code_changes(one["id"], other["id"]), None
+    except NotFound as gone:
+        return [], gone.message
+
+
+def _spec(run: api.Run) -> dict[str, Any]:
+    return {key: value for key, value in _flat(run["spec"]) if not _unshown(key)}
+
+
+def _unshown(key: str) -> bool:
+    return any(f"{key}.".startswith(f"{name}.") for name in _UNSHOWN)
+
+
+def _variables(run: api.Run) -> dict[str, str]:
+    environment, variables = _VARIABLES
+    return dict((run["spec"].get(environment) or {}).get(variables) or {})
+
+
+def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value in a tree, by its path."""
+    if isinstance(value, Mapping) and value:
+        for key, item in value.items():
+            yield from _flat(item, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list) and value and isinstance(value[0], Mapping | list):
+        for number, item in enumerate(value):
+            yield from _flat(item, f"{path}[{number}]")
+    elif value not in (None, {}, [], "", False):
+        yield path, value
+
+
+def _metrics(client: Client, run: api.Run) -> dict[str, Any]:
+    """The last value of each metric, and how far it came."""
+    last: dict[str, Any] = {}
+    for report in client.reports(run["id"]) if run["attempt"] else []:
+        last |= report["metrics"]
+        last |= {key: report[key] for key in ("step", "progress") if report[key] is not None}
+    return last
+
+
+def _outcome(run: api.Run) -> dict[str, Any]:
+    ended_at = run["ended_at"]
+    took = elapsed_s(run, ended_at) if ended_at is not None else None
+    cause = run["cause"]
+    return {
+        "state": state_of(run),
+        "cause": cause["message"] if cause is not None else None,
+        "exit status": run["exit_status"],
+        "ran": duration(took) if took is not None else None,
+        "attempts": run["attempt"],
+    }
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return metric_text(value)
