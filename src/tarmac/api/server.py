@@ -6,12 +6,13 @@ from typing_extensions import TypedDict
 
 
 class Version(TypedDict):
-    """Which server answers."""
+    """Which server answers; `now` is its clock."""
 
     version: str
     pid: int
     home: str
     started_at: float
+    now: float
 
 
 class Problem(TypedDict):

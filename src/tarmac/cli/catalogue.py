@@ -58,5 +58,8 @@ COMMANDS: dict[str, Entry] = {
         "Machines", f"{_HOME}.simulate", "simulate", "Play traces or your history through the scheduler."
     ),
     "server": Entry("Machines", f"{_HOME}.server", "server", "Start, stop or look at your own server."),
+    "doctor": Entry(
+        "Machines", f"{_HOME}.doctor", "doctor", "Say what works on this machine, and what to do."
+    ),
     "completion": Entry("Shell", f"{_HOME}.completion", "completion", "Print a shell completion script."),
 }

@@ -253,3 +253,14 @@ def test_the_server_comes_and_goes_and_runs_stay(shell: Shell) -> None:
     assert shell.tarmac("server", "logs", "--tail", "5", code=0).stdout.count("\n") <= 5
     assert shell.json("server", "stop") == {"stopped": second["pid"]}
     shell.tarmac("stop", "--wait", run, code=0)
+
+
+def test_the_doctor_looks_at_the_server_and_its_clusters(settled: Shell) -> None:
+    answer = settled.json("doctor")
+    found = {finding["what"]: finding for finding in answer["findings"]}
+    assert answer["ok"]
+    assert f"home {settled.home}" in found["server"]["text"]
+    assert found["cluster local"]["state"] == "ok"
+    assert [
+        line.split()[0] for line in settled.tarmac("doctor", code=0).stdout.splitlines() if line[0] != " "
+    ] == [finding["state"] for finding in answer["findings"]]

@@ -53,7 +53,7 @@ def make_true(wishes: Sequence[Bind], *, own_view: bool) -> Plan:
     try:
         plan = plan_mounts(wishes, Disk())
         if plan.binds and not own_view:
-            _enter()
+            enter_own_view()
     except OSError as error:
         raise NotAllowed(str(error)) from error
     try:
@@ -79,7 +79,8 @@ def take_back(plan: Optional[Plan]) -> bool:
     return True
 
 
-def _enter() -> None:
+def enter_own_view() -> None:
+    """From now on only this process and its descendants see what is mounted here. Raises OSError."""
     try:
         namespaces.own_disk_view()
     except PermissionError:

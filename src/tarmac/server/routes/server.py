@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from fastapi import APIRouter
 from starlette.background import BackgroundTask
 from starlette.responses import Response
@@ -21,7 +23,7 @@ def server_routes(router: APIRouter, service: Service) -> None:
     @router.get("/version", response_model=api.Version)
     async def version() -> Response:
         """Which server answers."""
-        return JsonAnswer(copy_fields(api.Version, service, version=tarmac.__version__))
+        return JsonAnswer(copy_fields(api.Version, service, version=tarmac.__version__, now=time.time()))
 
     @router.post("/server/stop", status_code=202, dependencies=[allowed(Action.MANAGE)])
     async def stop() -> Response:

@@ -1,0 +1,191 @@
+"""This machine: its Python, the disk of the home, and what its kernel allows. Called by `tarmac doctor`.
+
+Each function reads one fact and judges it. What is read is an argument where a test needs another.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from tarmac.cli.doctor.finding import Finding, missing, ok, warn
+from tarmac.engines.local.devices import DRIVER_SIGNS, VIRTUAL_SLOTS, gpu_products, slot_type
+from tarmac.model.home import Home
+from tarmac.node.kernel import limits, mounts, namespaces
+from tarmac.node.kernel.limits import Choice
+from tarmac.node.kernel.namespaces import Way
+
+LEAST_FREE_BYTES = 1 << 30
+LEAST_FREE_FILES = 10_000
+LEAST_SHARED_BYTES = 1 << 30
+LEAST_OPEN_FILES = 1024
+
+_MOUNTS = Path("/proc/self/mountinfo")
+_SHARED_MEMORY = "/dev/shm"
+_NETWORK_DISKS = frozenset({"nfs", "nfs4", "cifs", "smb3", "lustre", "beegfs", "gpfs", "ceph", "9p"})
+
+
+def machine_findings(home: Home) -> Iterator[Finding]:
+    """All of them, in the order in which a run meets them."""
+    yield ok("python", f"{sys.version.split()[0]} ({sys.executable})")
+    yield from home_findings(home.root)
+    yield process_namespace(namespaces.find_way())
+    yield mount_namespace(_why_no_mounts())
+    yield from limit_findings(limits.choose((limits.MEMORY, limits.CPU), limits.survey()))
+    yield accelerators(gpu_products(), driver=any(sign.exists() for sign in DRIVER_SIGNS))
+    yield shared_memory(_SHARED_MEMORY)
+    yield open_files(resource.getrlimit(resource.RLIMIT_NOFILE))
+
+
+def home_findings(root: Path) -> Iterator[Finding]:
+    """The home can be written, has room, and lies on a disk that a database can lie on."""
+    place = next(path for path in (root, *root.parents) if path.exists())
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        text = f"{root} cannot be {'written' if place == root else f'made: {place} cannot be written'}"
+        yield missing("home", text, "Set TARMAC_HOME to a directory of yours.", needed=True)
+        return
+    yield ok("home", f"{root}{'' if place == root else ' (not yet there)'}")
+    found = os.statvfs(place)
+    yield room(found.f_bavail * found.f_frsize)
+    if found.f_files:  # btrfs and others count none
+        yield free_files(found.f_favail)
+    kind = disk_kind(place, _MOUNTS.read_text(encoding="utf-8", errors="replace"))
+    if kind in _NETWORK_DISKS:
+        yield warn(
+            "disk kind",
+            f"{root} is on {kind}",
+            "The database needs a local disk: set TARMAC_HOME to one, or have PostgreSQL in the settings.",
+        )
+
+
+def room(free_bytes: int) -> Finding:
+    """Free space of the home."""
+    text = f"{free_bytes / 2**30:.1f} GiB free"
+    if free_bytes == 0:
+        return missing("disk", text, "No run can be accepted: remove files from this disk.", needed=True)
+    if free_bytes < LEAST_FREE_BYTES:
+        return warn("disk", text, "Checkpoints and logs need more: runs will fail once the disk is full.")
+    return ok("disk", text)
+
+
+def free_files(count: int) -> Finding:
+    """How many files can still be made there."""
+    text = f"{count:,} files can be made"
+    if count == 0:
+        return missing("inodes", text, "No run can be accepted: remove files from this disk.", needed=True)
+    if count < LEAST_FREE_FILES:
+        return warn("inodes", text, "Each attempt copies the files of its code: remove files from this disk.")
+    return ok("inodes", text)
+
+
+def disk_kind(path: Path, mountinfo: str) -> str:
+    """The kind of file system that a path is on, by the text of /proc/self/mountinfo; "" where unknown."""
+    resolved = path.resolve()
+    best, kind = -1, ""
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        point = Path(before.split()[4].replace("\\040", " "))
+        if resolved.is_relative_to(point) and len(point.parts) >= best:
+            best, kind = len(point.parts), after.split()[0]
+    return kind
+
+
+def process_namespace(way: Way) -> Finding:
+    """Whether a run sees and reaches its own processes alone."""
+    if way.by is not None:
+        return ok("process namespace", f"each attempt has its own, {way.by}")
+    return warn(
+        "process namespace",
+        f"none: {way.why_not}",
+        "A pkill in a run reaches the user's other processes; a run is ended by other means.",
+    )
+
+
+def mount_namespace(why_not: str) -> Finding:
+    """Whether literal paths can be made true."""
+    if not why_not:
+        return ok("mount namespace", "paths such as /mnt/checkpoints are made true for each run")
+    return warn(
+        "mount namespace",
+        f"none: {why_not}",
+        "Paths such as /mnt/checkpoints lead nowhere: use CHECKPOINT_ARTIFACT_PATH and its like.",
+    )
+
+
+def limit_findings(choice: Choice) -> Iterator[Finding]:
+    """Whether `memory` and `cpus` of a run file are limits of the kernel."""
+    if place := choice.places.get(limits.MEMORY):
+        yield ok("memory limits", f"by the kernel (control groups, version {place.version})")
+    else:
+        meaning = "What a run file asks for is watched twice a second: a worker above it is ended."
+        yield warn("memory limits", choice.why_not[limits.MEMORY], meaning)
+    if place := choice.places.get(limits.CPU):
+        yield ok("cpu limits", f"by the kernel (control groups, version {place.version})")
+    else:
+        meaning = "The cpus that a run file asks for are placed, but not enforced."
+        yield warn("cpu limits", choice.why_not[limits.CPU], meaning)
+
+
+def accelerators(products: Sequence[str], *, driver: bool) -> Finding:
+    """The accelerators that NVML shows."""
+    if products:
+        kinds = {product: slot_type(product) for product in products}
+        counted = (f"{products.count(product)} x {product} ({kind})" for product, kind in kinds.items())
+        return ok("gpus", ", ".join(counted))
+    virtual = f"This machine offers {VIRTUAL_SLOTS} virtual slots, and training is on the CPU"
+    if driver:
+        meaning = f"{virtual}: try nvidia-smi, which asks the same library."
+        return warn("gpus", "there is a driver of NVIDIA, and its library (NVML) shows no GPU", meaning)
+    return missing("gpus", "no driver of NVIDIA", f"{virtual}.")
+
+
+def shared_memory(path: str) -> Finding:
+    """Data loaders and NCCL pass data through it."""
+    try:
+        found = os.statvfs(path)
+    except OSError as error:
+        meaning = "Data loaders with workers and NCCL will fail."
+        return missing("shared memory", f"{path}: {(error.strerror or str(error)).lower()}", meaning)
+    size_bytes = found.f_blocks * found.f_frsize
+    text = f"{size_bytes / 2**30:.1f} GiB in {path}"
+    if size_bytes < LEAST_SHARED_BYTES:
+        meaning = (
+            "Data loaders with workers and NCCL may fail with a bus error. In a container: --shm-size=8g; "
+            f"else, as root: mount -o remount,size=8g {path}"
+        )
+        return warn("shared memory", text, meaning)
+    return ok("shared memory", text)
+
+
+def open_files(limit: tuple[int, int]) -> Finding:
+    """How many files a process may have open."""
+    soft, hard = ("no limit" if value == resource.RLIM_INFINITY else f"{value:,}" for value in limit)
+    text = f"{soft} (may be raised to {hard})"
+    if limit[0] != resource.RLIM_INFINITY and limit[0] < LEAST_OPEN_FILES:
+        meaning = (
+            "Many data loader workers need more. Runs have the limit of the server: ulimit -n 65536, then "
+            "tarmac server restart."
+        )
+        return warn("open files", text, meaning)
+    return ok("open files", text)
+
+
+def _why_no_mounts(enter: Callable[[], None] = mounts.enter_own_view) -> str:
+    """Try it, in a process that is thrown away: empty where it works, else why it does not."""
+    hear, say = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            enter()
+        except OSError as error:
+            os.write(say, (error.strerror or str(error)).lower().encode())
+        finally:
+            os._exit(0)
+    os.close(say)
+    with open(hear, "rb") as heard:  # noqa: PTH123 - a descriptor
+        reply = heard.read().decode(errors="replace")
+    os.waitpid(pid, 0)
+    return reply
