@@ -7,6 +7,7 @@ import re
 import socket
 import sys
 import tarfile
+import venv
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -66,6 +67,15 @@ def outcome(shell: Shell, variables: Mapping[str, str], *arguments: str) -> tupl
     said, errors = process.communicate(timeout=60)
     assert "Traceback" not in errors, errors
     return process.returncode, said, errors
+
+
+def test_a_clone_with_an_environment_of_any_name_runs(served: Shell, project: Path) -> None:
+    """D9: the links of a Python environment lead out of the directory; no ignore file names it."""
+    venv.create(project / "work-env", symlinks=True)
+    (project / ".gitignore").write_text("*.log\n")
+    file = served.write("environment.yaml", SHOWS + project.name)
+    out = served.tarmac("run", file, code=0).stdout
+    assert out == f".\n./.gitignore\n{LISTED}"
 
 
 def test_a_directory_reaches_a_run_of_a_server_elsewhere_as_it_is_c7(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tarmac.artifacts.code.tree import Kind, scan
 from tarmac.model.errors import InvalidInput
+from tarmac.model.spec import LocalDirectory
 
 
 def write(root: Path, files: dict[str, str]) -> Path:
@@ -67,6 +68,19 @@ def test_without_ignore_files_environments_and_caches_stay_behind(tmp_path: Path
         },
     )
     assert kept(root) == {"train.py", "env/settings.yaml"}
+
+
+@pytest.mark.parametrize("rules", [".gitignore", ".tarmacignore", "own.ignore"])
+def test_a_python_environment_of_any_name_never_travels(tmp_path: Path, rules: str) -> None:
+    """D9: its links lead to the Python of one machine, and would be refused."""
+    files = {"work-env/pyvenv.cfg": "", "sub/conda/conda-meta/history": "", "env/settings.yaml": ""}
+    root = write(tmp_path, {**files, rules: "!work-env/\n"})
+    for environment in ("work-env", "sub/conda"):
+        (root / environment / "bin").mkdir()
+        (root / environment / "bin/python").symlink_to("/usr/bin/python3")
+    code = LocalDirectory(path=str(root), ignore_file=rules if rules == "own.ignore" else None)
+    found = {entry.path for entry in scan(root, code=code)}
+    assert found == {"env", "env/settings.yaml", "sub", rules}
 
 
 @pytest.mark.parametrize("rules", [None, ".gitignore", ".tarmacignore"])

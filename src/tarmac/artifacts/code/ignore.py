@@ -48,7 +48,10 @@ LARGEST_BYTES = 1 << 20
 """The longest ignore file that is read."""
 
 ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")
-"""A directory that holds one of these is a Python environment, whatever it is called."""
+"""A directory that holds one of these is a Python environment: never part of a snapshot either.
+
+It belongs to one machine: its links lead to the Python of that machine.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +77,13 @@ class Layer:
 class Rules:
     """Every layer that applies in a directory, outermost first.
 
-    `nested`: ignore files further down count as well; `environments`: Python environments are left out;
-    `always` are names that never belong; `exclude` is the layer that counts last; `links_out`: this is a
-    Python environment in a directory that is brought whole, whose links to its Python are left out.
+    `nested`: ignore files further down count as well; `always` are names that never belong; `exclude` is
+    the layer that counts last; `links_out`: this is a Python environment in a directory that is brought
+    whole, whose links to its Python are left out.
     """
 
     layers: tuple[Layer, ...]
     nested: bool = False
-    environments: bool = False
     always: frozenset[str] = ALWAYS
     links_out: bool = False
     exclude: Layer | None = None
@@ -105,9 +107,7 @@ class Rules:
         directory = root / path
         try:
             if any((directory / mark).exists() for mark in ENVIRONMENT_MARKS):
-                if self.environments:
-                    return None
-                return replace(self, links_out=not self.always)
+                return None if self.always else replace(self, links_out=True)
             if not self.nested or not (directory / GIT_FILE).is_file():
                 return self
         except PermissionError:
@@ -144,7 +144,7 @@ def _file_rules(root: Path, ignore_file: str | None, *, whole: bool) -> Rules:
         return Rules((Layer("", _read(root / OWN_FILE)),))
     if (root / GIT_FILE).is_file():
         return Rules((Layer("", _read(root / GIT_FILE)),), nested=True)
-    return Rules((Layer("", _patterns(DEFAULTS)),), environments=True)
+    return Rules((Layer("", _patterns(DEFAULTS)),))
 
 
 def _read(path: Path) -> tuple[Pattern, ...]:
