@@ -9,6 +9,7 @@ from typing import NamedTuple
 from tarmac.artifacts.versions.relayed import Writer
 from tarmac.node.attempt.document import Unreadable, read_document
 from tarmac.node.attempt.paths import AttemptPaths
+from tarmac.node.processes.lease import Lease
 
 
 class Order(NamedTuple):
@@ -26,11 +27,13 @@ class Order(NamedTuple):
     every_s: Mapping[str, float]
     patience_s: float
     inputs: tuple[str, ...]
+    lease: Lease
 
 
 def read_order(attempt_directory: Path, node: str) -> Order:
     """The order of a node; raises Unreadable for an attempt that has none."""
-    document = read_document(AttemptPaths(str(attempt_directory)).description)
+    paths = AttemptPaths(str(attempt_directory))
+    document = read_document(paths.description)
     part, sync = document.part(node), document.sync
     if sync is None or part.artifact_state is None:
         raise Unreadable(f"nothing is kept of attempt {document.attempt_id}")
@@ -47,4 +50,5 @@ def read_order(attempt_directory: Path, node: str) -> Order:
         every_s=sync.every_s,
         patience_s=sync.patience_s,
         inputs=sync.inputs,
+        lease=Lease(paths.node(node), document.lease_s),
     )

@@ -29,7 +29,7 @@ from tarmac.node.kernel import sockets
 
 SCHEME = "relay"
 
-ANSWER_S = 120.0
+ANSWER_S = 60.0
 """How long nothing may happen on a connection."""
 
 
@@ -38,6 +38,11 @@ class Writer(NamedTuple):
 
     attempt_id: str
     token: str
+
+    @property
+    def number(self) -> int:
+        """Of the attempt: also while its sidecar makes up for the last sync of a lost one."""
+        return int(self.attempt_id.rpartition(".")[2])
 
 
 class RelayedBlobs:

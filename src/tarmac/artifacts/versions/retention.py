@@ -6,6 +6,7 @@ that ended too long ago; never the latest version of a live run, nor the input o
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,10 +14,13 @@ from dataclasses import dataclass
 from tarmac.artifacts.versions import store_lock
 from tarmac.artifacts.versions.blobs import Blobs
 from tarmac.artifacts.versions.catalog import VersionSummary
+from tarmac.artifacts.versions.fenced import FENCES
 from tarmac.artifacts.versions.listed import read_manifest, versions
 from tarmac.artifacts.versions.manifest import BLOBS, Version
 
 DAY_S = 86_400.0
+FENCE_DAYS = 90.0
+"""So long after the last attempt began nobody is cut off any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +60,21 @@ def collect(blobs: Blobs) -> int | None:
     with store_lock.collecting(blobs) as exclusive:
         if not exclusive:
             return None
+        kept = versions(blobs)
         needed = {
             chunk.name
-            for version in versions(blobs)
+            for version in kept
             for entry in read_manifest(blobs, version).entries
             for chunk in entry.chunks
         }
         unused = [piece.name for piece in blobs.pieces(BLOBS) if piece.name not in needed]
-        for name in unused:
+        for name in (*unused, *_old_fences(blobs, {version.run_id for version in kept})):
             blobs.remove(name)
         return len(unused)
+
+
+def _old_fences(blobs: Blobs, run_ids: Collection[str]) -> list[str]:
+    """The marks of attempts that began long ago, of runs that have no versions (any more)."""
+    before = time.time() - FENCE_DAYS * DAY_S
+    marks = [piece for piece in blobs.pieces(FENCES) if piece.changed_at < before]
+    return [piece.name for piece in marks if piece.name.split("/")[1] not in run_ids]

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from tarmac.artifacts.versions.blobs import Blobs, check_store
+from tarmac.artifacts.versions.fenced import open_store
 from tarmac.artifacts.versions.manifest import Broken, Entry, Manifest
 from tarmac.artifacts.versions.order import Order, read_order
 from tarmac.artifacts.versions.restore import mend
@@ -39,7 +40,6 @@ from tarmac.artifacts.versions.restore_inputs import (
     unsynced_kinds,
 )
 from tarmac.artifacts.versions.select_stable import Ending, Unstable
-from tarmac.artifacts.versions.stores import open_blobs
 from tarmac.artifacts.versions.sync import Place, Syncer
 from tarmac.model.errors import NotFound, Refused, TarmacError
 from tarmac.node.attempt.lost import Lost, lost_before
@@ -79,7 +79,7 @@ def _fill(order: Order, paths: Mapping[str, str], lost: Lost | None) -> int:
     deadline, delay_s = time.monotonic() + order.patience_s, FIRST_DELAY_S
     while True:
         try:
-            blobs = open_blobs(order.store, order.writer)
+            blobs = open_store(order)
             check_store(blobs)
             if lost is not None:
                 _sync_lost(blobs, order, paths, lost)
@@ -242,7 +242,7 @@ class Sidecar:
 
     def _syncer(self, kind: str) -> Syncer:
         if self._blobs is None:
-            blobs = open_blobs(self._order.store, self._order.writer)
+            blobs = open_store(self._order)
             check_store(blobs)
             self._blobs = blobs
         order, root = self._order, self._order.directories[kind]

@@ -1,0 +1,71 @@
+"""A store that nodes reach by themselves, where an attempt may be cut off from the server: who may write.
+
+Opened for sidecars by `open_store`. Nobody can be asked there, so an attempt leaves a mark before it does
+anything (`fences/RUN/NUMBER`), and makes no version once a later one has left its own, nor after its lease.
+Looking and making a version are two steps: where both happen within one moment, the version may still come
+to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tarmac.artifacts.versions.blobs import Blobs, Piece
+from tarmac.artifacts.versions.order import Order
+from tarmac.artifacts.versions.relayed import RelayedBlobs
+from tarmac.artifacts.versions.stores import open_blobs
+from tarmac.model.errors import Refused
+
+FENCES = "fences"
+
+
+def open_store(order: Order) -> Blobs:
+    """The store of a sidecar's order. Raises InvalidInput, and Unavailable."""
+    blobs = open_blobs(order.store, order.writer)
+    if order.lease.left_s() is None or isinstance(blobs, RelayedBlobs):
+        return blobs
+    return FencedBlobs(blobs, order)
+
+
+class FencedBlobs:
+    """The store as one attempt of a run may use it. Raises Refused for a version that would not count."""
+
+    def __init__(self, blobs: Blobs, order: Order) -> None:
+        self._blobs = blobs
+        self._order = order
+        self._marked = False
+
+    def put(self, name: str, data: bytes) -> None:
+        self._blobs.put(name, data)
+
+    def create(self, name: str, data: bytes) -> bool:
+        self._check()
+        return self._blobs.create(name, data)
+
+    def get(self, name: str) -> bytes | None:
+        return self._blobs.get(name)
+
+    def has(self, name: str) -> bool:
+        return self._blobs.has(name)
+
+    def remove(self, name: str) -> None:
+        self._blobs.remove(name)
+
+    def pieces(self, prefix: str) -> Iterator[Piece]:
+        if not self._marked:  # what is listed is what this attempt goes on from
+            self._blobs.create(self._mark(self._order.writer.number), b"1")
+            self._marked = True
+        return self._blobs.pieces(prefix)
+
+    def _check(self) -> None:
+        order, left_s = self._order, self._order.lease.left_s()
+        if left_s is not None and left_s <= 0:
+            raise Refused(f"the lease of attempt {order.writer.number} has expired: another one may be live")
+        own = self._mark(order.writer.number)
+        if any(piece.name > own for piece in self._blobs.pieces(f"{FENCES}/{order.run_id}")):
+            raise Refused(
+                f"attempt {order.writer.number} is not the live one of its run: a later one has begun"
+            )
+
+    def _mark(self, number: int) -> str:
+        return f"{FENCES}/{self._order.run_id}/{number:09d}"
