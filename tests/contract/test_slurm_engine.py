@@ -16,10 +16,10 @@ from attempts import wait_until
 from engine_harness import BOUND_S, Work, ended, started, submit
 from slurm_clusters import install_standin
 from slurm_harness import RealSlurmHarness, SlurmHarness, StandInHarness
-from tarmac.engines.slurm.engine import Tempo
+from tarmac.engines.slurm.tempo import Tempo
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import InvalidInput, Unavailable
-from tarmac.model.ports import ObservedState
+from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import CauseCode, LeaveRequest, Outcome
 from tarmac.node.attempt.protocol import LATE_PORT, late_address
 
@@ -205,6 +205,40 @@ def test_workers_are_asked_to_leave_before_their_job_ends(standin: StandInHarnes
     over = standin.settle(submit(standin, Work(lasts=True), argvs={0: ("bash", "-c", saves)}), ended)
     assert over.cause is not None
     assert (over.outcome, over.cause.code) == (Outcome.PREEMPTED, CauseCode.WALL_TIME)
+
+
+# --- waiting ------------------------------------------------------------------------------------------
+
+
+def placed(seen: Observation) -> bool:
+    return seen.native is not None and seen.native.place is not None
+
+
+def test_a_job_that_waits_has_a_place(slurm_harness: SlurmHarness) -> None:
+    slurm_harness.hold_the_queue(True)
+    attempt = submit(slurm_harness, Work())
+    native = slurm_harness.settle(attempt, placed).native
+    assert native is not None
+    assert (native.place, native.waiting) == (1, 1)
+    slurm_harness.hold_the_queue(False)
+    assert slurm_harness.settle(attempt, ended).outcome is Outcome.COMPLETED
+
+
+def test_the_queue_of_the_whole_site_is_read_seldom_and_only_while_something_waits(
+    standin: StandInHarness,
+) -> None:
+    """One query a minute, whatever waits: it makes the controller send the jobs of everybody."""
+    (Path(standin.variables["STANDIN"]) / "strangers").write_text("98|5000|batch|other\n99|10|batch|other\n")
+    attempt = submit(standin, Work())
+    standin.settle(attempt, ended)
+    standin.hold_the_queue(True)
+    waiting = [submit(standin, Work(), run_id=f"run{number}") for number in (2, 3)]
+    first, second = (standin.settle(attempt, placed).native for attempt in waiting)
+    assert first is not None
+    assert second is not None
+    assert (first.place, second.place, second.waiting) == (2, 3, 4)
+    standin.engine.observe(waiting)
+    assert standin.calls("everybody") == 1
 
 
 # --- exactly once -------------------------------------------------------------------------------------

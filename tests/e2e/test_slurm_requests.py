@@ -249,6 +249,8 @@ def test_a_job_that_never_starts_is_said_to(shell: Shell, site: Path, slurm: str
     shell.until("why", "held", said="never starts as things are")
     why = shell.tarmac("why", "held", code=0).stdout
     assert "somebody holds it back, under your name (JobHeldUser)" in why
+    never = "never starts as things are: somebody holds it back, under your name (JobHeldUser)"
+    assert never in shell.tarmac("ls", "--columns", "name,why", code=0).stdout
     assert "never: JobHeldUser" in shell.tarmac("queue", code=0).stdout
     job = shell.json("show", "held")["attempts"][-1]["native"]["id"]
     assert f"scontrol release {job} lets it go." in why

@@ -20,9 +20,10 @@ from tarmac.engines.hosts.host import Host
 from tarmac.engines.hosts.local import local_host
 from tarmac.engines.hosts.remote import ssh_host
 from tarmac.engines.slurm.commands import Commands
-from tarmac.engines.slurm.engine import SlurmEngine, Tempo
+from tarmac.engines.slurm.engine import SlurmEngine
 from tarmac.engines.slurm.files import COPIED_FILES
 from tarmac.engines.slurm.settings import read_settings
+from tarmac.engines.slurm.tempo import Tempo
 from tarmac.model.launch import Launch, Mount
 from tarmac.model.ports import Observation
 from tarmac.model.secret import SecretValues, no_secrets

@@ -6,7 +6,8 @@ Files in it turn knobs: `held` (nobody is given nodes), `down` (the controller d
 (the state of what scancel ends), `ends-in` (the seconds that a job has, as Slurm 23.02 and later tell it),
 `scontrol-nodes` and `scontrol-partition` (what these say instead), `reason` (why jobs wait),
 `refuses` (what sbatch says of every job), `version` (which Slurm it is: their answers differ), `accounting`
-(sacct knows all jobs), `completing` (a job that has ended is shown once as not quite over).
+(sacct knows all jobs), `completing` (a job that has ended is shown once as not quite over),
+`strangers` (lines of the queue of the whole site, which others submitted).
 """
 
 from __future__ import annotations
@@ -162,9 +163,23 @@ def left(number: str) -> str:
     return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}" if minutes >= 60 else f"{minutes}:{seconds:02}"
 
 
+def say_who_waits() -> None:
+    """The queue of the whole site, with the jobs of strangers."""
+    with (HERE / "calls").open("a") as file:
+        file.write("everybody\n")
+    strangers = HERE / "strangers"
+    say(strangers.read_text() if strangers.exists() else "")
+    for each in jobs():
+        if each["state"] == "PENDING":
+            say(f"{each['id']}|1000|batch|{each['name']}")
+
+
 def squeue(arguments: list[str]) -> None:
     if "--format=%L" in arguments:
         say(left(next(word for word in arguments if word.startswith("--jobs=")).partition("=")[2]))
+        return
+    if "--states=PENDING" in arguments:
+        say_who_waits()
         return
     assert not arguments or "--me" in arguments, (
         "other queries make the controller send the jobs of everybody"

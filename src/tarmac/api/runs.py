@@ -187,7 +187,8 @@ class NativeStatus(TypedDict):
     """An attempt as the queue of its cluster knows it: id, state and reason are in that system's words.
 
     `text` is the reason in plain words ("" where it is not known), `advice` what can be done; `stuck`: it
-    never starts unless somebody does that.
+    never starts unless somebody does that. `place` is where it stands among the `waiting` jobs there (null:
+    not known).
     """
 
     id: str
@@ -197,6 +198,8 @@ class NativeStatus(TypedDict):
     advice: str
     stuck: bool
     expected_start_at: float | None
+    place: int | None
+    waiting: int | None
 
 
 class Attempt(TypedDict):

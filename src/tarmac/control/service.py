@@ -19,7 +19,7 @@ from tarmac.control.draining import ALL_NODES, NodeChoice
 from tarmac.control.lookup import find_run
 from tarmac.control.permissions import Action, check
 from tarmac.control.queue import queueing
-from tarmac.control.queue.delegated_queue import delegated_pools
+from tarmac.control.queue.delegated_queue import delegated_pools, with_stuck
 from tarmac.control.queue.queue_entries import QueuePage
 from tarmac.control.queue.queueing import QueueChange
 from tarmac.control.reports import DryRun, NodeReport
@@ -186,7 +186,7 @@ class ControlPlane:
         check(actor, Action.READ)
         if scope is RunScope.MINE:
             query = replace(query, user=actor.user)
-        return self.control.store.runs(query)
+        return with_stuck(self.control, self.control.store.runs(query))
 
     def attempts(self, actor: Actor, run_id: str) -> list[Attempt]:
         """All attempts of a run, by number."""

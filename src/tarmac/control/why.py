@@ -10,7 +10,8 @@ from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.model.lifecycle import RunState
 from tarmac.model.loss import loss_of, loss_text
-from tarmac.model.run import Attempt, CauseCode, NativeStatus, Outcome, Run
+from tarmac.model.native import NativeStatus
+from tarmac.model.run import Attempt, CauseCode, Outcome, Run
 from tarmac.model.spec import Repository
 from tarmac.sched import (
     Estimate,
@@ -132,7 +133,8 @@ def _in_its_queue(control: ControlState, run: Run, attempt: Attempt | None) -> s
     if native is None:
         waits = f"submitted: it is on its way to the queue of cluster {cluster}"
     else:
-        waits = f"submitted: {_as_submitted(native)} in the queue of cluster {cluster}{_because(native)}"
+        because = f": {native.because}" if native.because else ""
+        waits = f"submitted: {_as_submitted(native)} in the queue of cluster {cluster}{_at(native)}{because}"
     return f"{waits}. The cluster does not answer now: {trouble}" if trouble else waits
 
 
@@ -142,11 +144,9 @@ def _as_submitted(native: NativeStatus) -> str:
     return f"it {waits} as job {native.id}{state}"
 
 
-def _because(native: NativeStatus) -> str:
-    """Its reason in plain words, with the system's own where there are others."""
-    if not native.text:
-        return f": {native.reason}" if native.reason else ""
-    return f": {native.text} ({native.reason})"
+def _at(native: NativeStatus) -> str:
+    """Where it stands in that queue, as far as it is known."""
+    return f", place {native.place} of {native.waiting}" if native.place is not None else ""
 
 
 def _native_estimate(attempt: Attempt, now: float) -> WhyEstimate | None:

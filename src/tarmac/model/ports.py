@@ -16,6 +16,7 @@ from tarmac.model.changes import NewRun, RunStep, UsageBucket
 from tarmac.model.cluster import Cluster
 from tarmac.model.dataset import Dataset
 from tarmac.model.launch import Launch
+from tarmac.model.native import NativeStatus
 from tarmac.model.run import (
     NOTHING_SEEN,
     Attempt,
@@ -23,7 +24,6 @@ from tarmac.model.run import (
     Event,
     LeaveRequest,
     Milestones,
-    NativeStatus,
     Outcome,
     Release,
     Run,

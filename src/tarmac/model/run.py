@@ -13,6 +13,7 @@ from typing import Any
 
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
+from tarmac.model.native import NativeStatus
 from tarmac.model.spec import RunSpec
 from tarmac.node.attempt.protocol import START_ALLOWANCE_S
 
@@ -126,19 +127,6 @@ class Allocation:
     @property
     def slots(self) -> int:
         return sum(len(placement.slots) for placement in self.placements)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NativeStatus:
-    """An attempt as the queue of its system knows it; `stuck`: it does not start unless `advice` is taken."""
-
-    id: str
-    state: str = ""
-    reason: str = ""
-    text: str = ""  # the reason in plain words
-    advice: str = ""
-    stuck: bool = False
-    expected_start_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

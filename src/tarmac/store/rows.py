@@ -19,6 +19,7 @@ from tarmac.model.codec import decode, encode
 from tarmac.model.dataset import Dataset
 from tarmac.model.lifecycle import INITIAL_EVENT, INITIAL_STATE, AttemptState, RunEvent, RunState
 from tarmac.model.lifecycle import step as next_state
+from tarmac.model.native import NativeStatus
 from tarmac.model.run import (
     NOTHING_SEEN,
     Allocation,
@@ -29,7 +30,6 @@ from tarmac.model.run import (
     Event,
     LeaveRequest,
     Milestones,
-    NativeStatus,
     Outcome,
     QueuePosition,
     Release,

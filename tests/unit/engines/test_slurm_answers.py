@@ -10,6 +10,7 @@ from tarmac.engines.hosts.local import local_host
 from tarmac.engines.slurm.commands import Commands, job_id
 from tarmac.engines.slurm.observing import expected_start_at
 from tarmac.engines.slurm.partition import parse_limits, parse_nodes, parse_partitions, widest
+from tarmac.engines.slurm.places import Place, parse_places
 from tarmac.engines.slurm.queue import parse_accounting, parse_queue
 from tarmac.engines.slurm.settings import read_settings
 from tarmac.engines.slurm.states import MEANINGS, Stage, meaning
@@ -127,6 +128,22 @@ def test_a_job_waits_for_the_worst_reason_of_its_components() -> None:
     lines = ("7+0|PENDING|N/A|N/A|Resources", f"7+1|PENDING|{AT}|{LATER}|PartitionTimeLimit")
     (job,) = parse_queue("".join(f"{line}|tarmac-run1.1\n" for line in lines))["run1.1"]
     assert (job.reason, job.start_at) == ("PartitionTimeLimit", None)
+
+
+def test_the_place_of_a_job_is_among_those_that_wait_in_its_partition() -> None:
+    text = """maintenance on Monday
+3|100|batch|tarmac-run1.1
+4|100|batch|other|job
+5|500|batch,gpu|first
+6_[1-9%2]|300|batch|array
+7+0|200|gpu|tarmac-run2.1
+7+1|200|gpu|tarmac-run2.1
+8|0|batch|held
+9|0|batch|tarmac-held.1
+10|50|batch,gpu|tarmac-run3.1
+"""
+    places = parse_places(text)
+    assert places == {"3": Place(3, 5), "7": Place(2, 3), "10": Place(3, 3)}
 
 
 def test_a_start_behind_jobs_without_a_time_limit_is_not_expected() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tarmac.engines.slurm.reasons import REASONS, explained, reason_of
-from tarmac.model.run import NativeStatus
+from tarmac.model.native import NativeStatus
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,9 @@ from tarmac.model.abilities import Pace
 from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.launch import Launch
 from tarmac.model.lifecycle import AttemptState, RunState
+from tarmac.model.native import NativeStatus
 from tarmac.model.ports import WorkerStatus
-from tarmac.model.run import Attempt, NativeStatus, Run
+from tarmac.model.run import Attempt, Run
 from tarmac.node.files.masking import NO_SECRETS
 from tarmac.server.http.auth import Caller
 from tarmac.server.logs.log_view import SETUP_ROLE, LogQuery, LogView

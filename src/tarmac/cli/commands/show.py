@@ -23,6 +23,7 @@ from tarmac.cli.views.messages import (
     worker_name,
 )
 from tarmac.cli.views.metricview import not_finite, report_text
+from tarmac.cli.views.queueview import place_text
 from tarmac.cli.views.secretview import uses_text
 from tarmac.cli.views.sharing import block_text, checkpoint_text, cycle_text, lost_text, turns_text
 from tarmac.cli.views.table import heads, render
@@ -95,7 +96,8 @@ def where_text(attempt: api.Attempt) -> str:
         return attempt["cluster"]
     words = f"{attempt['cluster']}, job {native['id']} {native['state']}".rstrip()
     never = "never starts: " if native["stuck"] else ""
-    return f"{words} ({never}{native['reason']})" if native["reason"] else words
+    reasons = ", ".join(filter(None, (f"{never}{native['reason']}", place_text(native))))
+    return f"{words} ({reasons})" if reasons else words
 
 
 def _attempt_table(attempts: Sequence[api.Attempt], now: float, terminal: Terminal) -> str:

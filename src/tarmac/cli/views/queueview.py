@@ -78,12 +78,18 @@ def _state(run: api.QueueEntry, now: float) -> Cell:
     return Cell(f"retry {until(run['retry_at'], now)}", cell.style)
 
 
+def place_text(native: api.NativeStatus) -> str:
+    """Where it stands in the queue of its cluster; "" where nobody knows."""
+    return f"place {native['place']} of {native['waiting']}" if native["place"] is not None else ""
+
+
 def _start(run: api.QueueEntry, now: float) -> Cell | str:
     """When it is likely to start; in a cluster's own queue also why it does not, in that system's word."""
     native = run["native"] if run["estimate"] is not None else None
     if native is not None and native["stuck"]:
         return Cell(f"never: {native['reason']}", "red")
-    reason = f" ({native['reason']})" if native is not None and native["reason"] else ""
+    words = [native["reason"], place_text(native)] if native is not None else []
+    reason = f" ({', '.join(filter(None, words))})" if any(words) else ""
     return f"{start_text(run['estimate'], now)}{reason}"
 
 

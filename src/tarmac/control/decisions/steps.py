@@ -14,6 +14,7 @@ from tarmac.model.actor import Actor
 from tarmac.model.changes import RunStep, StepEvent
 from tarmac.model.copying import changed
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState, step
+from tarmac.model.native import NativeStatus
 from tarmac.model.ports import StagedCode
 from tarmac.model.run import (
     Attempt,
@@ -21,7 +22,6 @@ from tarmac.model.run import (
     CauseCode,
     LeaveRequest,
     Milestones,
-    NativeStatus,
     Outcome,
     QueuePosition,
     Release,

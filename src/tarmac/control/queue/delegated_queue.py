@@ -14,6 +14,7 @@ from tarmac.control.state.control_state import ControlState
 from tarmac.model.cluster import DEFAULT_POOL, Policy, Pool
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Attempt, Run
+from tarmac.model.summary import RunSummary
 from tarmac.sched import Estimate, EstimateBasis, Part
 
 Line = tuple[Run, Attempt | None]
@@ -42,6 +43,23 @@ def delegated_pages(
     for key, members in lines.items():
         if cluster in (None, key[0]) and pool in (None, key[1]):
             yield _page(key, sorted(members, key=_order), part)
+
+
+def with_stuck(control: ControlState, runs: list[RunSummary]) -> list[RunSummary]:
+    """Lines of the list of runs: one whose job never starts by itself says why, as one that ended does."""
+    if control.engines.alone:
+        return runs
+    submitted = [run.id for run in runs if run.state is RunState.SUBMITTED]
+    with control.lock:
+        attempts = control.run_cache().attempts
+        natives = {run_id: attempts[run_id].native for run_id in submitted if run_id in attempts}
+    stuck = {run_id: native for run_id, native in natives.items() if native is not None and native.stuck}
+    return [
+        run._replace(message=f"never starts as things are: {stuck[run.id].because}")
+        if run.id in stuck
+        else run
+        for run in runs
+    ]
 
 
 def _lines(control: ControlState) -> Iterable[Line]:

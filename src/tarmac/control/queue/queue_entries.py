@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tarmac.model.cluster import Policy
 from tarmac.model.lifecycle import RunState
-from tarmac.model.run import NativeStatus
+from tarmac.model.native import NativeStatus
 from tarmac.model.spec import Mode
 from tarmac.sched import Estimate
 

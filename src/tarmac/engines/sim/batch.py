@@ -18,8 +18,9 @@ from tarmac.engines.sim.story import STRENGTH
 from tarmac.model.abilities import LEFT_AS_REQUESTED
 from tarmac.model.cluster import Node
 from tarmac.model.launch import Launch, NodeLaunch
+from tarmac.model.native import NativeStatus
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import Cause, CauseCode, LeaveRequest, NativeStatus, Outcome
+from tarmac.model.run import Cause, CauseCode, LeaveRequest, Outcome
 
 
 @dataclass(slots=True, kw_only=True)

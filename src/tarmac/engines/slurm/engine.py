@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from threading import Lock, Timer
 
 from tarmac.engines.attempts import staging, writing
@@ -24,11 +23,13 @@ from tarmac.engines.slurm.delivery import Delivery
 from tarmac.engines.slurm.examining import examined
 from tarmac.engines.slurm.following import Following
 from tarmac.engines.slurm.leave_requests import LeaveRequests
+from tarmac.engines.slurm.places import Places
 from tarmac.engines.slurm.queue import Job, Queue, Snapshot
 from tarmac.engines.slurm.script import SlurmRequest, job_script, with_variables
 from tarmac.engines.slurm.settings import SlurmSettings
 from tarmac.engines.slurm.site import Site
 from tarmac.engines.slurm.states import Stage, meaning
+from tarmac.engines.slurm.tempo import DEFAULT_TEMPO, Tempo
 from tarmac.model.abilities import Pace
 from tarmac.model.cluster import Cluster, Node, QueueOffer
 from tarmac.model.engine_kinds import Finding
@@ -48,22 +49,6 @@ LOOK_S = 1.0
 
 GONE_STATE = "gone"
 """In the place of the state of a job that nobody knows any more."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tempo:
-    """How often Slurm is asked, and how often runners are looked at for their last word.
-
-    `report_lag_s`: how long reports may take to be seen on the shared disk.
-    """
-
-    query_s: float = 2.0
-    idle_s: float = 30.0
-    look_s: float = 2.0
-    report_lag_s: float = 15.0
-
-
-DEFAULT_TEMPO = Tempo()
 
 
 class SlurmEngine:
@@ -92,6 +77,7 @@ class SlurmEngine:
         self._settings = settings
         self._host = host or local_host(settings.directory)
         self._commands = Commands(host=self._host)
+        self._places = Places(self._commands, every_s=tempo.places_s)
         self._tempo = tempo
         self._views = Views(self._host.seen)
         self._queue = Queue(self._commands, every_s=tempo.query_s)
@@ -328,7 +314,8 @@ class SlurmEngine:
             # The queue was asked before the job began: the next answer says whether it still waits.
         if job is not None and stage in (Stage.WAITS, Stage.ACTIVE):
             self._end_what_does_not_stop(view, job)
-            return observing.going_on(view, job, seen)
+            place = self._places.place_of(job.id) if stage is Stage.WAITS else None
+            return observing.going_on(view, job, seen, place=place)
         if job is not None and stage is Stage.UNKNOWN:
             return Observation(state=ObservedState.UNKNOWN, native_state=job.state)
         state = job.state if job is not None else GONE_STATE

@@ -16,13 +16,15 @@ from tarmac.engines.attempts.aggregate_outcome import PartState, observation
 from tarmac.engines.attempts.view import AttemptView
 from tarmac.engines.hosts.host import Host
 from tarmac.engines.slurm.files import BEGUN_FILE, LOG_FILE, OVER_FILE, SUBMITTED_FILE
+from tarmac.engines.slurm.places import Place
 from tarmac.engines.slurm.queue import Job
 from tarmac.engines.slurm.reasons import explained
 from tarmac.engines.slurm.states import GONE, Meaning, Stage, meaning
 from tarmac.model.abilities import LEFT_AS_REQUESTED
 from tarmac.model.errors import Unavailable
+from tarmac.model.native import NativeStatus
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import Cause, CauseCode, LeaveRequest, NativeStatus, Outcome
+from tarmac.model.run import Cause, CauseCode, LeaveRequest, Outcome
 from tarmac.node.attempt.document import Unreadable, read_document
 from tarmac.node.files import untrusted
 
@@ -131,11 +133,13 @@ def expected_start_at(job: Job, now: float) -> float | None:
     return job.start_at if job.start_at is not None and job.start_at - now < FARTHEST_START_S else None
 
 
-def going_on(view: AttemptView, job: Job, seen: Observation) -> Observation:
+def going_on(view: AttemptView, job: Job, seen: Observation, *, place: Place | None = None) -> Observation:
     """Of a job that waits or has nodes: waiting until every node has said its name."""
     native = NativeStatus(id=job.id, state=job.state, reason=job.reason)
     if meaning(job.state).stage is Stage.WAITS:
         native = replace(explained(native), expected_start_at=expected_start_at(job, time.time()))
+        if place is not None and not native.stuck:
+            native = replace(native, place=place.place, waiting=place.waiting)
     if seen.state is ObservedState.ENDED:  # the job is not over: nor is it certain why
         seen = Observation(state=ObservedState.UNKNOWN, native_state=job.state)
     elif any(node.facts.state is PartState.UNCLAIMED for node in view.nodes) or not seen.nodes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from tarmac.model.run import NativeStatus
+from tarmac.model.native import NativeStatus
 
 
 @dataclass(frozen=True, slots=True)
