@@ -13,6 +13,7 @@ import pytest
 from engine_harness import Harness, LocalHarness, SimBatchHarness, SimHarness
 from gitserver import NO_SSHD
 from postgres import Missing, Server, running_server
+from ray_harness import RayHarness
 from slurm_clusters import Missing as MissingSlurm
 from slurm_clusters import install_standin, running_slurm
 from slurm_harness import RealSlurmHarness, SshHarness, StandInHarness
@@ -79,6 +80,7 @@ ENGINES: dict[str, Callable[[Path], Harness]] = {
     "sim": lambda _home: SimHarness(),
     "sim-batch": lambda _home: SimBatchHarness(),
     "local": LocalHarness,
+    "ray": RayHarness,
 }
 
 

@@ -18,6 +18,7 @@ BROAD_EXCEPTS = {
     "tarmac.artifacts.remote:_store_errors": "every file system that fsspec finds has errors of its own",
     "tarmac.artifacts.datasets:fetch": "the same: whatever it raises, the dataset could not be fetched",
     "tarmac.server.storage.janitor:_tidy_again": "the top level of a thread: a bug must not end clearing up",
+    "tarmac.engines.ray.far.program:call": "what Ray raises is known at that end alone: it travels as words",
     "tarmac.node.runner:_supervise": "the top level of a runner: a bug leaves no worker behind",
 }
 """`module:function` that may catch everything, and why."""

@@ -26,6 +26,8 @@ LAZY_MODULES = {
     "tarmac.cli.session",
     "tarmac.client.client",
     "tarmac.client.embedded",
+    "tarmac.engines.ray.far.program",
+    "tarmac.engines.ray.kind",
     "tarmac.engines.slurm.kind",
     "tarmac.server.__main__",
     "tarmac.server.settings",

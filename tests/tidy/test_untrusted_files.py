@@ -40,6 +40,7 @@ PLAIN = {
     "tarmac.node.host.services": "beside what an engine starts, in a directory of its own",
     "tarmac.node.sdk": "runs inside the worker",
     "tarmac.engines.local.news": "in the home, made anew at every start",
+    "tarmac.engines.ray.far.actor": "/proc",
     "tarmac.engines.hosts.report_copies": "copies in the home, which no run can reach",
     "tarmac.artifacts.versions.sync": "never waits, and looks what it has opened",
     "tarmac.artifacts.versions.restore": "made new, exclusively",

@@ -27,6 +27,7 @@ from tarmac.engines.hosts.supplies import Supplies
 from tarmac.engines.local import LocalEngine
 from tarmac.engines.local.devices import Machine, survey
 from tarmac.engines.local.nodes import local_nodes
+from tarmac.engines.ray.kind import RayKind
 from tarmac.engines.slurm import SlurmKind
 from tarmac.model.cluster import LOCAL_ENGINE, Node
 from tarmac.model.home import Home
@@ -133,7 +134,7 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
         resolve=resolve_references(artifacts, datasets, secrets),
         allow_system_packages=settings.allow_system_packages,
         serving=serving,
-        kinds={"slurm": SlurmKind(supplies)},
+        kinds={"ray": RayKind(supplies), "slurm": SlurmKind(supplies)},
     )
     plane.clusters.check()
     return Parts(

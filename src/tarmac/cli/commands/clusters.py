@@ -68,6 +68,7 @@ def check(ctx: click.Context, *, name: str, as_json: bool) -> None:
 @clusters.command()
 @click.argument("file", metavar="FILE|NAME", type=click.Path())
 @click.option("--engine", metavar="ENGINE", help="Add the cluster NAME of this engine, without a file.")
+@click.option("--address", metavar="HOST:PORT", help="With --engine: the setting address, as ray has it.")
 @click.option(
     "--set",
     "settings",
@@ -84,6 +85,7 @@ def add(
     *,
     file: str,
     engine: str | None,
+    address: str | None,
     settings: tuple[tuple[str, str], ...],
     replace: bool,
     as_json: bool,
@@ -93,6 +95,8 @@ def add(
     FILE may be - for standard input. With --engine, the cluster NAME is added without a file. What runs on
     nodes that stay goes on; a replacement that takes away what runs hold or need is refused.
     """
+    if address is not None:
+        settings = (("address", address), *settings)
     if engine is None and settings:
         raise click.UsageError("--set goes with --engine; a file has its settings under 'settings'", ctx)
     if engine is None:

@@ -24,9 +24,12 @@ def prepare(layout: Layout) -> None:
     staging.prepare(str(layout.staging))
 
 
-def stage(request: AttemptRequest, layout: Layout) -> bool:
-    """Make the directory of an attempt; False where there is one. Raises Unavailable, having done nothing."""
-    return _make(request.attempt_id, request.directory, layout, attempt_files(request))
+def stage(request: AttemptRequest, layout: Layout, directory: Path | None = None) -> bool:
+    """Make the directory of an attempt; False where there is one. Raises Unavailable, having done nothing.
+
+    `directory`: where this machine has a copy of one that lies elsewhere.
+    """
+    return _make(request.attempt_id, directory or request.directory, layout, attempt_files(request))
 
 
 def stage_fence(attempt_id: str, directory: Path, layout: Layout, request: LeaveRequest | None) -> None:

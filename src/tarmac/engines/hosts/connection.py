@@ -9,35 +9,30 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import shlex
 import subprocess
 import time
 import zlib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from functools import cache
-from itertools import count
-from threading import Event, Lock, Thread
+from pathlib import Path
+from threading import Event, Thread
 from typing import Any, BinaryIO, cast
 
 from tarmac.engines.hosts import installing
+from tarmac.engines.hosts.channel import MARGIN_S, Channel
 from tarmac.model.errors import Unavailable
-from tarmac.node.host import frames
 from tarmac.node.starting import NODE_DIRECTORY
 
 CONNECT_S = 60.0
 """To log in, for the login shell, and for the first word of our program."""
 
-MARGIN_S = 15.0
-"""How long a request and its answer may be under way."""
+SERVING = "tarmac.node.host.serving"
+PROGRAM_BYTES = 8192
+"""What the first program is filled up to, with blanks."""
 
-STREAM_S = 120.0
-"""How long a stream may stand still."""
-
-PIECE_BYTES = 1 << 20
 LONGEST_LINE_BYTES = 64 * 1024
 LARGEST_NOISE_LINES = 100_000
 KEPT_LINES = 20
@@ -59,27 +54,30 @@ class NotConnected(Exception):
 class Connection:
     """One connection; once it is lost it cannot be used again. Thread-safe.
 
-    `argv` is an ssh, to which the command for the host is added. Raises NotConnected.
+    `argv` is an ssh, to which the command for the host is added. `packages` are taken there, and `serve` of
+    the module `begin` answers. `lean`: by the standard library alone. Raises NotConnected.
     """
 
-    def __init__(self, argv: Sequence[str], *, python: str, connect_s: float = CONNECT_S) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        python: str,
+        connect_s: float = CONNECT_S,
+        packages: tuple[Path, ...] = (NODE_DIRECTORY,),
+        begin: str = SERVING,
+        lean: bool = True,
+        margin_s: float = MARGIN_S,
+    ) -> None:
         self.began_at = time.monotonic()
         self._mark = f"tarmac-{os.urandom(12).hex()}".encode()
         self._word = b""
-        self._numbers = count(1)
-        self._waiting: dict[int, Future[dict[str, Any]]] = {}
-        self._lock = Lock()
-        self._sending = Lock()
         self._ready = Event()
-        self.lost_at: float | None = None
-        """Since when it can no longer be used."""
-        self._heard_at = self.began_at
         self._lines: deque[str] = deque(maxlen=KEPT_LINES)
-        modules = _modules()
-        program = _loader() + f"\nload({self._mark.decode()!r}, {len(modules)})\n".encode()
+        program = loading_program(self._mark.decode(), packages=packages, begin=begin)
         try:
             self._process = subprocess.Popen(
-                [*argv, _command(python, len(program))],
+                [*argv, _command(python, lean=lean)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -88,11 +86,18 @@ class Connection:
         except OSError as error:
             raise NotConnected(f"ssh cannot be run on this machine: {error.strerror}") from None
         assert self._process.stdin is not None
-        os.set_blocking(self._process.stdin.fileno(), False)
+        descriptor = self._process.stdin.fileno()
+        os.set_blocking(descriptor, False)
+        self._channel = Channel(
+            descriptor,
+            send=lambda rest: os.write(descriptor, rest),
+            close=self._process.kill,
+            margin_s=margin_s,
+        )
         self._errors = Thread(target=self._read_errors, name="ssh-errors", daemon=True)
         self._errors.start()
         Thread(target=self._read_answers, name="ssh-answers", daemon=True).start()
-        self._begin(program + modules, connect_s)
+        self._begin(program, connect_s)
 
     @property
     def pid(self) -> int:
@@ -101,23 +106,21 @@ class Connection:
 
     def call(self, operation: str, *, timeout_s: float, arguments: Mapping[str, Any]) -> Any:
         """Have an operation done. Raises Unavailable, what it raised there (OSError), and ValueError."""
-        number, answer = self._expect()
-        began_at = time.monotonic()
-        self._send({"id": number, "do": operation, "with": dict(arguments)}, MARGIN_S)
-        return self._result(number, answer, began_at, timeout_s + MARGIN_S)
+        return self._channel.call(operation, timeout_s=timeout_s, arguments=arguments)
 
     def send_code(self, directory: str, digest: str, pieces: Iterator[bytes]) -> None:
         """Send a snapshot of code. Raises as `call`."""
-        number, answer = self._expect()
-        arguments = {"directory": directory, "digest": digest}
-        self._send({"id": number, "do": "take_code", "with": arguments}, MARGIN_S)
-        for piece in pieces:
-            for begin in range(0, len(piece), PIECE_BYTES):
-                self._send({"id": number, "piece": piece[begin : begin + PIECE_BYTES]}, STREAM_S)
-            if answer.done():
-                break  # it is there already, or was refused
-        self._send({"id": number, "piece": b""}, STREAM_S)
-        self._result(number, answer, time.monotonic(), STREAM_S)
+        self._channel.send_code(directory, digest, pieces)
+
+    @property
+    def lost_at(self) -> float | None:
+        """Since when it can no longer be used."""
+        return self._channel.lost_at
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The last lines that were said there besides."""
+        return tuple(self._lines)
 
     def close(self) -> None:
         """End it."""
@@ -128,7 +131,7 @@ class Connection:
     def _begin(self, program: bytes, connect_s: float) -> None:
         """Send our program, and wait until it answers."""
         with suppress(Unavailable):  # the last words say more
-            self._write(program, connect_s)
+            self._channel.write(program, connect_s)
         if not self._ready.wait(max(0.0, self.began_at + connect_s - time.monotonic())):
             self.close()
             raise NotConnected(f"no answer within {connect_s:g} s", self._last_lines())
@@ -138,67 +141,14 @@ class Connection:
             self.close()
             raise NotConnected("its Python is too old", old=self._word[3:].strip().decode(errors="replace"))
 
-    def _expect(self) -> tuple[int, Future[dict[str, Any]]]:
-        number, answer = next(self._numbers), Future[dict[str, Any]]()
-        with self._lock:
-            if self.lost_at is not None:
-                raise Unavailable("the connection was lost")
-            self._waiting[number] = answer
-        return number, answer
-
-    def _result(self, number: int, answer: Future[dict[str, Any]], began_at: float, timeout_s: float) -> Any:
-        try:
-            message = answer.result(timeout_s)
-        except TimeoutError:
-            if self._heard_at < began_at:  # it says nothing at all any more
-                self.close()
-            raise Unavailable(f"no answer within {timeout_s:g} s") from None
-        finally:
-            with self._lock:
-                self._waiting.pop(number, None)
-        if "error" in message:
-            code, text, path = message["error"]
-            raise OSError(code, text, path)
-        if "refused" in message:
-            raise ValueError(message["refused"])
-        return message["result"]
-
-    def _send(self, message: dict[str, Any], timeout_s: float) -> None:
-        self._write(frames.pack(message), timeout_s)
-
-    def _write(self, data: bytes, timeout_s: float) -> None:
-        """Write all of it; where that cannot be, the connection is of no more use. Raises Unavailable."""
-        rest, deadline = memoryview(data), time.monotonic() + timeout_s
-        if not self._sending.acquire(timeout=timeout_s):
-            raise Unavailable(f"nothing could be sent within {timeout_s:g} s")
-        try:
-            assert self._process.stdin is not None
-            poll = select.poll()
-            poll.register(self._process.stdin, select.POLLOUT)
-            while rest:
-                if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-                    raise TimeoutError(f"nothing could be sent within {timeout_s:g} s")
-                with suppress(BlockingIOError):
-                    rest = rest[os.write(self._process.stdin.fileno(), rest) :]
-        except (OSError, ValueError) as error:
-            self.close()
-            raise Unavailable(f"the connection was lost: {error}") from None
-        finally:
-            self._sending.release()
-
     def _read_answers(self) -> None:
         """The thread that hears."""
         assert self._process.stdout is not None
         output = cast(BinaryIO, self._process.stdout)
-        with suppress(OSError, ValueError, KeyError, TypeError):
+        with suppress(OSError, ValueError):
             if self._pass_over_noise(output):
                 self._ready.set()
-                while (message := frames.read(output)) is not None:
-                    self._heard_at = time.monotonic()
-                    with self._lock:
-                        answer = self._waiting.pop(message["id"], None)
-                    if answer is not None:
-                        answer.set_result(message)
+                self._channel.read(output)
         self._lose()
 
     def _pass_over_noise(self, output: BinaryIO) -> bool:
@@ -230,14 +180,9 @@ class Connection:
         """The connection is over: nobody waits for it any longer."""
         self._process.kill()
         self._process.wait()
-        words = "; ".join(self._last_lines()[-2:])
-        with self._lock:
-            self.lost_at = time.monotonic()
-            waiting, self._waiting = self._waiting, {}
-        for answer in waiting.values():
-            answer.set_exception(Unavailable(f"the connection was lost{words and ': '}{words}"))
+        self._channel.lose("; ".join(self._last_lines()[-2:]))
         self._ready.set()
-        with self._sending:
+        with self._channel.sending:
             for stream in (self._process.stdin, self._process.stdout):
                 if stream is not None:
                     with suppress(OSError):
@@ -248,14 +193,30 @@ class Connection:
         return tuple(self._lines)
 
 
-def _command(python: str, size_bytes: int) -> str:
+def loading_program(
+    mark: str, *, packages: tuple[Path, ...] = (NODE_DIRECTORY,), begin: str = SERVING
+) -> bytes:
+    """What a Python of the other end is given to read: a program that takes these packages, and begins.
+
+    See `exec_code`.
+    """
+    modules = _modules(packages)
+    code = _loader() + f"\nload({mark!r}, {len(modules)}, {begin!r})\n".encode()
+    return code.ljust(PROGRAM_BYTES) + modules
+
+
+def exec_code() -> str:
+    """What that Python is given on its command line."""
+    return f"import sys;exec(sys.stdin.buffer.read({PROGRAM_BYTES}))"
+
+
+def _command(python: str, *, lean: bool) -> str:
     """What the login shell of the host, whichever it is, is given to run.
 
     Our program is run by a login shell of bash, which knows where Slurm's commands are; while that reads its
     profile it has another input than ours.
     """
-    code = f"import sys;exec(sys.stdin.buffer.read({size_bytes}))"
-    run = f"exec {python} -I -S -c {shlex.quote(code)} <&3 3<&-"
+    run = f"exec {python} {'-I -S ' if lean else ''}-c {shlex.quote(exec_code())} <&3 3<&-"
     return f"exec bash -c {shlex.quote(f'exec bash -l -c {shlex.quote(run)} 3<&0 </dev/null')}"
 
 
@@ -265,10 +226,10 @@ def _loader() -> bytes:
 
 
 @cache
-def _modules() -> bytes:
+def _modules(packages: tuple[Path, ...]) -> bytes:
     """The texts of all modules that travel, by name, compressed."""
     texts = {
         path.removesuffix(".py").removesuffix("/__init__").replace("/", "."): content.decode()
-        for path, content in installing.collect([NODE_DIRECTORY]).items()
+        for path, content in installing.collect(packages).items()
     }
     return zlib.compress(json.dumps(texts).encode(), 9)

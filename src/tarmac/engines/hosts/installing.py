@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from tarmac.engines.attempts.request import ArtifactStoring
 from tarmac.node.files import untrusted
-from tarmac.node.starting import Installation
+from tarmac.node.starting import NODE_DIRECTORY, Installation
 
 LARGEST_MODULE_BYTES = 1 << 20
 
@@ -28,7 +28,7 @@ RUNNER = "tarmac/node"
 class Sidecar:
     """How artifacts are kept: in a store that nodes must reach, and how long it is tried while it is down.
 
-    `packages` are the directories of what it needs beside the runner's package, all of one parent.
+    `packages` are the directories of what it needs beside the runner's package, all below `tarmac`.
     """
 
     store: str
@@ -56,12 +56,15 @@ class Sidecar:
 def collect(packages: Sequence[Path]) -> Mapping[str, bytes]:
     """The files of a version, by their paths in it."""
     found = {
-        f"tarmac/{path.relative_to(package.parent)}": untrusted.read_bytes(str(path), LARGEST_MODULE_BYTES)
+        f"tarmac/{path.relative_to(NODE_DIRECTORY.parent)}": untrusted.read_bytes(
+            str(path), LARGEST_MODULE_BYTES
+        )
         for package in packages
         for path in sorted(package.rglob("*.py"))
     }
-    # Without it, a tarmac that is installed on the node would be taken in its place.
-    return {"tarmac/__init__.py": b"", **found}
+    # Without these, a tarmac that is installed on the node would be taken in their place.
+    above = {f"{parent}/__init__.py" for name in found for parent in Path(name).parents if parent.name}
+    return {**dict.fromkeys(sorted(above), b""), **found}
 
 
 def version_of(files: Mapping[str, bytes]) -> str:

@@ -44,11 +44,13 @@ Call = Callable[..., Any]
 class ReportCopies:
     """The copies, below `seen`, of what lies below `layout` at the host. Thread-safe.
 
-    `files` are those that the engine has beside those of every attempt.
+    `files` are those that the engine has beside the `common` ones of every attempt.
     """
 
-    def __init__(self, layout: Layout, seen: Layout, *, files: Sequence[str] = ()) -> None:
-        self._files = (*FILES, *files)
+    def __init__(
+        self, layout: Layout, seen: Layout, *, files: Sequence[str] = (), common: Sequence[str] = FILES
+    ) -> None:
+        self._files = (*common, *files)
         self._layout = layout
         self._seen = seen
         self._lock = Lock()

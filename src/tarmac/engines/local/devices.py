@@ -6,11 +6,11 @@ Called once, when the local engine is wired. The only place that imports NVML.
 from __future__ import annotations
 
 import os
-import re
 import socket
 from dataclasses import dataclass
 from pathlib import Path
 
+from tarmac.engines.hosts.slot_types import slot_type
 from tarmac.model.resources import CPU_ONLY
 
 VIRTUAL_SLOTS = 8
@@ -69,26 +69,6 @@ def gpu_products() -> list[str]:
         return []
     finally:
         pynvml.nvmlShutdown()
-
-
-def slot_type(product: str) -> str:
-    """A product's name as people write it in a run file: "NVIDIA A100-SXM4-80GB" is `a100_80gb`.
-
-    The model stays, with what tells variants of a model apart (memory of an A100, "Ti", "Super");
-    the maker, the brand and the form factor go.
-    """
-    words = re.split(r"[\s_-]+", product.strip().lower())
-    noise = (
-        r"nvidia|amd|tesla|quadro|geforce|graphics|laptop|gpu|gen|generation|pcie?|sxm\d?|hbm\d?e?|nvl?|oam"
-    )
-    names = [word for word in words if word and not re.fullmatch(noise, word)]
-    name = "_".join(names)
-    name = re.sub(r"^rtx_(?=a\d)", "", name)
-    name = re.sub(r"^(rtx|gtx)_(?=\d)", r"\1", name)
-    name = re.sub(r"(?<=\d)_(ti|super)(?![a-z])", r"\1", name)
-    if not name.startswith("a100"):  # the only model people tell apart by its memory
-        name = re.sub(r"_\d+gb(_.*)?$", "", name)
-    return re.sub(r"[^a-z0-9_]", "", name) or "gpu"
 
 
 def _text(value: str | bytes) -> str:

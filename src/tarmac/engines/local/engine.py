@@ -24,7 +24,6 @@ from tarmac.engines.local.examining import examined
 from tarmac.engines.local.news import NewsBoard
 from tarmac.engines.local.nodes import cluster_nodes
 from tarmac.engines.local.runners import LocalRunners
-from tarmac.engines.local.warm import OpenFiles, WarmParent
 from tarmac.model.cluster import Cluster, Node
 from tarmac.model.described import NodeCache
 from tarmac.model.engine_kinds import Finding
@@ -34,6 +33,7 @@ from tarmac.model.ports import Notice, Observation, ObservedState, WorkerStatus
 from tarmac.model.run import Cause, CauseCode, LeaveRequest, Outcome
 from tarmac.model.secret import SecretValues, no_secrets
 from tarmac.node.files.gitrules import GitRules
+from tarmac.node.host.warm_parent import OpenFiles, WarmParent
 from tarmac.node.kernel import fifo, ports
 from tarmac.node.starting import Installation
 

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from tarmac.engines.attempts import writing
 from tarmac.engines.attempts.supervision import Life
 from tarmac.engines.attempts.view import AttemptView, NodeView
-from tarmac.engines.local.warm import WarmParent
+from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.run import Cause
 from tarmac.model.secret import SecretValues
 from tarmac.node.attempt import liveness
 from tarmac.node.files import secretfiles
+from tarmac.node.host.warm_parent import WarmParent
 from tarmac.node.kernel import procfs, workergroup
 from tarmac.node.processes import orphans
 
@@ -37,7 +38,12 @@ class LocalRunners:
 
     def start(self, view: AttemptView, node: NodeView) -> None:
         values = self._values(view.secrets) if view.secrets else {}
-        self._warm.start_runner(view.directory, node.node, values)
+        try:
+            self._warm.start_runner(str(view.directory), node.node, values)
+        except ValueError as error:
+            raise InvalidInput(str(error)) from None
+        except OSError as error:
+            raise Unavailable(error.strerror or str(error)) from None
 
     def life(self, view: AttemptView, node: NodeView) -> Life:  # noqa: ARG002 - this machine is always reached
         if runner_alive(node):

@@ -23,7 +23,11 @@ class Modules(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     def find_spec(self, fullname, path, target=None):  # type: ignore[no-untyped-def]  # noqa: ARG002
         """Those that came."""
         if fullname in self._texts:
-            return importlib.util.spec_from_loader(fullname, self, is_package=self.is_package(fullname))  # type: ignore[no-untyped-call]
+            package = self.is_package(fullname)  # type: ignore[no-untyped-call]
+            spec = importlib.util.spec_from_loader(fullname, self, is_package=package)
+            assert spec is not None, "there is a loader"
+            spec.origin, spec.has_location = "/memory/" + fullname.replace(".", "/") + ".py", True
+            return spec
         return None
 
     def get_source(self, fullname):  # type: ignore[no-untyped-def]
@@ -35,8 +39,8 @@ class Modules(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         return any(name.startswith(fullname + ".") for name in self._texts)
 
 
-def load(mark, size_bytes):  # type: ignore[no-untyped-def]
-    """Take so many bytes of modules, report with the mark, and serve until the connection ends."""
+def load(mark, size_bytes, begin):  # type: ignore[no-untyped-def]
+    """Take so many bytes of modules, report with the mark, and have the module `begin` serve."""
     output = os.dup(1)
     os.dup2(2, 1)  # whatever else prints here disturbs no message
     if sys.version_info < OLDEST:
@@ -44,6 +48,6 @@ def load(mark, size_bytes):  # type: ignore[no-untyped-def]
         return
     texts = json.loads(zlib.decompress(sys.stdin.buffer.read(size_bytes)))
     sys.meta_path.insert(0, Modules(texts))  # type: ignore[no-untyped-call]
-    serving = importlib.import_module("tarmac.node.host.serving")
+    serving = importlib.import_module(begin)
     os.write(output, ("\n" + mark + " ready\n").encode())
     serving.serve(sys.stdin.buffer, output)

@@ -3,6 +3,7 @@
     requests   {"id", "do": NAME, "with": {ARGUMENT: VALUE}}       a function of `operations`
                {"id", "piece": BYTES}, the last one empty          of the stream that `take_code` reads
     answers    {"id", "result"}, {"id", "error": [NUMBER, TEXT, PATH]} or {"id", "refused": TEXT}
+    unasked    {"news": ATTEMPT}                                   from an agent alone: see `agent`
 
 Each request has a thread of its own: a command that hangs holds up nothing else. Nothing is left behind:
 commands that still run when the connection ends are ended.
@@ -27,18 +28,31 @@ PIECES = 8
 def serve(stream: BinaryIO, output: int) -> None:
     """Do what comes until the connection ends; then this process ends."""
     with suppress(OSError, ValueError):  # the other end is gone, or makes no sense
-        _Server(output).run(stream)
+        Server(output, operation).run(stream)
     operations.end_commands()
     os._exit(0)
 
 
-class _Server:
-    def __init__(self, output: int) -> None:
+def operation(name: str) -> Callable[..., Any]:
+    """The function of `operations` that is called so. Raises ValueError."""
+    found = None if name.startswith("_") else getattr(operations, name, None)
+    if not callable(found):
+        raise ValueError(f"there is no operation {name!r}")
+    function: Callable[..., Any] = found
+    return function
+
+
+class Server:
+    """One connection: what comes is looked up with `find`, and answered to the descriptor `output`."""
+
+    def __init__(self, output: int, find: Callable[[str], Callable[..., Any]]) -> None:
         self._output = output
+        self._find = find
         self._lock = Lock()
         self._streams: dict[int, _Pieces] = {}
 
     def run(self, stream: BinaryIO) -> None:
+        """Do what comes until the connection ends. Raises OSError and ValueError."""
         while (message := frames.read(stream)) is not None:
             if "piece" in message:
                 pieces = self._streams.get(message["id"])
@@ -58,8 +72,7 @@ class _Server:
                 bundles.receive(io.BufferedReader(pieces), **arguments)
                 answer["result"] = None
             else:
-                operation: Callable[..., Any] = getattr(operations, message["do"])
-                answer["result"] = operation(**arguments)
+                answer["result"] = self._find(message["do"])(**arguments)
         except OSError as error:
             answer["error"] = [error.errno, error.strerror or str(error), error.filename]
         except (ValueError, bundles.BrokenOff) as error:
@@ -67,9 +80,11 @@ class _Server:
         if pieces is not None:
             del self._streams[number]
             pieces.end()
-        self._send(answer)
+        with suppress(OSError):  # the other end is gone
+            self.send(answer)
 
-    def _send(self, answer: dict[str, Any]) -> None:
+    def send(self, answer: dict[str, Any]) -> None:
+        """Send a message. Raises OSError."""
         rest = memoryview(frames.pack(answer))
         with self._lock:
             while rest:

@@ -1,21 +1,21 @@
-"""The server's end of the warm parent: a small process that forks runners faster than Python starts.
+"""The other end of the warm parent (`node/warm.py`), which forks runners faster than Python starts.
 
-Called by `LocalEngine` for every runner. The parent is started with the server, and again when it has
-died; a runner it forked lives in a session of its own and outlives both of us.
+Called by the local engine, and by the agent of a node, for every runner. The parent is started ahead of the
+first, and again when it has died; a runner it forked lives in a session of its own and outlives both of us.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import resource
 import socket
 import subprocess
 from collections.abc import Mapping
-from pathlib import Path
 from threading import Lock
+from typing import Optional
 
-from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.node.attempt.protocol import LONGEST_REQUEST_BYTES
 from tarmac.node.starting import Installation
 
@@ -35,12 +35,12 @@ class WarmParent:
     `open_files`: how many files they may open, where it is not as many as this process.
     """
 
-    def __init__(self, installation: Installation, *, open_files: OpenFiles | None = None) -> None:
+    def __init__(self, installation: Installation, *, open_files: Optional[OpenFiles] = None) -> None:
         self._installation = installation
         self._open_files = open_files
         self._lock = Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._socket: socket.socket | None = None
+        self._process: Optional[subprocess.Popen[bytes]] = None
+        self._socket: Optional[socket.socket] = None
         self._closed = False
 
     def start(self) -> None:
@@ -49,24 +49,24 @@ class WarmParent:
             if not self._closed and self._socket is None:
                 self._begin()
 
-    def start_runner(self, directory: Path, node: str, secrets: Mapping[str, str]) -> None:
-        """Fork the runner of one node of an attempt. Raises Unavailable when that is not possible now.
+    def start_runner(self, directory: str, node: str, secrets: Mapping[str, str]) -> None:
+        """Fork the runner of one node of an attempt. Raises OSError when that is not possible now.
 
-        The values of `secrets` go over the socket and nowhere else; InvalidInput where they are too many.
+        The values of `secrets` go over the socket and nowhere else; ValueError where they are too many.
 
         May be called again for the same node: the second runner finds the claim taken and leaves.
         """
         message = {
-            "directory": str(directory),
+            "directory": directory,
             "node": node,
             **({"secrets": dict(secrets)} if secrets else {}),
         }
         request = json.dumps(message).encode() + b"\n"
         if len(request) > LONGEST_REQUEST_BYTES:
-            raise InvalidInput("the secrets of the run are too large together")
+            raise ValueError("the secrets of the run are too large together")
         with self._lock:
             if self._closed:
-                raise Unavailable("the local engine is closed")
+                raise _cannot(node, "this end is closed")
             try:
                 answer = self._exchange(request)
             except OSError:  # it died since it was last used: once more with a new one
@@ -75,11 +75,11 @@ class WarmParent:
                     answer = self._exchange(request)
                 except OSError as error:
                     self._end()
-                    raise Unavailable(f"the runner of node {node} cannot be started: {error}") from None
+                    raise _cannot(node, str(error)) from None
         if "error" in answer:
-            raise Unavailable(f"the runner of node {node} cannot be started: {answer['error']}")
+            raise _cannot(node, str(answer["error"]))
 
-    def pid(self) -> int | None:
+    def pid(self) -> Optional[int]:
         """The process id of the warm parent, if there is one."""
         process = self._process
         return process.pid if process is not None else None
@@ -136,3 +136,7 @@ class WarmParent:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._process.wait(END_TIMEOUT_S)
             self._process = None
+
+
+def _cannot(node: str, why: str) -> OSError:
+    return OSError(errno.EAGAIN, f"the runner of node {node} cannot be started: {why}")

@@ -1,0 +1,180 @@
+"""The `Membership` that is a Ray: asked through a process beside it, which has its Python.
+
+Made by `kind`. This process never loads Ray, whose calls may wait for ever: what takes longer than its
+deadline is ended with the process of the bridge, and another one is tried after a rest.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from tarmac.engines.hosts.connection import Connection, NotConnected, exec_code, loading_program
+from tarmac.engines.hosts.installing import version_of
+from tarmac.engines.hosts.ssh import Ssh, explained
+from tarmac.engines.ray.membership import Endpoint, Member
+from tarmac.engines.ray.settings import RaySettings
+from tarmac.model.errors import TarmacError, Unavailable
+from tarmac.node.starting import NODE_DIRECTORY
+
+FAR = Path(__file__).with_name("far")
+PROGRAM = "tarmac.engines.ray.far.program"
+AGENT = "tarmac.node.host.agent"
+
+MARGIN_S = 1.0
+CONNECT_S = 20.0
+JOIN_S = 25.0
+ANSWER_S = 5.0
+AGENT_S = 60.0
+RESERVE_S = 6.0
+"""How long Ray may take, in seconds: to take us, to answer, to start an agent, to reserve nodes."""
+
+FIRST_REST_S = 1.0
+LONGEST_REST_S = 30.0
+_TOKEN = re.compile("unauthenticated|invalidauthtoken|authentication|auth token", re.IGNORECASE)
+
+
+class Bridge:
+    """One Ray. `key` tells what is ours there; `token` is asked for at every new connection. Thread-safe."""
+
+    def __init__(self, settings: RaySettings, key: str, *, token: Callable[[], str | None]) -> None:
+        self._settings = settings
+        self._key = key
+        self._token = token
+        self._lock = Lock()
+        self._connection: Connection | None = None
+        self._about: Mapping[str, Any] = {}
+        self._failure: Unavailable | None = None
+        self._rest_s = 0.0
+        self._next_at = float("-inf")
+        self._closed = False
+        self._program = loading_program("agent", begin=AGENT)
+        self._version = version_of({"program": self._program})
+
+    def members(self) -> Sequence[Member]:
+        return [Member(**found) for found in self._call("members", ANSWER_S)]
+
+    def agent(self, member: Member, *, home: str, instead_of: Endpoint | None) -> Endpoint:
+        order = {
+            "address": member.address,
+            "home": home,
+            "token": os.urandom(32).hex(),
+            "version": self._version,
+        }
+        found = self._call(
+            "endpoint",
+            AGENT_S,
+            member_id=member.id,
+            program=self._program,
+            code=exec_code(),
+            order=order,
+            instead_of=instead_of.port if instead_of is not None else None,
+        )
+        return Endpoint(**found)
+
+    def reserve(self, member_ids: Collection[str]) -> None:
+        used = self._call("reserve", RESERVE_S, member_ids=sorted(member_ids))
+        if used:
+            raise Unavailable(f"others use {', '.join(used)} through Ray")
+
+    def release(self, member_ids: Collection[str]) -> None:
+        self._call("release", ANSWER_S, member_ids=sorted(member_ids))
+
+    def about(self) -> Mapping[str, Any]:
+        with self._lock:
+            self._next_at = float("-inf")  # a person asks, who may have mended it
+            self._connected()
+            return self._about
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            if self._connection is not None:
+                self._connection.close()
+
+    def _call(self, operation: str, timeout_s: float, **arguments: Any) -> Any:
+        with self._lock:
+            connection = self._connected()
+        try:
+            return connection.call(operation, timeout_s=timeout_s, arguments=arguments)
+        except Unavailable as error:
+            self._drop(connection)
+            raise self._named(error.message) from None
+        except (OSError, ValueError) as error:
+            raise self._named(str(error)) from None
+
+    def _drop(self, connection: Connection) -> None:
+        """It did not answer in time: the next call tries another one."""
+        connection.close()
+        with self._lock:
+            if self._connection is connection:
+                self._connection = None
+
+    def _connected(self) -> Connection:
+        """The connection, a new one where it is needed; with the lock reserved. Raises Unavailable."""
+        if self._closed:
+            raise Unavailable("the engine is closed")
+        known = self._connection
+        if known is not None and known.lost_at is None:
+            return known
+        if time.monotonic() < self._next_at and self._failure is not None:
+            raise self._failure
+        try:
+            self._connection = self._join()
+        except (TarmacError, NotConnected) as error:
+            failure = self._failure_of(error)
+            self._rest_s = min(LONGEST_REST_S, max(FIRST_REST_S, self._rest_s * 2))
+            self._failure, self._next_at = failure, time.monotonic() + self._rest_s
+            raise failure from None
+        self._failure, self._rest_s = None, 0.0
+        return self._connection
+
+    def _join(self) -> Connection:
+        settings = self._settings
+        token = self._token()
+        connection = Connection(
+            ["bash", "-c"] if settings.ssh is None else Ssh(settings.ssh).argv(),
+            python=settings.python,
+            connect_s=CONNECT_S,
+            packages=(NODE_DIRECTORY, FAR),
+            begin=PROGRAM,
+            lean=False,
+            margin_s=MARGIN_S,
+        )
+        arguments = {"address": settings.address, "token": token, "key": self._key}
+        try:
+            self._about = connection.call("join", timeout_s=JOIN_S, arguments=arguments)
+        except (Unavailable, OSError, ValueError) as error:
+            connection.close()
+            text = " ".join([str(error), *connection.lines])
+            if _TOKEN.search(text):
+                words = "it takes another token" if token is not None else "it needs a token"
+                hint = "name a file with it, token_file, or a secret: credentials: {token: NAME}"
+                raise Unavailable(f"{settings.address}: {words}", hint=hint) from None
+            raise self._named(_words(error)) from None
+        return connection
+
+    def _failure_of(self, error: TarmacError | NotConnected) -> Unavailable:
+        if isinstance(error, Unavailable):
+            return error
+        if isinstance(error, NotConnected) and self._settings.ssh is not None:
+            return explained(Ssh(self._settings.ssh), error, python=self._settings.python)
+        if isinstance(error, NotConnected) and error.lines:
+            return self._named(error.lines[-1])
+        return self._named(str(error))
+
+    def _named(self, words: str) -> Unavailable:
+        return Unavailable(f"Ray at {self._settings.address}: {words}")
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, Unavailable):
+        return error.message
+    if isinstance(error, OSError):
+        return "nothing answers there" if isinstance(error, TimeoutError) else error.strerror or str(error)
+    return str(error)

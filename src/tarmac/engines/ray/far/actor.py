@@ -1,0 +1,78 @@
+"""The actor that Ray keeps on each node for us: it starts the agent there, outside of Ray.
+
+Made by `driver`, and sent to the node as a value: it uses the standard library alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+START_S = 30.0
+ANSWER_S = 2.0
+
+
+class AgentStarter:
+    """The agent of one node."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Any] | None = None
+
+    def endpoint(
+        self, program: bytes, code: str, order: dict[str, str], instead_of: int | None
+    ) -> dict[str, Any]:
+        """Where the agent listens, {"address", "port", "token"}; one is started where none does.
+
+        `program` is what a Python that runs `code` reads, `order` what the agent is told. The one that
+        listens at the port `instead_of` does not answer: it makes place for another.
+        """
+        known = self._known
+        if known is not None and (known["port"] == instead_of or not _listens(known)):
+            self._end(known)
+            known = None
+        if known is None:
+            known = self._known = _start(program, code, order)
+        return {"address": known["address"], "port": known["port"], "token": known["token"]}
+
+    def _end(self, known: dict[str, Any]) -> None:
+        """End an agent that does not answer; runners live on."""
+        line = Path("/proc/{}/cmdline".format(known["pid"]))
+        with suppress(OSError):  # it is gone
+            if b"exec(sys.stdin" in line.read_bytes():
+                os.kill(known["pid"], signal.SIGKILL)
+        self._known = None
+
+
+def _start(program: bytes, code: str, order: dict[str, str]) -> dict[str, Any]:
+    """Start an agent, and wait until it listens. Raises OSError with its last words where it does not."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code],
+        input=program + json.dumps(order).encode() + b"\n",
+        capture_output=True,
+        env=environment,
+        timeout=START_S,
+        check=False,
+        start_new_session=True,
+        cwd="/",
+    )
+    lines = done.stdout.splitlines()
+    if done.returncode != 0 or not lines or not lines[-1].startswith(b"{"):
+        words = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()[-1:]
+        raise OSError("the agent did not start: {}".format("".join(words)))
+    return {**json.loads(lines[-1]), "address": order["address"], "token": order["token"]}
+
+
+def _listens(known: dict[str, Any]) -> bool:
+    try:
+        socket.create_connection((known["address"], known["port"]), ANSWER_S).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,77 @@
+"""What the bridge runs beside a Ray: does what it is asked until its input ends. Begun by `loading`.
+
+Ray is imported, and connected to, when that is asked for: whoever asks can tell how long it takes.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Lock
+from typing import Any, BinaryIO
+
+from tarmac.node.host.serving import Server
+
+PROBE_S = 5.0
+
+
+def serve(stream: BinaryIO, output: int) -> None:
+    """Serve the operations of `Program` until the stream ends."""
+    sys.path[:] = [path for path in sys.path if path]  # not the directory that we happen to be in
+    program = Program()
+    with suppress(OSError, ValueError):
+        Server(output, program.find).run(stream)
+    os._exit(0)
+
+
+class Program:
+    """What can be asked for: `join` first, then what a `Driver` does."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._driver: Any | None = None
+
+    def find(self, name: str) -> Callable[..., Any]:
+        """The operation that is called so. Raises ValueError."""
+        if name == "join":
+            return self.join
+        if name not in ("about", "members", "endpoint", "reserve", "release") or self._driver is None:
+            raise ValueError(f"there is no operation {name!r} now")
+        return self._checked(getattr(self._driver, name))
+
+    def join(self, address: str, token: str | None, key: str) -> dict[str, Any]:
+        """Connect to the Ray whose head is at the address; what it is. Raises OSError and ValueError."""
+        host, _, port = address.rpartition(":")
+        socket.create_connection((host.strip("[]"), int(port)), PROBE_S).close()
+        if token is not None:
+            os.environ["RAY_AUTH_MODE"] = "token"
+            os.environ["RAY_AUTH_TOKEN"] = token
+        try:
+            from tarmac.engines.ray.far.driver import Driver  # noqa: PLC0415 - it imports ray
+        except ImportError as error:
+            raise ValueError(f"{sys.executable} has no Ray: {error}") from None
+
+        def connect() -> dict[str, Any]:
+            with self._lock:
+                if self._driver is None:
+                    self._driver = Driver(address, key)
+            return dict(self._driver.about())
+
+        return dict(self._checked(connect)())
+
+    def _checked(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """What Ray raises, as an error that travels."""
+
+        def call(**arguments: Any) -> Any:
+            try:
+                return function(**arguments)
+            except (OSError, ValueError):
+                raise
+            except Exception as error:  # noqa: BLE001 - Ray's own classes exist at this end alone
+                lines = str(error).strip().splitlines() or [type(error).__name__]
+                raise ValueError(" ".join(line.strip() for line in lines[-3:])[:600]) from None
+
+        return call

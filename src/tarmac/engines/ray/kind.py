@@ -1,0 +1,71 @@
+"""The kind of engine that `engine: ray` names. Made by `server/wiring.py`."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING
+
+from tarmac.engines.hosts.supplies import Supplies
+from tarmac.engines.ray.settings import TOKEN, RaySettings, read_settings
+from tarmac.model.cluster import Cluster
+from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.node.files import untrusted
+
+if TYPE_CHECKING:  # a server without such a cluster does not load its engine: see `open`
+    from tarmac.engines.ray.engine import RayEngine
+
+LONGEST_TOKEN_BYTES = 4096
+
+
+class RayKind:
+    """Opens the engines of clusters that are a Ray."""
+
+    def __init__(self, supplies: Supplies) -> None:
+        self._supplies = supplies
+
+    def check(self, cluster: Cluster) -> None:
+        """Raise InvalidInput for settings that name no Ray."""
+        settings = read_settings(cluster.settings)
+        for name in cluster.credentials:
+            if name != TOKEN:
+                raise InvalidInput(
+                    f"the engine ray has no credential {name!r}", hint="its one credential is 'token'"
+                )
+        if cluster.credentials and settings.token_file is not None:
+            raise InvalidInput("the token is given twice: as a credential, and by 'token_file'")
+
+    def open(self, cluster: Cluster) -> RayEngine:
+        """Its engine, which begins to look for its nodes."""
+        from tarmac.engines.ray.bridge import Bridge  # noqa: PLC0415
+        from tarmac.engines.ray.engine import RayEngine  # noqa: PLC0415
+
+        settings, supplies = read_settings(cluster.settings), self._supplies
+        copies = supplies.copies / cluster.name
+        key = hashlib.sha256(f"{os.uname().nodename}:{copies.resolve()}".encode()).hexdigest()[:12]
+        secret = cluster.credentials.get(TOKEN)
+        return RayEngine(
+            cluster.name,
+            settings,
+            Bridge(settings, key, token=lambda: self._token(settings, secret)),
+            copies=copies,
+            code=supplies.code,
+            git=supplies.git,
+            own_packages=supplies.own_packages,
+            log_limit_bytes=supplies.log_limit_bytes,
+            secrets=supplies.secrets,
+            sidecar=supplies.sidecar,
+            artifacts=supplies.artifacts,
+        )
+
+    def _token(self, settings: RaySettings, secret: str | None) -> str | None:
+        """The token of the Ray, as it is now; None where it needs none."""
+        if secret is not None:
+            return self._supplies.secrets((secret,))[secret].strip()
+        if settings.token_file is None:
+            return None
+        try:
+            return untrusted.read_bytes(str(settings.token_file), LONGEST_TOKEN_BYTES).decode().strip()
+        except (OSError, ValueError) as error:
+            words = error.strerror if isinstance(error, OSError) else "it is no text"
+            raise Unavailable(f"token_file {settings.token_file}: {words}") from None

@@ -1,0 +1,101 @@
+"""A connection to the agent of a node: TCP, from this process to that one, with nothing of Ray between.
+
+Used by `node`. The other end is `node/host/agent.py`.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from threading import Thread
+from typing import Any
+
+from tarmac.engines.hosts.channel import Channel
+from tarmac.engines.ray.membership import Endpoint
+from tarmac.model.errors import Unavailable
+from tarmac.node.host.agent import NONCE_BYTES, keep_watch, prove
+
+CONNECT_S = 3.0
+MARGIN_S = 5.0
+"""How long a request and its answer may be under way: what is silent for longer is given up."""
+
+
+class Link:
+    """One connection; once it is lost it cannot be used again. Thread-safe. Raises Unavailable.
+
+    `on_news` hears of attempts with news, from a thread of the link.
+    """
+
+    def __init__(self, endpoint: Endpoint, *, on_news: Callable[[str], None]) -> None:
+        where = f"{endpoint.address}:{endpoint.port}"
+        try:
+            self._socket = socket.create_connection((endpoint.address, endpoint.port), CONNECT_S)
+        except OSError as error:
+            raise Unavailable(f"the agent at {where} cannot be reached: {_words(error)}") from None
+        try:
+            keep_watch(self._socket)
+            self._greet(bytes.fromhex(endpoint.token))
+        except (OSError, ValueError) as error:
+            self._socket.close()
+            raise Unavailable(f"the agent at {where} did not take the connection: {error}") from None
+        self._socket.settimeout(None)
+        self._channel = Channel(
+            self._socket.fileno(), send=self._send, close=self.close, on_news=on_news, margin_s=MARGIN_S
+        )
+        Thread(target=self._read, name="tarmac-link", daemon=True).start()
+
+    @property
+    def lost(self) -> bool:
+        """Whether it can no longer be used."""
+        return self._channel.lost_at is not None
+
+    @property
+    def heard_at(self) -> float:
+        """When the agent was last heard of, by the monotonic clock."""
+        return self._channel.heard_at
+
+    def call(self, operation: str, *, timeout_s: float, arguments: Mapping[str, Any]) -> Any:
+        """Have an operation done. Raises Unavailable, what it raised there (OSError), and ValueError."""
+        return self._channel.call(operation, timeout_s=timeout_s, arguments=arguments)
+
+    def send_code(self, directory: str, digest: str, pieces: Iterator[bytes]) -> None:
+        """Send a snapshot of code. Raises as `call`."""
+        self._channel.send_code(directory, digest, pieces)
+
+    def close(self) -> None:
+        """End it; whoever waits for an answer is told."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _greet(self, token: bytes) -> None:
+        theirs = self._receive(NONCE_BYTES)
+        ours = os.urandom(NONCE_BYTES)
+        self._socket.sendall(ours + prove(token, theirs, who=b"engine"))
+        if not hmac.compare_digest(self._receive(NONCE_BYTES), prove(token, ours, who=b"agent")):
+            raise ValueError("it has another token")
+
+    def _receive(self, count: int) -> bytes:
+        found = b""
+        while len(found) < count:
+            piece = self._socket.recv(count - len(found))
+            if not piece:
+                raise ConnectionError("it ended the connection: it has another token")
+            found += piece
+        return found
+
+    def _send(self, rest: memoryview) -> int:
+        return self._socket.send(rest, socket.MSG_DONTWAIT)
+
+    def _read(self) -> None:
+        with self._socket, self._socket.makefile("rb") as stream:
+            self._channel.read(stream)
+            self._channel.lose()
+            with self._channel.sending:  # nobody writes to the descriptor once it is closed
+                pass
+
+
+def _words(error: OSError) -> str:
+    return "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)

@@ -1,0 +1,235 @@
+"""One node of the cluster: the link to its agent, made again after a loss, and what lies on its disk.
+
+Used by `nodes` and by the engine. A node that was silent for too long is lost; it may come back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple
+
+from tarmac.engines.attempts.layout import Layout
+from tarmac.engines.attempts.supervision import Life
+from tarmac.engines.hosts.host import FILE_S, Host, Reached
+from tarmac.engines.hosts.relaying import AnswerRequest, Relaying
+from tarmac.engines.hosts.report_copies import ReportCopies
+from tarmac.engines.ray.link import Link
+from tarmac.engines.ray.membership import Endpoint
+from tarmac.model.errors import Unavailable
+from tarmac.node.attempt import protocol
+
+PEER_FILES = (protocol.FAILED_FILE, protocol.PREPARED_FILE, protocol.PLACED_FILE)
+NODE_PEER_FILES = (protocol.FINISHED_FILE, protocol.LEFT_FILE)
+"""What the runner of one node writes for those of the others: of the attempt, and of its own node."""
+
+PING_S = 2.0
+QUIET_S = 3.0
+SILENT_S = 6.0
+"""Not heard of for so long: nobody waits for it any longer, and then its link is given up."""
+
+LOSS_S = 8.0
+LONGEST_LOSS_S = 60.0
+"""Silent for so long it is lost, the first if Ray has lost it too."""
+
+
+class StoreService(NamedTuple):
+    """What answers sidecars that ask at this socket of a node."""
+
+    socket: str
+    answer: AnswerRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Travels:
+    """What is brought to every node: `files` of a version, and where in it lies the runner's package.
+
+    `python` runs it; None: that of the agent. `store` is served there, for artifacts.
+    """
+
+    package: str
+    files: Mapping[str, bytes]
+    python: str | None = None
+    store: StoreService | None = None
+
+    @property
+    def installation(self) -> dict[str, Any]:
+        """How an agent is told of it."""
+        return {"package": self.package, "python": self.python}
+
+
+class RayNode:
+    """A node by its address. `name` is what runs know it by. Thread-safe."""
+
+    def __init__(self, address: str, *, home: Layout, seen: Layout, on_news: Callable[[str], None]) -> None:
+        self.address = address
+        self.name = ""
+        self.alive = True
+        """Whether Ray has it among its nodes."""
+        self.survey: Mapping[str, Any] = {}
+        self.endpoint: Endpoint | None = None
+        self.trouble: str | None = None
+        self._home = home
+        self._seen = seen
+        self._on_news = on_news
+        self._lock = Lock()
+        self._link: Link | None = None
+        self._relaying: Relaying | None = None
+        self._report_copies: dict[str, ReportCopies] = {}
+        self._heard_at = time.monotonic()
+        self.host = Host(home, _Agent(self), seen=seen)
+
+    # --- the link --------------------------------------------------------------------------------
+
+    @property
+    def up(self) -> bool:
+        """Whether there is a link, and the agent was heard of just now."""
+        return self._live() is not None and self.silent_s() < QUIET_S + PING_S
+
+    def silent_s(self) -> float:
+        """How long the agent has not been heard of."""
+        link = self._link
+        if link is not None:
+            self._heard_at = max(self._heard_at, link.heard_at)
+        return time.monotonic() - self._heard_at
+
+    def life(self) -> Life | None:
+        """Whether it is silent or lost; None while it is there."""
+        if self.up:
+            return None
+        silent_s = self.silent_s()
+        lost = silent_s > LONGEST_LOSS_S or (silent_s > LOSS_S and not self.alive)
+        return Life.LOST if lost else Life.SILENT
+
+    def connect(self, endpoint: Endpoint) -> None:
+        """Have a link to this agent, a new one where it is needed. Raises Unavailable."""
+        with self._lock:
+            known = self._link
+            if endpoint == self.endpoint and known is not None and not known.lost:
+                return
+            link = Link(endpoint, on_news=self._on_news)
+            if known is not None:
+                known.close()
+            self._link, self.endpoint, self._heard_at = link, endpoint, time.monotonic()
+        self.trouble = None
+
+    def ping(self) -> None:
+        """Hear of the agent, where that was not lately; give the link up where that takes too long."""
+        link = self._live()
+        if link is None:
+            return
+        silent_s = self.silent_s()
+        if silent_s > SILENT_S:
+            link.close()
+        elif silent_s >= PING_S / 2:
+            self.call("about", timeout_s=0.0)
+
+    def close(self) -> None:
+        """Let go of the link; what runs goes on."""
+        link = self._link
+        if link is not None:
+            link.close()
+        if self._relaying is not None:
+            self._relaying.close()
+
+    def _live(self) -> Link | None:
+        link = self._link
+        return link if link is not None and not link.lost else None
+
+    # --- what is done there ----------------------------------------------------------------------
+
+    def call(self, operation: str, *, timeout_s: float = FILE_S, **arguments: Any) -> Any:
+        """Have an operation done. Raises Unavailable, at once without a link, and OSError."""
+        link = self._live()
+        if link is None or self.silent_s() > SILENT_S:
+            raise Unavailable(f"{self.name or self.address} cannot be reached")
+        try:
+            return link.call(operation, timeout_s=timeout_s, arguments=arguments)
+        except Unavailable as error:
+            raise Unavailable(f"{self.name or self.address}: {error.message}") from None
+
+    def send_code(self, directory: str, digest: str, pieces: Iterator[bytes]) -> None:
+        """Send a snapshot of code. Raises as `call`; ValueError for one that is refused."""
+        link = self._live()
+        if link is None:
+            raise Unavailable(f"{self.name or self.address} cannot be reached")
+        link.send_code(directory, digest, pieces)
+
+    def prepare(self, travels: Travels) -> None:
+        """Make its directory ready, and bring what travels. Raises Unavailable."""
+        home, area, installation = str(self._home.home), str(self._area), travels.installation
+        try:
+            if not self.call("prepare", home=home, area=area, **installation):
+                self.make_directory(Path(travels.package).parent.parent, travels.files)
+                self.call("prepare", home=home, area=area, **installation)
+        except OSError as error:
+            raise Unavailable(f"{self._home.home} cannot be used: {error.strerror}") from None
+        if travels.store is not None and self._relaying is None:
+            self._relaying = Relaying(self, *travels.store)
+            self._relaying.start()
+
+    def make_directory(self, directory: Path, files: Mapping[str, bytes]) -> bool:
+        """Make a directory with these files, whole or not at all; False where there is one."""
+        done = self.call("make_directory", directory=str(directory), files=dict(files), area=str(self._area))
+        return bool(done)
+
+    def lives(self, attempts: Mapping[str, str]) -> Mapping[str, Life]:
+        """What became of the runners here of these attempts, each with the name that this node has in it."""
+        places = [[str(self._home.attempt(attempt)), node] for attempt, node in attempts.items()]
+        words = self.call("lives", places=places)
+        return {attempt: _LIVES[word] for attempt, word in zip(attempts, words, strict=True)}
+
+    def refresh(self, attempts: Mapping[str, str]) -> None:
+        """Copy what is new of these attempts, as `lives`. Raises Unavailable."""
+        link = self._live()
+        if link is None:
+            raise Unavailable(f"{self.name or self.address} cannot be reached")
+        by_name: dict[str, list[str]] = {}
+        for attempt, node in attempts.items():
+            by_name.setdefault(node, []).append(attempt)
+        for node, ids in by_name.items():
+            with self._lock:
+                copies = self._report_copies.setdefault(node, self._copies_of(node))
+            copies.refresh(ids, lambda **arguments: self.call("changes", **arguments), link)
+
+    def _copies_of(self, node: str) -> ReportCopies:
+        names = (protocol.CLAIM_FILE, protocol.EVENTS_FILE, protocol.HEARTBEAT_FILE, *NODE_PEER_FILES)
+        files = (*PEER_FILES, *(f"{protocol.NODES}/{node}/{name}" for name in names))
+        return ReportCopies(self._home, self._seen, files=files, common=())
+
+    @property
+    def _area(self) -> Path:
+        """Where directories are in the making: one of its own, should several nodes share a disk."""
+        return self._home.staging / self.address.replace(":", "_")
+
+
+_LIVES = {
+    "absent": Life.DEAD,
+    "unclaimed": Life.ALIVE,
+    "alive": Life.ALIVE,
+    "dead": Life.DEAD,
+    "restarted": Life.RESTARTED,
+}
+
+
+class _Agent:
+    """The way of a `Host` to the node."""
+
+    def __init__(self, node: RayNode) -> None:
+        self._node = node
+        self.where = f"on {node.address}"
+
+    def examine(self) -> Reached | None:
+        return None
+
+    def call(self, operation: str, *, timeout_s: float, **arguments: Any) -> Any:
+        return self._node.call(operation, timeout_s=timeout_s, **arguments)
+
+    def take_code(self, directory: str, digest: str, pieces: Iterator[bytes]) -> None:
+        self._node.send_code(directory, digest, pieces)
+
+    def refresh(self, attempt_ids: Sequence[str]) -> None:
+        raise NotImplementedError(f"see RayNode.refresh: {attempt_ids}")

@@ -1,0 +1,275 @@
+"""All nodes of the cluster, kept up to date by a thread of its own: asked of Ray, agents started, links made.
+
+Used by `RayEngine`, which is answered from memory. Where agents listen is written down, so that the next
+server reaches them at once, and without a Ray that answers.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import weakref
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import asdict
+from threading import Event, Lock, Thread
+from typing import Any
+
+from tarmac.engines.attempts.layout import Layout
+from tarmac.engines.hosts.slot_types import slot_type
+from tarmac.engines.ray.membership import Endpoint, Member, Membership
+from tarmac.engines.ray.node import RayNode, Travels
+from tarmac.engines.ray.settings import RaySettings
+from tarmac.model.cluster import Disks, Node, NodeState
+from tarmac.model.described import node_name
+from tarmac.model.errors import Unavailable
+from tarmac.model.resources import CPU_ONLY, Resources
+from tarmac.node.files import untrusted
+
+LOOK_S = 1.0
+VIRTUAL_SLOTS = 8
+MOST_THREADS = 64
+ROUND_S = 15.0
+"""How long one round waits for its slowest node; that one is looked at again in the next."""
+
+LARGEST_RECORD_BYTES = 16 * 1024 * 1024
+
+
+class RayNodes:
+    """The nodes by address. Thread-safe; `changed` is called when any comes or goes."""
+
+    def __init__(
+        self,
+        cluster: str,
+        settings: RaySettings,
+        membership: Membership,
+        *,
+        seen: Layout,
+        travels: Travels,
+        on_news: Callable[[str], None],
+    ) -> None:
+        self.trouble: str | None = None
+        """What Ray says, while it does not answer."""
+        self.after_look: Callable[[], None] = lambda: None
+        self._cluster = cluster
+        self._settings = settings
+        self._membership = membership
+        self._home = Layout(settings.directory)
+        self._seen = seen
+        self._travels = travels
+        self._on_news = on_news
+        self._lock = Lock()
+        self._nodes: dict[str, RayNode] = {}
+        self._members: dict[str, Member] = {}
+        self._offer: tuple[Node, ...] = ()
+        self._record = seen.home / "agents.json"
+        self._recorded: object = None
+        self.pool = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="tarmac-ray")
+        self._stopped = Event()
+        self._read_record()
+        self._end = weakref.finalize(self, _close, self._stopped, membership, self.pool, self._nodes)
+        Thread(target=_watch, args=(weakref.ref(self), self._stopped), daemon=True).start()
+
+    def close(self) -> None:
+        """Let go of every node and of Ray; what runs goes on."""
+        self._end()
+
+    # --- answers from memory ---------------------------------------------------------------------
+
+    def offer(self) -> tuple[Node, ...]:
+        """The nodes as the scheduler sees them; the same object while nothing changes."""
+        with self._lock:
+            made = tuple(
+                self._offered(node, self._members.get(address))
+                for address, node in sorted(self._nodes.items())
+                if node.survey
+            )
+            if made != self._offer:
+                self._offer = made
+            return self._offer
+
+    def all(self) -> list[RayNode]:
+        """Every node there is or was."""
+        with self._lock:
+            return list(self._nodes.values())
+
+    def at(self, address: str) -> RayNode:
+        """The node at an address; one that was never heard of counts as silent from now on."""
+        with self._lock:
+            return self._at(address)
+
+    def ids_to_reserve(self, addresses: Iterable[str]) -> list[str]:
+        """The ids of those of these nodes that are not reserved. Raises Unavailable for one that left."""
+        found = []
+        with self._lock:
+            for address in addresses:
+                member = self._members.get(address)
+                if member is None or not member.alive:
+                    raise Unavailable(f"Ray has no node at {address} now")
+                if not member.reserved:
+                    found.append(member.id)
+        return found
+
+    def note_reserved(self, member_ids: Collection[str], reserved: bool) -> None:
+        """They are reserved for us from now on, or no longer."""
+        with self._lock:
+            for address, member in self._members.items():
+                if member.id in member_ids:
+                    self._members[address] = Member(**{**asdict(member), "reserved": reserved})
+
+    def reserved(self) -> dict[str, str]:
+        """The addresses and ids of nodes that are reserved for us."""
+        with self._lock:
+            return {address: member.id for address, member in self._members.items() if member.reserved}
+
+    # --- the watch -------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """One round: what Ray has, agents where there is none, links where they were lost."""
+        try:
+            members = self._membership.members()
+        except Unavailable as error:
+            self.trouble = str(error)
+        else:
+            self.trouble = None
+            self._take(members)
+        rounds = [self.pool.submit(self._tend, node) for node in self.all()]
+        wait(rounds, ROUND_S)
+        self._write_record()
+        self.after_look()
+
+    def _take(self, members: Sequence[Member]) -> None:
+        """Note what Ray says: of several entries of an address the one that lives counts."""
+        found: dict[str, Member] = {}
+        for member in members:
+            known = found.get(member.address)
+            if known is None or (member.alive and not known.alive):
+                found[member.address] = member
+        with self._lock:
+            self._members = found
+            names = _names(self._cluster, found.values())
+            for address, member in found.items():
+                node = self._at(address)
+                node.name = names[address]
+                node.alive = member.alive
+            for address, node in self._nodes.items():
+                if address not in found:
+                    node.alive = False
+
+    def _tend(self, node: RayNode) -> None:
+        """Have a link to a node that lives, and hear of it."""
+        try:
+            if node.up:
+                node.ping()
+                return
+            known = node.endpoint
+            if known is not None:
+                with suppress(Unavailable):
+                    self._link(node, known)
+                    return
+            member = self._members.get(node.address)
+            if member is not None and member.alive and self.trouble is None:
+                home = str(self._home.home)
+                self._link(node, self._membership.agent(member, home=home, instead_of=known))
+        except (Unavailable, OSError, ValueError) as error:
+            node.trouble = str(error)
+
+    def _link(self, node: RayNode, endpoint: Endpoint) -> None:
+        node.connect(endpoint)
+        node.prepare(self._travels)
+        node.survey = node.call("survey")
+
+    # --- inside ----------------------------------------------------------------------------------
+
+    def _at(self, address: str) -> RayNode:
+        node = self._nodes.get(address)
+        if node is None:
+            node = RayNode(address, home=self._home, seen=self._seen, on_news=self._on_news)
+            self._nodes[address] = node
+        return node
+
+    def _offered(self, node: RayNode, member: Member | None) -> Node:
+        """A node as it is now: nothing new is placed on one that others use."""
+        settings, survey = self._settings, node.survey
+        products = survey["products"]
+        free = member is not None and member.alive and (member.reserved or not member.shared)
+        whole = len(products) or VIRTUAL_SLOTS
+        return Node(
+            name=node.name,
+            cluster=self._cluster,
+            address=node.address,
+            hostname=str(survey["name"]),
+            capacity=Resources(
+                slots=min(settings.slots or whole, len(products) or settings.slots or whole),
+                slot_type=settings.slot_type or (slot_type(products[0]) if products else CPU_ONLY),
+                cpus=settings.cpus or float(survey["cpus"]),
+                memory_bytes=int(survey["memory_bytes"]),
+            ),
+            state=NodeState.UP if node.up and (free or self.trouble is not None) else NodeState.DOWN,
+            disks=Disks.OWN,
+        )
+
+    def _read_record(self) -> None:
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            content = untrusted.read_bytes(str(self._record), LARGEST_RECORD_BYTES)
+            for known in json.loads(content):
+                node = self._at(known["address"])
+                node.name, node.survey = known["name"], known["survey"]
+                node.endpoint = Endpoint(**known["endpoint"])
+
+    def _write_record(self) -> None:
+        record: list[dict[str, Any]] = [
+            {
+                "address": node.address,
+                "name": node.name,
+                "survey": node.survey,
+                "endpoint": asdict(node.endpoint),
+            }
+            for node in self.all()
+            if node.endpoint is not None and node.survey
+        ]
+        if record != self._recorded:
+            with suppress(OSError):  # the next server asks Ray instead
+                self._record.parent.mkdir(parents=True, exist_ok=True)
+                untrusted.replace(str(self._record), json.dumps(record).encode(), mode=0o600)
+                self._recorded = record
+
+
+def _names(cluster: str, members: Iterable[Member]) -> dict[str, str]:
+    """What nodes are called: by host name, and where several have the same one, by their address as well."""
+    known = list(members)
+    count = Counter(member.hostname for member in known)
+    return {
+        member.address: node_name(
+            cluster,
+            member.hostname
+            if member.hostname and count[member.hostname] == 1
+            else f"{member.hostname or 'node'}-{member.address.replace('.', '-').replace(':', '-')}",
+        )
+        for member in known
+    }
+
+
+def _watch(nodes: weakref.ref[RayNodes], stopped: Event) -> None:
+    """Look again and again, until the engine is closed or nobody has it any more."""
+    while not stopped.is_set():
+        began_at = time.monotonic()
+        watched = nodes()
+        if watched is None:
+            return
+        with suppress(RuntimeError):  # closed meanwhile
+            watched.look()
+        del watched
+        stopped.wait(max(0.0, began_at + LOOK_S - time.monotonic()))
+
+
+def _close(
+    stopped: Event, membership: Membership, pool: ThreadPoolExecutor, nodes: Mapping[str, RayNode]
+) -> None:
+    stopped.set()
+    pool.shutdown(wait=False, cancel_futures=True)
+    membership.close()
+    for node in list(nodes.values()):
+        node.close()

@@ -1,0 +1,68 @@
+"""Nodes that are reserved for us in Ray while attempts run there, so that others get other nodes.
+
+Used by `RayEngine`. Whole nodes are reserved: Ray does not say which GPUs go with a part of one. A node
+without an attempt is let go soon; reservations outlive the server, and what an earlier one left is let go
+after a while.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from threading import Lock
+
+from tarmac.engines.ray.membership import Membership
+from tarmac.engines.ray.nodes import RayNodes
+from tarmac.model.errors import Unavailable
+
+LINGER_S = 10.0
+"""A node that was just in use is soon in use again."""
+
+FIRST_LINGER_S = 60.0
+"""By then a server that was started has looked at all attempts that live."""
+
+
+class Reservations:
+    """Which attempts need which nodes. Thread-safe."""
+
+    def __init__(self, nodes: RayNodes, membership: Membership) -> None:
+        self._nodes = nodes
+        self._membership = membership
+        self._lock = Lock()
+        self._needed: dict[str, tuple[str, ...]] = {}
+        self._idle_since: dict[str, float] = {}
+        self._settled_at = time.monotonic() + FIRST_LINGER_S
+
+    def reserve(self, attempt_id: str, addresses: Collection[str]) -> None:
+        """Reserve these nodes for an attempt. Raises Unavailable while others use one of them."""
+        with self._lock:
+            self._needed[attempt_id] = tuple(addresses)
+            ids = self._nodes.ids_to_reserve(addresses)
+            if ids:
+                self._membership.reserve(ids)
+                self._nodes.note_reserved(ids, reserved=True)
+
+    def note(self, attempt_id: str, addresses: Mapping[str, str]) -> None:
+        """An attempt that an earlier server started needs its nodes, too."""
+        with self._lock:
+            self._needed.setdefault(attempt_id, tuple(addresses.values()))
+
+    def forget(self, attempt_id: str) -> None:
+        """The attempt is over."""
+        with self._lock:
+            self._needed.pop(attempt_id, None)
+
+    def release_idle(self) -> None:
+        """Let nodes go that no attempt has needed for a while."""
+        now = time.monotonic()
+        with self._lock:
+            needed = {address for addresses in self._needed.values() for address in addresses}
+            reserved = self._nodes.reserved()
+            idle = {address for address in reserved if address not in needed}
+            self._idle_since = {address: self._idle_since.get(address, now) for address in idle}
+            due = [reserved[address] for address, since in self._idle_since.items() if now - since > LINGER_S]
+            if due and now > self._settled_at:
+                with suppress(Unavailable):  # the next look tries again
+                    self._membership.release(due)
+                    self._nodes.note_reserved(due, reserved=False)

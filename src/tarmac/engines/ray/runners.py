@@ -1,0 +1,181 @@
+"""The runners of the Ray engine: started, looked at and ended by the agents of their nodes.
+
+Called by `engines/attempts/supervision.py` and `RayEngine`. An attempt is put down on a node when its runner
+is started there; the values of secrets are asked for at every start and never kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from tarmac.engines.attempts import writing
+from tarmac.engines.attempts.aggregate_outcome import PartState
+from tarmac.engines.attempts.layout import Layout
+from tarmac.engines.attempts.supervision import Life
+from tarmac.engines.attempts.view import AttemptView, NodeView
+from tarmac.engines.ray.node import RayNode, Travels
+from tarmac.engines.ray.nodes import RayNodes
+from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.model.ports import StreamsCode
+from tarmac.model.run import Cause
+from tarmac.model.secret import SecretValues
+from tarmac.node.attempt import protocol
+from tarmac.node.attempt.document import read_document
+from tarmac.node.files import bundles, untrusted
+
+MOST_FILE_BYTES = 64 * 1024 * 1024
+
+
+class RayRunners:
+    """The `Runners` on the nodes of a Ray. `home` is where attempts lie there."""
+
+    def __init__(
+        self,
+        nodes: RayNodes,
+        home: Layout,
+        *,
+        travels: Travels,
+        code: StreamsCode | None,
+        secrets: SecretValues,
+    ) -> None:
+        self._nodes = nodes
+        self._home = home
+        self._travels = travels
+        self._code = code
+        self._secrets = secrets
+        self._lives: dict[tuple[str, str], Life] = {}
+        self._addresses: dict[str, Mapping[str, str]] = {}
+
+    def check(self, secrets: Sequence[str]) -> None:
+        """See that every one of these secrets can be had now."""
+        if secrets:
+            self._secrets(secrets)
+
+    def node(self, view: AttemptView, node: str) -> RayNode:
+        """The node that a part of an attempt was placed on."""
+        return self._nodes.at(self.addresses(view)[node])
+
+    def addresses(self, view: AttemptView) -> Mapping[str, str]:
+        """The addresses of the nodes of an attempt, by what it calls them."""
+        addresses = self._addresses.get(view.attempt_id)
+        if addresses is None:
+            parts = read_document(view.paths.description).nodes
+            addresses = self._addresses[view.attempt_id] = {part.node: part.address for part in parts}
+        return addresses
+
+    def note_lives(self, view: AttemptView, node: str, life: Life) -> None:
+        """What the agent of a node has just said of its runner."""
+        self._lives[view.attempt_id, node] = life
+
+    def forget(self, view: AttemptView) -> None:
+        """The attempt is over."""
+        self._addresses.pop(view.attempt_id, None)
+        for node in view.nodes:
+            self._lives.pop((view.attempt_id, node.node), None)
+
+    def start_all(self, view: AttemptView) -> None:
+        """Start every runner that nobody has started yet, on all nodes at once. Raises as `start`."""
+        pending = [node for node in view.nodes if node.facts.state is PartState.UNCLAIMED]
+        if len(pending) == 1:
+            self._start(view, pending[0])
+            return
+        for start in [self._nodes.pool.submit(self._start, view, node) for node in pending]:
+            start.result()
+
+    def _start(self, view: AttemptView, node: NodeView) -> None:
+        node.supervision.starts += 1
+        self.start(view, node)
+
+    def start(self, view: AttemptView, node: NodeView) -> None:
+        place, directory = self.node(view, node.node), self.directory(view.attempt_id)
+        files = {
+            name: untrusted.read_bytes(str(view.directory / name), MOST_FILE_BYTES)
+            for name in (protocol.ATTEMPT_FILE, protocol.ASK_FILE)
+            if (view.directory / name).exists()
+        }
+        values = dict(self._secrets(view.secrets)) if view.secrets else {}
+        try:
+            self._bring_code(place, view)
+            place.make_directory(directory, files)
+            place.call(
+                "start",
+                directory=str(directory),
+                node=node.node,
+                secrets=values,
+                **self._travels.installation,
+            )
+        except ValueError as error:
+            raise InvalidInput(str(error)) from None
+        except OSError as error:
+            raise Unavailable(f"{place.name}: {error.filename or ''} {error.strerror}") from None
+        node.supervision.requested_at = time.monotonic()
+
+    def life(self, view: AttemptView, node: NodeView) -> Life:
+        away = self.node(view, node.node).life()
+        return away or self._lives.get((view.attempt_id, node.node), Life.SILENT)
+
+    def await_leaving(self, node: NodeView) -> None:
+        """The agents are asked again at the next look."""
+
+    def end(self, view: AttemptView, node: NodeView) -> None:
+        with suppress(Unavailable, OSError):
+            self.node(view, node.node).call(
+                "end", directory=str(self.directory(view.attempt_id)), node=node.node
+            )
+
+    def fence(self, view: AttemptView) -> None:
+        for node in view.nodes:
+            place = self.node(view, node.node)
+            if node.facts.state is not PartState.UNCLAIMED or place.life() is Life.LOST:
+                continue
+            try:
+                place.make_directory(self.directory(view.attempt_id), {})
+                place.call("fence", directory=str(self.directory(view.attempt_id)), nodes=[node.node])
+                place.refresh({view.attempt_id: node.node})
+            except OSError as error:
+                raise Unavailable(f"cannot fence attempt {view.attempt_id}: {error.strerror}") from None
+        view.refresh()
+
+    def lose(self, view: AttemptView, node: NodeView, cause: Cause) -> None:
+        writing.lose(view, node, cause)
+
+    def end_orphans(self, view: AttemptView) -> bool:
+        """On the nodes that can be reached; on others the runner ends its work by itself."""
+        done = True
+        for node in view.nodes:
+            place = self.node(view, node.node)
+            if place.life() is not None:
+                continue
+            try:
+                place.call(
+                    "end_orphans",
+                    attempt_id=view.attempt_id,
+                    token=view.token,
+                    directory=str(self.directory(view.attempt_id)),
+                    node=node.node,
+                )
+            except (Unavailable, OSError):
+                done = False
+        return done
+
+    def directory(self, attempt_id: str) -> Path:
+        """Where an attempt lies on its nodes."""
+        directory = self._home.attempt(attempt_id)
+        assert directory is not None, "it has a view"
+        return directory
+
+    def _bring_code(self, place: RayNode, view: AttemptView) -> None:
+        """Have the snapshot of code on the node, once for all attempts."""
+        code = read_document(view.paths.description).code
+        if code is None or place.host.use(Path(code)):
+            return
+        if self._code is None:
+            raise InvalidInput("this cluster was given no code to take from")
+        path = Path(code)
+        try:
+            place.host.take_code(path.parent, path.name, self._code.stream(path.name))
+        except (bundles.BrokenOff, ValueError) as error:
+            raise Unavailable(f"the code was not taken to {place.name}: {error}") from None

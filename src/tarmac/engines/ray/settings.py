@@ -1,0 +1,139 @@
+"""The settings of a cluster whose engine is Ray, checked without touching anything. Called by `kind`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tarmac.model.errors import InvalidInput
+from tarmac.model.text import nearest
+
+_PATH = re.compile(r"/[A-Za-z0-9_./+@-]*")
+_PROGRAM = re.compile(r"[A-Za-z0-9_./+@-]+")
+_ADDRESS = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9.-]{0,252}|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})")
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+
+FIELDS = (
+    "address",
+    "directory",
+    "python",
+    "token_file",
+    "ssh",
+    "slots",
+    "slot_type",
+    "cpus",
+    "lease",
+)
+_SSH = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}@)?[A-Za-z0-9_][A-Za-z0-9_.:-]{0,253}")
+_DURATION = re.compile(r"([1-9][0-9]{0,5})([smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+LEAST_LEASE_S = 15
+DEFAULT_LEASE_S = 600.0
+MOST_SLOTS = 1024
+TOKEN = "token"
+"""The one credential: the secret that holds the token of the Ray."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaySettings:
+    """Where the head of the Ray listens, where runs are kept on every node, and what nodes offer.
+
+    `python` has Ray; it runs our bridge on this machine, or on the one that `ssh` reaches. `slots` are those
+    of a node without a GPU, or fewer than it has.
+    `lease_s`: how long a run goes on where this server does not reach it.
+    """
+
+    address: str
+    directory: Path
+    python: str = sys.executable
+    token_file: Path | None = None
+    ssh: str | None = None
+    slots: int | None = None
+    slot_type: str | None = None
+    cpus: float | None = None
+    lease_s: float = DEFAULT_LEASE_S
+
+
+def read_settings(settings: Mapping[str, Any]) -> RaySettings:
+    """The settings as they were described; raises InvalidInput with the first mistake."""
+    for name in settings:
+        if name not in FIELDS:
+            near = nearest(str(name), FIELDS)
+            hint = f"did you mean {near}?" if near else f"settings: {', '.join(FIELDS)}"
+            raise InvalidInput(f"the engine ray has no setting {name!r}", hint=hint)
+    address = _needed(settings, "address", _ADDRESS, "the head as HOST:PORT, such as 10.0.0.1:6379")
+    if not 0 < int(address.rpartition(":")[2]) < 65_536:
+        raise InvalidInput(f"'address' is {address!r}: a port is a number up to 65535")
+    directory = _text(settings, "directory", _PATH, "an absolute path of letters, digits and _./+@-")
+    token_file = _text(settings, "token_file", _PATH, "the absolute path of a file with the token")
+    return RaySettings(
+        address=address,
+        directory=_plain("directory", directory or "/var/tmp/tarmac"),
+        python=_text(settings, "python", _PROGRAM, "a command or a path, without blanks") or sys.executable,
+        token_file=_plain("token_file", token_file) if token_file is not None else None,
+        ssh=_text(settings, "ssh", _SSH, "a host as ssh takes it: login.example.org or ada@login"),
+        slots=_whole(settings, "slots"),
+        slot_type=_text(settings, "slot_type", _NAME, "a type of slots, such as h100"),
+        cpus=_number(settings, "cpus"),
+        lease_s=_lease_s(settings.get("lease")),
+    )
+
+
+def _plain(name: str, path: str) -> Path:
+    if ".." in path.split("/"):
+        raise InvalidInput(f"{name!r} is {path!r}: write it without '..'")
+    return Path(path)
+
+
+def _needed(settings: Mapping[str, Any], name: str, form: re.Pattern[str], allowed: str) -> str:
+    found = _text(settings, name, form, allowed)
+    if found is None:
+        raise InvalidInput(f"the engine ray needs the setting {name!r}", hint=f"write {allowed}")
+    return found
+
+
+def _text(settings: Mapping[str, Any], name: str, form: re.Pattern[str], allowed: str) -> str | None:
+    value = settings.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, str) or not form.fullmatch(value):
+        raise InvalidInput(f"{name!r} is {value!r:.200}, which is not allowed", hint=f"write {allowed}")
+    return value
+
+
+def _lease_s(value: Any) -> float:
+    if value is None:
+        return DEFAULT_LEASE_S
+    found = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if found is None or int(found[1]) * _SECONDS[found[2]] < LEAST_LEASE_S:
+        raise InvalidInput(
+            f"'lease' is {value!r:.200}", hint=f"a duration of at least {LEAST_LEASE_S}s, such as 10m or 1h"
+        )
+    return float(int(found[1]) * _SECONDS[found[2]])
+
+
+def _whole(settings: Mapping[str, Any], name: str) -> int | None:
+    value = _number(settings, name)
+    if value is None:
+        return None
+    if not value.is_integer() or value > MOST_SLOTS:
+        raise InvalidInput(f"{name!r} is {settings[name]!r}", hint=f"a whole number from 1 to {MOST_SLOTS}")
+    return int(value)
+
+
+def _number(settings: Mapping[str, Any], name: str) -> float | None:
+    """A number above 0, or the text of one, as the command line gives it."""
+    value = settings.get(name)
+    if value is None:
+        return None
+    try:
+        number = float(value) if isinstance(value, str | int | float) and value is not True else 0.0
+    except ValueError:
+        number = 0.0
+    if not 0 < number < 1e6:
+        raise InvalidInput(f"{name!r} is {value!r:.200}", hint="a number above 0")
+    return number

@@ -1,0 +1,258 @@
+"""The agent of a node: a program that does for an engine there what `operations` does, and starts runners.
+
+Started by `loading`, with a first message {"address", "home", "token"} on its input. It leaves whoever
+started it (a session of its own, no descriptor of theirs), listens at the address, writes {"port", "pid"} to
+its output, and serves connections of those that know the token. It holds nothing that the directories do not
+tell: it may end at any time, and does when nobody has been connected for a while; runners live on.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+from threading import Lock, Thread
+from typing import Any, BinaryIO, Callable, Mapping, Optional, Sequence
+
+from tarmac.node.attempt import claims, liveness
+from tarmac.node.attempt.paths import AttemptPaths
+from tarmac.node.files import secretfiles
+from tarmac.node.host import inventory, operations
+from tarmac.node.host.serving import Server, operation
+from tarmac.node.host.warm_parent import WarmParent
+from tarmac.node.kernel import fifo, ports, procfs, workergroup
+from tarmac.node.processes import detach, orphans
+from tarmac.node.starting import Installation
+
+IDLE_S = 600.0
+"""How long it stays while nobody is connected."""
+
+LOOK_S = 10.0
+GREET_S = 10.0
+NONCE_BYTES = 32
+SCRUBBED = ("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "PYTHONPATH", "PYTHONHOME")
+SCRUBBED_PREFIX = "RAY_"
+"""What whoever started us had for itself, and no run should see."""
+
+LAST_WORD_S = 0.05
+
+
+def serve(stream: BinaryIO, output: int) -> None:
+    """Read what to serve, leave whoever started us, and serve; returns there at once."""
+    order = json.loads(stream.readline())
+    listening = socket.create_server((order["address"], 0), backlog=64)
+    for name in list(os.environ):
+        if name in SCRUBBED or name.startswith(SCRUBBED_PREFIX):
+            del os.environ[name]
+    if os.fork():
+        return
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    os.chdir("/")
+    os.write(output, json.dumps({"port": listening.getsockname()[1], "pid": os.getpid()}).encode() + b"\n")
+    detach.drop_stdio()
+    detach.close_inherited(but=frozenset({listening.fileno()}))
+    detach.default_signals()
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Agent(listening, order["home"], bytes.fromhex(order["token"])).run()
+    os._exit(0)
+
+
+def prove(token: bytes, nonce: bytes, *, who: bytes) -> bytes:
+    """What only somebody with the token can say to a nonce; `who` says it tells the two ends apart."""
+    return hmac.new(token, who + nonce, "sha256").digest()
+
+
+class Agent:
+    """What all connections share."""
+
+    def __init__(self, listening: socket.socket, home: str, token: bytes) -> None:
+        self._listening = listening
+        self._home = home
+        self._token = token
+        self._lock = Lock()
+        self._servers: list[Server] = []
+        self._warm: dict[Installation, WarmParent] = {}
+        self._left = time.monotonic()
+        self._own: dict[str, Callable[..., Any]] = {
+            "survey": lambda: inventory.survey(self._home),
+            "prepare": self.prepare,
+            "start": self.start,
+            "lives": lives,
+            "await_leaving": await_leaving,
+            "end": end,
+            "end_orphans": end_orphans,
+            "relay": relay,
+            "free_port": free_port,
+            "leave": lambda: os._exit(0),
+        }
+
+    def run(self) -> None:
+        """Accept connections until nobody has been there for a while."""
+        os.makedirs(self._home, mode=0o700, exist_ok=True)
+        Thread(target=self._read_news, daemon=True).start()
+        self._listening.settimeout(LOOK_S)
+        while True:
+            with suppress(OSError):
+                connection, _ = self._listening.accept()
+                Thread(target=self._serve, args=(connection,), daemon=True).start()
+            with self._lock:
+                if not self._servers and time.monotonic() - self._left > IDLE_S:
+                    return
+
+    def prepare(self, home: str, area: str, package: str, python: Optional[str] = None) -> bool:
+        """As `operations.prepare`, where no other server uses it; whether the runner's package is there.
+
+        If so, the warm parent is started ahead of the first runner.
+        """
+        operations.prepare(home, area)
+        there = operations.use(os.path.dirname(os.path.dirname(package)))
+        if there:
+            self._warm_parent(Installation(python or sys.executable, package)).start()
+        return there
+
+    def start(
+        self,
+        directory: str,
+        node: str,
+        *,
+        package: str,
+        python: Optional[str] = None,
+        secrets: Optional[Mapping[str, str]] = None,
+    ) -> None:
+        """Start the runner of a node of an attempt. Raises OSError; ValueError for too large secrets."""
+        self._warm_parent(Installation(python or sys.executable, package)).start_runner(
+            directory, node, secrets or {}
+        )
+
+    def _warm_parent(self, installation: Installation) -> WarmParent:
+        with self._lock:
+            if installation not in self._warm:
+                self._warm[installation] = WarmParent(installation)
+            return self._warm[installation]
+
+    def _serve(self, connection: socket.socket) -> None:
+        """One connection, from its greeting to its end."""
+        with connection, suppress(OSError, ValueError):
+            keep_watch(connection)
+            connection.settimeout(GREET_S)
+            stream = connection.makefile("rb")
+            if not self._greet(connection, stream):
+                return
+            connection.settimeout(None)
+            server = Server(connection.fileno(), self._find)
+            with self._lock:
+                self._servers.append(server)
+            try:
+                server.run(stream)
+            finally:
+                with self._lock:
+                    self._servers.remove(server)
+                    self._left = time.monotonic()
+
+    def _greet(self, connection: socket.socket, stream: BinaryIO) -> bool:
+        """Each end shows that it knows the token, and neither says it."""
+        ours = os.urandom(NONCE_BYTES)
+        connection.sendall(ours)
+        theirs, proof = stream.read(NONCE_BYTES), stream.read(NONCE_BYTES)
+        if not hmac.compare_digest(proof, prove(self._token, ours, who=b"engine")):
+            return False
+        connection.sendall(prove(self._token, theirs, who=b"agent"))
+        return True
+
+    def _find(self, name: str) -> Callable[..., Any]:
+        return self._own.get(name) or operation(name)
+
+    def _read_news(self) -> None:
+        """Pass on what runners write to the FIFO of the home: each line is an attempt with news."""
+        handle = fifo.listen(os.path.join(self._home, "notify"))
+        if handle < 0:
+            return
+        rest = b""
+        while True:
+            select.select([handle], [], [])
+            *lines, rest = (rest + fifo.drain(handle)).split(b"\n")
+            with self._lock:
+                servers = tuple(self._servers)
+            for line in dict.fromkeys(lines):
+                for server in servers:
+                    with suppress(OSError):
+                        server.send({"news": line.decode(errors="replace")})
+
+
+def lives(places: Sequence[Sequence[str]]) -> list[str]:
+    """What became of the runner of each of these nodes of attempts: [DIRECTORY, NODE]."""
+    return [_life(directory, node) for directory, node in places]
+
+
+def await_leaving(directory: str, node: str) -> None:
+    """Give a runner that has said its last word a moment to leave."""
+    claim = _claim(directory, node)
+    if claim is not None:
+        liveness.wait_for_end(claim, LAST_WORD_S)
+
+
+def end(directory: str, node: str) -> None:
+    """End a runner that cannot be talked to."""
+    claim = _claim(directory, node)
+    if claim is not None:
+        liveness.end(claim)
+
+
+def end_orphans(attempt_id: str, token: str, directory: str, node: str) -> None:
+    """End what a lost runner left behind. Raises TimeoutError while something of that does not end."""
+    orphans.end_orphans(token)
+    workergroup.remove_left(attempt_id)
+    secretfiles.remove(token, node, AttemptPaths(directory).node(node).directory)
+
+
+def relay(directory: str, node: str, files: Mapping[str, bytes]) -> None:
+    """Put down what runners on other nodes wrote for this one, where there is nothing yet, and wake it."""
+    for path, content in files.items():
+        place = os.path.join(directory, path)
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        if not os.path.lexists(place):
+            operations.write_once(place, content)
+    fifo.ring(AttemptPaths(directory).node(node).wake)
+
+
+def free_port(address: str, taken: Sequence[int]) -> int:
+    """A port that is free here; see `ports.find_free`."""
+    return ports.find_free(address, frozenset(taken))
+
+
+def _life(directory: str, node: str) -> str:
+    claim = _claim(directory, node)
+    if claim is None:
+        return "unclaimed" if os.path.isdir(directory) else "absent"
+    if claim.fenced or liveness.is_alive(claim):
+        return "alive"
+    return "dead" if claim.boot_id == procfs.boot_id() else "restarted"
+
+
+def _claim(directory: str, node: str) -> Optional[claims.Claim]:
+    try:
+        return claims.read(AttemptPaths(directory).node(node))
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def keep_watch(connection: socket.socket) -> None:
+    """Have the kernel notice within a minute that the other end is gone."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        (socket.TCP_NODELAY, 1),
+        (socket.TCP_KEEPIDLE, 20),
+        (socket.TCP_KEEPINTVL, 10),
+        (socket.TCP_KEEPCNT, 3),
+        (socket.TCP_USER_TIMEOUT, 60_000),
+    ):
+        connection.setsockopt(socket.IPPROTO_TCP, option, value)

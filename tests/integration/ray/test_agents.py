@@ -1,0 +1,107 @@
+"""What becomes of runs when agents, nodes, Ray or the server fail: real agents, and a stand-in of Ray."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine_harness import LOG, Work, ended, running, started, submit
+from ray_harness import RayHarness
+from tarmac.engines.ray.link import Link
+from tarmac.engines.ray.membership import Endpoint
+from tarmac.model.errors import Unavailable
+from tarmac.model.ports import ObservedState
+from tarmac.model.run import CauseCode, LeaveRequest, Outcome
+
+
+@pytest.fixture
+def ray(tmp_path: Path) -> Iterator[RayHarness]:
+    """An engine over two nodes."""
+    made = RayHarness(tmp_path / "home")
+    yield made
+    made.close()
+
+
+def state_of(ray: RayHarness, name: str) -> str:
+    return next(node.state.value for node in ray.engine.nodes() if node.name == name)
+
+
+def test_a_run_goes_on_while_its_agent_is_started_again(ray: RayHarness) -> None:
+    attempt = started(ray, Work(lasts=True), nodes=2)
+    before = ray.ray.pids["id1"]
+    ray.ray.send("id1", signal.SIGKILL)
+    ray.wait(lambda: ray.ray.pids["id1"] != before and state_of(ray, "node1") == "up")
+    assert ray.settle(attempt, running).state is ObservedState.RUNNING
+    ray.engine.request_leave(attempt, LeaveRequest.PAUSE)
+    assert ray.settle(attempt, ended).outcome is Outcome.PAUSED
+
+
+def test_a_node_that_ray_lost_and_that_is_silent_is_lost_and_comes_back(ray: RayHarness) -> None:
+    attempt = started(ray, Work(lasts=True), nodes=2)
+    ray.ray.send("id2", signal.SIGSTOP)
+    ray.ray.lost.add("id2")
+    seen = ray.settle(attempt, ended)
+    assert (seen.outcome, seen.cause and seen.cause.code) == (Outcome.LOST, CauseCode.NODE_LOST)
+    assert seen.cause is not None
+    assert seen.cause.node == "node2"
+    assert state_of(ray, "node2") == "down"
+    ray.ray.send("id2", signal.SIGCONT)
+    ray.ray.lost.clear()
+    ray.wait(lambda: state_of(ray, "node2") == "up")
+    assert ray.engine.observe([attempt])[attempt] == seen  # what it says late changes nothing
+
+
+def test_a_node_that_ray_lost_alone_goes_on_with_its_runs(ray: RayHarness) -> None:
+    """A raylet that was killed: nothing new comes to the node, and what runs there is not touched."""
+    attempt = started(ray, Work(lasts=True), nodes=2)
+    ray.ray.lost.add("id2")
+    ray.wait(lambda: state_of(ray, "node2") == "down")
+    assert ray.settle(attempt, running).state is ObservedState.RUNNING
+    ray.engine.request_leave(attempt, LeaveRequest.STOP)
+    assert ray.settle(attempt, ended).outcome is Outcome.STOPPED
+
+
+def test_without_an_answer_of_ray_runs_go_on_and_start_where_nodes_are_reserved(ray: RayHarness) -> None:
+    first = started(ray, Work(lasts=True))
+    ray.ray.down = True
+    second = submit(ray, Work(output="on"), run_id="second")
+    assert ray.settle(second, ended).outcome is Outcome.COMPLETED
+    with pytest.raises(Unavailable):
+        submit(ray, Work(), run_id="third", nodes=2)
+    ray.ray.down = False
+    ray.engine.request_leave(first, LeaveRequest.STOP)
+    assert ray.settle(first, ended).outcome is Outcome.STOPPED
+
+
+def test_nothing_starts_on_a_node_that_others_use(ray: RayHarness) -> None:
+    ray.ray.shared.add("id1")
+    ray.wait(lambda: state_of(ray, "node1") == "down")
+    launch = ray.launch(Work(output="once"))
+    request = ray.engine.render(launch)
+    with pytest.raises(Unavailable):
+        ray.engine.submit(request)
+    ray.ray.shared.clear()
+    ray.engine.submit(request)
+    assert ray.settle(launch.attempt_id, ended).outcome is Outcome.COMPLETED
+    assert ray.engine.read(launch.attempt_id, LOG) == b"once"
+
+
+def test_the_next_server_finds_what_runs_without_an_answer_of_ray(ray: RayHarness) -> None:
+    attempt = started(ray, Work(lasts=True), nodes=2)
+    ray.ray.down = True
+    ray.engine.close()
+    ray.engine = ray.open()
+    assert ray.settle(attempt, running).state is ObservedState.RUNNING
+    ray.engine.request_leave(attempt, LeaveRequest.PREEMPT)
+    assert ray.settle(attempt, ended).outcome is Outcome.PREEMPTED
+
+
+def test_an_agent_takes_nobody_without_its_token(ray: RayHarness) -> None:
+    known = next(node.endpoint for node in ray.engine._nodes.all())
+    assert known is not None
+    stranger = Endpoint(address=known.address, port=known.port, token="00" * 32)
+    with pytest.raises(Unavailable, match="another token"):
+        Link(stranger, on_news=lambda _: None)

@@ -1,0 +1,187 @@
+"""The Ray engine without a Ray: agents as plain processes of this machine, at loopback addresses."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from threading import Event, Lock
+from typing import Any
+
+from engine_harness import WORKING, Work, make_launch, running, script
+from tarmac.engines.hosts.connection import exec_code, loading_program
+from tarmac.engines.ray.engine import RayEngine
+from tarmac.engines.ray.membership import Endpoint, Member
+from tarmac.engines.ray.settings import read_settings
+from tarmac.model.errors import Unavailable
+from tarmac.model.launch import Launch, Mount
+from tarmac.model.ports import Observation
+
+BOUND_S = 60.0
+AGAIN_S = 0.05
+AGENT = "tarmac.node.host.agent"
+
+
+class StandInRay:
+    """A `Membership` with nodes of its own; `lost` ones are those that it says are dead."""
+
+    def __init__(self, count: int = 2) -> None:
+        self.lost: set[str] = set()
+        self.shared: set[str] = set()
+        self.reserved: set[str] = set()
+        self.down = False
+        self.pids: dict[str, int] = {}
+        self._endpoints: dict[str, Endpoint] = {}
+        self._lock = Lock()
+        self._members = [
+            Member(id=f"id{n}", address=f"127.0.0.{n}", hostname=f"node{n}", cpus=2.0)
+            for n in range(1, count + 1)
+        ]
+
+    def members(self) -> Sequence[Member]:
+        self._answer()
+        return [
+            replace(
+                member,
+                alive=member.id not in self.lost,
+                shared=member.id in self.shared,
+                reserved=member.id in self.reserved,
+            )
+            for member in self._members
+        ]
+
+    def agent(self, member: Member, *, home: str, instead_of: Endpoint | None) -> Endpoint:
+        self._answer()
+        with self._lock:
+            known = self._endpoints.get(member.id)
+            if known is None or known == instead_of or not self._lives(member.id):
+                if known is not None and self._lives(member.id):
+                    self.send(member.id, signal.SIGKILL)
+                self._endpoints[member.id] = self._start(member.id, member.address, home)
+            return self._endpoints[member.id]
+
+    def reserve(self, member_ids: Collection[str]) -> None:
+        self._answer()
+        if taken := self.shared & set(member_ids):
+            raise Unavailable(f"others use {', '.join(sorted(taken))}")
+        self.reserved |= set(member_ids)
+
+    def release(self, member_ids: Collection[str]) -> None:
+        self._answer()
+        self.reserved -= set(member_ids)
+
+    def about(self) -> Mapping[str, Any]:
+        self._answer()
+        return {"ray": "none", "python": sys.version.split()[0]}
+
+    def close(self) -> None:
+        """The engine lets go; agents stay."""
+
+    def send(self, member_id: str, number: signal.Signals) -> None:
+        """Signal the agent of a node."""
+        os.kill(self.pids[member_id], number)
+
+    def end(self) -> None:
+        """End every agent."""
+        for pid in self.pids.values():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _answer(self) -> None:
+        if self.down:
+            raise Unavailable("the head does not answer")
+
+    def _lives(self, member_id: str) -> bool:
+        return member_id in self.pids and Path(f"/proc/{self.pids[member_id]}").exists()
+
+    def _start(self, member_id: str, address: str, home: str) -> Endpoint:
+        token = os.urandom(16).hex()
+        order = {"address": address, "home": home, "token": token}
+        found = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", exec_code()],
+            input=loading_program("mark", begin=AGENT) + json.dumps(order).encode() + b"\n",
+            stdout=subprocess.PIPE,
+            check=True,
+            timeout=BOUND_S,
+        )
+        told = json.loads(found.stdout.splitlines()[-1])
+        self.pids[member_id] = told["pid"]
+        return Endpoint(address=address, port=told["port"], token=token)
+
+
+class RayHarness:
+    """The engine over agents on this machine."""
+
+    def __init__(self, home: Path, *, ray: StandInRay | None = None) -> None:
+        self.home = home
+        home.mkdir(exist_ok=True)
+        self.ray = ray or StandInRay()
+        self.news = Event()
+        self.engine = self.open()
+        self._started: list[str] = []
+
+    def open(self, **knobs: Any) -> RayEngine:
+        """An engine, as a server that comes (back) would make it; its nodes are there."""
+        settings = {"address": "127.0.0.1:1", "directory": str(self.home / "far"), "slots": 4}
+        engine = RayEngine("local", read_settings(settings), self.ray, copies=self.home / "copies", **knobs)
+        engine.subscribe(lambda _attempt: self.news.set())
+        self.wait(lambda: sum(node.state == "up" for node in engine.nodes()) == 2)
+        return engine
+
+    def wait(self, until: Callable[[], bool]) -> None:
+        """Look again and again until it is so."""
+        deadline = time.monotonic() + BOUND_S
+        while not until():
+            assert time.monotonic() < deadline, "it does not come about"
+            self.news.wait(AGAIN_S)
+            self.news.clear()
+
+    def launch(self, work: Work, **wanted: Any) -> Launch:
+        missing = (Mount(source="/no/such/source", target=work.misses),) if work.misses else ()
+        launch = make_launch(("bash", "-c", script(work)), mounts=missing, **wanted)
+        self._started.append(launch.attempt_id)
+        return launch
+
+    def settle(self, attempt: str, until: Callable[[Observation], bool]) -> Observation:
+        deadline = time.monotonic() + BOUND_S
+        while not until(seen := self.engine.observe([attempt])[attempt]):
+            assert time.monotonic() < deadline, f"{attempt} is still {seen}"
+            self.news.wait(AGAIN_S)
+            self.news.clear()
+        return seen
+
+    def at_work(self, attempt: str) -> None:
+        deadline = time.monotonic() + BOUND_S
+        self.settle(attempt, running)
+        for worker in self.engine.workers(attempt):
+            while WORKING.encode() not in self.engine.read(attempt, worker.log):
+                assert time.monotonic() < deadline, f"{worker} does not get to work"
+                self.news.clear()
+                self.news.wait(AGAIN_S / 4)
+
+    def reopen(self, **knobs: Any) -> None:
+        """The server goes and another comes."""
+        self.engine.close()
+        self.engine = self.open(**knobs)
+
+    def hang(self) -> None:
+        """A warm parent that takes every request and forks nothing."""
+        fake = self.home / "python-that-hangs"
+        fake.write_text(
+            '#!/bin/bash\nfd="${@: -2:1}"\nwhile read -r _ <&"$fd"; do echo \'{"pid": 1}\' >&"$fd"; done\n'
+        )
+        fake.chmod(0o755)
+        self.reopen(python=str(fake))
+
+    def close(self) -> None:
+        for attempt in self._started:
+            self.engine.reap(attempt)
+        self.engine.close()
+        self.ray.end()
