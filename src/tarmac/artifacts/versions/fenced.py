@@ -58,14 +58,12 @@ class FencedBlobs:
         return self._blobs.pieces(prefix)
 
     def _check(self) -> None:
-        order, left_s = self._order, self._order.lease.left_s()
+        order, number, left_s = self._order, self._order.writer.number, self._order.lease.left_s()
         if left_s is not None and left_s <= 0:
-            raise Refused(f"the lease of attempt {order.writer.number} has expired: another one may be live")
-        own = self._mark(order.writer.number)
+            raise Refused(f"the lease of attempt {number} has expired: another one may be live")
+        own = self._mark(number)
         if any(piece.name > own for piece in self._blobs.pieces(f"{FENCES}/{order.run_id}")):
-            raise Refused(
-                f"attempt {order.writer.number} is not the live one of its run: a later one has begun"
-            )
+            raise Refused(f"attempt {number} is not the live one of its run: a later one has begun")
 
     def _mark(self, number: int) -> str:
         return f"{FENCES}/{self._order.run_id}/{number:09d}"
