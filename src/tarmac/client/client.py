@@ -39,6 +39,7 @@ class SubmitOptions(TypedDict, total=False):
     extras: Mapping[str, Any] | None  # files beside it, and parameters
     overrides: Mapping[str, Any] | None  # values in place of the file's own
     clone: str | None  # a run, instead of a text
+    resume: bool  # the clone begins from its last checkpoint, with its code
 
 
 class LogChoice(TypedDict, total=False):
@@ -290,6 +291,7 @@ def _submission(
     extras: Mapping[str, Any] | None = None,
     overrides: Mapping[str, Any] | None = None,
     clone: str | None = None,
+    resume: bool = False,
     idempotency_key: str | None = None,
 ) -> dict[str, Any]:
     return {
@@ -300,6 +302,7 @@ def _submission(
         "extras": dict(extras or {}),
         "overrides": dict(overrides or {}),
         "clone": clone,
+        **({"resume": True} if resume else {}),  # a server of before does not know it
         "submitter": {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ},
         "idempotency_key": idempotency_key,
     }

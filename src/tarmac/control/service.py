@@ -34,7 +34,7 @@ from tarmac.model.cluster import Pool
 from tarmac.model.engine_kinds import EngineKind
 from tarmac.model.errors import InvalidInput, Refused, Unavailable
 from tarmac.model.launch import ApplyConventions, as_it_is
-from tarmac.model.lifecycle import RunState
+from tarmac.model.lifecycle import IllegalStep, RunState
 from tarmac.model.ports import (
     Clock,
     CodeStore,
@@ -297,4 +297,9 @@ def _pause(run: Run, attempt: Attempt | None, now: float) -> RunStep | None:
 def _resume(run: Run, _attempt: Attempt | None, now: float) -> RunStep | None:
     if run.state in GOING_STATES:
         return None
+    if run.state is RunState.ENDED:
+        raise IllegalStep(
+            f"{run.name} ({run.id}) has ended ({run.outcome}) and cannot be resumed",
+            hint=f"a new run begins from its last checkpoint: tarmac run --clone {run.id} --resume",
+        )
     return steps.resume_run(run, now)

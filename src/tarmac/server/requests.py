@@ -49,6 +49,9 @@ class SubmissionBody(_Body, title="Submission"):
         default_factory=dict, description="values in place of the file's own"
     )
     clone: str | None = Field(None, description="run reference, instead of source")
+    resume: bool = Field(
+        False, description="the clone begins from the last checkpoint of that run, with its code"
+    )
     submitter: dict[str, str] = Field(
         default_factory=dict, description="PATH, VIRTUAL_ENV and CONDA_PREFIX of the submitter's shell"
     )

@@ -129,6 +129,9 @@ class RunCommand(click.Command):
     "--clone", metavar="RUN", shell_complete=complete_run, help="Submit the same as this run again."
 )
 @click.option(
+    "--resume", is_flag=True, help="With --clone: begin from the last checkpoint of that run, with its code."
+)
+@click.option(
     "--rehearse",
     metavar="NODESxSLOTS|FILE",
     help="On a cluster made up on this machine for this run alone: 2x1 is two nodes of one slot; FILE "
@@ -149,6 +152,7 @@ def run(
     file: str | None,
     file_option: str | None,
     clone: str | None,
+    resume: bool,
     dry_run: bool,
     verbose: bool,
     detach: bool,
@@ -177,6 +181,8 @@ def run(
     how = how_of(options)
     client = connect()
     request = _request(file, clone, command, options) | _read_as(how, file)
+    if resume:
+        request["resume"] = True
     if dry_run:
         _dry_run(client, request, whole=verbose, as_json=as_json)
         return
@@ -253,6 +259,10 @@ def _one_source(
         raise click.UsageError("--code and --no-code exclude each other: give one of them", ctx)
     if file is not None and clone is not None:
         raise click.UsageError(f"give either the run file {file} or --clone {clone}, not both", ctx)
+    if clone is None and ctx.params.get("resume"):
+        raise click.UsageError(
+            "--resume goes with --clone RUN; a paused run goes on by: tarmac resume RUN", ctx
+        )
     if file is None and clone is None and command is None:
         file = next((name for name in ("run.yaml", "tarmac.yaml") if Path(name).is_file()), None)
         hint = f"; did you mean tarmac run {file}?" if file else ", or a command after --"

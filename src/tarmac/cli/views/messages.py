@@ -136,8 +136,8 @@ def failure_hint(run: Json) -> str:
         "setup_failed": f"what the setup steps wrote: tarmac logs {identifier}",
         "never_fits": "tarmac nodes lists what there is",
         "busy": "without --fail-if-busy it waits for its turn",
-        "lease_expired": f"it can go on from its last checkpoint: tarmac run --clone {identifier}",
-        "node_lost": f"it can go on from its last checkpoint: tarmac run --clone {identifier}",
+        "lease_expired": f"it can go on from its last checkpoint: tarmac run --clone {identifier} --resume",
+        "node_lost": f"it can go on from its last checkpoint: tarmac run --clone {identifier} --resume",
     }
     return own.get(str(code), everything)
 

@@ -75,6 +75,7 @@ def draft_of(request: Request, body: SubmissionBody, service: Service) -> Draft:
         code_digest=body.code_digest,
         overrides=body.overrides,
         clone=body.clone,
+        resume=body.resume,
         submitter=body.submitter,
         idempotency_key=body.idempotency_key,
         dialects=service.dialects,

@@ -21,9 +21,11 @@ from tarmac.dialects import Reading, override, read
 from tarmac.dialects.dialect import NO_EXTRAS, Dialect, Extras
 from tarmac.dialects.registry import DIALECTS
 from tarmac.dialects.site_names import NO_NAMES, Names, use_local_names
-from tarmac.model.errors import InvalidInput
+from tarmac.model.errors import InvalidInput, Refused
 from tarmac.model.home import INHERITED_VARIABLES
+from tarmac.model.lifecycle import RunState
 from tarmac.model.ports import ResolveReferences
+from tarmac.model.run import Run
 from tarmac.model.spec import LocalDirectory, RunSpec
 from tarmac.server.http.auth import Caller
 from tarmac.server.setting_tables import DEFAULT_CODE_LIMIT_BYTES
@@ -43,7 +45,10 @@ _ALPHANUMERIC = string.ascii_letters + string.digits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A submission as it was sent: `source` or `clone`, and what goes with it."""
+    """A submission as it was sent: `source` or `clone`, and what goes with it.
+
+    With `resume` the clone begins from the last checkpoint of its original, which has ended, with its code.
+    """
 
     caller: Caller
     source: str | None = None
@@ -54,6 +59,7 @@ class Draft:
     extras: Extras = NO_EXTRAS
     code_digest: str | None = None
     clone: str | None = None
+    resume: bool = False
     submitter: Mapping[str, str] = field(default_factory=dict)
     idempotency_key: str | None = None
     dialects: Sequence[Dialect] = DIALECTS
@@ -147,10 +153,14 @@ def _reading(draft: Draft, plane: ControlPlane) -> Reading:
             raise InvalidInput("a submission is either a run file or a clone of a run, not both")
         run = plane.find(draft.caller.actor, draft.clone)
         spec = replace(run.spec, start_paused=False)
-        if isinstance(spec.code, LocalDirectory) and not draft.caller.local:
+        if isinstance(spec.code, LocalDirectory) and (draft.resume or not draft.caller.local):
             # Its path is one of whoever submitted it: what was copied from there is what can be had.
             spec = replace(spec, code=replace(spec.code, digest=run.code_digest or spec.code.digest))
+        if draft.resume:
+            spec = _from_checkpoint(spec, run)
         return Reading(spec=replace(spec, name=spec.name[: -_END - 1]) if spec.unique_name else spec)
+    if draft.resume:
+        raise InvalidInput("resume goes with clone: it names the run whose checkpoint is begun from")
     if draft.source is None:
         raise InvalidInput("a submission needs the text of a run file, or a run to clone")
     return read_once(
@@ -161,6 +171,19 @@ def _reading(draft: Draft, plane: ControlPlane) -> Reading:
         extras=replace(draft.extras, override_fields=_STAND_IN.intersection(draft.overrides)),
         dialects=draft.dialects,
     )
+
+
+def _from_checkpoint(spec: RunSpec, run: Run) -> RunSpec:
+    """The spec with the last checkpoint of an ended run in place of those it began from itself."""
+    if run.state is not RunState.ENDED:
+        raise Refused(
+            f"{run.name} ({run.id}) has not ended: it is {run.state}",
+            hint=f"it goes on by itself: tarmac resume {run.id}"
+            if run.state in (RunState.PAUSING, RunState.PAUSED)
+            else f"pause or stop it first: tarmac pause {run.id}",
+        )
+    others = [text for text in spec.input_artifacts if ".checkpoint." not in text]
+    return replace(spec, input_artifacts=(*others, run.id))
 
 
 def _inheriting(spec: RunSpec, submitter: Mapping[str, str]) -> RunSpec:
