@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tarmac.cli.doctor.finding import Finding, missing, ok, warn
-from tarmac.engines.local.devices import DRIVER_SIGNS, VIRTUAL_SLOTS, gpu_products, slot_type
+from tarmac.engines.hosts.slot_types import slot_type
+from tarmac.engines.local.devices import DRIVER_SIGNS, VIRTUAL_SLOTS, gpu_products
 from tarmac.model.home import Home
 from tarmac.node.kernel import limits, mounts, namespaces
 from tarmac.node.kernel.limits import Choice

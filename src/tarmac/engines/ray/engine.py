@@ -244,6 +244,11 @@ class RayEngine:
         clearing.clear(self._seen, run_id, work_days=work_days, log_days=log_days)
         return max(counts, default=0)
 
+    def remove(self, run_id: str) -> None:
+        for node in self._up():
+            node.host.remove(run_id)
+        clearing.remove(self._seen, run_id)
+
     def clear_copies(self, live: Collection[str], *, unused_days: float) -> int:
         return sum(
             node.host.clear_copies(live, unused_days=unused_days, version=self._version.name)
