@@ -13,6 +13,7 @@ import pytest
 from attempts import AttemptDirectory, Warm, python_worker, wait_until, warm_parent, write_attempt
 from relayed import Link, RelayedStore, relayed_store, serving
 from tarmac.artifacts.versions.listed import read_chunk, read_manifest, versions
+from tarmac.node.host.relay import socket_path
 from tarmac.node.kernel.fifo import ring
 
 LEASE_S = 3600.0
@@ -41,7 +42,7 @@ def warm() -> Iterator[Warm]:
         yield parent
 
 
-def attempt_on(node: Path, number: int, socket: Path) -> AttemptDirectory:
+def attempt_on(node: Path, number: int) -> AttemptDirectory:
     """An attempt of the run r1 on a node with a disk of its own."""
     trains = {**TRAINS, "env": {**TRAINS["env"], "NAME": f"attempt {number}"}}
     return write_attempt(
@@ -57,12 +58,16 @@ def attempt_on(node: Path, number: int, socket: Path) -> AttemptDirectory:
         lease_s=LEASE_S,
         sync={
             "command": [sys.executable, "-P", "-m", "tarmac.artifacts.versions.sidecar"],
-            "store": f"relay:{socket}",
+            "store": f"relay:{node}",
             "every_s": dict.fromkeys(("checkpoint", "crud", "lossy", "log"), 0.1),
             "patience_s": 60.0,
             "inputs": [],
         },
     )
+
+
+def relay_of(node: Path) -> Path:
+    return Path(socket_path(str(node), "127.0.0.1"))
 
 
 def kept(store: RelayedStore) -> list[tuple[int, str]]:
@@ -86,8 +91,8 @@ def expire(attempt: AttemptDirectory) -> None:
 def test_split_brain_the_attempt_on_the_node_that_was_cut_off_writes_nothing_more(
     warm: Warm, tmp_path: Path
 ) -> None:
-    with relayed_store(tmp_path, socket=tmp_path / "a/relay.sock") as store:
-        first = attempt_on(tmp_path / "a", 1, store.socket)
+    with relayed_store(tmp_path, socket=relay_of(tmp_path / "a")) as store:
+        first = attempt_on(tmp_path / "a", 1)
         warm.start(first)
         first.wait_for("artifact")
         assert kept(store) == [(1, "attempt 1")]
@@ -96,8 +101,8 @@ def test_split_brain_the_attempt_on_the_node_that_was_cut_off_writes_nothing_mor
         expire(first)
         first.wait_for("worker_ended")  # its last state is saved, and its sidecar waits for the store
         store.start(number=2)
-        with serving(store, tmp_path / "b/relay.sock", Link()):
-            second = attempt_on(tmp_path / "b", 2, tmp_path / "b/relay.sock")
+        with serving(store, relay_of(tmp_path / "b"), Link()):
+            second = attempt_on(tmp_path / "b", 2)
             warm.start(second)
             second.wait_for("artifact")
             assert second.wait_for_line("began") == "began from 'attempt 1'"
@@ -120,8 +125,8 @@ def test_split_brain_the_attempt_on_the_node_that_was_cut_off_writes_nothing_mor
 
 
 def test_what_the_store_refuses_while_workers_go_on_is_said_once(warm: Warm, tmp_path: Path) -> None:
-    with relayed_store(tmp_path, socket=tmp_path / "a/relay.sock") as store:
-        first = attempt_on(tmp_path / "a", 1, store.socket)
+    with relayed_store(tmp_path, socket=relay_of(tmp_path / "a")) as store:
+        first = attempt_on(tmp_path / "a", 1)
         warm.start(first)
         first.wait_for("artifact")
         store.start(number=2)

@@ -9,22 +9,25 @@ to be.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from urllib.parse import unquote, urlsplit
 
 from tarmac.artifacts.versions.blobs import Blobs, Piece
 from tarmac.artifacts.versions.order import Order
-from tarmac.artifacts.versions.relayed import RelayedBlobs
+from tarmac.artifacts.versions.relayed import SCHEME, RelayedBlobs
 from tarmac.artifacts.versions.stores import open_blobs
 from tarmac.model.errors import Refused
+from tarmac.node.host.relay import socket_path
 
 FENCES = "fences"
 
 
 def open_store(order: Order) -> Blobs:
     """The store of a sidecar's order. Raises InvalidInput, and Unavailable."""
-    blobs = open_blobs(order.store, order.writer)
-    if order.lease.left_s() is None or isinstance(blobs, RelayedBlobs):
-        return blobs
-    return FencedBlobs(blobs, order)
+    parts = urlsplit(order.store)
+    if parts.scheme == SCHEME:
+        return RelayedBlobs(socket_path(unquote(parts.path), order.address), order.writer)
+    blobs = open_blobs(order.store)
+    return blobs if order.lease.left_s() is None else FencedBlobs(blobs, order)
 
 
 class FencedBlobs:

@@ -20,6 +20,7 @@ class Order(NamedTuple):
     writer: Writer
     node: str
     rank: int
+    address: str
     own_disk: bool
     store: str
     directories: Mapping[str, str]
@@ -43,6 +44,7 @@ def read_order(attempt_directory: Path, node: str) -> Order:
         writer=Writer(document.attempt_id, document.token),
         node=node,
         rank=part.rank,
+        address=part.address,
         own_disk=part.own_disk,
         store=sync.store,
         directories=part.artifacts,

@@ -1,6 +1,6 @@
 """A store that the server keeps and this node does not see: every request goes through the relay of the node.
 
-Opened by `stores.open_blobs` for sidecars; `node/host/relay.py` takes the requests, `store_server` answers
+Opened by `fenced.open_store` for sidecars; `node/host/relay.py` takes the requests, `store_server` answers
 them. Each thread has a connection of its own while it asks.
 
     {"do": "put" | "create", "name", "digest"} with content   {} or {"made": true or false}
@@ -28,6 +28,7 @@ from tarmac.node.host.relay import PIECE_BYTES
 from tarmac.node.kernel import sockets
 
 SCHEME = "relay"
+"""Of the URL of such a store; its path is the directory that `relay.socket_path` takes."""
 
 ANSWER_S = 60.0
 """How long nothing may happen on a connection."""

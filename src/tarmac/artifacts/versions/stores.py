@@ -1,4 +1,4 @@
-"""Opens the artifact store at a URL: a directory, a remote file system, or the relay of a node."""
+"""Opens the artifact store at a URL: a directory, or a remote file system."""
 
 from __future__ import annotations
 
@@ -7,18 +7,12 @@ from urllib.parse import unquote, urlsplit
 
 from tarmac.artifacts.remote import RemoteBlobs
 from tarmac.artifacts.versions.blobs import Blobs, DirectoryBlobs
-from tarmac.artifacts.versions.relayed import SCHEME, RelayedBlobs, Writer
 from tarmac.model.errors import InvalidInput
 
 
-def open_blobs(url: str, writer: Writer | None = None) -> Blobs:
-    """The store at a URL, or in a directory named by its path. Raises InvalidInput for what can be none.
-
-    A relay is asked in the name of `writer`.
-    """
+def open_blobs(url: str) -> Blobs:
+    """The store at a URL, or in a directory named by its path. Raises InvalidInput for what can be none."""
     parts = urlsplit(url)
-    if parts.scheme == SCHEME and writer is not None:
-        return RelayedBlobs(unquote(parts.path), writer)
     if parts.scheme not in ("", "file"):
         return RemoteBlobs(url)
     path = Path(unquote(parts.path) if parts.scheme else url)

@@ -43,7 +43,7 @@ class Sidecar:
     def at(self, installation: Installation, *, relay: Path | None = None) -> ArtifactStoring:
         """The same where it is installed; no `-I`: what reaches a store behind a URL is the node's own.
 
-        `relay` is the socket, on nodes that do not see the server's disk, of the way to a store on that.
+        `relay` is the directory of the cluster on nodes that do not see the server's disk: see `relaying`.
         """
         program = Path(installation.package).with_name("artifacts") / "versions"
         return ArtifactStoring(

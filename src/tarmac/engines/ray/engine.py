@@ -24,7 +24,7 @@ from tarmac.engines.hosts.installing import Sidecar
 from tarmac.engines.hosts.relaying import AnswerRequest
 from tarmac.engines.ray.examining import examined
 from tarmac.engines.ray.membership import Membership
-from tarmac.engines.ray.node import RayNode, StoreService, Travels
+from tarmac.engines.ray.node import RayNode, Travels
 from tarmac.engines.ray.nodes import RayNodes
 from tarmac.engines.ray.reading import place_of
 from tarmac.engines.ray.relay import Relay
@@ -43,9 +43,6 @@ from tarmac.node.files.gitrules import GitRules
 from tarmac.node.starting import NODE_DIRECTORY, Installation
 
 ABSENT = Observation(state=ObservedState.ABSENT)
-
-STORE_SOCKET = "artifacts.sock"
-"""Where sidecars ask, on every node."""
 
 OBSERVE_S = 1.0
 LOOK_WAIT_S = 6.0
@@ -90,13 +87,12 @@ class RayEngine:
         files = installing.collect((NODE_DIRECTORY, *(sidecar.packages if sidecar is not None else ())))
         self._version = settings.directory / "node" / installing.version_of(files)
         installation = Installation(settings.python, str(self._version / installing.RUNNER))
-        store_socket = settings.directory / STORE_SOCKET
         self._node_settings = NodeSettings(
             sdk=installation.sdk,
             notify=str(self._layout.notify),
             shared_directory=False,
             lease_s=settings.lease_s,
-            keeping=sidecar.at(installation, relay=store_socket) if sidecar is not None else None,
+            keeping=sidecar.at(installation, relay=settings.directory) if sidecar is not None else None,
             git=git,
             own_packages=own_packages,
             log_limit_bytes=log_limit_bytes,
@@ -106,7 +102,7 @@ class RayEngine:
         self._views = Views(self._seen)
         staging.prepare(self._seen)
         travels = Travels(
-            store=_store_service(sidecar, str(store_socket), artifacts),
+            answer=artifacts if sidecar is not None and sidecar.is_directory else None,
             package=str(self._version / installing.RUNNER),
             files=files,
             python=python,
@@ -346,12 +342,3 @@ def _listener_of(engine: weakref.ref[RayEngine]) -> Callable[[str], None]:
             there._tell(attempt_id)
 
     return pass_on
-
-
-def _store_service(
-    sidecar: Sidecar | None, socket: str, artifacts: AnswerRequest | None
-) -> StoreService | None:
-    """What answers sidecars at this socket of a node; None where they reach the store themselves."""
-    if sidecar is None or not sidecar.is_directory or artifacts is None:
-        return None
-    return StoreService(socket, artifacts)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.supervision import Life
@@ -21,6 +21,7 @@ from tarmac.engines.ray.link import Link
 from tarmac.engines.ray.membership import Endpoint
 from tarmac.model.errors import Unavailable
 from tarmac.node.attempt import protocol
+from tarmac.node.host.relay import socket_path
 
 PEER_FILES = (protocol.FAILED_FILE, protocol.PREPARED_FILE, protocol.PLACED_FILE)
 NODE_PEER_FILES = (protocol.FINISHED_FILE, protocol.LEFT_FILE)
@@ -36,24 +37,17 @@ LONGEST_LOSS_S = 60.0
 """Silent for so long it is lost, the first if Ray has lost it too."""
 
 
-class StoreService(NamedTuple):
-    """What answers sidecars that ask at this socket of a node."""
-
-    socket: str
-    answer: AnswerRequest
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Travels:
     """What is brought to every node: `files` of a version, and where in it lies the runner's package.
 
-    `python` runs it; None: that of the agent. `store` is served there, for artifacts.
+    `python` runs it; None: that of the agent. `answer` does there what sidecars ask.
     """
 
     package: str
     files: Mapping[str, bytes]
     python: str | None = None
-    store: StoreService | None = None
+    answer: AnswerRequest | None = None
 
     @property
     def installation(self) -> dict[str, Any]:
@@ -167,8 +161,8 @@ class RayNode:
                 self.call("prepare", home=home, area=area, **installation)
         except OSError as error:
             raise Unavailable(f"{self._home.home} cannot be used: {error.strerror}") from None
-        if travels.store is not None and self._relaying is None:
-            self._relaying = Relaying(self, *travels.store)
+        if travels.answer is not None and self._relaying is None:
+            self._relaying = Relaying(self, socket_path(home, self.address), travels.answer)
             self._relaying.start()
 
     def make_directory(self, directory: Path, files: Mapping[str, bytes]) -> bool:

@@ -36,6 +36,14 @@ STALL_S = 60.0
 """How long a sidecar may take over a piece."""
 
 
+def socket_path(directory: str, address: str) -> str:
+    """Where the relay of the node with this address is, below the directory of its cluster.
+
+    Each has one of its own, also where several nodes see the same directory.
+    """
+    return f"{directory}/artifacts-{address.replace(':', '_')}.sock"
+
+
 class Relay:
     """The relay at one socket; it serves until the process ends."""
 
