@@ -139,6 +139,7 @@ class Served:
         )
         self.changes = Changes()
         self.stops = threading.Event()
+        self.loop_trouble: list[str] = []
         self.tcp_port = 0
         self.closing = ExitStack()
         self.plane.subscribe(self.changes.tell)
@@ -201,6 +202,7 @@ class Served:
             slots_note=SlotsNotice(None, self.home.slots_note_marker),
             attempt_directory=lambda attempt: f"/attempts/{attempt.id}",
             stop=self.stops.set,
+            loop_trouble=lambda: self.loop_trouble,
         )
 
 
@@ -227,8 +229,9 @@ def served(
     tcp = socket.create_server(("127.0.0.1", 0))
     made.tcp_port = tcp.getsockname()[1]
     access = Access(owner=OWNER, socket_name=str(made.home.socket), token=TOKEN)
-    inner = Bodies(routed(made.service(), home=made.home), silence_s=silence_s)
-    app = AuthMiddleware(inner, access=access, version=version)
+    service = made.service()
+    inner = Bodies(routed(service, home=made.home), silence_s=silence_s)
+    app = AuthMiddleware(inner, access=access, version=version, requests=service.requests)
     server = uvicorn.Server(
         uvicorn.Config(
             app, http=limited(limits), ws="none", lifespan="off", log_config=None, timeout_graceful_shutdown=2

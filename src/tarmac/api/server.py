@@ -15,6 +15,13 @@ class Version(TypedDict):
     now: float
 
 
+class Health(TypedDict):
+    """Whether a server does its work, and why it does not."""
+
+    healthy: bool
+    reasons: list[str]
+
+
 class Problem(TypedDict):
     """One thing wrong in an input."""
 

@@ -40,6 +40,9 @@ BACK_OFF_S = 0.5
 LEAVE_S = 5.0
 """How long the loops of engines are waited for when they are to end: one may be in a call that hangs."""
 
+HANGS_S = 60.0
+"""A pass that takes longer than this is trouble."""
+
 LEAST_REST_S = 0.01
 SLOWING = 1.5
 """How much longer an engine is left alone each time that nothing had changed."""
@@ -96,6 +99,16 @@ class Loops:
             loop.join(max(0.0, until - time.monotonic()))
         if self._fetches is not None:
             self._fetches.close()
+
+    def trouble(self) -> list[str]:
+        """Which loops that serve all engines have ended, or hang; once started."""
+        found = []
+        for loop in self._loops if self._started else ():
+            if not loop.alive:
+                found.append(f"the loop {loop.name} has ended")
+            elif (busy_s := loop.busy_s()) > HANGS_S:
+                found.append(f"the loop {loop.name} has been in one pass for {busy_s:.0f} s")
+        return found
 
     def _every(self) -> list[_Loop]:
         return [*self._loops, *(loop for loops in self._of_engines.values() for loop in loops)]
@@ -154,7 +167,9 @@ def _fetches(control: ControlState) -> Fetches | None:
 
 
 def _schedule(control: ControlState, lease: Lease | None) -> float | None:
+    began_at = time.perf_counter()
     submit_at, plan_at = submit_pass(control, lease), schedule_pass(control, lease).next_at
+    control.tallies.note_cycle(time.perf_counter() - began_at)
     return min((at for at in (submit_at, plan_at) if at is not None), default=None)
 
 
@@ -239,12 +254,22 @@ class _Loop:
     ) -> None:
         self._control = control
         self._key = key
-        self._name = "-".join(filter(None, key))
+        self.name = "-".join(filter(None, key))
         self._body = body
         self._period_s = period_s
         self._on_lost = on_lost
+        self._turn_at: float | None = None
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"tarmac-{self._name}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"tarmac-{self.name}", daemon=True)
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def busy_s(self) -> float:
+        """How long the pass that goes on has taken so far."""
+        began_at = self._turn_at
+        return 0.0 if began_at is None else time.monotonic() - began_at
 
     def start(self) -> None:
         self._thread.start()
@@ -260,7 +285,9 @@ class _Loop:
         wakeup = self._control.event_bus.event(*self._key)
         while not self._ending.is_set():
             wakeup.clear()
+            self._turn_at = time.monotonic()
             rest_s = self._turn()
+            self._turn_at = None
             wakeup.wait(rest_s)
 
     def _turn(self) -> float:
@@ -268,13 +295,13 @@ class _Loop:
         try:
             next_at = self._body(self._control, self._control.serving)
         except LeaseLost as error:
-            log.error("%s: %s", self._name, error)
+            log.error("%s: %s", self.name, error)
             self._on_lost()
             return BACK_OFF_S
         except TarmacError as error:
-            log.warning("%s: %s", self._name, error)
+            log.warning("%s: %s", self.name, error)
             return BACK_OFF_S
         except Exception:  # the outermost level of the loop: a defect in one pass must not end the loop
-            log.exception("%s failed", self._name)
+            log.exception("%s failed", self.name)
             return BACK_OFF_S
         return rest_s(next_at, now=self._control.clock.now(), period_s=self._period_s)

@@ -22,6 +22,7 @@ from tarmac.server.routes.code import code_routes
 from tarmac.server.routes.datasets import dataset_routes
 from tarmac.server.routes.following import following_routes
 from tarmac.server.routes.nodes import node_routes
+from tarmac.server.routes.operation import operation_routes
 from tarmac.server.routes.queue import queue_routes
 from tarmac.server.routes.runs import run_routes
 from tarmac.server.routes.secrets import secret_routes
@@ -44,11 +45,14 @@ _ROUTES = (
     (secret_routes, "secrets"),
     (server_routes, "server"),
 )
+_TOP_ROUTES = ((operation_routes, "operation"),)
+"""Outside of `BASE`, where those who watch servers look."""
 
 
 def build(service: Service, *, home: Home, access: Access) -> AuthMiddleware:
     """The whole application over a service, behind its access rules."""
-    return AuthMiddleware(Bodies(routed(service, home=home)), access=access, version=tarmac.__version__)
+    app = Bodies(routed(service, home=home))
+    return AuthMiddleware(app, access=access, version=tarmac.__version__, requests=service.requests)
 
 
 def routed(service: Service, *, home: Home) -> FastAPI:
@@ -67,13 +71,15 @@ class Application(FastAPI):
     def __init__(self, service: Service) -> None:
         super().__init__(**_TITLE)
         self._service = service
-        _add_routes(self, service, lambda tag: ServedRouter(prefix=BASE, tags=[tag]))
+        _add_routes(self, service, lambda prefix, tag: ServedRouter(prefix=prefix, tags=[tag]))
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
             described = FastAPI(**_TITLE)
             _add_routes(
-                described, self._service, lambda tag: APIRouter(prefix=BASE, tags=[tag], responses=_ERRORS)
+                described,
+                self._service,
+                lambda prefix, tag: APIRouter(prefix=prefix, tags=[tag], responses=_ERRORS),
             )
             self.openapi_schema = described.openapi()
         return self.openapi_schema
@@ -86,10 +92,13 @@ class ServedRouter(APIRouter):
         super().add_api_route(path, endpoint, **{**options, "response_model": None})
 
 
-def _add_routes(app: FastAPI, service: Service, router_of: Callable[[str], APIRouter]) -> None:
+def _add_routes(app: FastAPI, service: Service, router_of: Callable[[str, str], APIRouter]) -> None:
     """Add every route to an application. Not by `include_router`, which builds each a second time."""
-    for add, tag in _ROUTES:
-        router = router_of(tag)
+    for prefix, add, tag in (
+        *((BASE, *route) for route in _ROUTES),
+        *(("", *route) for route in _TOP_ROUTES),
+    ):
+        router = router_of(prefix, tag)
         add(router, service)
         app.router.routes.extend(router.routes)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tarmac.artifacts.code.arrivals import Arrivals
@@ -20,6 +20,7 @@ from tarmac.model.ports import Clock
 from tarmac.model.run import Attempt
 from tarmac.model.spec import RunSpec
 from tarmac.server.changes import Changes
+from tarmac.server.http.counting import RequestCounts
 from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.server.storage.dataset_service import DatasetService
 from tarmac.server.storage.run_remover import RunRemover
@@ -51,6 +52,8 @@ class Service:
     slots_note: SlotsNotice
     attempt_directory: Callable[[Attempt], str | None]
     stop: Callable[[], None]
+    loop_trouble: Callable[[], Sequence[str]] = tuple
+    requests: RequestCounts = field(default_factory=RequestCounts)
     dialects: Sequence[Dialect] = DIALECTS
     names: Names = NO_NAMES
 

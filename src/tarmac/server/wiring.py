@@ -234,6 +234,7 @@ def service_of(parts: Parts, home: Home, settings: Settings, *, stop: Callable[[
         slots_note=SlotsNotice(None if settings.local else parts.engine.note, home.slots_note_marker),
         attempt_directory=lambda attempt: _directory(layout, attempt),
         stop=stop,
+        loop_trouble=parts.loops.trouble,
         dialects=for_cluster(read_defaults(settings.determined, filename=str(home.settings))),
         names=Names(**settings.names),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -222,6 +223,21 @@ def test_what_never_fits_is_refused_with_what_would(settled: Shell) -> None:
     result = settled.tarmac("run", "--slots", "4096", "--", "true", code=2)
     assert result.stderr.startswith("error: ")
     assert "slots: " in result.stderr
+
+
+def test_a_real_server_is_watched(settled: Shell) -> None:
+    settled.tarmac("run", "--", "true", code=0)
+    for path, expected in (
+        ("/healthz", '{"healthy":true'),
+        ("/metrics", 'tarmac_runs_ended_total{outcome="comp'),
+    ):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(settled.home / "server.sock"))
+            connection.sendall(f"GET {path} HTTP/1.0\r\nHost: tarmac\r\n\r\n".encode())
+            answer = b"".join(iter(lambda: connection.recv(1 << 16), b"")).decode()
+        assert answer.startswith("HTTP/1.1 200 ")
+        assert expected in answer
+    assert re.search(r"^tarmac_scheduling_cycle_seconds_count [1-9]", answer, re.MULTILINE)
 
 
 def test_completion_of_runs_and_nodes(settled: Shell, long: str) -> None:

@@ -18,15 +18,16 @@ import tarmac
 from served import HELLO, OWNER, TOKEN, Served
 from tarmac.model.errors import Unauthorized
 from tarmac.server.app import routed
-from tarmac.server.http.auth import API_USER
+from tarmac.server.http.auth import API_USER, OPEN_PATHS
 
 STOP = ("POST", "/api/v1/server/stop")
 
 
 def test_no_route_is_reached_without_the_token(plane: Served) -> None:
     """Deny by default: every route of the table, and what no route takes."""
-    table = [(method, path) for path, methods in _table(plane).items() for method in methods]
-    assert len(table) >= 17
+    every = [(method, path) for path, methods in _table(plane).items() for method in methods]
+    table = [(method, path) for method, path in every if path not in OPEN_PATHS]
+    assert len(table) == len(every) - len(OPEN_PATHS) >= 17
     wrong = (
         None,
         "Bearer wrong",
@@ -43,6 +44,23 @@ def test_no_route_is_reached_without_the_token(plane: Served) -> None:
             assert answer["error"]["code"] == "unauthorized"
     assert not plane.stops.is_set()
     assert plane.client().runs()["runs"] == []
+
+
+@pytest.mark.parametrize("path", sorted(OPEN_PATHS))
+def test_what_is_open_to_this_machine_is_so_directly_and_for_reading_alone(plane: Served, path: str) -> None:
+    def status(method: str, **headers: str) -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", plane.tcp_port, timeout=120)
+        plane.closing.callback(connection.close)
+        connection.request(
+            method, path, headers={name.replace("_", "-"): text for name, text in headers.items()}
+        )
+        return connection.getresponse().status
+
+    assert status("GET") == 200
+    for header in ("Forwarded", "X_Forwarded_For", "X_REAL_IP", "Via"):
+        assert status("GET", **{header: "127.0.0.1"}) == 401
+        assert status("GET", **{header: "127.0.0.1", "Authorization": f"Bearer {TOKEN}"}) == 200
+    assert status("POST") == 401
 
 
 def test_the_token_opens_every_route(plane: Served) -> None:

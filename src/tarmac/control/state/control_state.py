@@ -16,6 +16,7 @@ from tarmac.control.state.facts import Shapes
 from tarmac.control.state.node_inventory import NodeInventory, NodeTable, Offer
 from tarmac.control.state.run_cache import RunCache
 from tarmac.control.state.scheduler_state import News, SchedulerState
+from tarmac.control.state.tallies import Tallies
 from tarmac.control.state.usage import HALF_LIVES, UsageBook
 from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.cluster import LOCAL_CLUSTER, Node, Pool
@@ -86,6 +87,7 @@ class ControlState:
         self.shapes = Shapes()
         self._run_cache = RunCache(self.shapes, self.server, self.engines)
         self._usage = UsageBook()
+        self.tallies = Tallies()
         self._table = NodeTable(())
         self._looked_at = float("-inf")
         self._look_every_s = float("inf") if alone else FEED_PERIOD_S
@@ -142,6 +144,7 @@ class ControlState:
                 applied = [step for step, done in zip(steps, taken, strict=True) if done]
             unknown = [step.after.id for step in applied if not self._run_cache.absorb(step)]
             self._usage.note(applied)
+            self.tallies.note(applied)
             self.estimator.note(step.after for step in applied if step.after.state is RunState.ENDED)
             if len(applied) < len(steps):
                 unknown += [step.before.id for step, done in zip(steps, taken, strict=True) if not done]

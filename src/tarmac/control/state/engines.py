@@ -48,6 +48,7 @@ class Rest:
 
     def __init__(self, pace: Pace) -> None:
         self._pace = pace
+        self.failed_calls = 0
         self._failures = 0
         self._until = float("-inf")
         self._trouble: str | None = None
@@ -76,6 +77,7 @@ class Rest:
     def note_failure(self, error: Exception, now: float) -> None:
         """The call failed for a reason that may pass."""
         self._called_at = None
+        self.failed_calls += 1
         self._failures += 1
         self._trouble = str(error)
         doublings = self._failures - self.TRIES
@@ -111,6 +113,11 @@ class AttachedEngine:
     def trouble(self, now: float) -> str | None:
         """Why the engine cannot be reached; None where it answered when it was last called."""
         return self.delivery_rest.trouble(now) or self.observation_rest.trouble(now)
+
+    @property
+    def failed_calls(self) -> int:
+        """How many calls of the loops failed since the engine was attached."""
+        return self.delivery_rest.failed_calls + self.observation_rest.failed_calls
 
     @contextmanager
     def question(self) -> Iterator[Engine[Any]]:

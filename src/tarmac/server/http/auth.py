@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tarmac.control.permissions import Action, check
 from tarmac.model.actor import Actor, ActorRole
 from tarmac.model.errors import Unauthorized
+from tarmac.server.http.counting import RequestCounts
 from tarmac.server.http.errors import response
 
 API_USER = "api"
@@ -60,7 +61,10 @@ class Access:
 class AuthMiddleware:
     """The application behind its access rules."""
 
-    def __init__(self, app: ASGIApp, *, access: Access, version: str) -> None:
+    def __init__(
+        self, app: ASGIApp, *, access: Access, version: str, requests: RequestCounts | None = None
+    ) -> None:
+        self._requests = requests or RequestCounts()
         self._app = app
         self._access = access
         self._version = (b"tarmac-version", version.encode())
@@ -69,9 +73,13 @@ class AuthMiddleware:
         async def send_with_version(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", ()), self._version]
+                self._requests.note(_method(scope), message["status"])
             await send(message)
 
         caller = self._caller(scope)
+        if caller is None and _open_to_all(scope):
+            await self._app(scope, receive, send_with_version)
+            return
         if caller is None:
             refusal = response(Unauthorized("this server wants its token", hint=_TOKEN_HINT))
             await refusal(scope, receive, send_with_version)
@@ -96,6 +104,28 @@ class AuthMiddleware:
         if uid is None or uid == os.getuid():
             return Actor(user=self._access.owner, roles=_ADMIN)
         return Actor(user=user_name(uid), roles=_ADMIN if uid == 0 else _MEMBER)
+
+
+OPEN_PATHS = frozenset({"/healthz", "/metrics"})
+"""What programs of the same machine may read without a token: they show numbers and no names of runs."""
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_FORWARDED = frozenset({b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via"})
+
+
+def _open_to_all(scope: Scope) -> bool:
+    """Whether it is a question of this machine for `OPEN_PATHS`, and not one that a proxy passed on."""
+    if scope["type"] != "http" or scope["method"] != "GET" or scope["path"] not in OPEN_PATHS:
+        return False
+    address = (scope.get("client") or ("", 0))[0]
+    local = address.startswith("127.") or address == "::1"
+    return local and not any(name.lower() in _FORWARDED for name, _ in scope["headers"])
+
+
+def _method(scope: Scope) -> str:
+    """The method of a request; what anybody can make up is one."""
+    method: str = scope.get("method", "")
+    return method if method in _METHODS else "other"
 
 
 def user_name(uid: int) -> str:

@@ -1,0 +1,25 @@
+"""How many requests were answered. Written by `auth.AuthMiddleware`, read for `/metrics`."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping
+
+
+class RequestCounts:
+    """How many requests were answered, by method and status. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[tuple[str, ...]] = Counter()
+
+    def note(self, method: str, status: int) -> None:
+        """Count an answer."""
+        with self._lock:
+            self._counts[method, str(status)] += 1
+
+    def counts(self) -> Mapping[tuple[str, ...], int]:
+        """All of them."""
+        with self._lock:
+            return dict(self._counts)
