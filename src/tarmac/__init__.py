@@ -9,17 +9,30 @@ from importlib import import_module
 __version__ = "0.1.0"
 
 _CLIENT = "tarmac.client"
+_ERRORS = "tarmac.model.errors"
 _LAUNCHING = "tarmac.client.launching"
 _SDK = "tarmac.node.sdk"
 
 _LAZY = {
     "Client": _CLIENT,
+    "Forbidden": _ERRORS,
     "GitRepo": _LAUNCHING,
+    "InvalidInput": _ERRORS,
     "LocalDir": _LAUNCHING,
+    "NeverFits": _ERRORS,
+    "NotFound": _ERRORS,
+    "Problem": _ERRORS,
     "Process": _LAUNCHING,
+    "Refused": _ERRORS,
     "Resources": _LAUNCHING,
     "Role": _LAUNCHING,
     "Run": _LAUNCHING,
+    "StorageFull": _ERRORS,
+    "TarmacError": _ERRORS,
+    "TooLarge": _ERRORS,
+    "Unauthorized": _ERRORS,
+    "Unavailable": _ERRORS,
+    "WaitTimeout": _ERRORS,
     "checkpoint": _SDK,
     "finished": _SDK,
     "latest_checkpoint": _SDK,
@@ -34,12 +47,24 @@ _MODULES = ("clusterfudge",)
 
 __all__ = [
     "Client",
+    "Forbidden",
     "GitRepo",
+    "InvalidInput",
     "LocalDir",
+    "NeverFits",
+    "NotFound",
+    "Problem",
     "Process",
+    "Refused",
     "Resources",
     "Role",
     "Run",
+    "StorageFull",
+    "TarmacError",
+    "TooLarge",
+    "Unauthorized",
+    "Unavailable",
+    "WaitTimeout",
     "__version__",
     "checkpoint",
     "clusterfudge",

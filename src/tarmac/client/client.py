@@ -19,7 +19,7 @@ from tarmac.client.embedded import EmbeddedServer, home_of
 from tarmac.client.follow import EventCursor, LogCursor, follow
 from tarmac.client.secret_calls import SecretCalls
 from tarmac.client.transport import Address, Transport, is_loopback, tcp_address
-from tarmac.model.errors import Unavailable
+from tarmac.model.errors import Unavailable, WaitTimeout
 from tarmac.model.home import INHERITED_VARIABLES, Home
 
 if TYPE_CHECKING:
@@ -198,14 +198,17 @@ class Client(ClusterCalls, ArtifactCalls, SecretCalls):
         return self._send("DELETE", _run_path(reference))
 
     def wait(self, reference: str, *, timeout_s: float | None = None) -> api.Run:
-        """Wait for a run to end, and return it; as it is then, if `timeout_s` runs out before."""
+        """Wait for a run to end, and return it; raises WaitTimeout (a TimeoutError) after `timeout_s`."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         run_id = self.run(reference)["id"]
         for message in follow(self._transport, EventCursor(run_id), deadline=deadline):
             if message.event == "end":
                 ended: api.Run = message.data
                 return ended
-        return self.run(run_id)
+        run = self.run(run_id)
+        if run["state"] == "ended":
+            return run
+        raise WaitTimeout(f"{run['name']} ({run_id}) is still {run['state']} after {timeout_s:g} s", run=run)
 
     def attempts(self, reference: str) -> list[api.Attempt]:
         """The attempts of a run, with their workers."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tarmac.model.errors import (
+    Forbidden,
     InvalidInput,
     NeverFits,
     NotFound,
@@ -20,7 +21,8 @@ from tarmac.model.errors import (
 )
 
 _CLASSES: Mapping[str, type[TarmacError]] = {
-    kind.code: kind for kind in (NotFound, Refused, TooLarge, Unauthorized, Unavailable, StorageFull)
+    kind.code: kind
+    for kind in (NotFound, Refused, TooLarge, Unauthorized, Forbidden, Unavailable, StorageFull)
 }
 
 

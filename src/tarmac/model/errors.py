@@ -11,6 +11,7 @@ render them.
     +-- Forbidden         the actor's roles do not allow it                     (exit code 1, HTTP 403)
     +-- Unavailable       try again later: nothing was done                     (exit code 1, HTTP 503)
     |   +-- StorageFull   the disk of the database is full
+    +-- WaitTimeout       a run had not ended in time; also a TimeoutError      (exit code 124, clients)
     +-- LeaseLost         another server took over the cluster: drop the work  (never reaches a user)
 
 The class tells blame and retry: `InvalidInput`, `NotFound` and `Refused` will fail again with the
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,17 @@ class StorageFull(Unavailable):
     """The disk that holds the database is full; what was acknowledged before is safe."""
 
     code = "storage_full"
+
+
+class WaitTimeout(TarmacError, TimeoutError):
+    """A run had not ended when the time was up; it goes on. `run` is the run as it was then."""
+
+    code = "wait_timeout"
+    exit_code = 124  # as the program `timeout` has it
+
+    def __init__(self, message: str, *, run: Any, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.run = run
 
 
 class LeaseLost(TarmacError):

@@ -11,7 +11,7 @@ import pytest
 
 from served import HELLO, Served
 from tarmac.client.follow import EventCursor, LogCursor, Message, follow, messages
-from tarmac.model.errors import InvalidInput, NotFound
+from tarmac.model.errors import InvalidInput, NotFound, WaitTimeout
 from tarmac.model.ports import Notice
 
 LOG = "logs/main.0.0.log"
@@ -225,7 +225,10 @@ def test_a_server_that_stops_says_so_to_its_followers(plane: Served) -> None:
 def test_waiting_has_a_limit(plane: Served) -> None:
     client = plane.client()
     run = client.submit(HELLO)
-    assert client.wait(run["id"], timeout_s=0.05)["state"] == "queued"
+    with pytest.raises(TimeoutError, match="is still queued after") as late:
+        client.wait(run["id"], timeout_s=0.05)
+    assert isinstance(late.value, WaitTimeout)
+    assert late.value.run["state"] == "queued"
 
 
 def _running(plane: Served) -> str:

@@ -15,15 +15,12 @@ from tarmac.cli.selecting import Selection, matching_runs, selection_of, selecti
 from tarmac.cli.session import connect
 from tarmac.cli.views.messages import ending
 from tarmac.cli.views.terminal import stderr_terminal
-from tarmac.model.errors import TarmacError
+from tarmac.model.errors import TarmacError, WaitTimeout
 from tarmac.model.lifecycle import LIVE_STATES
 
 if TYPE_CHECKING:
     from tarmac import api
     from tarmac.client import Client
-
-TIMED_OUT = 124
-"""Exit code when the time was up first, as the program `timeout` has it."""
 
 
 @click.command()
@@ -45,7 +42,10 @@ def wait(*, timeout_s: float | None, as_json: bool, **options: Any) -> None:
     ended: list[api.Run] = []
     for run_id in run_ids:
         left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
-        ended.append(client.wait(run_id, timeout_s=left_s))
+        try:
+            ended.append(client.wait(run_id, timeout_s=left_s))
+        except WaitTimeout as late:
+            ended.append(late.run)
         if not as_json and len(run_ids) > 1 and ended[-1]["state"] == "ended":
             print_text(result_text(ended[-1]))
     if as_json:
@@ -59,7 +59,7 @@ def wait(*, timeout_s: float | None, as_json: bool, **options: Any) -> None:
     for refusal in refusals:
         print_error(refusal)
     if any(run["state"] != "ended" for run in ended):
-        sys.exit(TIMED_OUT)
+        sys.exit(WaitTimeout.exit_code)
     codes = [run["exit_status"] or 0 for run in ended] + [refusal.exit_code for refusal in refusals]
     sys.exit(max(codes, default=0))
 
