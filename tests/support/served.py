@@ -17,6 +17,7 @@ from pathlib import Path
 import uvicorn
 
 import tarmac
+from cluster_starter import NAME, Starter
 from simulated import CountingIds, InstantCode, nodes
 from tarmac.artifacts.code.arrivals import Arrivals
 from tarmac.artifacts.code.store import DirectoryCodeStore
@@ -128,7 +129,10 @@ class Served:
         vault = Vault(self.store.secrets, KeyFile(root / "secrets.key"), self.clock)
         self.secrets = SecretService(vault, self.store)
         self.code = DirectoryCodeStore(root / "code", leave_out=(root,))
+        self.starter = Starter(SimEngine(self.clock, nodes(3, 4, cluster=NAME), behaviour=behaviour))
         self.plane = ControlPlane(
+            kinds={"placed": self.starter},
+            starter=lambda: self.starter,
             resolve=resolve_references(self.artifacts, self.datasets, self.secrets),
             store=self.store,
             engine=self.engine,

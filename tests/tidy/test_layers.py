@@ -28,6 +28,7 @@ LAZY_MODULES = {
     "tarmac.client.embedded",
     "tarmac.engines.ray.far.program",
     "tarmac.engines.ray.kind",
+    "tarmac.engines.ray.servers.opening",
     "tarmac.engines.slurm.kind",
     "tarmac.server.__main__",
     "tarmac.server.settings",

@@ -6,6 +6,8 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
+from tarmac.api.server import ErrorForm
+
 
 class PoolRules(TypedDict):
     """A pool of a cluster: what is in it, and the rules of its queue."""
@@ -85,3 +87,50 @@ class Finding(TypedDict):
     what: str
     ok: bool
     text: str
+
+
+class ClusterMachine(TypedDict):
+    """A machine of a cluster that was started over SSH: whether what was started there runs, and since when.
+
+    `state` is up, down or unreachable; `problem` says why.
+    """
+
+    name: str
+    role: str
+    state: str
+    address: str | None
+    slots: int | None
+    pid: int | None
+    since: float | None
+    problem: str | None
+
+
+class ChangeLine(TypedDict):
+    """What was done on a machine."""
+
+    machine: str
+    text: str
+
+
+class ClusterChange(TypedDict):
+    """A cluster that is started, changed or ended: `state` is working, done or failed.
+
+    `lines` are those from the number that was asked for, `next` the number of the one after them.
+    """
+
+    cluster: str
+    kind: str
+    state: str
+    began_at: float
+    lines: list[ChangeLine]
+    next: int
+    error: ErrorForm | None
+
+
+class ClusterStatus(TypedDict):
+    """The machines of a cluster that was started over SSH, and the change at work, if one is."""
+
+    cluster: str
+    engine: str
+    machines: list[ClusterMachine]
+    change: ClusterChange | None

@@ -53,6 +53,9 @@ COMMANDS: dict[str, Entry] = {
     "datasets": Entry("Files", f"{_HOME}.datasets", "datasets", "List, add and remove data that runs read."),
     "secret": Entry("Files", f"{_HOME}.secret", "secret", "Set, list and remove keys that runs are given."),
     "clusters": Entry("Machines", f"{_HOME}.clusters", "clusters", "List clusters; add and remove them."),
+    "cluster": Entry(
+        "Machines", f"{_HOME}.cluster", "cluster", "Start a cluster on your servers over SSH, and end it."
+    ),
     "sites": Entry("Machines", f"{_HOME}.sites", "sites", "List HPC sites that are known by their URLs."),
     "simulate": Entry(
         "Machines", f"{_HOME}.simulate", "simulate", "Play traces or your history through the scheduler."

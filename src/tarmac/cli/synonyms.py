@@ -70,7 +70,6 @@ SYNONYMS: dict[str, str] = {
     "drain": "nodes drain",
     "uncordon": "nodes undrain",
     "undrain": "nodes undrain",
-    "cluster": "clusters",
     "partitions": "clusters",
     "context": "clusters",
     # files, settings, others

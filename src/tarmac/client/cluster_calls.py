@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tarmac.client.calls import Calls, segment
+from tarmac.client.failures import error_of
 
 if TYPE_CHECKING:
     from tarmac import api
@@ -83,3 +84,35 @@ class ClusterCalls(Calls):
     def remove_cluster(self, name: str) -> api.Cluster:
         """Forget a described cluster; the answer is what it was."""
         return self._send("DELETE", f"/clusters/{segment('cluster', name)}")
+
+    def start_cluster(
+        self, name: str, source: str, *, filename: str = "hosts.txt", install: bool = False
+    ) -> api.ClusterChange:
+        """Begin to have a cluster run on exactly the machines of a hosts file; see `cluster_change`."""
+        body = {"source": source, "filename": filename, "install": install}
+        return self._send("PUT", f"/clusters/{segment('cluster', name)}/machines", body)
+
+    def end_cluster(self, name: str, *, force: bool = False, purge: bool = False) -> api.ClusterChange:
+        """Begin to end a cluster that was started; see `cluster_change`."""
+        body = {"force": force, "purge": purge}
+        return self._send("POST", f"/clusters/{segment('cluster', name)}/down", body)
+
+    def cluster_machines(self, name: str) -> api.ClusterStatus:
+        """How the machines of a cluster are that was started, asked of themselves."""
+        return self._get(f"/clusters/{segment('cluster', name)}/machines")
+
+    def cluster_change(self, name: str, *, after: int = 0) -> api.ClusterChange:
+        """How far the newest change of a cluster is: waits a while for lines from number `after` on."""
+        return self._get(f"/clusters/{segment('cluster', name)}/change", after=after)
+
+    def follow_cluster_change(self, name: str) -> Iterator[api.ChangeLine]:
+        """What is done by `start_cluster` or `end_cluster`, line by line until it is over.
+
+        Raises what it failed with. Whoever stops listening stops nothing.
+        """
+        change: api.ClusterChange | None = None
+        while change is None or change["state"] == "working":
+            change = self.cluster_change(name, after=change["next"] if change is not None else 0)
+            yield from change["lines"]
+        if change["error"] is not None:
+            raise error_of(change["error"])

@@ -29,13 +29,19 @@ _CLASSES: Mapping[str, type[TarmacError]] = {
 def failure(status: int, body: bytes) -> TarmacError:
     """The error that an answer with this status and body stands for."""
     try:
-        form = json.loads(body)["error"]
-        code, message, hint = str(form["code"]), str(form["message"]), form.get("hint")
+        error = error_of(json.loads(body)["error"])
     except (ValueError, LookupError, TypeError):
         return TarmacError(
             f"the server answered with status {status} and no explanation",
             hint="is this the address of a tarmac server?",
         )
+    error.http_status = status
+    return error
+
+
+def error_of(form: Mapping[str, Any]) -> TarmacError:
+    """The error of such a form; raises LookupError for what is none."""
+    code, message, hint = str(form["code"]), str(form["message"]), form.get("hint")
     problems = tuple(_problem(item) for item in form.get("problems") or ())
     if code == InvalidInput.code:
         return InvalidInput(problems or message, hint=hint)
@@ -44,7 +50,6 @@ def failure(status: int, body: bytes) -> TarmacError:
     error = _CLASSES.get(code, TarmacError)(message, hint=hint)
     error.code = code
     error.exit_code = int(form.get("exit_code", error.exit_code))
-    error.http_status = status
     return error
 
 

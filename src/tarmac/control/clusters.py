@@ -101,6 +101,11 @@ class Clusters:
             control.look_at_clusters()
             old = next((known for known in control.inventory.clusters if known.name == cluster.name), None)
             cluster = replace(cluster, server=control.server)
+            if old is not None and old.machines:
+                raise Refused(
+                    f"cluster {old.name} was started by tarmac cluster up",
+                    hint="change its hosts file instead",
+                )
             if old is not None and replace(old, assigned={}) == cluster:
                 return self._find(cluster.name)
             self._check_kind(cluster)
@@ -133,13 +138,49 @@ class Clusters:
                 raise Refused(
                     f"{name} is the {report.engine} engine's own cluster", hint="settings.toml describes it"
                 )
-            rest = tuple(node for node in control.lasting_nodes() if node.cluster != name)
-            self._refuse_loss(name, (), rest)
+            if any(known.name == name and known.machines for known in control.inventory.clusters):
+                hint = f"tarmac cluster down {name} ends it"
+                raise Refused(f"cluster {name} was started by tarmac cluster up", hint=hint)
+            self.refuse_removal(name)
+            self.forget(name)
+        return report
+
+    # --- for clusters that are started
+
+    def check_start(self, name: str, old: Cluster | None) -> None:
+        """Raise Refused where a cluster of this name cannot be started, as another has that name."""
+        with self._control.lock:
+            taken = old is not None and not old.machines
+            if taken:
+                raise Refused(
+                    f"there is a cluster {name!r} already, which tarmac cluster up did not start",
+                    hint="another name for the file, or --name",
+                )
+            self._refuse_name(name, taken=False)
+
+    def record(self, cluster: Cluster) -> None:
+        """Keep a cluster that is started or about to be, in place of the one of its name, durably."""
+        with self._control.lock:
+            self._check_kind(cluster)
+            self._control.store.put_cluster(cluster)
+            self._control.look_at_clusters()
+        self._control.event_bus.notify(Wakeup.SCHEDULE)
+
+    def forget(self, name: str) -> None:
+        """Keep it no longer, whatever runs there; nor what its nodes were marked with."""
+        control = self._control
+        with control.lock:
+            nodes = {node.name for node in control.lasting_nodes() if node.cluster == name}
             control.store.remove_cluster(name)
-            self._undrain({item.node.name for item in report.nodes})
+            self._undrain(nodes)
             control.look_at_clusters()
         control.event_bus.notify(Wakeup.SCHEDULE)
-        return report
+
+    def refuse_removal(self, name: str, *, hint: str | None = None) -> None:
+        """Raise Refused while a run holds nodes of the cluster or needs them."""
+        with self._control.lock:
+            rest = tuple(node for node in self._control.lasting_nodes() if node.cluster != name)
+            self._refuse_loss(name, (), rest, hint=hint)
 
     def examine(self, actor: Actor, name: str) -> list[Finding]:
         """Try what a run needs on a cluster; raises NotFound for one that is not there. May take long."""
@@ -228,19 +269,22 @@ class Clusters:
         if marked := names & self._control.store.drained_nodes():
             self._control.store.set_drained(marked, False)
 
-    def _refuse_loss(self, name: str, nodes: Sequence[Node], rest: Sequence[Node]) -> None:
+    def _refuse_loss(
+        self, name: str, nodes: Sequence[Node], rest: Sequence[Node], *, hint: str | None = None
+    ) -> None:
         """Raise Refused if a run holds or needs what is there now and not in `nodes`, its new ones."""
         losses = list(_losses(self._control, name, {node.name: node for node in nodes}))
         if losses:
             raise Refused(
                 f"cluster {name} keeps what runs hold: {listed(losses, NAMED, '; ')}",
-                hint="tarmac nodes drain gives them no new work; wait for what runs there, or stop it",
+                hint=hint
+                or "tarmac nodes drain gives them no new work; wait for what runs there, or stop it",
             )
         stranded = list(_stranded(self._control, name, (*rest, *nodes)))
         if stranded:
             raise Refused(
                 f"runs need cluster {name} as it is: {listed(stranded, NAMED, '; ')}",
-                hint="stop them, or submit them again for another cluster",
+                hint=hint or "stop them, or submit them again for another cluster",
             )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from tarmac.control import draining, reports
 from tarmac.control.admission import Accepted, Admission, Submission, same_request
+from tarmac.control.cluster_machines import ClusterMachines
 from tarmac.control.clusters import Clusters
 from tarmac.control.decisions import steps
 from tarmac.control.draining import ALL_NODES, NodeChoice
@@ -31,7 +32,7 @@ from tarmac.model.abilities import ClearsRemains
 from tarmac.model.actor import Actor, RunScope
 from tarmac.model.changes import RunStep
 from tarmac.model.cluster import Pool
-from tarmac.model.engine_kinds import EngineKind
+from tarmac.model.engine_kinds import EngineKind, StartsClusters
 from tarmac.model.errors import InvalidInput, Refused, Unavailable
 from tarmac.model.launch import ApplyConventions, as_it_is
 from tarmac.model.lifecycle import IllegalStep, RunState
@@ -85,6 +86,7 @@ class ControlPlane:
         engine: Engine[Any],
         engines: Mapping[str, Engine[Any]] = NO_ENGINES,
         kinds: Mapping[str, EngineKind] = NO_KINDS,
+        starter: Callable[[], StartsClusters] | None = None,
         code: CodeStore,
         clock: Clock,
         ids: Ids,
@@ -97,7 +99,8 @@ class ControlPlane:
     ) -> None:
         """`engine` serves this server's own cluster, and every described one of its own kind.
 
-        `engines` are those of other clusters that are always there; `kinds` open those of described ones.
+        `engines` are those of other clusters that are always there; `kinds` open those of described ones,
+        `starter` makes what starts clusters on machines.
         `pools` are those of the own cluster that have rules of their own.
         `serving`: which cluster this is the server of; without it, of the local one and of every attempt.
         `alone`: nobody else will ever write to this store (a simulation): it is not read again.
@@ -119,6 +122,7 @@ class ControlPlane:
         )
         self._resolve = resolve
         self.clusters = Clusters(self.control)
+        self.cluster_machines = ClusterMachines(self.control, self.clusters, starter)
         self._admission = Admission(self.control)
 
     # --- commands

@@ -19,6 +19,7 @@ from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Fields, Section, Value, words_for
 from tarmac.dialects.yaml_tree import compose_table
 from tarmac.model.cluster import LOCAL_CLUSTER, LOCAL_ENGINE, REHEARSAL_PREFIX, Cluster, Disks, NodeGroup
+from tarmac.model.errors import InvalidInput
 
 CLUSTER = Fields(
     known=frozenset({"name", "engine", "settings", "credentials", "nodes", "pools", "disks"}),
@@ -54,6 +55,15 @@ def read_cluster(text: str, *, filename: str, named: str | None = None) -> Clust
     cluster = _cluster(section, name)
     problems.raise_any()
     return ClusterReading(cluster=cluster, warnings=tuple(problems.warnings))
+
+
+def check_cluster_name(name: str) -> str:
+    """The name, if a cluster can have it; raises InvalidInput."""
+    try:
+        return CLUSTER_NAME.read(Scalar(text=name))
+    except Misfit as misfit:
+        text = f"{CLUSTER_NAME.description} is expected, not {name[:80]!r}"
+        raise InvalidInput(text, hint=misfit.hint) from None
 
 
 def read_inline(value: Value) -> Cluster | None:

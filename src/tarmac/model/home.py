@@ -104,6 +104,11 @@ class Home:
         return self.root / "secrets.key"
 
     @property
+    def cluster_tokens(self) -> Path:
+        """The tokens of clusters that were started on machines, by cluster."""
+        return self.root / "cluster-tokens"
+
+    @property
     def datasets(self) -> Path:
         """What was fetched of datasets."""
         return self.root / "datasets"

@@ -55,6 +55,7 @@ class PreemptionReason(StrEnum):
     MAKE_WAY = "make_way"  # another run takes its slots
     TURN_OVER = "turn_over"  # its turn as a cycle run has ended
     POOL_CHANGED = "pool_changed"  # a person moved it to another pool
+    NODE_LEAVES = "node_leaves"  # a person took its node out of the cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,6 +109,21 @@ class ClusterBody(_Body, title="ClusterDescription"):
     replace: bool = Field(False, description="in place of the cluster of the same name")
 
 
+class MachinesBody(_Body, title="Machines"):
+    """The machines that a cluster is to run on, all of them."""
+
+    source: str = Field(description="text of the hosts file")
+    filename: str = Field("hosts.txt", description="its name, for messages")
+    install: bool = Field(False, description="install Ray where it is missing")
+
+
+class DownBody(_Body, title="ClusterEnd"):
+    """How a started cluster is ended."""
+
+    force: bool = Field(False, description="stop its runs, and give up machines that are not reached")
+    purge: bool = Field(False, description="remove the directories of runs too")
+
+
 class NodesBody(_Body, title="NodeChoice"):
     """Which nodes: by name, or every one of a cluster, pool and shard."""
 

@@ -28,6 +28,7 @@ from tarmac.engines.local import LocalEngine
 from tarmac.engines.local.devices import Machine, survey
 from tarmac.engines.local.nodes import local_nodes
 from tarmac.engines.ray.kind import RayKind
+from tarmac.engines.ray.servers.opening import ray_servers
 from tarmac.engines.slurm import SlurmKind
 from tarmac.model.cluster import LOCAL_ENGINE, Node
 from tarmac.model.home import Home
@@ -135,6 +136,7 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
         allow_system_packages=settings.allow_system_packages,
         serving=serving,
         kinds={"ray": RayKind(supplies), "slurm": SlurmKind(supplies)},
+        starter=lambda: ray_servers(home.cluster_tokens),
     )
     plane.clusters.check()
     return Parts(

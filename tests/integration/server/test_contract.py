@@ -37,6 +37,8 @@ def test_every_answer_is_as_openapi_describes_it(plane: Served) -> None:
         (api.Node, client.nodes()),
         (api.QueuePool, client.queue()),
         (api.Cluster, [*client.clusters(), client.cluster("local")]),
+        (api.ClusterChange, [client.start_cluster("gpus", "gpu1\n"), client.cluster_change("gpus")]),
+        (api.ClusterStatus, [client.cluster_machines("gpus")]),
         (api.Artifact, client.artifacts("hello")),
         (api.ArtifactContent, [client.artifact(f"{run['id']}.lossy")]),
         (api.Dataset, [client.add_dataset("here", str(plane.home.root))]),

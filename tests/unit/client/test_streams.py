@@ -20,8 +20,8 @@ from tarmac.model.errors import (
     Unauthorized,
     Unavailable,
 )
-from tarmac.server.http.errors import form
 from tarmac.server.http.sse import COMMENT, frame
+from tarmac.server.records.errors import error_form
 
 SENT = [("log", {"text": "a\nb\r\n\u2028 ☃"}, "1"), ("state", {"id": "r1"}, None), ("end", {}, "x:1,y:2")]
 
@@ -54,7 +54,7 @@ def test_an_unfinished_message_is_none() -> None:
     ids=lambda error: error.code,
 )
 def test_errors_survive_the_journey(error: TarmacError) -> None:
-    arrived = failure(error.http_status, json.dumps({"error": form(error)}).encode())
+    arrived = failure(error.http_status, json.dumps({"error": error_form(error)}).encode())
     assert type(arrived) is type(error)
     assert (arrived.message, arrived.hint, arrived.exit_code) == (error.message, error.hint, error.exit_code)
     if isinstance(error, InvalidInput):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tarmac.cli.views.amounts import duration, number, size
+from tarmac.cli.views.amounts import age, duration, number, size
 from tarmac.cli.views.table import Cell, heads, render
 from tarmac.cli.views.terminal import Terminal, one_line
 
@@ -32,6 +32,10 @@ _KINDS = heads(
 
 
 _QUEUES = heads("POOL, QUEUE, LONGEST, USUAL, NODES, TERMS", right="LONGEST, USUAL, NODES", flexible="TERMS")
+
+_MACHINES = heads(
+    "HOST, ROLE, RAY, SINCE, SLOTS, PID, ADDRESS, PROBLEM", right="SLOTS, PID", flexible="PROBLEM"
+)
 
 _FINDINGS = heads(", WHAT, FOUND", flexible="FOUND")
 
@@ -86,6 +90,30 @@ def cluster_line(cluster: api.Cluster) -> str:
         f"{cluster['name']} ({cluster['engine']}, {kind}): {nodes} node{'s' if nodes != 1 else ''} in "
         f"{pools} pool{'s' if pools != 1 else ''}, {free} of {slots} slots free{trouble}"
     )
+
+
+def machine_table(status: api.ClusterStatus, terminal: Terminal, *, now: float) -> str:
+    """A line for each server of a started cluster."""
+    colours = {"up": "green", "down": "red", "unreachable": "yellow"}
+    rows = (
+        (
+            machine["name"],
+            machine["role"],
+            Cell(machine["state"], colours[machine["state"]]),
+            age(machine["since"], now) if machine["since"] is not None else "",
+            str(machine["slots"]) if machine["slots"] is not None else "",
+            str(machine["pid"] or ""),
+            machine["address"] or "",
+            one_line(machine["problem"] or ""),
+        )
+        for machine in status["machines"]
+    )
+    return render(_MACHINES, rows, terminal)
+
+
+def change_line(line: api.ChangeLine) -> str:
+    """What was done on a server."""
+    return one_line(f"{line['machine']}: {line['text']}")
 
 
 def findings_table(findings: Sequence[api.Finding], terminal: Terminal) -> str:

@@ -95,6 +95,8 @@ def _leave_reason(client: Client, identifier: str, *, again: bool) -> str:
             run = client.run(identifier)
             turn = run["turns"] + (run["state"] == "preempting")
             return f"turn {turn} of {run['max_turns']} is over"
+        case "node_leaves":
+            return "its node left the cluster"
         case "pool_changed":
             return "moving to another pool"
         case _:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from threading import BoundedSemaphore
 from typing import Any
 
@@ -176,8 +177,15 @@ class Engines:
         return cluster.engine in (self.own.name, LOCAL_ENGINE)
 
     def open(self, clusters: Iterable[Cluster]) -> None:
-        """Have an engine open for each of these clusters that needs its own, and for no other."""
-        clusters_by_name = {cluster.name: cluster for cluster in clusters if not self.serves(cluster)}
+        """Have an engine open for each of these clusters that needs its own, and for no other.
+
+        Machines that come or go are no reason to open another: an engine finds its nodes itself.
+        """
+        clusters_by_name = {
+            cluster.name: replace(cluster, machines=()) if cluster.machines else cluster
+            for cluster in clusters
+            if not self.serves(cluster)
+        }
         if clusters_by_name == self._opened:
             return
         others = {name: engine for name, engine in self._others.items() if name not in self._opened}

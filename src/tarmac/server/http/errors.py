@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
 
@@ -11,10 +11,10 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from tarmac import api
-from tarmac.model.errors import InvalidInput, NeverFits, Problem, TarmacError
+from tarmac.model.errors import InvalidInput, Problem, TarmacError
 from tarmac.model.home import Home
 from tarmac.server.http.answers import JsonAnswer
-from tarmac.server.records.copying import copy_fields
+from tarmac.server.records.errors import error_form
 
 
 def install(app: FastAPI, home: Home) -> None:
@@ -52,23 +52,7 @@ def install(app: FastAPI, home: Home) -> None:
 
 def response(error: TarmacError) -> JsonAnswer:
     """The answer for an error."""
-    return JsonAnswer({"error": form(error)}, status_code=error.http_status)
-
-
-def form(error: TarmacError) -> api.ErrorForm:
-    """The one form of an error."""
-    problems: Sequence[Problem] = ()
-    if isinstance(error, InvalidInput):
-        problems = error.problems
-    elif isinstance(error, NeverFits):
-        problems = [Problem(message=reason) for reason in error.reasons]
-    return {
-        "code": error.code,
-        "message": error.message,
-        "hint": error.hint,
-        "exit_code": error.exit_code,
-        "problems": [copy_fields(api.Problem, problem) for problem in problems],
-    }
+    return JsonAnswer({"error": error_form(error)}, status_code=error.http_status)
 
 
 def _problems(errors: Iterable[Any]) -> Iterable[Problem]:

@@ -6,10 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from tarmac import api
+from tarmac.control.cluster_changes import ChangeReport
+from tarmac.control.cluster_machines import ClusterStatus
 from tarmac.control.clusters import ClusterReport
 from tarmac.control.reports import NodeReport
 from tarmac.model.cluster import NodeState, Pool
+from tarmac.model.machine import MachineReport
 from tarmac.server.records.copying import copy_fields
+from tarmac.server.records.errors import error_form
 
 
 def cluster_record(report: ClusterReport, *, warnings: Sequence[str] = ()) -> api.Cluster:
@@ -62,3 +66,35 @@ def _amounts(nodes: Sequence[NodeReport]) -> dict[str, int]:
         "slots": sum(item.node.capacity.slots for item in nodes),
         "slots_used": sum(item.slots_used for item in nodes),
     }
+
+
+def status_record(status: ClusterStatus) -> api.ClusterStatus:
+    """The machines of a started cluster."""
+    return {
+        "cluster": status.cluster.name,
+        "engine": status.cluster.engine,
+        "machines": [_machine_record(report) for report in status.machines],
+        "change": change_record(status.change) if status.change is not None else None,
+    }
+
+
+def change_record(report: ChangeReport) -> api.ClusterChange:
+    """How far a change is."""
+    return copy_fields(
+        api.ClusterChange,
+        report,
+        lines=[copy_fields(api.ChangeLine, line) for line in report.lines],
+        error=error_form(report.error) if report.error is not None else None,
+    )
+
+
+def _machine_record(report: MachineReport) -> api.ClusterMachine:
+    machine = report.machine
+    return copy_fields(
+        api.ClusterMachine,
+        report,
+        name=machine.name,
+        role=machine.role,
+        address=machine.address,
+        slots=machine.slots,
+    )

@@ -6,13 +6,18 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from tarmac import api
-from tarmac.dialects.clusterfile import read_cluster
+from tarmac.control.cluster_machines import ClusterMachines
+from tarmac.dialects.clusterfile import check_cluster_name, read_cluster
+from tarmac.dialects.hosts_file import read_machines
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CallingActor
-from tarmac.server.records.clusters import cluster_record
+from tarmac.server.records.clusters import change_record, cluster_record, status_record
 from tarmac.server.records.copying import copy_fields
-from tarmac.server.requests import ClusterBody
+from tarmac.server.requests import ClusterBody, DownBody, MachinesBody
 from tarmac.server.service import Service
+
+WAIT_S = 10.0
+"""How long a question about a change waits for news."""
 
 
 def cluster_routes(router: APIRouter, service: Service) -> None:
@@ -41,7 +46,35 @@ def cluster_routes(router: APIRouter, service: Service) -> None:
         report = clusters.add(actor, reading.cluster, replacing=body.replace)
         return JsonAnswer(cluster_record(report, warnings=reading.warnings))
 
+    _machine_routes(router, service.plane.cluster_machines)
+
     @router.delete("/clusters/{name}", response_model=api.Cluster)
     def remove(actor: CallingActor, name: str) -> Response:
         """Forget a described cluster; the answer is what it was. Refused while runs hold or need it."""
         return JsonAnswer(cluster_record(clusters.remove(actor, name)))
+
+
+def _machine_routes(router: APIRouter, machines: ClusterMachines) -> None:
+    """Add the routes about clusters that are started over SSH."""
+
+    @router.put("/clusters/{name}/machines", response_model=api.ClusterChange)
+    def up(actor: CallingActor, name: str, body: MachinesBody) -> Response:
+        """Begin to have a cluster of this name run on exactly these machines. The same twice is one."""
+        listed = read_machines(body.source, filename=body.filename)
+        named = check_cluster_name(name)
+        return JsonAnswer(change_record(machines.up(actor, named, listed, install=body.install)))
+
+    @router.post("/clusters/{name}/down", response_model=api.ClusterChange)
+    def down(actor: CallingActor, name: str, body: DownBody) -> Response:
+        """Begin to end a cluster that was started. Refused while runs hold or need it, unless forced."""
+        return JsonAnswer(change_record(machines.down(actor, name, force=body.force, purge=body.purge)))
+
+    @router.get("/clusters/{name}/machines", response_model=api.ClusterStatus)
+    def status(actor: CallingActor, name: str) -> Response:
+        """How the machines of a started cluster are, asked of themselves. May take long."""
+        return JsonAnswer(status_record(machines.status(actor, name)))
+
+    @router.get("/clusters/{name}/change", response_model=api.ClusterChange)
+    def change(actor: CallingActor, name: str, after: int = 0) -> Response:
+        """How far `up` or `down` is, as soon as there are lines from number `after` on or it is over."""
+        return JsonAnswer(change_record(machines.progress(actor, name, max(0, after), wait_s=WAIT_S)))

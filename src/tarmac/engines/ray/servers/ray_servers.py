@@ -1,4 +1,4 @@
-"""`RayServers`: starts a Ray cluster over SSH, completes it, looks at it and ends it. Made by `wiring`.
+"""`RayServers`: starts a Ray cluster over SSH, completes it, looks at it and ends it. Made by `opening`.
 
 On each machine one service (`node/host/services.py`) runs `ray start --block`: what it started ends with it.
 The truth about what runs is there: so whatever broke off a start, starting again completes it.

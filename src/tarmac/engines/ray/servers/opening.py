@@ -1,0 +1,16 @@
+"""Opens `RayServers` when a cluster is first started: other servers load none of it. Used by `wiring`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tarmac.engines.ray.servers.ray_servers import RayServers
+
+
+def ray_servers(tokens: Path) -> RayServers:
+    """What starts Ray clusters; their tokens are kept in a directory."""
+    from tarmac.engines.ray.servers.ray_servers import RayServers  # noqa: PLC0415
+
+    return RayServers(tokens)
