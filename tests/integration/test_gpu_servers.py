@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gitserver import NO_SSHD
 from processes import ended
-from ssh_servers import SshServers, ssh_servers
+from ssh_servers import RAY_MODULE, VERSION, SshServers, ssh_servers
 from tarmac.engines.ray.servers.ray_servers import RayServers
 from tarmac.model.errors import InvalidInput
 from tarmac.model.machine import Machine, MachineState
+from wheels import make_wheel
 
 pytestmark = pytest.mark.real_engine
 
@@ -71,7 +74,13 @@ def test_a_cluster_is_started_looked_at_and_ended(
 ) -> None:
     machines = _machines(servers, 3)
     start = ray.prepare(NAME, machines, install=False, progress=(lines := Lines()))
-    assert start.cluster.settings["address"] == f"{machines[0].address}:{servers.port}"
+    assert start.cluster.settings == {
+        "address": f"{machines[0].address}:{servers.port}",
+        "directory": str(servers.root / "data/runs"),
+        "python": str(servers.bin("gpu1") / "python3"),
+        "ssh": "gpu1",
+        "token_file": str(tmp_path / "tokens" / NAME),
+    }
     assert [state.state for state in ray.look(NAME, machines)] == [MachineState.DOWN] * 3
     start.begin()
     assert lines.all[3].startswith("gpu1: head started"), "the head first"
@@ -89,9 +98,9 @@ def test_a_cluster_is_started_looked_at_and_ended(
     assert lines.all[-1] == "gpu1: head ended", "the head last"
     assert all(ended(pid) for pid in (*children, *(report.pid for report in reports if report.pid)))
     assert not token.exists()
-    assert not (servers.root / "gpu1/data/gpu1/state").exists()
+    assert not (servers.root / "data/gpu1/state").exists()
     assert ray.end(NAME, machines, purge=True, progress=lines) == []
-    assert not (servers.root / "gpu1/data/gpu1").exists()
+    assert not (servers.root / "data/gpu1").exists()
 
 
 def test_starting_again_restarts_what_is_down_and_nothing_else(ray: RayServers, servers: SshServers) -> None:
@@ -128,20 +137,21 @@ def test_a_restarted_head_finds_its_state_and_its_token(
     _up(ray, machines)
     assert _pids(ray, machines)[1] == worker
     assert (tmp_path / "tokens" / NAME).read_bytes() == token
-    assert (servers.root / "gpu1/data/gpu1/state/tables").exists()
+    assert (servers.root / "data/gpu1/state/tables").exists()
 
 
 def test_all_problems_of_all_machines_are_reported_and_nothing_is_started(
     ray: RayServers, servers: SshServers
 ) -> None:
     servers.forbid("gpu2")
-    servers.provide("gpu4", version="2.9.0")
     servers.provide("gpu1", version=None)
+    (servers.root / "data").mkdir()
+    (servers.root / "data/gpu4").touch()
     machines = [
         servers.machine("gpu1", head=True),
         servers.machine("gpu2"),
         servers.machine("gpu3", python="/nowhere/python3"),
-        servers.machine("gpu4", directory="/proc/nothing"),
+        servers.machine("gpu4"),
         servers.machine("gpu5"),
     ]
     with pytest.raises(InvalidInput) as refusal:
@@ -155,7 +165,7 @@ def test_all_problems_of_all_machines_are_reported_and_nothing_is_started(
     assert "cannot be written" in problems["gpu4"].message
     assert "resolve" in problems["gpu5"].message
     assert len(refusal.value.problems) == 5
-    assert not (servers.root / "gpu1/data/gpu1/ray.json").exists()
+    assert not (servers.root / "data/gpu1/ray.json").exists()
 
 
 def test_versions_of_ray_and_addresses_must_go_together(ray: RayServers, servers: SshServers) -> None:
@@ -178,7 +188,7 @@ def test_what_fails_to_start_leaves_nothing_behind(
         _up(ray, machines)
     assert _pids(ray, machines) == [None, None, None]
     assert not (tmp_path / "tokens" / NAME).exists()
-    assert not (servers.root / "gpu1/data/gpu1/state").exists()
+    assert not (servers.root / "data/gpu1/state").exists()
 
     _up(ray, machines[:2])
     before = _pids(ray, machines)
@@ -192,3 +202,17 @@ def test_a_port_that_is_taken_is_named(ray: RayServers, servers: SshServers) -> 
     other = servers.machine("gpu2", head=True, address=servers.machine("gpu1").address)
     with pytest.raises(InvalidInput, match=f"gpu2: port {servers.port} is taken"):
         ray.prepare("others", [other], install=False, progress=Lines())
+
+
+def test_a_missing_ray_is_installed_beside_the_cluster(ray: RayServers, servers: SshServers) -> None:
+    """Over a wheel of the stand-in: what pip does is real, but for the index."""
+    make_wheel(servers.root / "wheels", "ray", VERSION, source=RAY_MODULE, script="ray")
+    for number in (1, 2):
+        servers.provide(f"gpu{number}", version=None)
+    machines = [replace(machine, python=sys.executable) for machine in _machines(servers, 2)]
+    lines = _up(ray, machines, install=True)
+    assert f"gpu1: installing Ray {VERSION} in {servers.root}/data/venv" in lines
+    assert not any(line.startswith("gpu2: installing") for line in lines), "it sees the same disk"
+    assert all(_pids(ray, machines))
+    start = ray.prepare(NAME, machines, install=False, progress=Lines())
+    assert start.cluster.settings["python"] == f"{servers.root}/data/venv/bin/python3"

@@ -21,41 +21,41 @@ from tarmac.model.machine import Machine
 
 VERSION = "2.60.0"
 
-RAY = f"""#!{sys.executable} -ISB
-import os, select, signal, socket, sys
+RAY_MODULE = f"""import os, signal, socket, sys
 from pathlib import Path
 
-own = Path(__file__).parent
-if sys.argv[1:] == ["--version"]:
-    print("ray, version", (own / "version").read_text())
-    sys.exit()
-options = dict(zip(sys.argv[3:], sys.argv[4:]))
-assert sys.argv[1:3] == ["start", "--block"], sys.argv
-assert os.environ["RAY_AUTH_MODE"] == "token"
-token = Path(os.environ["RAY_AUTH_TOKEN_PATH"])
-assert token.stat().st_mode & 0o077 == 0
-secret = token.read_bytes()
-assert len(secret) == 64 and secret.decode() not in " ".join(sys.argv)
-if (own / "broken").exists():
-    print("2026-11-23 01:31:07,566\\tERR scripts.py:1 -- RuntimeError: the GPU has fallen off the bus")
-    sys.exit(1)
-address = options["--node-ip-address"]
-readers = []
-signal.signal(signal.SIGTERM, lambda *_: sys.exit())
-if "--head" in sys.argv:
-    assert os.environ["RAY_gcs_storage"] == "rocksdb"
-    Path(os.environ["RAY_gcs_storage_path"], "tables").touch()
-    listener = socket.create_server((address, int(options["--port"])))
-else:
-    host, _, port = options["--address"].rpartition(":")
-    socket.create_connection((host, int(port))).close()
-if os.fork() == 0:
-    Path(own / "child").write_text(str(os.getpid()))
-    signal.pause()
-print("Ray runtime started.", flush=True)
-while True:
-    signal.pause()
+def main():
+    own = Path(__file__).parent
+    if sys.argv[1:] == ["--version"]:
+        version = own / "version"
+        print("ray, version", version.read_text() if version.exists() else {VERSION!r})
+        return
+    options = dict(zip(sys.argv[3:], sys.argv[4:]))
+    assert sys.argv[1:3] == ["start", "--block"], sys.argv
+    assert os.environ["RAY_AUTH_MODE"] == "token"
+    token = Path(os.environ["RAY_AUTH_TOKEN_PATH"])
+    assert token.stat().st_mode & 0o077 == 0
+    secret = token.read_bytes()
+    assert len(secret) == 64 and secret.decode() not in " ".join(sys.argv)
+    if (own / "broken").exists():
+        print("2026-11-23 01:31:07,566\\tERR scripts.py:1 -- RuntimeError: the GPU has fallen off the bus")
+        sys.exit(1)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    if "--head" in sys.argv:
+        assert os.environ["RAY_gcs_storage"] == "rocksdb"
+        Path(os.environ["RAY_gcs_storage_path"], "tables").touch()
+        listener = socket.create_server((options["--node-ip-address"], int(options["--port"])))
+    else:
+        host, _, port = options["--address"].rpartition(":")
+        socket.create_connection((host, int(port))).close()
+    if os.fork() == 0:
+        Path(own / "child").write_text(str(os.getpid()))
+        signal.pause()
+    print("Ray runtime started.", flush=True)
+    while True:
+        signal.pause()
 """
+RAY = f"#!{sys.executable} -ISB\n{RAY_MODULE}\nmain()\n"
 """It stands for `ray start --block`: it listens as a head, or joins one, with one process below its own."""
 
 
@@ -78,7 +78,7 @@ class SshServers:
         values: dict[str, object] = {
             "address": f"127.{self.subnet}.{number}",
             "python": str(self.root / name / "bin/python3"),
-            "directory": str(self.root / name / "data"),
+            "directory": str(self.root / "data"),
         }
         if fields.get("head"):
             values["port"] = self.port
@@ -119,7 +119,9 @@ class SshServers:
 def ssh_servers(root: Path, *, count: int = 4) -> Iterator[SshServers | None]:
     """So many of them, each with a stand-in for Ray; None where there can be no sshd."""
     root.mkdir()
-    with ssh_server(root / "keys") as server:
+    pip = root / "pip.conf"
+    pip.write_text(f"[install]\nno-index = true\nfind-links = {root}/wheels\n")
+    with ssh_server(root / "keys", variables={"PIP_CONFIG_FILE": str(pip)}) as server:
         if server is None:
             yield None
             return

@@ -63,6 +63,7 @@ def read_machines(text: str, *, filename: str) -> tuple[Machine, ...]:
     if len(lines) > MOST_MACHINES:
         problems.add(None, f"{len(lines)} hosts are more than the {MOST_MACHINES} that are allowed")
     _refuse_twins(lines, problems)
+    _refuse_differences(lines, problems)
     heads = [line for line in lines if line.head is not None]
     for line in heads[1:]:
         assert line.head is not None
@@ -137,6 +138,18 @@ def _refuse_twins(lines: list[_Line], problems: Problems) -> None:
                 problems.add_at(line.name.line, line.name.column, text, f"one line for each {what}")
 
 
+def _refuse_differences(lines: list[_Line], problems: Problems) -> None:
+    """What every node of a cluster offers is said once for all of them."""
+    for field in ("slots", "cpus"):
+        for line in lines[1:]:
+            first, value = getattr(lines[0].machine, field), getattr(line.machine, field)
+            if value != first:
+                found, other = (f"{field}={each}" if each else f"no {field}=" for each in (value, first))
+                text = f"{line.machine.name} has {found}, {lines[0].machine.name} has {other}"
+                hint = "the same on all hosts, or on none: then each has what is found there"
+                problems.add_at(line.name.line, line.name.column, text, hint)
+
+
 def _near(key: str) -> str:
     near = nearest(key, [HEAD, *_FIELDS], {"gpus": "slots", "gpu": "slots", "ip": "address", "cpu": "cpus"})
     if near is None:
@@ -175,7 +188,7 @@ def _matching(form: re.Pattern[str], allowed: str) -> Callable[[str], str]:
 
 _FIELDS: dict[str, Callable[[str], Any]] = {
     "port": _count(1024, 65_535),
-    "slots": _count(0, 1_024),
+    "slots": _count(1, 1_024),
     "cpus": _count(1, 65_536),
     "address": _address,
     "python": _matching(_PROGRAM, "a command or a path, without blanks"),

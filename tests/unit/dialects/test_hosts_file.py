@@ -10,9 +10,9 @@ from tarmac.model.machine import Machine
 
 WELL = """
 # our GPU servers
-ada@gpu1.example.org slots=8 address=10.0.0.1   # the first
-gpu2 head cpus=16 port=6380
-gpu3 python=/opt/ray/bin/python3 directory=/data/tarmac
+ada@gpu1.example.org slots=8 cpus=16 address=10.0.0.1   # the first
+gpu2 head slots=8 cpus=16 port=6380
+gpu3 slots=8 cpus=16 python=/opt/ray/bin/python3 directory=/data/tarmac
 """
 
 
@@ -24,9 +24,9 @@ def _problems(text: str) -> list[str]:
 
 def test_a_line_is_a_machine_with_what_it_says() -> None:
     assert read_machines(WELL, filename="hosts.txt") == (
-        Machine(name="gpu1.example.org", user="ada", slots=8, address="10.0.0.1"),
-        Machine(name="gpu2", head=True, cpus=16, port=6380),
-        Machine(name="gpu3", python="/opt/ray/bin/python3", directory="/data/tarmac"),
+        Machine(name="gpu1.example.org", user="ada", slots=8, cpus=16, address="10.0.0.1"),
+        Machine(name="gpu2", head=True, slots=8, cpus=16, port=6380),
+        Machine(name="gpu3", slots=8, cpus=16, python="/opt/ray/bin/python3", directory="/data/tarmac"),
     )
 
 
@@ -38,7 +38,7 @@ def test_all_problems_are_found_each_at_its_place_with_the_nearest_word() -> Non
     text = "gpu1 slot=8 head\ngpu2 slots=many cpus=0\n-oProxyCommand=x\ngpu2:22\ngpu1 head adress=1\n"
     assert _problems(text) == [
         "hosts.txt:1:6: 'slot=8' is not known here (did you mean slots=?)",
-        "hosts.txt:2:12: slots is 'many' (a whole number from 0 to 1024 is expected)",
+        "hosts.txt:2:12: slots is 'many' (a whole number from 1 to 1024 is expected)",
         "hosts.txt:2:22: cpus is '0' (a whole number from 1 to 65536 is expected)",
         "hosts.txt:3:1: '-oProxyCommand=x' is no host (a line begins with the name of its host)",
         "hosts.txt:4:1: 'gpu2:22' is no host "
@@ -55,6 +55,11 @@ def test_all_problems_are_found_each_at_its_place_with_the_nearest_word() -> Non
         ("# nobody\n", "hosts.txt: no host is in this file (one line a host, such as 'ada@gpu1 slots=8')"),
         ("a\nb port=7000\n", "hosts.txt:2:1: port= is for the head alone"),
         ("a slots=1 slots=2\n", "hosts.txt:1:11: slots stands twice on this line"),
+        (
+            "a slots=4\nb slots=8\n",
+            "hosts.txt:2:1: b has slots=8, a has slots=4 "
+            "(the same on all hosts, or on none: then each has what is found there)",
+        ),
         ("a gpus=8\n", "hosts.txt:1:3: 'gpus=8' is not known here (did you mean slots=?)"),
         (
             "a address=10.0.0.1\nb address=10.0.0.1\n",

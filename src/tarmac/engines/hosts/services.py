@@ -17,6 +17,12 @@ END_MARGIN_S = 30.0
 REMOVE_S = 600.0
 
 
+_PROXIES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY")
+_PIP = ("PIP_CONFIG_FILE", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_CERT", "SSL_CERT_FILE")
+_KEPT = ["HOME", "USER", "LOGNAME", "SHELL", "LANG", "PATH", *_PROXIES, *_PIP]
+"""What of the environment of the host decides where things are fetched from."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceState:
     """A service as it was found: `pid` of its first process, None where it does not run.
@@ -34,9 +40,8 @@ class ServiceState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineFacts:
-    """A machine: a directory there in full, where programs lie (None: nowhere), and its address if known."""
+    """A machine: where programs lie there (None: nowhere), and its address if that is known."""
 
-    directory: str
     programs: Mapping[str, str | None]
     address: str | None
 
@@ -51,12 +56,15 @@ class Services:
     def __init__(self, call: Callable[..., Any]) -> None:
         self._do = call
 
-    def facts(self, directory: str, programs: Sequence[str]) -> MachineFacts:
-        """What the machine is; `~` stands for the home of the user there."""
-        found = self._call("machine_facts", directory=directory, programs=list(programs))
-        return MachineFacts(
-            directory=str(found["directory"]), programs=found["programs"], address=found["address"]
-        )
+    def facts(self, programs: Sequence[str]) -> MachineFacts:
+        """What the machine is."""
+        found = self._call("machine_facts", programs=list(programs))
+        return MachineFacts(programs=found["programs"], address=found["address"])
+
+    def install(self, argv: Sequence[str], *, timeout_s: float) -> tuple[int, bytes]:
+        """Run a command that fetches something: exit code, and what it printed. Raises TimeoutError."""
+        code, out, err = self._do("run", argv=list(argv), keep=_KEPT, variables={}, timeout_s=timeout_s)
+        return code, out + err
 
     def room(self, directory: str) -> int:
         """Write to a directory, made where it is missing; the bytes that are free there."""

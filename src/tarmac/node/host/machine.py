@@ -14,17 +14,14 @@ from tarmac.node.kernel import ports
 CONNECT_S = 10.0
 
 
-def facts(directory: str, programs: Sequence[str]) -> dict[str, Any]:
-    """The directory in full, the user, where the programs lie, and the address of this machine.
+def facts(programs: Sequence[str]) -> dict[str, Any]:
+    """Where the programs lie (None: nowhere), and the address of this machine.
 
     The address is the one that the connection came to; None where none is known, as on a loopback.
     """
-    home = os.path.expanduser(directory)
     came_to = os.environ.get("SSH_CONNECTION", "").split()
     return {
-        "directory": home,
-        "user": os.geteuid(),
-        "programs": {name: shutil.which(os.path.expanduser(name)) for name in programs},
+        "programs": {name: shutil.which(name) for name in programs},
         "address": came_to[2] if len(came_to) == 4 and not came_to[2].startswith("127.") else None,
     }
 

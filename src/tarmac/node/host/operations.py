@@ -214,9 +214,9 @@ def clear(run: str, *, work_days: Optional[float], log_days: Optional[float]) ->
     return clearing.clear(run, work_days=work_days, log_days=log_days)
 
 
-def machine_facts(directory: str, programs: Sequence[str]) -> dict[str, Any]:
+def machine_facts(programs: Sequence[str]) -> dict[str, Any]:
     """What this machine is; see `machine`."""
-    return machine.facts(directory, programs)
+    return machine.facts(programs)
 
 
 def port_problem(address: str, port: int) -> Optional[str]:

@@ -62,8 +62,13 @@ class Place:
 
     @property
     def environment(self) -> str:
-        """The virtual environment that `--install` makes."""
-        return f"{self.own}/venv"
+        """The virtual environment that `--install` makes: nodes need their Python at one path."""
+        return f"{self.directory}/venv"
+
+    @property
+    def runs(self) -> str:
+        """Where the engine keeps runs, at one path on all nodes."""
+        return f"{self.directory}/runs"
 
     @property
     def scratch(self) -> str:
@@ -73,7 +78,7 @@ class Place:
 
 def default_directory(cluster: str) -> str:
     """Where a cluster keeps its files on a machine that says no other directory."""
-    return f"~/.tarmac/{cluster}"
+    return f"/var/tmp/tarmac-{cluster}"
 
 
 def start_argv(

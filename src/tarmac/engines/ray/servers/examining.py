@@ -72,11 +72,12 @@ class Examination:
             )
         python = machine.python or commands.PYTHON
         directory = machine.directory or commands.default_directory(cluster)
-        own = Place(directory=directory, machine=machine.name)
-        installed, beside = f"{own.environment}/bin/ray", commands.ray_beside(python)
-        facts = services.facts(directory, [installed, beside])
-        place = Place(directory=facts.directory, machine=machine.name)
+        place = Place(directory=directory, machine=machine.name)
+        installed, beside = f"{place.environment}/bin/ray", commands.ray_beside(python)
+        facts = services.facts([installed, beside, python])
         ray = facts.programs[installed] or facts.programs[beside]
+        if facts.programs[installed] is not None:
+            python = f"{place.environment}/bin/python3"
         found_python = self._python(python)
         ray_version = self._ray(ray) if ray is not None else None
         self._directory(place)
@@ -97,7 +98,7 @@ class Examination:
             host=self._host,
             place=place,
             address=address,
-            python=python,
+            python=facts.programs.get(python) or python,
             python_version=found_python,
             ray=ray,
             ray_version=ray_version,
@@ -150,6 +151,12 @@ def common_problems(found: Sequence[Examined], *, install: bool) -> Iterator[Pro
             hint = "write address=IP, at which the other hosts reach it"
             yield problem(machines[1].machine, f"{listed} have the same address, {name}", hint)
     python = _usual([each.python_version for each in found], _head(found).python_version)
+    places = {each.place.directory for each in found}
+    if len(places) > 1:
+        text = f"directory= differs between hosts: {', '.join(sorted(places))}"
+        yield Problem(
+            message=text, hint="runs need the same path on all, be it on a disk of each or on a shared one"
+        )
     for each in found:
         if each.python_version != python:
             yield problem(

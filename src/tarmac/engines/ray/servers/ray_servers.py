@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tarmac.engines.hosts.host import Host
 from tarmac.engines.hosts.remote import ssh_host
@@ -99,7 +99,7 @@ class RayServers:
             try:
                 host = self._host(machine)
                 host.examine()
-                state = host.services().state(self._place(name, machine, host).service)
+                state = host.services().state(_place(name, machine).service)
             except (Unavailable, OSError) as error:
                 text = error.message if isinstance(error, Unavailable) else f"{error.strerror or error}"
                 problem_text = text.removeprefix(f"{machine.target}: ")
@@ -134,8 +134,14 @@ class RayServers:
         version = target_version(found)
 
         def installed(each: Examined) -> Examined | Problem:
-            return each if each.ray is not None else _install(each, version, progress)
+            if each.ray is not None:
+                return each
+            found_ray = each.host.services().facts([ray := f"{each.place.environment}/bin/ray"]).programs[ray]
+            return _install(each, version, progress) if found_ray is None else _installed(each, version)
 
+        lacking = [each for each in found if each.ray is None]
+        first = _at_once(installed, lacking[:1])  # alone: the others may see the same disk
+        _raise_all([each for each in first if isinstance(each, Problem)])
         ready = _at_once(installed, found)
         _raise_all([each for each in ready if isinstance(each, Problem)])
         return [each for each in ready if isinstance(each, Examined)]
@@ -143,19 +149,13 @@ class RayServers:
     def _end(self, name: str, machine: Machine, *, purge: bool, progress: MachineProgress) -> None:
         host = self._host(machine)
         host.examine()
-        services, place = host.services(), self._place(name, machine, host)
+        services, place = host.services(), _place(name, machine)
         ran = services.end(place.service, grace_s=END_S)
         services.remove([place.token, place.state, place.scratch])
         if purge:
-            services.remove([place.own])
+            services.remove([place.own, place.runs, place.environment])
         self._hosts.pop(_way(machine), None)
         progress(machine.name, f"{machine.role} ended" if ran else f"{machine.role} did not run")
-
-    def _place(self, name: str, machine: Machine, host: Host) -> Place:
-        directory = machine.directory or commands.default_directory(name)
-        if directory.startswith("~"):
-            directory = host.services().facts(directory, []).directory
-        return Place(directory=directory, machine=machine.name)
 
     def _host(self, machine: Machine) -> Host:
         """The machine as a host; nothing but services is had there, so it has no directory of attempts."""
@@ -183,9 +183,24 @@ class RayStart:
         self.cluster = Cluster(
             name=name,
             engine=ENGINE,
-            settings={"address": self._address},
+            settings=self._settings(),
             machines=tuple(each.machine for each in examined),
         )
+
+    def _settings(self) -> dict[str, Any]:
+        """What the engine is told: it reaches Ray by way of the head."""
+        head = self._head
+        settings: dict[str, Any] = {
+            "address": self._address,
+            "directory": head.place.runs,
+            "python": head.python,
+            "ssh": head.machine.target,
+            "token_file": str(self._token_file),
+        }
+        for field in ("slots", "cpus"):
+            if (value := getattr(head.machine, field)) is not None:
+                settings[field] = value
+        return settings
 
     def begin(self) -> None:
         """Start Ray wherever it does not run: see `ClusterStart`."""
@@ -256,6 +271,10 @@ class RayStart:
             self._token_file.unlink(missing_ok=True)
 
 
+def _place(name: str, machine: Machine) -> Place:
+    return Place(directory=machine.directory or commands.default_directory(name), machine=machine.name)
+
+
 def _way(machine: Machine) -> Machine:
     """What of a machine decides how it is reached."""
     return Machine(name=machine.name, user=machine.user, python=machine.python)
@@ -298,16 +317,21 @@ def _install(each: Examined, version: str, progress: MachineProgress) -> Examine
     progress(each.machine.name, f"installing Ray {version} in {each.place.environment}")
     for argv in commands.installing(each.python, each.place.environment, version):
         try:
-            code, out, err = each.host.run(argv, variables={}, timeout_s=INSTALL_S)
-        except Unavailable as error:
-            return problem(each.machine, error.message, error.hint)
+            code, printed = each.host.services().install(argv, timeout_s=INSTALL_S)
+        except (Unavailable, OSError) as error:
+            return problem(each.machine, f"Ray {version} could not be installed: {error}")
         if code != 0:
-            words = [line for line in (out + err).decode(errors="replace").splitlines() if line.strip()]
+            words = [line for line in printed.decode(errors="replace").splitlines() if line.strip()]
             text = f"Ray {version} could not be installed: {''.join(words[-1:])[:300]}"
             return problem(each.machine, text, f"by hand: {' '.join(argv)}")
-    ray = f"{each.place.environment}/bin/ray"
     progress(each.machine.name, f"Ray {version} is installed")
-    return replace(each, ray=ray, ray_version=version)
+    return _installed(each, version)
+
+
+def _installed(each: Examined, version: str) -> Examined:
+    """The machine with the Ray in its directory."""
+    ray, python = (f"{each.place.environment}/bin/{name}" for name in ("ray", "python3"))
+    return replace(each, ray=ray, ray_version=version, python=python)
 
 
 def _at_once(function: Callable[[S], T], items: Sequence[S]) -> list[T]:
