@@ -76,6 +76,7 @@ EVENTS = {
     RunEvent.RETRIED: "the attempt failed, and the retry budget is not spent",
     RunEvent.FAULTED: "the platform ended the attempt; costs no retry",
     RunEvent.REORDERED: "a person gave it another place in the queue",
+    RunEvent.SESSION_OPENED: "a person runs a command beside a worker, or reaches one of its ports",
     RunEvent.STOP_REQUESTED: "a person ends the run for good",
     RunEvent.FINISHED: "the last attempt ended, or the run can never be placed",
 }

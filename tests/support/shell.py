@@ -9,6 +9,7 @@ import pty
 import re
 import select
 import signal
+import struct
 import subprocess
 import sys
 import termios
@@ -142,6 +143,14 @@ class Screen:
     def press(self, keys: str) -> None:
         """Type something."""
         os.write(self._master, keys.encode())
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Give the terminal another size; the command hears of it."""
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def is_cooked(self) -> bool:
+        """Whether the terminal takes whole lines, as it did at first."""
+        return bool(termios.tcgetattr(self._master)[3] & termios.ICANON)
 
     def wait_for(self, pattern: str) -> re.Match[str]:
         """Until the screen has shown `pattern`."""

@@ -235,7 +235,8 @@ class Simulation:
     """A store and engines that outlive servers, and the server of the moment.
 
     `others` are the nodes of clusters that have an engine of their own, `batches` of those with a queue, and
-    `described` of those with a queue that are there once somebody has added them.
+    `described` of those with a queue that are there once somebody has added them. The server's own
+    engine is an `engine_type`.
     """
 
     def __init__(
@@ -248,12 +249,13 @@ class Simulation:
         others: Mapping[str, Sequence[Node]] = MappingProxyType({}),
         batches: Mapping[str, Sequence[Node]] = MappingProxyType({}),
         described: Mapping[str, Sequence[Node]] = MappingProxyType({}),
+        engine_type: type[SimEngine] = SimEngine,
     ) -> None:
         self.pools = pools
         self.clock = VirtualClock(1_000_000.0)
         self.store = InterruptibleStore()
         self.ids = CountingIds()
-        self.engine = SimEngine(self.clock, cluster, behaviour=behaviour, news_delay_s=news_delay_s)
+        self.engine = engine_type(self.clock, cluster, behaviour=behaviour, news_delay_s=news_delay_s)
         self.batches = {
             name: SimBatchEngine(self.clock, there, behaviour=behaviour)
             for name, there in {**batches, **described}.items()

@@ -33,6 +33,8 @@ PLAIN = {
     "tarmac.node.kernel.namespaces": "/proc",
     "tarmac.node.kernel.workergroup": "/proc and /sys",
     "tarmac.node.kernel.sockets": "a directory, and nothing is read",
+    "tarmac.node.session.surroundings": "/proc and /sys",
+    "tarmac.node.session.command": "a pipe, and /dev/null",
     "tarmac.node.processes.spawn": "a pipe, and /dev/null",
     "tarmac.node.processes.detach": "/dev/null",
     "tarmac.node.kernel.fifo": "never waits, follows no link, and looks what it has opened",

@@ -30,6 +30,7 @@ COMMANDS: dict[str, Entry] = {
     "projects": Entry("Runs", f"{_HOME}.projects", "projects", "List the projects that runs belong to."),
     "show": Entry("Runs", f"{_HOME}.show", "show", "Show one run: state, attempts, workers, metrics."),
     "logs": Entry("Runs", f"{_HOME}.logs", "logs", "Print what the workers of a run wrote."),
+    "exec": Entry("Runs", f"{_HOME}.exec", "exec_command", "Run a command beside a worker of a run."),
     "queue": Entry("Runs", f"{_HOME}.queue", "queue", "Show the queue of each pool, and change its order."),
     "why": Entry("Runs", f"{_HOME}.why", "why", "Say why a run is waiting, or why it ended."),
     "metrics": Entry("Runs", f"{_HOME}.metrics", "metrics", "Show the progress and metrics a run reported."),

@@ -30,15 +30,26 @@ class Connection:
         """Send a request. The headers give the length of a body that comes in pieces."""
         whole = body if isinstance(body, bytes) else b""
         sized = {"Content-Length": str(len(whole))} if method != "GET" else {}
-        fields = {"Host": self._host, "Accept-Encoding": "identity", **sized, **headers}
+        self._send_head(method, target, {**sized, **headers}, whole)
+        if not isinstance(body, bytes):
+            for piece in body or ():
+                self.sock.sendall(piece)
+
+    def begin(self, method: str, target: str, headers: Mapping[str, str], first: bytes) -> None:
+        """Send a request whose body has no length: `first`, and what `send_more` sends."""
+        self._send_head(method, target, {"Transfer-Encoding": "chunked", **headers}, _chunk(first))
+
+    def send_more(self, data: bytes) -> None:
+        """More of the body of such a request; not empty."""
+        self.sock.sendall(_chunk(data))
+
+    def _send_head(self, method: str, target: str, headers: Mapping[str, str], whole: bytes) -> None:
+        fields = {"Host": self._host, "Accept-Encoding": "identity", **headers}
         lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
         if any("\r" in line or "\n" in line for line in lines):
             raise ValueError("a request with a line break in its head")
         head = "".join(f"{line}\r\n" for line in [*lines, ""]).encode("latin-1")
         self.sock.sendall(head + whole)
-        if not isinstance(body, bytes):
-            for piece in body or ():
-                self.sock.sendall(piece)
 
     def receive(self) -> Response:
         """The answer, as soon as its head is there."""
@@ -114,6 +125,10 @@ class Response:
         if not line.endswith(b"\n"):
             raise ConnectionError("the server broke off")
         return line.rstrip(b"\r\n").decode("latin-1")
+
+
+def _chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
 
 
 def _number(text: str, *, base: int) -> int:

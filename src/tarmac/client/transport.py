@@ -127,6 +127,15 @@ def is_loopback(url: str) -> bool:
         return False
 
 
+def keep_alive(opened: socket.socket) -> None:
+    """Have the kernel find out within a minute that the other machine is gone, also while nothing is sent."""
+    if opened.family in (socket.AF_INET, socket.AF_INET6):
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+            if hasattr(socket, name):
+                opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
 class Transport:
     """Requests to one server. Safe to use from several threads: idle connections are kept in a list.
 
@@ -185,6 +194,32 @@ class Transport:
             yield _until(deadline, response.pieces(), connection.sock)
         finally:
             connection.close()
+
+    def open_stream(self, path: str, first: bytes) -> tuple[Connection, Response]:
+        """A request whose body and answer are streams, on a connection of its own, which the caller closes.
+
+        Raises the error that the server answers with. It is not sent twice.
+        """
+        try:
+            connection = self._address.connect(start=self._start)
+        except OSError as problem:
+            raise self._address.explain(problem) from problem
+        try:
+            keep_alive(connection.sock)
+            connection.sock.settimeout(ANSWER_LIMIT_S)
+            connection.begin("POST", f"{BASE}{path}", self._address.headers, first)
+            self._address.await_answer(connection.sock, limit_s=ANSWER_LIMIT_S)
+            response = connection.receive()
+            if response.status >= 400:
+                raise failure(response.status, response.read())
+        except OSError as problem:
+            connection.close()
+            raise Unavailable(f"the server broke off: {problem}") from problem
+        except BaseException:
+            connection.close()
+            raise
+        connection.sock.settimeout(SILENCE_S)
+        return connection, response
 
     def close(self) -> None:
         """Close the kept connections."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from tarmac.control import draining, reports
+from tarmac.control import draining, reports, sessions
 from tarmac.control.admission import Accepted, Admission, Submission, same_request
 from tarmac.control.cluster_machines import ClusterMachines
 from tarmac.control.clusters import Clusters
@@ -25,6 +25,7 @@ from tarmac.control.queue.queue_entries import QueuePage
 from tarmac.control.queue.queueing import QueueChange
 from tarmac.control.reports import DryRun, NodeReport
 from tarmac.control.serving import whereabouts
+from tarmac.control.sessions import Session, WorkerChoice
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Listener
 from tarmac.control.why import Why, why
@@ -158,6 +159,16 @@ class ControlPlane:
         A run that goes its way already stays as it is.
         """
         return self._command(actor, reference, _resume)
+
+    def open_session(self, actor: Actor, reference: str, choice: WorkerChoice) -> Session:
+        """Reach the far end of a session beside a worker of a run; it begins once OPEN is sent to it."""
+        run = self.find_here(actor, reference)
+        check(actor, Action.CONTROL, owner=run.user)
+        return sessions.open_session(self.control, run, choice)
+
+    def record_session(self, actor: Actor, run_id: str, detail: Mapping[str, Any]) -> None:
+        """Keep in the history of a run that the actor opens a session, and for what."""
+        sessions.record(self.control, actor, run_id, detail)
 
     def set_drained(self, actor: Actor, nodes: NodeChoice, drained: bool) -> list[NodeReport]:
         """Drain nodes (no new work; what runs there goes on), or take them back: all of them, or none."""

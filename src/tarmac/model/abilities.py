@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from tarmac.model.cluster import Cluster, Node, QueueOffer
+from tarmac.model.ports import WorkerStatus
 from tarmac.model.run import LeaveRequest, Outcome
 
 
@@ -188,4 +189,18 @@ class ClearsRemains(Protocol):
 
     def remove(self, run_id: str) -> None:
         """Remove all that an ended run left, artifacts included. Idempotent; raises Unavailable, OSError."""
+        ...
+
+
+@runtime_checkable
+class OpensSessions(Protocol):
+    """An engine that can start something in the surroundings of a worker that runs."""
+
+    def open_session(self, attempt_id: str, worker: WorkerStatus) -> int:
+        """A connected stream socket to the far end of a session beside this worker (`node.session.frames`).
+
+        It is a descriptor. WORKER was sent; the caller sends OPEN, and closing the socket ends the session
+        with all that it has started. May take long. Raises Unavailable where it cannot be started now, and
+        Refused where the worker is no longer there.
+        """
         ...

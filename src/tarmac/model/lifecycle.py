@@ -49,6 +49,7 @@ class RunEvent(StrEnum):
     RETRIED = "retried"  # failed, with retries left: back in the queue
     FAULTED = "faulted"  # the platform ended the attempt: back in the queue, from the last checkpoint
     REORDERED = "reordered"  # a person gave it another place in the queue
+    SESSION_OPENED = "session_opened"  # a person runs a command, or reaches a port, beside a worker
     STOP_REQUESTED = "stop_requested"
     FINISHED = "finished"  # nothing more to come
 
@@ -104,6 +105,7 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
         _E.FINISHED: _S.ENDED,
         _E.REORDERED: _S.STARTING,
         _E.RELEASED: _S.STARTING,
+        _E.SESSION_OPENED: _S.STARTING,
     },
     _S.RUNNING: {
         _E.PAUSE_REQUESTED: _S.PAUSING,
@@ -115,6 +117,7 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
         _E.FINISHED: _S.ENDED,
         _E.REORDERED: _S.RUNNING,
         _E.RELEASED: _S.RUNNING,
+        _E.SESSION_OPENED: _S.RUNNING,
     },
     _S.PAUSING: {
         _E.ATTEMPT_PAUSED: _S.PAUSED,
@@ -123,6 +126,7 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
         _E.FINISHED: _S.ENDED,
         _E.REORDERED: _S.PAUSING,
         _E.RELEASED: _S.PAUSING,
+        _E.SESSION_OPENED: _S.PAUSING,
     },
     _S.PAUSED: {
         _E.RESUME_REQUESTED: _S.QUEUED,
@@ -138,10 +142,12 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
         _E.FINISHED: _S.ENDED,
         _E.REORDERED: _S.PREEMPTING,
         _E.RELEASED: _S.PREEMPTING,
+        _E.SESSION_OPENED: _S.PREEMPTING,
     },
     _S.STOPPING: {
         _E.FINISHED: _S.ENDED,
         _E.RELEASED: _S.STOPPING,
+        _E.SESSION_OPENED: _S.STOPPING,
     },
     _S.ENDED: {},
 }
@@ -215,4 +221,5 @@ _PHRASES = {
     RunEvent.STOP_REQUESTED: "stopped",
     RunEvent.PLACED: "placed",
     RunEvent.REORDERED: "given another place in the queue",
+    RunEvent.SESSION_OPENED: "given a session",
 }

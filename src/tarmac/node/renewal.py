@@ -11,13 +11,13 @@ import os
 
 from tarmac.node.attempt import words
 from tarmac.node.attempt.exit_outcome import ExitOutcome
-from tarmac.node.kernel import mounts
+from tarmac.node.kernel import mounts, procfs
 from tarmac.node.noderun import NodeRun
 
 
 def renew(run: NodeRun, end: ExitOutcome) -> bool:
     """Take back what the attempt changed of this process; False where it has to end instead."""
-    if end.outcome != words.COMPLETED or not _is_plain(run) or _has_children():
+    if end.outcome != words.COMPLETED or not _is_plain(run) or _has_company():
         return False
     run.release()
     return mounts.take_back(run.mounted)
@@ -29,10 +29,10 @@ def _is_plain(run: NodeRun) -> bool:
     return run.namespace is not None and not special
 
 
-def _has_children() -> bool:
-    """In a namespace of its own, all other processes are below the runner."""
+def _has_company() -> bool:
+    """Whether there are other processes in the namespace: below the runner, or of a person's session."""
     try:
         os.waitpid(-1, os.WNOHANG)
     except ChildProcessError:
-        return False
+        return procfs.pids() != [os.getpid()]
     return True

@@ -54,5 +54,12 @@ class Installation(NamedTuple):
         """
         return self._command("warm", str(fd), str(idle_s))
 
+    def session(self, fd: int) -> list[str]:
+        """The argv of the far end of a session on the connected stream socket inherited as `fd`.
+
+        The program goes on by itself; the process that was started ends at once.
+        """
+        return [self.python, *_LEAN, f"{self.package}/session", str(fd)]
+
     def _command(self, *words: str) -> list[str]:
         return [self.python, *_LEAN, self.package, *words]

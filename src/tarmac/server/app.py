@@ -27,6 +27,7 @@ from tarmac.server.routes.queue import queue_routes
 from tarmac.server.routes.runs import run_routes
 from tarmac.server.routes.secrets import secret_routes
 from tarmac.server.routes.server import server_routes
+from tarmac.server.routes.sessions import session_routes
 from tarmac.server.routes.submitting import submitting_routes
 from tarmac.server.service import Service
 
@@ -37,6 +38,7 @@ _ROUTES = (
     (code_routes, "code"),
     (run_routes, "runs"),
     (following_routes, "following"),
+    (session_routes, "sessions"),
     (queue_routes, "queue"),
     (node_routes, "nodes"),
     (cluster_routes, "clusters"),

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
+from tarmac.control.sessions import WorkerChoice
 from tarmac.model.secret import SecretForm
 
 LONGEST_KEY = 255
@@ -153,3 +154,29 @@ class SecretBody(_Body, title="NewSecret", hide_input_in_errors=True):
     form: SecretForm | None = Field(default=None, description="how runs that name it alone are given it")
     variable: str | None = None
     path: str | None = None
+
+
+class TerminalBody(_Body, title="Terminal"):
+    """The terminal that a command is given."""
+
+    rows: int = Field(ge=1, le=10_000)
+    columns: int = Field(ge=1, le=10_000)
+    name: str = Field("", max_length=100, description="what TERM says")
+
+
+class SessionBody(_Body, title="Session"):
+    """The frame that opens a session: a command (none: the user's shell there), or a port to connect to."""
+
+    command: list[str] = Field(default_factory=list, max_length=10_000)
+    stdin: bool = False
+    terminal: TerminalBody | None = None
+    port: int | None = Field(None, ge=1, le=65_535)
+    role: str | None = None
+    replica: int | None = None
+    worker: int | None = None
+    node: str | None = None
+
+    @property
+    def choice(self) -> WorkerChoice:
+        """Beside which worker."""
+        return WorkerChoice(role=self.role, replica=self.replica, worker=self.worker, node=self.node)

@@ -35,7 +35,7 @@ from tarmac.model.spec import Mode
 BASE = "0014"
 """The oldest schema that migrations start from."""
 
-HEAD = "0016"
+HEAD = "0017"
 """The newest migration: what `alembic_version` says of a database with this schema."""
 
 Bytewise = Text().with_variant(Text(collation="C"), "postgresql")

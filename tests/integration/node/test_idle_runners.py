@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,9 +16,12 @@ from typing import Any
 import pytest
 
 from attempts import AttemptDirectory, Warm, wait_for_end, wait_until, warm_parent, worker, write_attempt
+from near_end import NearEnd
 from tarmac.node.attempt import claims, liveness
 from tarmac.node.attempt.claims import Claim
 from tarmac.node.kernel import namespaces
+from tarmac.node.session import frames
+from tarmac.node.starting import Installation
 from tarmac.node.warm import MOST_ATTEMPTS
 
 pytestmark = pytest.mark.skipif(
@@ -153,6 +159,29 @@ def test_who_may_have_kept_something_ends_with_the_attempt(
     pid = patient.start(attempt)
     attempt.ended()
     wait_for_end(pid)
+
+
+def test_a_runner_beside_whose_worker_a_session_is_ends_with_the_attempt(
+    patient: Warm, tmp_path: Path
+) -> None:
+    """What a person left in its namespace would see the next attempt."""
+    attempt = waiting_attempt(tmp_path)
+    pid = patient.start(attempt)
+    attempt.wait_for_line("ready")
+    near, far = socket.socketpair()
+    with near, far:
+        subprocess.run(
+            Installation(sys.executable).session(far.fileno()), pass_fds=(far.fileno(),), check=True
+        )
+        far.close()
+        session = NearEnd(near)
+        started = attempt.wait_for("worker_started")
+        session.send_document(frames.WORKER, pid=started["pid"], token=attempt.token)
+        session.run("sh", "-c", "trap '' HUP TERM; echo ready; while :; do sleep 1; done")
+        session.until(lambda output: output == b"ready\n")
+        let_go(attempt)
+        attempt.ended()
+        wait_for_end(pid)
 
 
 def test_secrets_come_to_a_new_runner_and_go_with_it(patient: Warm, tmp_path: Path) -> None:

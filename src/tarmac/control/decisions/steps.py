@@ -242,6 +242,11 @@ def released(run: Run, attempt: Attempt, releases: Sequence[Release], now: float
     return _step(run, after, RunEvent.RELEASED, now, detail, attempt=freed)
 
 
+def session_opened(run: Run, detail: Mapping[str, Any], now: float) -> RunStep:
+    """A person begins a session beside one of its workers."""
+    return _step(run, _after(run, RunEvent.SESSION_OPENED), RunEvent.SESSION_OPENED, now, detail)
+
+
 def finished(run: Run, outcome: Outcome, cause: Cause | None, now: float) -> RunStep:
     """It ends without an attempt: refused, or its code could not be staged."""
     after = _after(run, RunEvent.FINISHED, outcome=outcome, cause=cause, ended_at=now)

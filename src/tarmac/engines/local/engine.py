@@ -18,7 +18,7 @@ from tarmac.engines.attempts.files import read_file
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import NO_RULES, ArtifactStoring, AttemptRequest, NodeSettings, render
 from tarmac.engines.attempts.view import AttemptView, Views
-from tarmac.engines.local import devices, remains
+from tarmac.engines.local import devices, remains, sessions
 from tarmac.engines.local.addresses import addressed
 from tarmac.engines.local.examining import examined
 from tarmac.engines.local.news import NewsBoard
@@ -70,7 +70,7 @@ class LocalEngine:
         self._layout = Layout(home.resolve())
         self._nodes = tuple(nodes)
         self._patience = patience
-        installation = Installation(python)
+        installation = self._installation = Installation(python)
         self._settings = NodeSettings(
             sdk=installation.sdk,
             notify=str(self._layout.notify),
@@ -175,6 +175,9 @@ class LocalEngine:
                 view.refresh()
                 supervision.reap(view, self._runners)
                 fifo.ring(str(self._layout.notify), f"{attempt_id}\n".encode())
+
+    def open_session(self, attempt_id: str, worker: WorkerStatus) -> int:
+        return sessions.open_session(self._installation, self._views.find(attempt_id), worker)
 
     def remains(self) -> Collection[str]:
         return clearing.remains(self._layout)

@@ -28,6 +28,7 @@ class Status(NamedTuple):
     process: Process
     parent_pid: int
     group: int
+    session: int
     unreaped: bool
     name: str
 
@@ -59,6 +60,7 @@ def status(pid: int) -> Optional[Status]:
         Process(pid, int(fields[19])),
         parent_pid=int(fields[1]),
         group=int(fields[2]),
+        session=int(fields[3]),
         unreaped=fields[0] in (b"Z", b"X"),
         name=os.fsdecode(text[text.index(b"(") + 1 : text.rindex(b")")]),
     )
@@ -141,6 +143,14 @@ def group(number: int) -> list[Process]:
     """Every living process of a process group."""
     found = map(status, pids())
     return [item.process for item in found if item is not None and item.group == number and not item.unreaped]
+
+
+def session(number: int) -> list[Process]:
+    """Every living process of a session."""
+    found = map(status, pids())
+    return [
+        item.process for item in found if item is not None and item.session == number and not item.unreaped
+    ]
 
 
 def handles(pid: int, number: int) -> bool:

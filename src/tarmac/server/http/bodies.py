@@ -22,6 +22,9 @@ SILENCE_S = 30.0
 """How long a body may pause before its request is given up."""
 
 STREAMED = ("/code/packs", "/code/trees")
+TWO_WAY = ("/sessions",)
+"""The bodies of these go on for as long as their answers do, and their routes read them."""
+
 LISTS = ("/runs/batch", "/code/missing")
 
 
@@ -41,7 +44,8 @@ class Bodies:
 
         path = scope["path"]
         headers = Headers(scope=scope)
-        if "content-length" not in headers and "transfer-encoding" not in headers:
+        without = "content-length" not in headers and "transfer-encoding" not in headers
+        if without or path.endswith(TWO_WAY):
             await self._app(scope, receive, send)
         elif path.endswith(STREAMED):
             await self._app(scope, _only_first(in_time, receive), send)

@@ -21,6 +21,10 @@ LARGEST_HEAD_BYTES = 1 << 16
 MOST_OPEN_FILES = 1 << 16
 
 
+_KEEP_ALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))
+"""Seconds of silence, seconds between the kernel's questions then, and how many may go unanswered."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """The most connections over TCP and over the home's socket; how long the head of a request may take."""
@@ -85,6 +89,12 @@ class LimitedProtocol(HttpToolsProtocol):
         if found is not None and found.family == socket.AF_UNIX:
             self._budget = self.home
             self._peer_uid = _peer_uid(found)
+        elif found is not None:
+            found.setsockopt(
+                socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1
+            )  # sessions end with their person's machine
+            for option, value in _KEEP_ALIVE:
+                found.setsockopt(socket.IPPROTO_TCP, option, value)
         if self._budget.open(self):
             self._await_head()
         else:

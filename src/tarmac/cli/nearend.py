@@ -1,0 +1,177 @@
+"""A session at a person's terminal: keys and size one way, output the other. Used by exec, shell and jupyter.
+
+One thread writes what comes, the calling one sends. Signals are bytes in a pipe, so that both wait for all of
+it at once.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import termios
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from tarmac.cli.output import remark
+from tarmac.model.errors import Unavailable
+from tarmac.node.session import frames
+
+if TYPE_CHECKING:
+    from tarmac.client.session_calls import ClientSession
+
+STDIN, STDOUT, STDERR = 0, 1, 2
+
+SIGNALLED = 128
+"""A command that a signal ended has this exit code and the number of the signal, as in shells."""
+
+_LEAVE = (signal.SIGTERM, signal.SIGHUP)
+_HEARD = (signal.SIGWINCH, signal.SIGINT, *_LEAVE)
+_OVER = b"\0"
+_ROOM_S = 0.05
+
+Listener = Callable[[bytes], None]
+
+
+def terminal_size() -> dict[str, Any]:
+    """The terminal of this program, as a session's opening has it."""
+    try:
+        size = os.get_terminal_size(STDIN)
+    except OSError:
+        size = os.terminal_size((80, 24))
+    return {"rows": max(size.lines, 1), "columns": max(size.columns, 1), "name": os.environ.get("TERM", "")}
+
+
+def attend(
+    session: ClientSession,
+    *,
+    stdin: bool,
+    terminal: bool,
+    typed: bytes = b"",
+    listener: Listener | None = None,
+) -> int:
+    """Be the near end of a command until it has ended; its exit code.
+
+    `terminal`: it has one, so ours passes on every key. `typed` is its first input; `listener` hears what it
+    writes. Raises Unavailable where the connection breaks off.
+    """
+    with _raw_terminal(terminal and stdin), _signal_pipe() as (hear, say):
+        return _NearEnd(session, hear, say, listener).run(stdin=stdin, typed=typed, terminal=terminal)
+
+
+class _NearEnd:
+    def __init__(self, session: ClientSession, hear: int, say: int, listener: Listener | None) -> None:
+        self._session = session
+        self._hear = hear
+        self._say = say
+        self._listener = listener
+        self._ended: dict[str, Any] | None = None
+        self._problem: Exception | None = None
+
+    def run(self, *, stdin: bool, typed: bytes, terminal: bool) -> int:
+        reader = Thread(target=self._show, name="session", daemon=True)
+        reader.start()
+        try:
+            with suppress(OSError):  # it is over, and the reader has the story
+                if typed:
+                    self._session.write(typed)
+                if (left := self._send(stdin=stdin, terminal=terminal)) is not None:
+                    return SIGNALLED + left
+            reader.join()
+        finally:
+            self._session.close()
+        if self._problem is not None:
+            raise self._problem
+        return _exit_code(self._ended or {})
+
+    def _send(self, *, stdin: bool, terminal: bool) -> int | None:
+        """Send what is typed until the session is over (None), or a signal asks us to leave."""
+        while True:
+            has_room = self._session.has_room()
+            reading = [STDIN] if stdin and has_room else []
+            wait_s = frames.PING_S if has_room else _ROOM_S
+            ready, _, _ = select.select([self._hear, *reading], [], [], wait_s)
+            for number in os.read(self._hear, 64) if self._hear in ready else b"":
+                if number == _OVER[0]:
+                    return None
+                if number in _LEAVE:
+                    return number
+                if number == signal.SIGWINCH and terminal:
+                    size = terminal_size()
+                    self._session.resize(size["rows"], size["columns"])
+                elif number == signal.SIGINT:
+                    self._session.signal(number)
+            if STDIN in ready:
+                data = os.read(STDIN, frames.PIECE_BYTES)
+                self._session.write(data)
+                stdin = bool(data)
+            elif not ready and has_room:
+                self._session.send(frames.PING)
+
+    def _show(self) -> None:
+        """Write what comes, to its end."""
+        try:
+            for frame in self._session.frames():
+                if frame.kind == frames.OUTPUT:
+                    self._write(STDOUT, frame.content)
+                elif frame.kind == frames.ERRORS:
+                    self._write(STDERR, frame.content)
+                elif frame.kind == frames.OPENED:
+                    for notice in frame.document()["notices"]:
+                        remark(notice)
+                elif frame.kind == frames.ENDED:
+                    self._ended = frame.document()
+        except (Unavailable, OSError, ValueError) as problem:
+            self._problem = problem
+        finally:
+            os.write(self._say, _OVER)
+
+    def _write(self, handle: int, data: bytes) -> None:
+        if self._listener is not None and data:
+            self._listener(data)
+        while data:
+            data = data[os.write(handle, data) :]
+
+
+def _exit_code(ended: dict[str, Any]) -> int:
+    if ended.get("message"):
+        remark(ended["message"])
+    if ended.get("signal") is not None:
+        return SIGNALLED + int(ended["signal"])
+    return int(ended.get("exit_code") or 0)
+
+
+@contextmanager
+def _raw_terminal(raw: bool) -> Iterator[None]:
+    """Every key is passed on, Ctrl-C too; afterwards the terminal is as it was."""
+    if not raw:
+        yield
+        return
+    sys.stdout.flush()
+    before = termios.tcgetattr(STDIN)
+    tty.setraw(STDIN)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(STDIN, termios.TCSADRAIN, before)
+
+
+@contextmanager
+def _signal_pipe() -> Iterator[tuple[int, int]]:
+    """A pipe whose bytes are the numbers of signals that came."""
+    hear, say = os.pipe()
+    os.set_blocking(say, False)
+    before = {number: signal.signal(number, lambda _number, _frame: None) for number in _HEARD}
+    signal.set_wakeup_fd(say, warn_on_full_buffer=False)
+    try:
+        yield hear, say
+    finally:
+        signal.set_wakeup_fd(-1)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        os.close(hear)
+        os.close(say)

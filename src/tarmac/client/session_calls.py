@@ -1,0 +1,119 @@
+"""The method of `tarmac.Client` that opens sessions, and a session as its near end has it.
+
+Used by `cli` for exec, shell, port-forward and jupyter.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from threading import Condition, Lock
+from typing import Any
+
+from tarmac.client.calls import Calls, segment
+from tarmac.client.http1 import Connection, Response
+from tarmac.model.errors import Unavailable
+from tarmac.node.session import frames
+from tarmac.node.session.frames import Frame, Splitter
+
+BROKEN = "the connection to the server broke off, and what ran in the session is ended"
+
+
+class ClientSession:
+    """The near end of a session. One thread takes `frames`, another may send. Closing it ends the session."""
+
+    def __init__(self, connection: Connection, response: Response) -> None:
+        self._connection = connection
+        self._response = response
+        self._sending = Lock()
+        self._room_bytes = frames.FIRST_ROOM_BYTES
+        self._room = Condition()
+        self._over = False
+
+    def frames(self) -> Iterator[Frame]:
+        """What comes; the last frame of a session is ENDED. Raises Unavailable where it ends without one."""
+        splitter = Splitter()
+        try:
+            for piece in self._response.pieces():
+                splitter.feed(piece)
+                for frame in splitter.take():
+                    yield from self._sift(frame)
+                    if frame.kind == frames.ENDED:
+                        return
+        except (OSError, ValueError):
+            pass
+        finally:
+            self._end()
+        raise Unavailable(BROKEN)
+
+    def write(self, data: bytes) -> None:
+        """Input, as fast as the far end takes it; b"" is its end. Raises OSError once the session is over."""
+        if not data:
+            self.send(frames.INPUT)
+        for start in range(0, len(data), frames.PIECE_BYTES):
+            piece = data[start : start + frames.PIECE_BYTES]
+            with self._room:
+                self._room.wait_for(self._may_send)
+                self._room_bytes -= len(piece)
+            self.send(frames.INPUT, piece)
+
+    def has_room(self) -> bool:
+        """Whether `write` of one piece would not wait."""
+        with self._room:
+            return self._may_send()
+
+    def resize(self, rows: int, columns: int) -> None:
+        """The terminal has another size."""
+        self._send(frames.pack_document(frames.RESIZE, rows=rows, columns=columns))
+
+    def signal(self, number: int) -> None:
+        """A signal to the command."""
+        self._send(frames.pack_document(frames.SIGNAL, number=int(number)))
+
+    def send(self, kind: bytes, content: bytes = b"") -> None:
+        """A frame. Raises OSError once the session is over."""
+        self._send(frames.pack(kind, content))
+
+    def close(self) -> None:
+        """End the session, whatever it is doing."""
+        self._end()
+        with suppress(OSError):
+            self._connection.sock.shutdown(2)
+        self._connection.close()
+
+    def _send(self, data: bytes) -> None:
+        with self._sending:
+            if self._over:
+                raise ConnectionError(BROKEN)
+            self._connection.send_more(data)
+
+    def _sift(self, frame: Frame) -> Iterator[Frame]:
+        """Frames that are for the user; the others are ours."""
+        if frame.kind == frames.ROOM:
+            with self._room:
+                self._room_bytes += frame.document()["bytes"]
+                self._room.notify_all()
+        elif frame.kind != frames.PING:
+            yield frame
+
+    def _may_send(self) -> bool:
+        return self._over or self._room_bytes >= frames.PIECE_BYTES
+
+    def _end(self) -> None:
+        with self._room:
+            self._over = True
+            self._room.notify_all()
+
+
+class SessionCalls(Calls):
+    """Inherited by `Client`."""
+
+    def open_session(self, reference: str, **opening: Any) -> ClientSession:
+        """Open a session beside a worker of a run: `SessionBody` of docs/api.md says what can be given.
+
+        Raises Refused where the run has no such worker now.
+        """
+        first = frames.pack(frames.OPEN, json.dumps(opening).encode())
+        path = f"/runs/{segment('run', reference)}/sessions"
+        return ClientSession(*self._transport.open_stream(path, first))

@@ -1,0 +1,118 @@
+"""Sessions: who may open one, beside which worker, and the record of it. Called by `service`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tarmac.control.decisions import steps
+from tarmac.control.state.control_state import ControlState
+from tarmac.model.abilities import OpensSessions
+from tarmac.model.actor import Actor
+from tarmac.model.errors import Refused, Unavailable
+from tarmac.model.lifecycle import OCCUPYING_STATES, RunState
+from tarmac.model.ports import WorkerStatus
+from tarmac.model.run import Run
+from tarmac.model.text import listed
+
+RECORD_TRIES = 20
+_NAMES_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerChoice:
+    """Beside which worker of a run; None: any. The first that fits and runs is taken."""
+
+    role: str | None = None
+    replica: int | None = None
+    worker: int | None = None
+    node: str | None = None
+
+    def fits(self, worker: WorkerStatus) -> bool:
+        """Whether it is one of these."""
+        return (
+            self.role in (None, worker.role)
+            and self.replica in (None, worker.replica)
+            and self.worker in (None, worker.index)
+            and self.node in (None, worker.node)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A session that can begin: the descriptor of the socket to its far end, and what that is beside."""
+
+    channel: int
+    worker: WorkerStatus
+    address: str
+
+
+def open_session(control: ControlState, run: Run, choice: WorkerChoice) -> Session:
+    """Reach the far end of a session beside a worker of the run; nothing happens there yet.
+
+    Raises Refused, with what can be done instead, where there is no such worker now.
+    """
+    attempt = control.attempt_of(run)
+    if run.state not in OCCUPYING_STATES or attempt is None:
+        raise _not_there(run)
+    attached = control.engine_of(attempt.id)
+    with attached.question() as engine:
+        if not isinstance(engine, OpensSessions):
+            raise Refused(
+                f"sessions are not possible on this cluster yet (engine {attached.name})",
+                hint=f"tarmac logs -f {run.id} shows what its workers write",
+            )
+        worker = _chosen(run, engine.workers(attempt.id), choice)
+        channel = engine.open_session(attempt.id, worker)
+    address = next(
+        (one.address for one in control.nodes() if one.name == worker.node and one.address), "127.0.0.1"
+    )
+    return Session(channel=channel, worker=worker, address=address)
+
+
+def record(control: ControlState, actor: Actor, run_id: str, detail: Mapping[str, Any]) -> None:
+    """Note in the history of the run who opened a session, and for what. Raises IllegalStep once it ended."""
+    for _ in range(RECORD_TRIES):
+        run = control.store.run(run_id)
+        assert run is not None
+        step = steps.session_opened(run, detail, control.clock.now())
+        if control.commit([steps.caused_by(actor, step)])[0]:
+            return
+    raise Unavailable(f"run {run_id} changes too quickly", hint="try again")
+
+
+def _not_there(run: Run) -> Refused:
+    if run.state is RunState.ENDED:
+        outcome = f" ({run.outcome.value})" if run.outcome is not None else ""
+        return Refused(
+            f"run {run.name} ({run.id}) has ended{outcome}: there is nothing to open a session beside",
+            hint=f"tarmac logs {run.id} shows what it wrote",
+        )
+    if run.state is RunState.PAUSED:
+        return Refused(f"run {run.name} ({run.id}) is paused", hint=f"tarmac resume {run.id}")
+    return Refused(
+        f"run {run.name} ({run.id}) has no nodes yet: it is {run.state.value}",
+        hint=f"tarmac why {run.id} says what it waits for",
+    )
+
+
+def _chosen(run: Run, workers: Sequence[WorkerStatus], choice: WorkerChoice) -> WorkerStatus:
+    alive = [worker for worker in workers if worker.pid is not None and worker.ended_at is None]
+    found = next(filter(choice.fits, alive), None)
+    if found is not None:
+        return found
+    names = listed([_name(worker) for worker in alive], _NAMES_SHOWN)
+    chosen = next(filter(choice.fits, workers), None)
+    if chosen is not None:
+        state = "has not started" if chosen.pid is None else "has ended"
+        which = "its worker" if len(workers) == 1 else f"worker {_name(chosen)}"
+        hint = f"these run: {names}" if alive else f"tarmac show {run.id}"
+        raise Refused(f"{which} {state}", hint=hint)
+    if not workers:
+        raise Refused(f"no worker of {run.name} ({run.id}) is known yet", hint="try again in a moment")
+    raise Refused("the run has no such worker", hint=f"these run: {names}" if alive else None)
+
+
+def _name(worker: WorkerStatus) -> str:
+    return f"{worker.role}.{worker.replica}.{worker.index} on {worker.node}"

@@ -1,0 +1,248 @@
+"""A command in the surroundings of a worker, with a terminal of its own or with pipes. Called by `serving`.
+
+A process in between enters the namespaces, forks the command there and leaves; the command then is a child of
+ours. So we stay outside, where /proc shows all of it.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import pwd
+import signal
+import struct
+import termios
+import time
+from contextlib import suppress
+from typing import NamedTuple, NoReturn, Optional, Sequence
+
+from tarmac.node.attempt import words
+from tarmac.node.kernel import procfs, signals, syscalls
+from tarmac.node.kernel.procfs import Process
+from tarmac.node.session import frames
+from tarmac.node.session.far import Ending
+from tarmac.node.session.surroundings import Surroundings
+
+GRACE_S = 5.0
+"""How long a command may take to leave after its connection broke off, before it is ended."""
+
+_LEAST_SHELL = "/bin/sh"
+
+
+class Terminal(NamedTuple):
+    """The terminal at the near end: its size, and what it is called (TERM)."""
+
+    rows: int
+    columns: int
+    name: str
+
+
+class CannotEnter(Exception):
+    """The surroundings cannot be entered: what the system says."""
+
+
+class Command:
+    """A command that runs, as the far end of a session."""
+
+    def __init__(
+        self,
+        surroundings: Surroundings,
+        argv: Sequence[str],
+        *,
+        terminal: Optional[Terminal],
+        stdin: bool,
+    ) -> None:
+        """Start it; without argv, the shell of the user there. Raises CannotEnter, or OSError."""
+        self._surroundings = surroundings
+        env = dict(surroundings.env)
+        if terminal is not None and terminal.name:
+            env["TERM"] = terminal.name
+        argv = list(argv) or [_shell(env)]
+        streams = _terminal_streams(terminal) if terminal is not None else _pipes(stdin)
+        self.input = streams.near_input
+        self.outputs = dict(streams.near_outputs)
+        self._tty = terminal is not None
+        self._ending: Optional[Ending] = None
+        syscalls.become_subreaper()
+        try:
+            self._pid, problem = _fork(surroundings, argv, env, streams)
+        finally:
+            for handle in set(streams.far):
+                os.close(handle)
+        if problem:
+            os.waitpid(self._pid, 0)
+            self._ending = Ending(
+                exit_code=_exit_code(problem), message=f"{argv[0]!r}: {os.strerror(problem).lower()}"
+            )
+
+    def ending(self) -> Optional[Ending]:
+        """How it ended; None while it runs."""
+        while self._ending is None:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:  # cannot be: it is a child of ours
+                self._ending = Ending(message="its end was not seen")
+                break
+            if pid == 0:
+                break
+            if pid == self._pid:  # others are what it left behind
+                self._ending = _ending(status)
+        return self._ending
+
+    def resize(self, rows: int, columns: int) -> None:
+        """The terminal has another size; the kernel tells the command."""
+        if self._tty and self.input is not None:
+            _set_size(self.input, rows, columns)
+
+    def signal(self, number: int) -> None:
+        """A signal to its process group."""
+        if self._ending is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._pid, number)
+
+    def close_input(self) -> None:
+        """Its input ends here. On a terminal that is a key, which the near end sends."""
+        if self.input is not None and not self._tty:
+            os.close(self.input)
+            self.input = None
+
+    def close_output(self, handle: int) -> None:
+        """Nothing more comes of one of `outputs`."""
+        del self.outputs[handle]
+        if handle != self.input:
+            os.close(handle)
+
+    def hang_up(self) -> None:
+        """Nobody is there any more: SIGHUP, and after the grace SIGKILL, to all that the command started."""
+        for handle in {self.input, *self.outputs} - {None}:
+            os.close(handle)  # type: ignore[arg-type]
+        self.input, self.outputs = None, {}
+        members = self._members()
+        for process in members:
+            signals.send(process, signal.SIGHUP)
+        deadline = time.monotonic() + GRACE_S
+        while members and time.monotonic() < deadline:
+            self.ending()
+            time.sleep(_LOOK_AGAIN_S)
+            members = self._members()
+        while members:
+            for process in members:
+                with suppress(PermissionError):
+                    signals.send(process, signal.SIGKILL)
+            time.sleep(_LOOK_AGAIN_S)
+            self.ending()
+            members = self._members()
+
+    def _members(self) -> list[Process]:
+        """All that is left of the command: its session, and what lies below it or us."""
+        found = {process.pid: process for process in procfs.descendants(os.getpid())}
+        found.update((process.pid, process) for process in procfs.session(self._pid))
+        return list(found.values())
+
+
+_LOOK_AGAIN_S = 0.02
+
+
+class _Streams(NamedTuple):
+    """The descriptors of a command's streams at both ends."""
+
+    far: tuple[int, int, int]
+    near_input: Optional[int]
+    near_outputs: dict[int, bytes]
+    tty: bool
+
+
+def _terminal_streams(terminal: Terminal) -> _Streams:
+    near, far = os.openpty()
+    _set_size(near, terminal.rows, terminal.columns)
+    return _Streams((far, far, far), near, {near: frames.OUTPUT}, tty=True)
+
+
+def _pipes(stdin: bool) -> _Streams:
+    far_input, near_input = os.pipe() if stdin else (os.open(os.devnull, os.O_RDONLY), None)
+    output, far_output = os.pipe()
+    errors, far_errors = os.pipe()
+    return _Streams(
+        (far_input, far_output, far_errors),
+        near_input,
+        {output: frames.OUTPUT, errors: frames.ERRORS},
+        tty=False,
+    )
+
+
+def _set_size(handle: int, rows: int, columns: int) -> None:
+    with suppress(OSError, struct.error):
+        fcntl.ioctl(handle, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
+def _shell(env: dict[str, str]) -> str:
+    """The user's shell, where there is one."""
+    with suppress(KeyError):
+        env.setdefault("SHELL", pwd.getpwuid(os.getuid()).pw_shell)
+    return env.get("SHELL") or _LEAST_SHELL
+
+
+def _fork(
+    surroundings: Surroundings, argv: Sequence[str], env: dict[str, str], streams: _Streams
+) -> tuple[int, int]:
+    """The pid of the command, a child of ours; and the error number where it could not be executed."""
+    hear, say = os.pipe()  # closed by exec: end of file means that the command runs
+    between = os.fork()
+    if between == 0:
+        try:
+            surroundings.enter()
+            pid = os.fork()
+            if pid == 0:
+                _become(surroundings, argv, env, streams, say)
+            os.write(say, f"pid {pid}\n".encode())
+        except OSError as error:
+            os.write(say, f"closed {error.strerror or error}\n".encode())
+        finally:
+            os._exit(0)
+    os.close(say)
+    with open(hear, "rb") as heard:
+        answers = dict(line.split(" ", 1) for line in heard.read().decode("utf-8", "replace").splitlines())
+    os.waitpid(between, 0)
+    if "pid" not in answers:
+        raise CannotEnter(answers.get("closed", "the process in between ended early"))
+    if "unsettled" in answers:
+        os.waitpid(int(answers["pid"]), 0)
+        raise CannotEnter(answers["unsettled"])
+    return int(answers["pid"]), int(answers.get("problem", 0))
+
+
+def _become(
+    surroundings: Surroundings, argv: Sequence[str], env: dict[str, str], streams: _Streams, say: int
+) -> NoReturn:
+    """In the child: be the command, or say why not. Never returns."""
+    try:
+        os.setsid()
+        if streams.tty:
+            fcntl.ioctl(streams.far[0], termios.TIOCSCTTY, 0)
+        try:
+            surroundings.settle()
+        except OSError as error:
+            os.write(say, f"unsettled {error.strerror or error}\n".encode())
+            os._exit(1)
+        for number, handle in enumerate(streams.far):
+            os.dup2(handle, number)
+        for number in (signal.SIGPIPE, signal.SIGINT, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
+        os.execvpe(argv[0], list(argv), env)
+    except (OSError, ValueError) as error:
+        number = error.errno if isinstance(error, OSError) and error.errno else errno.EINVAL
+        os.write(say, f"problem {number}\n".encode())
+    finally:
+        os._exit(words.NOT_FOUND_EXIT)
+
+
+def _exit_code(problem: int) -> int:
+    """What a shell would return."""
+    return words.NOT_FOUND_EXIT if problem == errno.ENOENT else words.NOT_EXECUTABLE_EXIT
+
+
+def _ending(status: int) -> Ending:
+    if os.WIFSIGNALED(status):
+        return Ending(signal=os.WTERMSIG(status))
+    return Ending(exit_code=os.WEXITSTATUS(status))

@@ -1,0 +1,233 @@
+"""Passing bytes between the two ends of a session, for as long as both are there. Called by `serving`.
+
+Nothing here waits for one side alone: a signal gets through while the command reads no input, and while the
+near end reads no output.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import time
+from contextlib import suppress
+from typing import Callable, Optional
+
+from tarmac.node.session import frames
+from tarmac.node.session.far import Ending, FarEnd
+from tarmac.node.session.frames import Frame, Splitter
+
+MOST_OUTGOING_BYTES = 1 << 18
+"""So much output waits for the near end; then the command waits."""
+
+LOOK_S = 1.0
+"""How often it is looked whether the worker still runs."""
+
+LAST_OUTPUT_BYTES = 1 << 20
+"""How much is read after the end, at most: what the command left behind may write for ever."""
+
+_ENDED_BY_WORKER = "the worker has ended, and the session with it"
+
+
+class Relay:
+    """One session. `channel` leads to the near end; it goes on while `worker_lives`."""
+
+    def __init__(
+        self, channel: socket.socket, far: FarEnd, worker_lives: Callable[[], bool], early: Splitter
+    ) -> None:
+        """`early`: what has come over the channel already."""
+        self._channel = channel
+        self._far = far
+        self._worker_lives = worker_lives
+        self._incoming = early
+        self._outgoing = bytearray()
+        self._input = bytearray()
+        self._input_ends = False
+        self._near_is_there = True
+        self._looked_at = self._pinged_at = time.monotonic()
+        self._wake = _wake_by_children()
+
+    def run(self) -> None:
+        """Go on until the far end or the near end has gone, or the worker has ended; then end the rest."""
+        for handle in {self._far.input, *self._far.outputs} - {None}:
+            os.set_blocking(handle, False)  # type: ignore[arg-type]
+        self._channel.setblocking(False)
+        self._take_frames()
+        while self._near_is_there:
+            ending = self._far.ending()
+            if ending is None and not self._still_needed():
+                self._drain()
+                self._far.hang_up()
+                ending = Ending(signal=signal.SIGHUP, message=_ENDED_BY_WORKER)
+            if ending is not None:
+                if ending.signal == signal.SIGKILL and not self._worker_lives():
+                    ending = ending._replace(
+                        message=_ENDED_BY_WORKER
+                    )  # the kernel ended all of its namespace
+                self._drain()
+                self._say(frames.pack_document(frames.ENDED, **ending._asdict()))
+                self._flush()
+                break
+            self._step()
+        self._channel.close()
+        self._far.hang_up()
+
+    def _still_needed(self) -> bool:
+        now = time.monotonic()
+        if now - self._pinged_at >= frames.PING_S:
+            self._pinged_at = now
+            self._say(frames.pack(frames.PING))
+        if now - self._looked_at < LOOK_S:
+            return True
+        self._looked_at = now
+        return self._worker_lives()
+
+    def _step(self) -> None:
+        """Wait until something can be passed on, and do that."""
+        poll = select.poll()
+        interests: dict[int, int] = {self._channel.fileno(): select.POLLIN, self._wake: select.POLLIN}
+        if self._outgoing:
+            interests[self._channel.fileno()] |= select.POLLOUT
+        if len(self._outgoing) < MOST_OUTGOING_BYTES:
+            for handle in self._far.outputs:
+                interests[handle] = select.POLLIN
+        if self._far.input is not None and self._input:
+            interests[self._far.input] = interests.get(self._far.input, 0) | select.POLLOUT
+        for handle, interest in interests.items():
+            poll.register(handle, interest)
+        ready = dict(poll.poll(LOOK_S * 1000))
+        if self._wake in ready:
+            with suppress(BlockingIOError):
+                os.read(self._wake, 4096)
+        for handle in [handle for handle in self._far.outputs if handle in ready and handle in interests]:
+            if ready[handle] & ~select.POLLOUT:
+                self._read_output(handle)
+        self._write_input()
+        if ready.get(self._channel.fileno(), 0) & ~select.POLLOUT:
+            self._receive()
+        self._send()
+
+    # --- from the near end
+
+    def _receive(self) -> None:
+        try:
+            data = self._channel.recv(1 << 16)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._near_is_there = False
+            return
+        self._incoming.feed(data)
+        self._take_frames()
+
+    def _take_frames(self) -> None:
+        try:
+            for frame in self._incoming.take():
+                self._take(frame)
+        except (ValueError, KeyError, TypeError):
+            self._near_is_there = False  # it speaks no language of ours
+
+    def _take(self, frame: Frame) -> None:
+        if frame.kind == frames.INPUT:
+            self._input += frame.content
+            self._input_ends = self._input_ends or not frame.content
+            if len(self._input) > frames.FIRST_ROOM_BYTES + frames.LARGEST_BYTES:
+                raise ValueError("more input than there is room for")
+            self._write_input()
+        elif frame.kind == frames.RESIZE:
+            size = frame.document()
+            self._far.resize(int(size["rows"]), int(size["columns"]))
+        elif frame.kind == frames.SIGNAL:
+            self._far.signal(signal.Signals(frame.document()["number"]))
+
+    def _write_input(self) -> None:
+        """As much as it takes now; the near end may send so much again."""
+        if self._far.input is not None and self._input:
+            try:
+                written = os.write(self._far.input, self._input[: frames.PIECE_BYTES])
+            except BlockingIOError:
+                return
+            except OSError:  # it reads no more: what comes is for nobody
+                self._far.close_input()
+                written = 0
+            del self._input[:written]
+            if written:
+                self._say(frames.pack_document(frames.ROOM, bytes=written))
+        if self._far.input is None and self._input:
+            self._say(frames.pack_document(frames.ROOM, bytes=len(self._input)))
+            self._input.clear()
+        if self._input_ends and not self._input and self._far.input is not None:
+            self._far.close_input()
+
+    # --- to the near end
+
+    def _read_output(self, handle: int) -> int:
+        """Pass on what is there; how many bytes that were."""
+        kind = self._far.outputs[handle]
+        try:
+            data = os.read(handle, frames.PIECE_BYTES)
+        except BlockingIOError:
+            return 0
+        except OSError:  # a terminal that nobody has open; a connection that broke
+            data = b""
+        if not data:
+            self._far.close_output(handle)
+        self._say(frames.pack(kind, data))
+        return len(data)
+
+    def _drain(self) -> None:
+        """What it wrote before it ended."""
+        left = LAST_OUTPUT_BYTES
+        for handle in list(self._far.outputs):
+            while left > 0 and handle in self._far.outputs and (read := self._read_output(handle)):
+                left -= read
+
+    def _say(self, data: bytes) -> None:
+        self._outgoing += data
+
+    def _send(self) -> None:
+        if not self._outgoing:
+            return
+        try:
+            sent = self._channel.send(self._outgoing)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._near_is_there = False
+            return
+        del self._outgoing[:sent]
+
+    def _flush(self) -> None:
+        """The last words, however slowly the near end takes them."""
+        while self._outgoing and self._near_is_there:
+            select.select([], [self._channel], [])
+            self._send()
+
+
+def _wake_by_children() -> int:
+    """A descriptor that can be read once a child of ours has ended."""
+    hear, say = os.pipe()
+    os.set_blocking(hear, False)
+    os.set_blocking(say, False)
+    signal.set_wakeup_fd(say, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+    return hear
+
+
+def first_frames(channel: socket.socket, count: int) -> Optional[tuple[list[Frame], Splitter]]:
+    """The first frames of a channel, and what came behind them; None where it ends before."""
+    splitter = Splitter()
+    found: list[Frame] = []
+    while len(found) < count:
+        data = channel.recv(1 << 16)
+        if not data:
+            return None
+        splitter.feed(data)
+        for frame in splitter.take():
+            found.append(frame)
+            if len(found) == count:
+                break
+    return found, splitter

@@ -1,0 +1,170 @@
+"""The surroundings of a worker: its namespaces, control groups, limits, directory and variables.
+
+Called by `command` and `connection`. All is held open by descriptors while we are outside, because inside
+/proc and the paths are others. A descriptor of /proc/PID stands for that very process, whoever has its pid
+later.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from contextlib import suppress
+from typing import NamedTuple
+
+from tarmac.node.attempt import protocol
+from tarmac.node.kernel import syscalls
+from tarmac.node.kernel.kernelfiles import lines
+
+_NAMESPACES = {
+    "user": 0x10000000,
+    "cgroup": 0x02000000,
+    "ipc": 0x08000000,
+    "uts": 0x04000000,
+    "net": 0x40000000,
+    "pid": 0x20000000,
+    "mnt": 0x00020000,
+}
+"""In the order in which they are entered: whoever is in the first may enter the others."""
+
+_NETWORK = ("user", "net")
+_GROUPS = "/sys/fs/cgroup"
+_UNIFIED = "unified"
+_LIMITS = tuple(getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_"))
+
+
+class Gone(Exception):
+    """The worker has ended."""
+
+
+class Surroundings(NamedTuple):
+    """Those of one worker, held open."""
+
+    process: int
+    root: int
+    directory: int
+    namespaces: dict[str, int]
+    groups: tuple[int, ...]
+    closed_groups: tuple[str, ...]
+    limits: dict[int, tuple[int, int]]
+    env: dict[str, str]
+
+    def worker_lives(self) -> bool:
+        """Whether the worker has not ended."""
+        try:
+            text = _read(self.process, "stat")
+        except OSError:
+            return False
+        return text[text.rindex(b")") + 2 : text.rindex(b")") + 3] not in (b"Z", b"X")
+
+    def enter(self) -> None:
+        """Enter the namespaces; that of processes holds for what is forked from now on. Raises OSError."""
+        self._join(tuple(self.namespaces))
+
+    def enter_network(self) -> None:
+        """Enter the view of the network alone. Raises OSError."""
+        if "net" in self.namespaces:
+            self._join(_NETWORK)
+
+    def settle(self) -> None:
+        """In the process that is to be the command, inside: the rest. Raises OSError."""
+        for group in self.groups:
+            os.write(group, b"0")  # whoever writes
+        for number, limit in self.limits.items():
+            with suppress(OSError, ValueError):
+                resource.setrlimit(number, limit)
+        if not os.path.sameopenfile(self.root, os.open("/", os.O_PATH | os.O_CLOEXEC)):
+            os.fchdir(self.root)
+            os.chroot(".")
+        os.fchdir(self.directory)
+        if not self.worker_lives():
+            raise ProcessLookupError("the worker has ended")
+
+    def _join(self, names: tuple[str, ...]) -> None:
+        for name in names:
+            if name in self.namespaces:
+                syscalls.join_namespace(self.namespaces[name], _NAMESPACES[name])
+
+
+def surroundings_of(pid: int, token: str) -> Surroundings:
+    """Those of the worker with this pid, if its environment carries the token. Raises Gone, or OSError."""
+    try:
+        process = os.open(f"/proc/{pid}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        env = _environment(_read(process, "environ"))
+        if env.get(protocol.TOKEN_VARIABLE) != token:
+            raise Gone
+        groups, closed = _groups(_read(process, "cgroup"))
+        found = Surroundings(
+            process=process,
+            root=os.open("root", os.O_PATH | os.O_CLOEXEC, dir_fd=process),
+            directory=os.open("cwd", os.O_PATH | os.O_CLOEXEC, dir_fd=process),
+            namespaces=_other_namespaces(process),
+            groups=groups,
+            closed_groups=closed,
+            limits=_limits(pid),
+            env=env,
+        )
+    except (FileNotFoundError, ProcessLookupError):
+        raise Gone from None
+    if not found.worker_lives():
+        raise Gone
+    return found
+
+
+def _environment(text: bytes) -> dict[str, str]:
+    pairs = (os.fsdecode(item).partition("=") for item in text.split(b"\0"))
+    return {name: value for name, equals, value in pairs if name and equals}
+
+
+def _other_namespaces(process: int) -> dict[str, int]:
+    """Those that are not our own."""
+    found = {}
+    for name in _NAMESPACES:
+        with suppress(FileNotFoundError):  # a kernel without them
+            own = os.stat(f"/proc/self/ns/{name}")
+            handle = os.open(f"ns/{name}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=process)
+            if os.path.samestat(own, os.fstat(handle)):
+                os.close(handle)
+            else:
+                found[name] = handle
+    return found
+
+
+def _groups(text: bytes) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Descriptors by which to join the groups that are not our own; and those that we may not join."""
+    own = set(lines("/proc/self/cgroup"))
+    handles, closed = [], []
+    for line in text.decode("utf-8", "surrogateescape").splitlines():
+        if line in own:
+            continue
+        path = _members(line)
+        try:
+            handles.append(os.open(path, os.O_WRONLY | os.O_CLOEXEC))
+        except OSError:
+            closed.append(os.path.dirname(path))
+    return tuple(handles), tuple(closed)
+
+
+def _members(line: str) -> str:
+    """The file to which a process writes to join a group, by its line in /proc/PID/cgroup."""
+    _, controllers, path = line.split(":", 2)
+    if controllers:
+        tree = os.path.join(_GROUPS, controllers.replace("name=", ""))
+    else:
+        unified = os.path.join(_GROUPS, _UNIFIED)
+        tree = unified if os.path.isdir(unified) else _GROUPS
+    return os.path.join(tree, path.lstrip("/"), "cgroup.procs")
+
+
+def _limits(pid: int) -> dict[int, tuple[int, int]]:
+    found = {}
+    for number in _LIMITS:
+        with suppress(OSError, ValueError):
+            found[number] = resource.prlimit(pid, number)
+    return found
+
+
+def _read(directory: int, name: str) -> bytes:
+    handle = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
+    with open(handle, "rb") as file:
+        return file.read()

@@ -1,0 +1,107 @@
+"""`/runs/{ref}/sessions`: a command, or a connection to a port, beside a worker. Joined by `server.app`."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+from fastapi import APIRouter, Request
+from pydantic import ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from tarmac.control.sessions import Session
+from tarmac.model.actor import Actor
+from tarmac.model.errors import InvalidInput
+from tarmac.node.session import frames
+from tarmac.node.session.frames import Splitter
+from tarmac.server.http.auth import CallingActor
+from tarmac.server.requests import SessionBody
+from tarmac.server.service import Service
+from tarmac.server.sessions import MEDIA_TYPE, FarSide, SessionAnswer, opening_frame
+
+LONGEST_COMMAND = 1000
+"""So much of a command is kept in the history, in characters."""
+
+MOST_FORWARDS = 1000
+
+_FRAMES: Any = {"content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}}
+
+
+def session_routes(router: APIRouter, service: Service) -> None:
+    """Add the route of sessions."""
+    forwards = _Forwards()
+
+    @router.post(
+        "/runs/{ref}/sessions",
+        response_class=Response,
+        responses={200: _FRAMES},
+        openapi_extra={"requestBody": _FRAMES},
+    )
+    async def sessions(request: Request, actor: CallingActor, ref: str) -> Response:
+        """Open a session: the body of the request and the answer are streams of frames."""
+        splitter = Splitter()
+        body = request.stream()
+        opening = await opening_frame(body, splitter)
+        form = _body(opening.content)
+        run = await run_in_threadpool(service.plane.find_here, actor, ref)
+        session = await run_in_threadpool(service.plane.open_session, actor, run.id, form.choice)
+        far = FarSide(session.channel)
+        try:
+            detail = _detail(form, session, service.secrets.mask(run).text)
+            if form.port is None or forwards.is_new(actor, run.id, session, form.port):
+                await run_in_threadpool(service.plane.record_session, actor, run.id, detail)
+            begun = await far.begin(_opening(form, session))
+        except BaseException:
+            far.close()
+            raise
+        return SessionAnswer(
+            far, body, early=splitter.left(), begun=begun, changes=service.changes, run_id=run.id
+        )
+
+
+def _body(content: bytes) -> SessionBody:
+    try:
+        return SessionBody.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise InvalidInput(f"{place}: {first['msg']}" if place else str(first["msg"])) from None
+
+
+def _opening(form: SessionBody, session: Session) -> bytes:
+    """The frame OPEN as the far end reads it."""
+    if form.port is not None:
+        addresses = list(dict.fromkeys(("127.0.0.1", session.address, "::1")))
+        return frames.pack_document(frames.OPEN, kind="connection", addresses=addresses, port=form.port)
+    terminal = form.terminal.model_dump() if form.terminal is not None else None
+    return frames.pack_document(
+        frames.OPEN, kind="command", argv=form.command, stdin=form.stdin, terminal=terminal
+    )
+
+
+def _detail(form: SessionBody, session: Session, masked: Any) -> dict[str, Any]:
+    """What the history keeps of it."""
+    worker = session.worker
+    detail = {"worker": f"{worker.role}.{worker.replica}.{worker.index}", "node": worker.node}
+    if form.port is not None:
+        return {**detail, "port": form.port}
+    return {**detail, "command": [masked(word)[:LONGEST_COMMAND] for word in form.command[:LONGEST_COMMAND]]}
+
+
+class _Forwards:
+    """Which forwards are in the history: each has many connections, and is recorded once."""
+
+    def __init__(self) -> None:
+        self._recorded: OrderedDict[tuple[object, ...], None] = OrderedDict()
+
+    def is_new(self, actor: Actor, run_id: str, session: Session, port: int) -> bool:
+        """Whether it is the first connection of its kind, as far as is remembered."""
+        worker = session.worker
+        key = (actor.user, run_id, worker.role, worker.replica, worker.index, worker.pid, port)
+        new = key not in self._recorded
+        self._recorded[key] = None
+        self._recorded.move_to_end(key)
+        while len(self._recorded) > MOST_FORWARDS:
+            self._recorded.popitem(last=False)
+        return new

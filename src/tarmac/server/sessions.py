@@ -1,0 +1,158 @@
+"""A session between a person's program and its far end: one request and one answer, both of them streams.
+
+Made by the route `sessions`. The body of the request carries frames to the far end (`node.session.frames`),
+and the answer those that come back; when either side closes, the other is closed. One request, because it
+needs nothing that other routes do not have: the same addresses, access rules and errors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from socket import socket
+
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from tarmac.model.errors import InvalidInput, Refused, Unavailable
+from tarmac.node.session import frames
+from tarmac.node.session.frames import Frame, Splitter
+from tarmac.server.changes import Changes, Watch
+
+OPENING_S = 30.0
+"""How long the first frame may take."""
+
+ANSWER_S = 60.0
+"""How long the far end may take to begin: its node may be busy."""
+
+MEDIA_TYPE = "application/vnd.tarmac.session"
+
+_READ_BYTES = 1 << 16
+_CHECK_S = 3600.0
+
+
+async def opening_frame(body: AsyncIterator[bytes], splitter: Splitter) -> Frame:
+    """The first frame of a request; what comes behind it stays in the splitter. Raises InvalidInput."""
+    try:
+        async with asyncio.timeout(OPENING_S):
+            async for piece in body:
+                splitter.feed(piece)
+                for frame in splitter.take():
+                    if frame.kind != frames.OPEN:
+                        raise InvalidInput("a session begins with the frame OPEN")
+                    return frame
+    except ClientDisconnect:
+        raise Unavailable("the client has gone") from None
+    except TimeoutError:
+        raise InvalidInput(f"no frame came within {OPENING_S:g} s") from None
+    except ValueError as error:
+        raise InvalidInput(str(error)) from None
+    raise InvalidInput("a session begins with the frame OPEN")
+
+
+class FarSide:
+    """The server's end of the connection to the far end. It is closed with `close`, whatever happens."""
+
+    def __init__(self, channel: int) -> None:
+        self._channel = socket(fileno=channel)
+        self._channel.setblocking(False)
+        self._loop = asyncio.get_running_loop()
+        self._splitter = Splitter()
+
+    async def begin(self, opening: bytes) -> bytes:
+        """Send the frame OPEN; what has come once it has begun. Raises Refused where it cannot begin."""
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                await self.send(opening)
+                first = await self._first()
+        except (TimeoutError, OSError):
+            raise Unavailable("the session did not begin", hint="try again") from None
+        if first.kind == frames.FAILED:
+            answer = first.document()
+            raise Refused(str(answer["message"]), hint=answer.get("hint"))
+        return frames.pack(*first) + self._splitter.left()
+
+    async def _first(self) -> Frame:
+        while data := await self.receive():
+            self._splitter.feed(data)
+            for frame in self._splitter.take():
+                return frame
+        raise ConnectionError("the far end closed the session")
+
+    async def receive(self) -> bytes:
+        """What comes next; b"" at the end."""
+        return await self._loop.sock_recv(self._channel, _READ_BYTES)
+
+    async def send(self, data: bytes) -> None:
+        """Pass bytes on, as fast as they are taken."""
+        await self._loop.sock_sendall(self._channel, data)
+
+    def close(self) -> None:
+        """End the session."""
+        self._channel.close()
+
+
+class SessionAnswer(Response):
+    """The answer that is a session: it goes on until one side has closed, or the server stops."""
+
+    def __init__(
+        self,
+        far: FarSide,
+        body: AsyncIterator[bytes],
+        *,
+        early: bytes,
+        begun: bytes,
+        changes: Changes,
+        run_id: str,
+    ) -> None:
+        """`early` has come behind OPEN from the near end, `begun` from the far end."""
+        self.background = None
+        self.status_code = 200
+        self._far = far
+        self._body = body
+        self._early = early
+        self._begun = begun
+        self._changes = changes
+        self._run_id = run_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        headers = [
+            (b"content-type", MEDIA_TYPE.encode()),
+            (b"cache-control", b"no-store"),
+            (b"connection", b"close"),
+        ]
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": self._begun, "more_body": True})
+            with self._changes.watch(self._run_id) as watch:
+                sides = [
+                    asyncio.ensure_future(self._to_far()),
+                    asyncio.ensure_future(self._to_near(send)),
+                    asyncio.ensure_future(self._stopping(watch)),
+                ]
+                try:
+                    await asyncio.wait(sides, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    for side in sides:
+                        side.cancel()
+                    await asyncio.gather(*sides, return_exceptions=True)
+        finally:
+            self._far.close()
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _to_far(self) -> None:
+        with suppress(ClientDisconnect, OSError):
+            await self._far.send(self._early)
+            async for piece in self._body:
+                await self._far.send(piece)
+
+    async def _to_near(self, send: Send) -> None:
+        with suppress(OSError):
+            while data := await self._far.receive():
+                await send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def _stopping(self, watch: Watch) -> None:
+        while not self._changes.stopping:
+            await watch.after(watch.version, _CHECK_S)
