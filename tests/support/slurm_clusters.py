@@ -42,6 +42,7 @@ def running_slurm(
         env["SLURM_CLUSTER_CPUS"] = str(cpus_per_node)
     directory.mkdir(parents=True)
     with tempfile.TemporaryDirectory(prefix="slurm") as short:
+        Path(short).chmod(0o755)  # whoever runs here need not be who tests
         link = Path(short) / "c"  # the paths of Slurm's sockets must be short
         link.symlink_to(directory)
         try:
