@@ -25,7 +25,7 @@ from tarmac.node.kernel.mountplan import Plan
 from tarmac.node.kernel.namespaces import ProcessNamespace
 from tarmac.node.kernel.workergroup import WorkerGroup
 from tarmac.node.processes.children import Child, Children
-from tarmac.node.processes.lease import Lease
+from tarmac.node.processes.lease import lease_of
 from tarmac.node.processes.sidecar_process import SidecarProcess
 from tarmac.node.processes.wake_channel import WakeChannel
 from tarmac.node.progress.watcher import ProgressWatcher
@@ -81,7 +81,7 @@ class NodeRun:
             self.node, events.flush, look_s=document.look_s, outside_only=namespace is not None
         )
         self.children = Children()
-        self.lease = Lease(self.node, document.lease_s)
+        self.lease = lease_of(document, part, self.node)
         self.sidecar = SidecarProcess(
             document,
             part,

@@ -41,9 +41,14 @@ print("saved")
 
 def cut_off(attempt: AttemptDirectory, for_s: float, node: str = "n0") -> None:
     """The server has last asked about the attempt so long ago."""
-    at_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - int(for_s * 1e9)
-    os.utime(attempt.node(node).lease, ns=(at_ns, at_ns))
+    stamp(Path(attempt.node(node).lease), ago_s=for_s)
     ring(attempt.node(node).wake)
+
+
+def stamp(path: Path, *, ago_s: float) -> None:
+    """A file that was renewed so long ago."""
+    at_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - int(ago_s * 1e9)
+    os.utime(path, ns=(at_ns, at_ns))
 
 
 @pytest.fixture
@@ -82,6 +87,29 @@ def test_the_server_asking_about_the_attempt_renews_its_lease(warm: Warm, tmp_pa
     assert Path(attempt.node().lease).stat().st_mtime >= before + LEASE_S - 60
     attempt.ask("pause")
     assert attempt.ended()["outcome"] == "paused", "a lease that has not expired asks for nothing"
+
+
+def test_while_the_cluster_reaches_its_node_the_server_may_be_down(warm: Warm, tmp_path: Path) -> None:
+    contact = Path(lease.contact_path(str(tmp_path), "127.0.0.1"))
+    contact.touch()
+    stamp(contact, ago_s=1.0)
+    attempt = write_attempt(tmp_path, [WAITS], lease_s=LEASE_S, contact=str(tmp_path))
+    warm.start(attempt)
+    attempt.wait_for_line("ready")
+    cut_off(attempt, 2 * LEASE_S)
+    attempt.ask("pause")
+    assert attempt.ended()["outcome"] == "paused", "one of the two has reached it lately"
+
+
+def test_without_the_cluster_and_the_server_it_is_lost(warm: Warm, tmp_path: Path) -> None:
+    contact = Path(lease.contact_path(str(tmp_path), "127.0.0.1"))
+    contact.touch()
+    stamp(contact, ago_s=LEASE_S + 0.1)
+    attempt = write_attempt(tmp_path, [WAITS], lease_s=LEASE_S, contact=str(tmp_path))
+    warm.start(attempt)
+    attempt.wait_for_line("ready")
+    cut_off(attempt, LEASE_S + 0.1)
+    assert attempt.ended()["cause"]["code"] == "lease_expired"
 
 
 def test_a_worker_that_does_not_leave_is_ended_after_the_grace(warm: Warm, tmp_path: Path) -> None:

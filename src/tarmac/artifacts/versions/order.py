@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tarmac.artifacts.versions.relayed import Writer
 from tarmac.node.attempt.document import Unreadable, read_document
 from tarmac.node.attempt.paths import AttemptPaths
-from tarmac.node.processes.lease import Lease
+from tarmac.node.processes.lease import Lease, lease_of
 
 
 class Order(NamedTuple):
@@ -52,5 +52,5 @@ def read_order(attempt_directory: Path, node: str) -> Order:
         every_s=sync.every_s,
         patience_s=sync.patience_s,
         inputs=sync.inputs,
-        lease=Lease(paths.node(node), document.lease_s),
+        lease=lease_of(document, part, paths.node(node)),
     )

@@ -54,7 +54,8 @@ class NodeSettings:
     what they are asked at once where they can be woken, and every `look_s` by themselves. `own_packages`:
     each run has packages of its own, whatever its launch says. `shared_directory`: all nodes see one and the
     same attempt directory. `lease_s`: how long an attempt goes on while the server does not ask about it on a
-    node, which can be cut off (None: for ever).
+    node, which can be cut off (None: for ever). `contact`: the directory of the nodes where
+    the cluster renews a file for each node that it reaches, so that the server may be down for longer.
     """
 
     sdk: str
@@ -62,6 +63,7 @@ class NodeSettings:
     look_s: float = LOOK_S
     shared_directory: bool = True
     lease_s: float | None = None
+    contact: str | None = None
     keeping: ArtifactStoring | None = None
     git: GitRules = NO_RULES
     own_packages: bool = False
@@ -129,6 +131,7 @@ def render(launch: Launch, layout: Layout, settings: NodeSettings) -> AttemptReq
         allotted_s=launch.allotted_s,
         allots_setup=launch.allots_setup,
         lease_s=settings.lease_s,
+        contact=settings.contact,
         log_limit_bytes=settings.log_limit_bytes,
         pause_signal=launch.pause_signal,
         grace_s=launch.grace_s,

@@ -20,6 +20,7 @@ from tarmac.engines.hosts.ssh import Ssh, explained
 from tarmac.engines.ray.membership import Endpoint, Member
 from tarmac.engines.ray.settings import RaySettings
 from tarmac.model.errors import TarmacError, Unavailable
+from tarmac.node.processes.lease import contact_path
 from tarmac.node.starting import NODE_DIRECTORY
 
 FAR = Path(__file__).with_name("far")
@@ -63,6 +64,7 @@ class Bridge:
         order = {
             "address": member.address,
             "home": home,
+            "contact": contact_path(home, member.address),
             "token": os.urandom(32).hex(),
             "version": self._version,
         }

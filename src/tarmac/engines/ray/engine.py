@@ -92,6 +92,7 @@ class RayEngine:
             notify=str(self._layout.notify),
             shared_directory=False,
             lease_s=settings.lease_s,
+            contact=str(settings.directory),
             keeping=sidecar.at(installation, relay=settings.directory) if sidecar is not None else None,
             git=git,
             own_packages=own_packages,

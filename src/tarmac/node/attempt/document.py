@@ -126,7 +126,8 @@ class AttemptDocument(NamedTuple):
     earlier attempts. `allotted_s`: when the attempt is to be asked to leave, for the workers to know, from
     their start, but at the latest from START_ALLOWANCE_S after the claim with `allots_setup`.
     `lease_s`: how long the workers go on while the server does not ask about the attempt on their node, where
-    that can be cut off. `log_limit_bytes`: what the logs of its workers may hold on a node.
+    that can be cut off; the file of the node in `contact` counts too. `log_limit_bytes`: what the logs of
+    its workers may hold on a node.
     `shared_directory`: all nodes see one and the same attempt directory.
     """
 
@@ -150,6 +151,7 @@ class AttemptDocument(NamedTuple):
     allotted_s: Optional[float] = None
     allots_setup: bool = False
     lease_s: Optional[float] = None
+    contact: Optional[str] = None
     log_limit_bytes: Optional[int] = None
     pause_signal: Optional[str] = None
     grace_s: float = 0.0

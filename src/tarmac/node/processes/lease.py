@@ -1,9 +1,10 @@
 """The lease of an attempt's part on a node that can be cut off from the server, and who ends it without one.
 
 `renew` is called for the server by whoever it reaches on the node (`node/host/operations.py`), each time it
-asks about the attempt: the lease shows the server's contact, not the life of a program here. The runner
-looks at the lease and, once it has expired, has the workers leave. Its guard is a process beside it that
-ends the workers where the runner cannot: it was killed, or hangs beyond the lease and the grace. In a
+asks about the attempt: the lease shows the server's contact, not the life of a program here. The contact of
+the cluster with its node counts as well: while the server is down, nobody starts another attempt. The
+runner looks at the lease and, once it has expired, has the workers leave. Its guard is a process beside it
+that ends the workers where the runner cannot: it was killed, or hangs beyond the lease and the grace. In a
 namespace of processes a killed runner takes all of them with it; elsewhere only the guard does that.
 """
 
@@ -15,6 +16,7 @@ import time
 from contextlib import suppress
 from typing import NoReturn, Optional
 
+from tarmac.node.attempt.document import AttemptDocument, NodePart
 from tarmac.node.attempt.paths import AttemptPaths, NodePaths
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import procfs
@@ -37,11 +39,26 @@ def renew(directory: str) -> None:
             _stamp(attempt.node(name).lease)
 
 
-class Lease:
-    """That of one node's part; `lease_s` None: it has none, and never expires."""
+def contact_path(directory: str, address: str) -> str:
+    """The file of a node whose time says when its cluster last reached it."""
+    return os.path.join(directory, f"contact-{address}")
 
-    def __init__(self, node: NodePaths, lease_s: Optional[float]) -> None:
+
+def lease_of(document: AttemptDocument, part: NodePart, node: NodePaths) -> Lease:
+    """The lease of a node's part of an attempt, whose files are `node`."""
+    contact = None if document.contact is None else contact_path(document.contact, part.address)
+    return Lease(node, document.lease_s, contact=contact)
+
+
+class Lease:
+    """That of one node's part; `lease_s` None: it has none, and never expires.
+
+    `contact` is the file of this node that the cluster renews, where it has one.
+    """
+
+    def __init__(self, node: NodePaths, lease_s: Optional[float], *, contact: Optional[str] = None) -> None:
         self._path = node.lease
+        self._signs = (node.lease,) if contact is None else (node.lease, contact)
         self._lease_s = lease_s
         self._renewed_s = _now_s()
         self._guard: Optional[Child] = None
@@ -61,10 +78,10 @@ class Lease:
         if self._lease_s is None:
             return None
         now_s = _now_s()
-        with suppress(OSError):  # the last look counts
-            seen_s = os.lstat(self._path).st_mtime_ns / 1e9
-            if seen_s <= now_s:  # what lies ahead, `renew` has not written
-                self._renewed_s = seen_s
+        seen_s = [_stamped_s(path) for path in self._signs]
+        known_s = [sign_s for sign_s in seen_s if sign_s is not None and sign_s <= now_s]
+        if known_s:  # else the last look counts; what lies ahead, nobody has stamped since the boot
+            self._renewed_s = max(known_s)
         return self._renewed_s + self._lease_s - now_s
 
     def end_guard(self, children: Children) -> None:
@@ -91,6 +108,14 @@ class Lease:
                     orphans.end_orphans(token)
                     if lost:
                         os._exit(0)
+
+
+def _stamped_s(path: str) -> Optional[float]:
+    """When a file was stamped, by the time since the boot; None where there is none."""
+    try:
+        return os.lstat(path).st_mtime_ns / 1e9
+    except OSError:
+        return None
 
 
 def _now_s() -> float:

@@ -1,5 +1,8 @@
 """The actor that Ray keeps on each node for us: it starts the agent there, outside of Ray.
 
+It also stamps a file for as long as the head of the Ray knows its node: the leases of attempts there do not
+expire then, even if no server asks about them (`node/processes/lease.py`).
+
 Made by `driver`, and sent to the node as a value: it uses the standard library alone.
 """
 
@@ -11,12 +14,16 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 START_S = 30.0
 ANSWER_S = 2.0
+CONTACT_S = 5.0
+"""How often the file is stamped."""
 
 
 class AgentStarter:
@@ -24,6 +31,7 @@ class AgentStarter:
 
     def __init__(self) -> None:
         self._known: dict[str, Any] | None = None
+        self._contact: str | None = None
 
     def endpoint(
         self, program: bytes, code: str, order: dict[str, str], instead_of: int | None
@@ -33,6 +41,9 @@ class AgentStarter:
         `program` is what a Python that runs `code` reads, `order` what the agent is told. The one that
         listens at the port `instead_of` does not answer: it makes place for another.
         """
+        if self._contact is None:
+            self._contact = order["contact"]
+            Thread(target=_keep_contact, args=(self._contact,), daemon=True).start()
         known = self._known
         if known is not None and (known["port"] == instead_of or not _listens(known)):
             self._end(known)
@@ -68,6 +79,25 @@ def _start(program: bytes, code: str, order: dict[str, str]) -> dict[str, Any]:
         words = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()[-1:]
         raise OSError("the agent did not start: {}".format("".join(words)))
     return {**json.loads(lines[-1]), "address": order["address"], "token": order["token"]}
+
+
+def _keep_contact(path: str) -> None:
+    """Stamp the file again and again while the head answers, and says that this node is alive."""
+    import ray  # noqa: PLC0415 - what the node's own Ray has, where this is sent to
+
+    own = ray.get_runtime_context().get_node_id()
+    while True:
+        with suppress(Exception):  # without an answer, there is no contact
+            if any(node["NodeID"] == own and node["Alive"] for node in ray.nodes()):
+                _stamp(path)
+        time.sleep(CONTACT_S)
+
+
+def _stamp(path: str) -> None:
+    """Give the file the time since the boot as that of its last change."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    now_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    os.utime(path, ns=(now_ns, now_ns), follow_symlinks=False)
 
 
 def _listens(known: dict[str, Any]) -> bool:
