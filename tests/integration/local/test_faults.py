@@ -17,6 +17,7 @@ from tarmac.engines.attempts.supervision import RunnerTimeouts
 from tarmac.model.errors import Unavailable
 from tarmac.model.ports import ObservedState
 from tarmac.model.run import CauseCode, LeaveRequest, Outcome
+from tarmac.node.kernel import procfs
 from tarmac.node.processes import orphans
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -108,14 +109,25 @@ def test_a_claim_nobody_can_read_is_the_platforms_fault(local: LocalHarness) -> 
     assert local.settle(attempt, ended).outcome is Outcome.LOST
 
 
+def warm_parents() -> set[int]:
+    """The living processes that this one has started to fork runners."""
+    found = set()
+    for process in procfs.descendants(os.getpid()):
+        known = procfs.status(process.pid)
+        if known is not None and known.parent_pid == os.getpid():
+            arguments = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
+            found |= {process.pid} if b"warm" in arguments else set()
+    return found
+
+
 def test_the_death_of_the_warm_parent_harms_nobody(local: LocalHarness) -> None:
     lasting = started(local, Work(lasts=True), run_id="lasting")
-    parent = local.engine.warm_parent_pid
-    assert parent is not None
+    (parent,) = warm_parents()
     os.kill(parent, signal.SIGKILL)
     after = submit(local, Work(), run_id="after")
     assert local.settle(after, ended).outcome is Outcome.COMPLETED
-    assert local.engine.warm_parent_pid not in (None, parent)
+    assert warm_parents().isdisjoint({parent})
+    assert warm_parents()
     assert running(local.engine.observe([lasting])[lasting])
     local.engine.request_leave(lasting, LeaveRequest.STOP)
     assert local.settle(lasting, ended).outcome is Outcome.STOPPED

@@ -219,9 +219,6 @@ def _policy_patterns(section: Section, found: Mapping[str, Any]) -> None:
 
 _DEAD = Field(TABLE, ignored=f"{DEAD}, in Determined too")
 
-_SLURM = record({"slots_per_node": POSITIVE, "gpu_type": TEXT, "sbatch_args": Field(ARGUMENTS, [])})
-_PBS = record({"slots_per_node": POSITIVE, "pbsbatch_args": Field(ARGUMENTS, [])})
-
 EXPERIMENT = record(
     {
         "name": TEXT,

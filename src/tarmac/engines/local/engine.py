@@ -195,11 +195,6 @@ class LocalEngine:
         """A plain line about this machine's slots, where they are not what they seem."""
         return self._machine.note
 
-    @property
-    def warm_parent_pid(self) -> int | None:
-        """The process that forks runners, once it was needed."""
-        return self._warm.pid()
-
     # --- inside ----------------------------------------------------------------------------------
 
     def _observe(self, attempt_id: str) -> Observation:

@@ -85,11 +85,6 @@ def hidden_tree(value: Any, also: Sequence[str] = (), name: str = "") -> Any:
     return value
 
 
-def hidden_line(line: str) -> str:
-    """A line that a program wrote, without what looks like a key; much that is named so there is none."""
-    return replaced(line, key_spans(line))
-
-
 def key_spans(text: str) -> List[Span]:
     """Where in what a program wrote a value looks like a key; not merged, in no order."""
     found = [match.span() for match in _FORMAT().finditer(text)] if _may_hold_format(text) else []

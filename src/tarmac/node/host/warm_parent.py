@@ -79,11 +79,6 @@ class WarmParent:
         if "error" in answer:
             raise _cannot(node, str(answer["error"]))
 
-    def pid(self) -> Optional[int]:
-        """The process id of the warm parent, if there is one."""
-        process = self._process
-        return process.pid if process is not None else None
-
     def close(self) -> None:
         """End the warm parent; no runner is touched."""
         with self._lock:
