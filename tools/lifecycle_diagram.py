@@ -117,8 +117,9 @@ and the last lines where known.
 
 On a node that can be cut off from the server an attempt has a lease, which the server renews whenever it
 asks about the attempt there, and the cluster while it reaches the node: a server may be down for longer.
-A node that cannot be reached is given up after some seconds, and the next attempt starts elsewhere. Where it was only cut off, the older attempt notices that its lease has expired:
-its workers are asked to save as at a pause, and it ends as `lost` with the cause `lease_expired`. What it
+A node that cannot be reached is given up after some seconds, and the next attempt starts elsewhere.
+Where it was only cut off, the older attempt notices that its lease has expired: its workers are asked to
+save as at a pause, and it ends as `lost` with the cause `lease_expired`. What it
 saves does not count: the [store](artifacts.md#one-attempt-counts) refuses an attempt that the server has
 given up ([why](decisions/0040-a-lease-shows-the-servers-contact.md)).
 """
