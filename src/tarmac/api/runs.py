@@ -243,7 +243,7 @@ class Event(TypedDict):
 
 
 class LogChunk(TypedDict):
-    """Bytes `offset` to `next` of one worker's log, as text."""
+    """Bytes `offset` to `next` of one worker's log, as text; `at`: by when it was written, if asked for."""
 
     attempt: int
     role: str
@@ -253,6 +253,7 @@ class LogChunk(TypedDict):
     offset: int
     next: int
     text: str
+    at: float | None
 
 
 class Report(TypedDict):

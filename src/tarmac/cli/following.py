@@ -33,6 +33,7 @@ class LogChoice:
     attempt: int | None = None
     tail: int | None = None
     since_s: float | None = None
+    times: bool = False
 
     def arguments(self) -> dict[str, Any]:
         """For the client's `logs` and `follow`."""

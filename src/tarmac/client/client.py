@@ -52,6 +52,7 @@ class LogChoice(TypedDict, total=False):
     attempt: int | None
     tail: int | None  # only the last lines of each worker so far
     since_s: float | None  # only what was written in the last seconds
+    times: bool  # each chunk with the time of its text
 
 
 URL_VARIABLE = "TARMAC_URL"
@@ -320,9 +321,17 @@ def _log_query(
     attempt: int | None = None,
     tail: int | None = None,
     since_s: float | None = None,
+    times: bool = False,
 ) -> dict[str, str | int | float]:
-    query = {"role": role, "replica": replica, "worker": worker, "attempt": attempt, "tail": tail}
-    return {key: value for key, value in {**query, "since": since_s}.items() if value is not None}
+    query: dict[str, Any] = {
+        "role": role,
+        "replica": replica,
+        "worker": worker,
+        "attempt": attempt,
+        "tail": tail,
+    }
+    query |= {"since": since_s, "times": "true" if times else None}
+    return {key: value for key, value in query.items() if value is not None}
 
 
 def _new_key() -> str:

@@ -240,6 +240,19 @@ def test_a_real_server_is_watched(settled: Shell) -> None:
     assert re.search(r"^tarmac_scheduling_cycle_seconds_count [1-9]", answer, re.MULTILINE)
 
 
+def test_lines_of_logs_are_chosen_and_dated(settled: Shell) -> None:
+    script = "for n in 1 2 3; do echo step $n; echo loss 0.$n; done"
+    run = settled.tarmac("run", "-d", "--", "bash", "-c", script, code=0).stdout.strip()
+    settled.tarmac("wait", run, code=0)
+    assert settled.tarmac("logs", run, "--grep", "loss .*[23]$", code=0).stdout == "loss 0.2\nloss 0.3\n"
+    dated = settled.tarmac("logs", "-f", run, "-t", "--grep", "step 3", code=0).stdout
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d step 3\n", dated)
+    chunks = settled.tarmac("logs", run, "-t", "--json", code=0).stdout.splitlines()
+    created_at = settled.json("show", run)["run"]["created_at"]
+    assert all(json.loads(line)["at"] >= int(created_at) for line in chunks)
+    assert "is no regular expression" in settled.tarmac("logs", run, "--grep", "(", code=2).stderr
+
+
 def test_completion_of_runs_and_nodes(settled: Shell, long: str) -> None:
     def complete(words: str, at: int) -> str:
         process = settled.start(

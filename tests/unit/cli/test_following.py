@@ -172,6 +172,7 @@ def test_the_choice_of_logs_is_passed_on() -> None:
         "attempt": None,
         "tail": 3,
         "since_s": 60.0,
+        "times": False,
     }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.cli.views.logview import LogView
+from tarmac.cli.views.logview import LineRule, LogView
 from tarmac.cli.views.terminal import Terminal
 
 
@@ -76,6 +76,27 @@ def test_a_worker_nobody_expected_gets_a_prefix_too() -> None:
     logs.expect([worker(0), worker(1)])
     logs.write(chunk("late\n", replica=2))
     assert out.getvalue() == "main.2| late\n"
+
+
+def test_only_lines_with_the_pattern_are_shown_whatever_their_colour() -> None:
+    out = io.StringIO()
+    shown = LogView(out, Terminal(), rule=LineRule(pattern=re.compile("^loss")))
+    shown.write(chunk("\x1b[32mloss 1\x1b[0m\nstep 1\nlo"))
+    shown.write(chunk("ss 2\nstep"))
+    shown.finish()
+    assert out.getvalue() == "\x1b[32mloss 1\x1b[0m\nloss 2\n"
+
+
+def test_lines_begin_with_their_time_and_the_name_of_their_worker() -> None:
+    out = io.StringIO()
+    shown = LogView(out, Terminal(), rule=LineRule(timestamps=True))
+    shown.write({**chunk("one\n"), "at": 0.0})
+    shown.expect([worker(0), worker(1)])
+    shown.write({**chunk("two\n", replica=1), "at": 90.0})
+    first, second = out.getvalue().splitlines()
+    day = r"\d{4}-\d\d-\d\d \d\d:"
+    assert re.fullmatch(day + r"\d\d:00 one", first)
+    assert re.fullmatch(day + r"\d\d:30 main\.1\| two", second)
 
 
 def test_empty_lines_stay() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,10 +15,28 @@ from tarmac.cli.options import Duration, json_option, run_argument
 from tarmac.cli.output import remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.followview import View, standard_view
+from tarmac.cli.views.logview import LineRule
 
 if TYPE_CHECKING:
     from tarmac import api
     from tarmac.client import Client
+
+
+class _Pattern(click.ParamType):  # type: ignore[type-arg]
+    """A regular expression, as Python has them."""
+
+    name = "regex"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> re.Pattern[str]:
+        if isinstance(value, re.Pattern):
+            return value
+        try:
+            return re.compile(str(value))
+        except re.error as error:
+            self.fail(f"{value!r} is no regular expression: {error}", param, ctx)
+
 
 _COUNT = click.IntRange(min=0)
 
@@ -37,6 +56,8 @@ _COUNT = click.IntRange(min=0)
 @click.option(
     "--since", "since_s", type=Duration(), metavar="DURATION", help="Only what was written since, as 10m."
 )
+@click.option("--grep", metavar="REGEX", type=_Pattern(), help="Only lines in which this is found.")
+@click.option("--timestamps", "-t", is_flag=True, help="Begin each line with the time it was written.")
 @click.option("--raw", is_flag=True, help="To a terminal, too, write just what the workers wrote.")
 @as_option
 @json_option
@@ -50,6 +71,8 @@ def logs(
     attempt: int | None,
     tail: int | None,
     since_s: float | None,
+    grep: re.Pattern[str] | None,
+    timestamps: bool,
     raw: bool,
     system: str | None,
     as_json: bool,
@@ -58,11 +81,22 @@ def logs(
 
     Lines begin with role.replica.worker where there are several workers; a single one is printed as it is.
     """
+    if as_json and grep is not None:
+        raise click.UsageError("--grep is for text: leave out --json", click.get_current_context())
     client = connect()
     record = client.run(run)
-    choice = LogChoice(role=role, replica=replica, worker=worker, attempt=attempt, tail=tail, since_s=since_s)
+    choice = LogChoice(
+        role=role,
+        replica=replica,
+        worker=worker,
+        attempt=attempt,
+        tail=tail,
+        since_s=since_s,
+        times=timestamps,
+    )
+    rule = LineRule(pattern=grep, timestamps=timestamps) if grep is not None or timestamps else None
     prefix = partial(display(system).log_prefix, record) if system is not None else None
-    view = standard_view(as_json=as_json, quiet=True, prefix=prefix, raw=raw)
+    view = standard_view(as_json=as_json, quiet=True, prefix=prefix, raw=raw, rule=rule)
     if following:
         sys.exit(follow(client, record["id"], view, choice))
     _print(client, record, choice, view, as_json=as_json)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol, TextIO
 
 from tarmac.cli.views import escapes
-from tarmac.cli.views.logview import LogView, Prefix
+from tarmac.cli.views.logview import LineRule, LogView, Prefix
 from tarmac.cli.views.messages import Json, ending
 from tarmac.cli.views.metricview import report_text
 from tarmac.cli.views.sharing import submitted_text
@@ -56,8 +56,9 @@ class TextView:
         quiet: bool = False,
         prefix: Prefix | None = None,
         raw: bool = False,
+        rule: LineRule | None = None,
     ) -> None:
-        self._logs = LogView(out, out_terminal, prefix, raw=raw)
+        self._logs = LogView(out, out_terminal, prefix, raw=raw, rule=rule)
         self._setup = self._logs if quiet else LogView(err, err_terminal, prefix, raw=raw)
         self._err = err
         self._terminal = err_terminal
@@ -182,7 +183,12 @@ class JsonView:
 
 
 def standard_view(
-    *, as_json: bool, quiet: bool = False, prefix: Prefix | None = None, raw: bool = False
+    *,
+    as_json: bool,
+    quiet: bool = False,
+    prefix: Prefix | None = None,
+    raw: bool = False,
+    rule: LineRule | None = None,
 ) -> View:
     """The view on this program's own stdout and stderr."""
     if as_json:
@@ -195,6 +201,7 @@ def standard_view(
         quiet=quiet,
         prefix=prefix,
         raw=raw,
+        rule=rule,
     )
 
 

@@ -7,7 +7,10 @@ terminal, what else would move the cursor or more is shown instead of obeyed (`e
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from time import localtime, strftime
 from typing import TextIO
 
 from tarmac.cli.views import escapes
@@ -19,21 +22,44 @@ _COLOURS = ("cyan", "yellow", "green", "magenta", "blue")
 LONGEST_LINE = 1 << 20
 """Characters of a line of one of several workers that are waited for."""
 
+_COLOUR_CODES = re.compile(r"\x1b\[[0-9;]*m")
+
 Key = tuple[str, int, int]
 
 Prefix = Callable[[Json], str | None]
 """What stands before each line of a chunk; None: what this view itself would write."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineRule:
+    """Which lines are shown, all of them by default, and whether each begins with its time."""
+
+    pattern: re.Pattern[str] | None = None
+    timestamps: bool = False
+
+    def shows(self, line: str) -> bool:
+        """Whether a line is shown."""
+        return self.pattern is None or self.pattern.search(line) is not None
+
+
 class LogView:
     """Writes chunks to `out`. `workers` (of docs/api.md's Attempt) decide whether there are prefixes.
 
-    `foreign` has the first word about them; with `raw` a terminal gets what a file would.
+    `foreign` has the first word about them; with `raw` a terminal gets what a file would. With a `rule` only
+    whole lines are written.
     """
 
     def __init__(
-        self, out: TextIO, terminal: Terminal, foreign: Prefix | None = None, *, raw: bool = False
+        self,
+        out: TextIO,
+        terminal: Terminal,
+        foreign: Prefix | None = None,
+        *,
+        raw: bool = False,
+        rule: LineRule | None = None,
     ) -> None:
+        self._rule = rule
+        self._at: float | None = None
         self._out = out
         self._terminal = terminal
         self._foreign = foreign
@@ -79,7 +105,8 @@ class LogView:
         foreign = self._foreign(chunk) if self._foreign is not None else None
         if foreign is not None:
             self._prefixes[_key(chunk, "worker")] = foreign
-        if self._prefixes:
+        self._at = chunk.get("at")
+        if self._prefixes or self._rule is not None:
             self._write_lines(_key(chunk, "worker"), text)
         else:
             shown = self._drawn(text)
@@ -116,13 +143,23 @@ class LogView:
 
     def _line(self, key: Key, line: str) -> None:
         visible = line.removesuffix("\r").rsplit("\r", 1)[-1]
+        if self._rule is not None and not self._rule.shows(_COLOUR_CODES.sub("", visible)):
+            return
         if self._obeys:
             visible = escapes.lines_only(visible)
             visible += "\x1b[0m" if "\x1b" in visible else ""
-        self._out.write(f"{self._prefix(key)}{visible}\n")
+        self._out.write(f"{self._time()}{self._prefix(key)}{visible}\n")
         self._at_line_start = True
 
+    def _time(self) -> str:
+        if self._rule is None or not self._rule.timestamps:
+            return ""
+        stamp = strftime("%Y-%m-%d %H:%M:%S", localtime(self._at)) if self._at is not None else "?"
+        return self._terminal.paint(f"{stamp} ", "dim")
+
     def _prefix(self, key: Key) -> str:
+        if not self._prefixes and self._rule is not None:
+            return ""  # lines of one worker alone
         if key not in self._prefixes:
             self._prefixes = self._labels(sorted({*self._prefixes, key}))
         return self._prefixes[key]

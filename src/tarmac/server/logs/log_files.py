@@ -15,23 +15,32 @@ from tarmac.model.errors import NotFound
 from tarmac.node.files import untrusted
 from tarmac.node.files.logroom import cut_note, gap_of
 from tarmac.node.files.masking import Mask, split_at
+from tarmac.server.logs.log_times import LogTimes, Read
 
 BLOCK_BYTES = 65536
 LONGEST_BYTES = 16 << 20
 """At most so much of a file is read at once: the end of a longer one."""
 
-Read = Callable[[str, int, int], bytes]
-"""path, offset, limit -> bytes; b"" at the end, and where there is no such file (yet)."""
-
 
 class LogFile:
     """One worker's log, read from its beginning on or from where `seek` puts it.
 
-    `key` are the fields that name it in a `LogChunk`; `mask` hides the secrets of its run. `next` is the
+    `key` are the fields that name it in a `LogChunk`; `mask` hides the secrets of its run; with `times` each
+    chunk is of one time. `next` is the
     offset up to which it was shown: bytes that may begin a secret (or a character) are held back.
     """
 
-    def __init__(self, read: Read, path: str, *, key: dict[str, Any], mask: Callable[[], Mask]) -> None:
+    def __init__(
+        self,
+        read: Read,
+        path: str,
+        *,
+        key: dict[str, Any],
+        mask: Callable[[], Mask],
+        times: LogTimes | None = None,
+    ) -> None:
+        self._times = times
+        self._at: float | None = None
         self.key = key
         self.next = 0
         self._read = read
@@ -55,7 +64,7 @@ class LogFile:
 
     def chunk(self) -> dict[str, Any] | None:
         """New text, up to a block of it; None when there is none."""
-        while data := self._read(self._path, self._read_to, BLOCK_BYTES):
+        while data := self._read(self._path, self._read_to, self._limit_bytes()):
             if b"\0" in data and (gap := self._gap()) is not None:
                 begin, end = gap
                 if begin <= self._read_to < end:
@@ -65,6 +74,13 @@ class LogFile:
             if (chunk := self._chunk(data, final=False)) is not None:
                 return chunk
         return None
+
+    def _limit_bytes(self) -> int:
+        """How much to read next: no more than was written by one time, where times are asked for."""
+        if self._times is None:
+            return BLOCK_BYTES
+        self._at, end = self._times.of(self._read_to)
+        return BLOCK_BYTES if end is None else min(BLOCK_BYTES, end - self._read_to)
 
     @property
     def _read_to(self) -> int:
@@ -84,7 +100,7 @@ class LogFile:
         self.seek(end)
         self._decoder.reset()
         text = f"\n[tarmac: {missing:,} bytes of this log are left out: it was too long]\n"
-        return {**self.key, "offset": start, "next": end, "text": text}
+        return {**self.key, "offset": start, "next": end, "text": text, "at": self._at}
 
     def _chunk(self, data: bytes, *, final: bool) -> dict[str, Any] | None:
         mask = self._mask()
@@ -99,7 +115,7 @@ class LogFile:
         self._window, self._window_at = self._window[forgotten:], self._window_at + forgotten
         if not text:
             return None
-        return {**self.key, "offset": start, "next": self.next, "text": text}
+        return {**self.key, "offset": start, "next": self.next, "text": text, "at": self._at}
 
     def _look_back(self, context_bytes: int) -> None:
         """Read the bytes before the place where reading began: a secret may begin there."""

@@ -23,6 +23,7 @@ from tarmac.node.attempt.protocol import LOGS
 from tarmac.node.files.masking import NO_SECRETS, Mask
 from tarmac.server.logs.log_choice import check_choice
 from tarmac.server.logs.log_files import LogFile, reader, since_offset, tail_offset
+from tarmac.server.logs.log_times import LogTimes
 from tarmac.server.records.runs import run_record, status_record
 
 Message = tuple[str, Mapping[str, Any]]
@@ -47,6 +48,7 @@ class LogQuery:
     attempt: int | None = None
     tail: int | None = None
     since: float | None = None
+    times: bool = False
     places: Mapping[str, int] = field(default_factory=dict)
 
     def wants(self, key: Mapping[str, Any]) -> bool:
@@ -258,11 +260,16 @@ class _AttemptView:
             "worker": worker,
             "node": node,
         }
-        log = LogFile(self._read, path, key=key, mask=self._mask)
+        log = LogFile(self._read, path, key=key, mask=self._mask, times=self._times(path))
         if log.name in self._logs or not self._query.wants(key):
             return
         log.seek(self._first_offset(log.name, path))
         self._logs[log.name] = log
+
+    def _times(self, path: str) -> LogTimes | None:
+        if not self._query.times:
+            return None
+        return LogTimes(self._read, path, now=self._plane.control.clock.now)
 
     def _first_offset(self, name: str, path: str) -> int:
         if name in self._query.places:

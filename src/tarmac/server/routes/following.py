@@ -35,6 +35,7 @@ class LogParameters:
     attempt: int | None = None
     tail: Annotated[int | None, Query(ge=0, description="only the last lines of each worker")] = None
     since: Annotated[float | None, Query(ge=0, description="only what the last SECONDS brought")] = None
+    times: Annotated[bool, Query(description="each chunk with the time of its text")] = False
     follow: bool = True
 
 
@@ -95,6 +96,7 @@ def _log_query(parameters: LogParameters, last_event_id: str | None, *, now: flo
         attempt=parameters.attempt,
         tail=parameters.tail,
         since=None if parameters.since is None else now - parameters.since,
+        times=parameters.times,
         places=parse(last_event_id or ""),
     )
 
