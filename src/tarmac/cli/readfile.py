@@ -26,5 +26,6 @@ def reading_in(text: RunText, how: How) -> Reading:
             files=tuple(sorted(extras.get("files", {}).items())),
             entry_point=how.entry_point,
             parameters=tuple(how.parameters.items()),
+            changes=tuple(how.changes.items()),
         ),
     )

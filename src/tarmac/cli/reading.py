@@ -30,10 +30,11 @@ class How:
     dialect: str | None = None
     entry_point: str | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
+    changes: Mapping[str, str] = field(default_factory=dict)
 
     def extras(self, directory: str) -> dict[str, Any]:
         """The `extras` of docs/api.md for a run file in this directory."""
-        extras: dict[str, Any] = {"files": companions(Path(directory))}
+        extras: dict[str, Any] = {"files": companions(Path(directory)), "changes": dict(self.changes)}
         if self.entry_point is not None:
             extras["entry_point"] = self.entry_point
         if self.parameters:
@@ -42,8 +43,16 @@ class How:
 
 
 def reading_options(function: F) -> F:
-    """--dialect, --entry-point and --parameter; `how_of` takes them out of what the command was given."""
+    """--dialect, --entry-point, --parameter, --set; `how_of` takes them from what the command was given."""
     for option in (
+        click.option(
+            "--set",
+            "changes",
+            multiple=True,
+            metavar="PATH=VALUE",
+            type=KeyValue(),
+            help="Set a field of the run file, as resources.cpus=4; VALUE is YAML. May be repeated.",
+        ),
         click.option(
             "--parameter",
             "-P",
@@ -69,7 +78,10 @@ def how_of(options: dict[str, Any]) -> How:
     """What the options say; they are taken out of `options`."""
     parameters: Sequence[tuple[str, str]] = options.pop("parameters")
     return How(
-        dialect=options.pop("dialect"), entry_point=options.pop("entry_point"), parameters=dict(parameters)
+        dialect=options.pop("dialect"),
+        entry_point=options.pop("entry_point"),
+        parameters=dict(parameters),
+        changes=dict(options.pop("changes")),
     )
 
 

@@ -2,6 +2,6 @@
 
 from tarmac.dialects.dialect import Reading
 from tarmac.dialects.overrides import override
-from tarmac.dialects.registry import read
+from tarmac.dialects.registry import changed, read
 
-__all__ = ["Reading", "override", "read"]
+__all__ = ["Reading", "changed", "override", "read"]

@@ -55,12 +55,14 @@ class Extras:
     an entry point of its project, and values for that entry point's parameters. Hashable.
 
     `override_fields` names fields, as overrides call them, that the user gives elsewhere: the text need not.
+    `changes` are values for paths of the text or, where it is not native, of the native file of the same run.
     """
 
     files: tuple[tuple[str, str], ...] = ()
     entry_point: str | None = None
     parameters: tuple[tuple[str, str], ...] = ()
     override_fields: frozenset[str] = frozenset()
+    changes: tuple[tuple[str, str], ...] = ()
 
 
 NO_EXTRAS = Extras()

@@ -18,13 +18,15 @@ SHOWN_CHARACTERS = 60
 class Scalar:
     """One value without parts. `quoted` tells text in quotes (or a block) from a bare word or number.
 
-    Lines and columns count from 1 and are None where the value did not come from a text.
+    Lines and columns count from 1 and are None where the value did not come from a text; `origin` names
+    what it came from instead, where that is no text but a change (`--set PATH`).
     """
 
     text: str
     quoted: bool = False
     line: int | None = None
     column: int | None = None
+    origin: str | None = None
 
     @property
     def empty(self) -> bool:
@@ -39,6 +41,7 @@ class Items:
     items: tuple[Node, ...]
     line: int | None = None
     column: int | None = None
+    origin: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +51,7 @@ class Table:
     entries: tuple[tuple[Scalar, Node], ...]
     line: int | None = None
     column: int | None = None
+    origin: str | None = None
 
     @property
     def values(self) -> dict[str, Node]:
@@ -73,7 +77,9 @@ def key_text(key: Scalar) -> str:
 
 
 def on_line(node: Node) -> str:
-    """The beginning of a warning about a value: the line it stands on, where it stands on one."""
+    """The beginning of a warning about a value: the line it stands on, or what it came from."""
+    if node.origin is not None:
+        return f"{node.origin}: "
     return f"line {node.line}: " if node.line is not None else ""
 
 

@@ -41,6 +41,9 @@ class Problems:
 
     def add(self, at: Node | None, message: str, hint: str | None = None) -> None:
         """Note one problem at the place of a value (None: the input as a whole)."""
+        if at is not None and at.origin is not None:
+            self._found.append(Problem(message=message, file=at.origin, hint=hint))
+            return
         line, column = (at.line, at.column) if at is not None else (None, None)
         self.add_at(line, column, message, hint)
 

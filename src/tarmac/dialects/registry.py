@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tarmac.dialects.changes import Changes
 from tarmac.dialects.clusterfudge.dialect import CLUSTERFUDGE
 from tarmac.dialects.determined import master
 from tarmac.dialects.determined.defaults import ClusterDefaults
@@ -18,12 +19,13 @@ from tarmac.dialects.kinds import did_you_mean
 from tarmac.dialects.mantik.dialect import MANTIK
 from tarmac.dialects.mcli.dialect import MCLI
 from tarmac.dialects.native.dialect import NATIVE
+from tarmac.dialects.native.view import write
 from tarmac.dialects.secrets import with_secrets
 from tarmac.dialects.unsupported_formats import unsupported_problem
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.launch import Launch
 from tarmac.model.run import Attempt, Cause, Run
-from tarmac.model.spec import RunSpec
+from tarmac.model.spec import LocalDirectory, RunSpec
 
 DIALECTS: Sequence[Dialect] = (NATIVE, ISC, MCLI, MANTIK, CLUSTERFUDGE, determined_dialect())
 
@@ -50,7 +52,40 @@ def read(
         else choose(text, filename=filename, directory=directory, extras=extras, dialects=dialects)
     )
     reading = chosen.read(text, filename=filename, directory=directory, extras=extras)
+    if extras.changes and chosen.name != NATIVE.name:
+        reading = replace(reading, spec=_changed(reading.spec, extras.changes))
     return with_secrets(reading, filename=filename)
+
+
+def changed(spec: RunSpec, changes: Changes) -> RunSpec:
+    """The spec with values at these paths of the native file that says the same.
+
+    Raises InvalidInput with every problem in it.
+    """
+    return with_secrets(Reading(spec=_changed(spec, changes)), filename=_as_file(spec)).spec
+
+
+def _changed(spec: RunSpec, changes: Changes) -> RunSpec:
+    """As `changed`; what no run file says stays."""
+    extras = Extras(changes=tuple(changes))
+    read_again = NATIVE.read(write(spec), filename=_as_file(spec), directory="/", extras=extras).spec
+    code = read_again.code
+    if isinstance(code, LocalDirectory) and isinstance(spec.code, LocalDirectory):
+        same = code == replace(spec.code, digest=code.digest)
+        code = spec.code if same else code
+    environment = replace(read_again.environment, inherited=spec.environment.inherited)
+    return replace(
+        read_again,
+        dialect=spec.dialect,
+        source=spec.source,
+        start_paused=spec.start_paused,
+        code=code,
+        environment=environment,
+    )
+
+
+def _as_file(spec: RunSpec) -> str:
+    return f"{spec.name} as a native file"
 
 
 def named(name: str, *, dialects: Sequence[Dialect] = DIALECTS) -> Dialect:

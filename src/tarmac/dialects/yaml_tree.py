@@ -236,7 +236,7 @@ class _Builder:
             raise _Unreadable(event.start_mark, "aliases make the file too large when they are written out")
 
 
-def _at(mark: Any) -> dict[str, int]:
+def _at(mark: Any) -> dict[str, Any]:
     return {"line": mark.line + 1, "column": mark.column + 1}
 
 

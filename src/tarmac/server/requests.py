@@ -35,6 +35,9 @@ class ExtrasBody(_Body, title="Extras"):
     files: dict[str, str] = Field(default_factory=dict, description="text of each file, by name")
     entry_point: str | None = None
     parameters: dict[str, str] = Field(default_factory=dict)
+    changes: dict[str, str] = Field(
+        default_factory=dict, description="text of a YAML value by path of the native run file, as a.b.0"
+    )
 
 
 class SubmissionBody(_Body, title="Submission"):

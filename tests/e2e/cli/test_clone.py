@@ -50,3 +50,20 @@ def test_what_cannot_be_begun_from_says_so(shell: Shell) -> None:
     refused = shell.tarmac("run", "--clone", waiting, "--resume", code=2)
     assert "has not ended" in refused.stderr
     shell.tarmac("stop", "--wait", waiting)
+
+
+def test_fields_are_set_by_path_in_files_commands_and_clones(shell: Shell) -> None:
+    shell.write("run.yaml", "name: paths\nenv: {A: one}\n")
+    shown = shell.tarmac("run", "run.yaml", "--set", "command=echo $A $B", "--set", "env.B=two", code=0)
+    assert shown.stdout == "one two\n"
+    assert shell.tarmac("run", "--clone", "paths", "--set", "env.A=three", code=0).stdout == "three two\n"
+    assert shell.tarmac("run", "--set", "env.C=4", "--", "sh", "-c", "echo $C", code=0).stdout == "4\n"
+    refused = shell.tarmac("run", "--clone", "paths", "--set", "retrys=4", code=2).stderr
+    assert "--set retrys: unknown field 'retrys'" in refused
+    assert "did you mean retries?" in refused
+    checked = shell.tarmac("check", "run.yaml", "--set", "command=echo", "--set", "slots=x", code=2)
+    assert "--set slots" in checked.stderr
+    assert (
+        "name: other"
+        in shell.tarmac("convert", "run.yaml", "--set", "command=x", "--set", "name=other").stdout
+    )

@@ -290,7 +290,7 @@ def _request(
 def _read_as(how: How, file: str | None) -> dict[str, Any]:
     """The arguments of `submit` about reading the run file."""
     if file is None:
-        return {}
+        return {"extras": {"changes": dict(how.changes)}} if how.changes else {}
     directory = Path.cwd() if file == STDIN else Path(file).absolute().parent
     return {"dialect": how.dialect, "extras": how.extras(str(directory))}
 

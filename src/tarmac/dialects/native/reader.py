@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tarmac.dialects import names, quantities
+from tarmac.dialects.changes import change
 from tarmac.dialects.conventions import refuse_extras
 from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
 from tarmac.dialects.kinds import choice, flag, integer, number
@@ -35,7 +36,7 @@ def read_native(text: str, *, filename: str, directory: str, extras: Extras = NO
     refuse_extras(extras, filename=filename, dialect=NAME)
     problems = Problems(filename)
     tree = compose_table(text, problems, "fields such as 'command: ...' are")
-    run = Section(tree, RUN, problems=problems)
+    run = Section(change(tree, extras.changes, problems), RUN, problems=problems)
     mode = read_mode(run)
     spec = RunSpec(
         name=run.read("name", names.NAME, names.name_from_file(filename)),

@@ -99,4 +99,5 @@ def _extras(body: ExtrasBody) -> Extras:
         files=tuple(sorted(body.files.items())),
         entry_point=body.entry_point,
         parameters=tuple(body.parameters.items()),
+        changes=tuple(body.changes.items()),
     )

@@ -17,7 +17,7 @@ from uuid import uuid4
 from tarmac.artifacts.code.present import refuse_unfit
 from tarmac.control.admission import Submission
 from tarmac.control.service import ControlPlane
-from tarmac.dialects import Reading, override, read
+from tarmac.dialects import Reading, changed, override, read
 from tarmac.dialects.dialect import NO_EXTRAS, Dialect, Extras
 from tarmac.dialects.registry import DIALECTS
 from tarmac.dialects.site_names import NO_NAMES, Names, use_local_names
@@ -158,6 +158,8 @@ def _reading(draft: Draft, plane: ControlPlane) -> Reading:
             spec = replace(spec, code=replace(spec.code, digest=run.code_digest or spec.code.digest))
         if draft.resume:
             spec = _from_checkpoint(spec, run)
+        if draft.extras.changes:
+            spec = changed(spec, draft.extras.changes)
         return Reading(spec=replace(spec, name=spec.name[: -_END - 1]) if spec.unique_name else spec)
     if draft.resume:
         raise InvalidInput("resume goes with clone: it names the run whose checkpoint is begun from")
