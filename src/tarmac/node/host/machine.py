@@ -13,6 +13,9 @@ from tarmac.node.kernel import ports
 
 CONNECT_S = 10.0
 
+FIRST_PORT, LAST_PORT = 20_000, 32_767
+MOST_TRIES = 1_000
+
 
 def facts(programs: Sequence[str]) -> dict[str, Any]:
     """Where the programs lie (None: nowhere), and the address of this machine.
@@ -42,11 +45,18 @@ def port_problem(address: str, port: int) -> Optional[str]:
 
 
 def free_ports(address: str, count: int) -> list[int]:
-    """So many different ports that are free at an address. Raises OSError where there are not enough."""
+    """So many ports that are free at an address, above those that Ray gives to its workers.
+
+    Raises OSError where there are not enough.
+    """
     found: set[int] = set()
-    while len(found) < count:
-        found.add(ports.find_free(address, found))
-    return sorted(found)
+    for _ in range(MOST_TRIES):
+        port = FIRST_PORT + int.from_bytes(os.urandom(4), "big") % (LAST_PORT - FIRST_PORT)
+        if port not in found and ports.is_free(port, address):
+            found.add(port)
+            if len(found) == count:
+                return sorted(found)
+    raise OSError(errno.EADDRINUSE, f"no port is free at {address} from {FIRST_PORT} to {LAST_PORT}")
 
 
 def connect_problem(address: str, port: int) -> Optional[str]:
