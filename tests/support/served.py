@@ -43,6 +43,7 @@ from tarmac.server.http.bodies import SILENCE_S, Bodies
 from tarmac.server.http.connections import Limits, limited
 from tarmac.server.service import Service, SlotsNotice
 from tarmac.server.settings import Settings
+from tarmac.server.storage.annotation_service import AnnotationService
 from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.server.storage.dataset_service import DatasetService
 from tarmac.server.storage.run_remover import RunRemover
@@ -194,6 +195,7 @@ class Served:
             datasets=self.datasets,
             secrets=self.secrets,
             remover=self.remover(),
+            annotations=AnnotationService(self.plane, self.store.annotations, self.clock),
             plane=self.plane,
             arrivals=Arrivals(self.code),
             code=self.code,

@@ -242,6 +242,15 @@ class Event(TypedDict):
     actor: str | None
 
 
+class Annotation(TypedDict):
+    """What a person added to a run: `kind` is `note` or `label` (a change of labels, as `K=V` and `K-`)."""
+
+    at: float
+    actor: str
+    kind: str
+    text: str
+
+
 class LogChunk(TypedDict):
     """Bytes `offset` to `next` of one worker's log, as text; `at`: by when it was written, if asked for."""
 

@@ -35,6 +35,8 @@ COMMANDS: dict[str, Entry] = {
     "why": Entry("Runs", f"{_HOME}.why", "why", "Say why a run is waiting, or why it ended."),
     "metrics": Entry("Runs", f"{_HOME}.metrics", "metrics", "Show the progress and metrics a run reported."),
     "diff": Entry("Runs", f"{_HOME}.runs.diff", "diff", "Show what differs between two runs."),
+    "label": Entry("Runs", f"{_HOME}.runs.annotate", "label", "Set and remove labels of a run."),
+    "note": Entry("Runs", f"{_HOME}.runs.annotate", "note", "Add a note to a run, or print its notes."),
     "wait": Entry("Runs", f"{_HOME}.wait", "wait", "Wait until runs have ended."),
     "stop": Entry("Runs", f"{_HOME}.acts", "stop", "End runs for good."),
     "pause": Entry("Runs", f"{_HOME}.acts", "pause", "Pause runs: they leave their slots until resumed."),

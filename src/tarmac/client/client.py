@@ -195,6 +195,18 @@ class Client(ClusterCalls, ArtifactCalls, SecretCalls, SessionCalls):
         """Put a paused run back in the queue."""
         return self._send("POST", _run_path(reference, "/resume"))
 
+    def annotations(self, reference: str) -> list[api.Annotation]:
+        """The notes of a run and the changes of its labels, oldest first."""
+        return self._get(_run_path(reference, "/annotations"))
+
+    def note(self, reference: str, text: str) -> list[api.Annotation]:
+        """Add a note to a run; the answer is that of `annotations`."""
+        return self._send("POST", _run_path(reference, "/notes"), {"text": text})
+
+    def label(self, reference: str, changes: Mapping[str, str | None]) -> api.Run:
+        """Set labels of a run, and remove those that become None."""
+        return self._send("PATCH", _run_path(reference, "/labels"), {"labels": dict(changes)})
+
     def remove(self, reference: str) -> api.Run:
         """Remove a run that has ended, with its files and artifacts; the answer is what it was."""
         return self._send("DELETE", _run_path(reference))

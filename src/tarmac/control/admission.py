@@ -218,8 +218,8 @@ def goes_to_a_queue(spec: RunSpec, control: ControlState) -> bool:
 
 
 def same_request(one: RunSpec, other: RunSpec) -> bool:
-    """Whether two submissions ask for the same, apart from what is found out when they arrive."""
-    return one is other or _comparable(one) == _comparable(other)
+    """Whether two submissions ask for the same, apart from what is found out when they arrive, and labels."""
+    return one is other or _comparable(one) == _comparable(replace(other, labels=one.labels))
 
 
 def _comparable(spec: RunSpec) -> RunSpec:

@@ -16,6 +16,7 @@ from tarmac.model.home import Home
 from tarmac.server.http import errors
 from tarmac.server.http.auth import Access, AuthMiddleware
 from tarmac.server.http.bodies import Bodies
+from tarmac.server.routes.annotations import annotation_routes
 from tarmac.server.routes.artifacts import artifact_routes
 from tarmac.server.routes.clusters import cluster_routes
 from tarmac.server.routes.code import code_routes
@@ -37,6 +38,7 @@ _ROUTES = (
     (submitting_routes, "runs"),
     (code_routes, "code"),
     (run_routes, "runs"),
+    (annotation_routes, "runs"),
     (following_routes, "following"),
     (session_routes, "sessions"),
     (queue_routes, "queue"),

@@ -105,6 +105,18 @@ class ChangesBody(_Body, title="QueueChanges"):
     changes: list[ChangeBody] = Field(min_length=1, max_length=10_000)
 
 
+class NoteBody(_Body, title="NewNote"):
+    """A note to a run."""
+
+    text: str
+
+
+class LabelsBody(_Body, title="LabelChanges"):
+    """Labels to set, by name; null removes one."""
+
+    labels: dict[str, str | None] = Field(max_length=1_000)
+
+
 class ClusterBody(_Body, title="ClusterDescription"):
     """The description of a cluster."""
 

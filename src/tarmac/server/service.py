@@ -21,6 +21,7 @@ from tarmac.model.run import Attempt
 from tarmac.model.spec import RunSpec
 from tarmac.server.changes import Changes
 from tarmac.server.http.counting import RequestCounts
+from tarmac.server.storage.annotation_service import AnnotationService
 from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.server.storage.dataset_service import DatasetService
 from tarmac.server.storage.run_remover import RunRemover
@@ -41,6 +42,7 @@ class Service:
     datasets: DatasetService
     secrets: SecretService
     remover: RunRemover
+    annotations: AnnotationService
     arrivals: Arrivals
     code: DirectoryCodeStore
     clock: Clock

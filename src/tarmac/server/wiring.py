@@ -42,6 +42,7 @@ from tarmac.server.identity import RandomIds, SystemClock
 from tarmac.server.service import Service, SlotsNotice
 from tarmac.server.serving import newest_run, take_cluster
 from tarmac.server.settings import Settings
+from tarmac.server.storage.annotation_service import AnnotationService
 from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.server.storage.attempt_cleaner import AttemptCleaner
 from tarmac.server.storage.code_cleaner import CodeCleaner
@@ -227,6 +228,7 @@ def service_of(parts: Parts, home: Home, settings: Settings, *, stop: Callable[[
         datasets=parts.datasets,
         secrets=parts.secrets,
         remover=parts.remover,
+        annotations=AnnotationService(parts.plane, parts.store.annotations, parts.clock),
         clock=parts.clock,
         changes=changes,
         home=str(home.root),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from tarmac.model.annotation import Annotation
 from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.cluster import Cluster
 from tarmac.model.dataset import Dataset
@@ -58,6 +59,13 @@ def check_cluster(cluster: Cluster) -> None:
 def check_dataset(dataset: Dataset) -> None:
     """Raise InvalidInput for texts that some database cannot hold."""
     texts = {"the id of the dataset": dataset.id, "its source": dataset.source}
+    if problems := tuple(problem for what, text in texts.items() for problem in _bad_text(what, text)):
+        raise InvalidInput(problems)
+
+
+def check_annotation(annotation: Annotation) -> None:
+    """Raise InvalidInput for texts that some database cannot hold."""
+    texts = {"the text": annotation.text, "the user": annotation.actor}
     if problems := tuple(problem for what, text in texts.items() for problem in _bad_text(what, text)):
         raise InvalidInput(problems)
 

@@ -42,6 +42,7 @@ from tarmac.store.checks import (
     target_pool,
 )
 from tarmac.store.failures import Conflict
+from tarmac.store.memory_annotations import MemoryAnnotations
 from tarmac.store.memory_secrets import MemorySecrets
 
 
@@ -70,6 +71,7 @@ class MemoryStore:
         self._clusters: dict[str, Cluster] = {}
         self._datasets: dict[str, Dataset] = {}
         self.secrets = MemorySecrets()
+        self.annotations = MemoryAnnotations(self._runs, self._lock)
 
     # --- knobs ------------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy import event as hooks
 
+from tarmac.model.annotation import AnnotationKind
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.run import RUN_OUTCOMES, LeaveRequest, Outcome
 from tarmac.model.spec import Mode
@@ -35,7 +36,7 @@ from tarmac.model.spec import Mode
 BASE = "0014"
 """The oldest schema that migrations start from."""
 
-HEAD = "0017"
+HEAD = "0018"
 """The newest migration: what `alembic_version` says of a database with this schema."""
 
 Bytewise = Text().with_variant(Text(collation="C"), "postgresql")
@@ -186,6 +187,20 @@ event = Table(
     one_of("event", RunEvent),
     one_of("state", RunState),
     sqlite_autoincrement=True,  # an id is never given twice, whatever is deleted
+)
+
+# What people add to a run, also after its end: the text as JSON, in pure ASCII.
+annotation = Table(
+    "annotation",
+    metadata,
+    Column("id", Serial, Identity(), primary_key=True),
+    Column("run_id", Bytewise, ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
+    Column("at", Double, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Index("ix_annotation_run", "run_id", "id"),
+    one_of("kind", AnnotationKind),
 )
 
 # Which home serves a cluster. A row stays: its token must grow.

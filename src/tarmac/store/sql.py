@@ -24,6 +24,7 @@ from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
 from tarmac.model.summary import RunQuery, RunSummary
 from tarmac.store import rows
 from tarmac.store import statements as sql
+from tarmac.store.annotations import SqlAnnotations
 from tarmac.store.checks import (
     Key,
     check_cluster,
@@ -65,6 +66,7 @@ class SqlStore:
         """Use `open_store`: it also brings the schema up to date."""
         self._database = database
         self.secrets = SqlSecrets(database)
+        self.annotations = SqlAnnotations(database)
         self._put_attempts = sql.put_attempts(database.dialect)
         self._add_usage = sql.add_usage(database.dialect)
         self._put_cluster = sql.put_cluster(database.dialect)

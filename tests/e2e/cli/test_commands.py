@@ -253,6 +253,22 @@ def test_lines_of_logs_are_chosen_and_dated(settled: Shell) -> None:
     assert "is no regular expression" in settled.tarmac("logs", run, "--grep", "(", code=2).stderr
 
 
+def test_labels_and_notes_are_added_later(settled: Shell) -> None:
+    run = settled.tarmac("run", "-d", "-l", "draft=1", "--", "true", code=0).stdout.strip()
+    settled.tarmac("wait", run, code=0)
+    assert settled.tarmac("label", run, "team=vision", "draft-", code=0).stdout == "team=vision\n"
+    assert settled.json("ls", "--all", "--label", "team=vision")["runs"][0]["id"] == run
+    settled.tarmac("note", run, "lr", "too", "high", code=0)
+    assert "lr too high" in settled.tarmac("show", run, code=0).stdout
+    notes = settled.json("note", run)["annotations"]
+    assert [(each["kind"], each["text"]) for each in notes] == [
+        ("label", "team=vision draft-"),
+        ("note", "lr too high"),
+    ]
+    assert "is neither K=V nor K-" in settled.tarmac("label", run, "team", code=2).stderr
+    assert "did you mean team?" in settled.tarmac("label", run, "taem-", code=2).stderr
+
+
 def test_completion_of_runs_and_nodes(settled: Shell, long: str) -> None:
     def complete(words: str, at: int) -> str:
         process = settled.start(

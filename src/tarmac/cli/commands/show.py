@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tarmac.cli.commands.runs.annotate import annotation_table
 from tarmac.cli.displays.registry import as_option, display, with_statuses
 from tarmac.cli.options import json_option, run_argument
 from tarmac.cli.output import print_json, print_text
@@ -54,18 +55,20 @@ def show(*, run: str, events: bool, source: bool, system: str | None, as_json: b
     attempts = client.attempts(record["id"])
     reports = client.reports(record["id"])
     history = client.events(record["id"]) if events or system else []
+    notes = client.annotations(record["id"])
     latest = reports[-1] if reports else None
     if as_json:
         shown = record if system is None else with_statuses([record], system)[0]
-        document = {"run": shown, "attempts": attempts, "report": latest}
+        document = {"run": shown, "attempts": attempts, "report": latest, "annotations": notes}
         print_json({**document, "events": history} if events else document)
         return
     if system is not None:
         print_text(display(system).run(record, attempts, stdout_terminal()))
         return
-    print_text(
-        page(record, attempts, reports=reports, events=history, now=time.time(), terminal=stdout_terminal())
-    )
+    now, terminal = time.time(), stdout_terminal()
+    print_text(page(record, attempts, reports=reports, events=history, now=now, terminal=terminal))
+    if notes:
+        print_text(f"\n{annotation_table(notes, now=now, terminal=terminal)}")
 
 
 def page(

@@ -1,0 +1,35 @@
+"""`/runs/{ref}/annotations`, `/notes` and `/labels`: what people add to a run. Joined by `server.app`."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from tarmac import api
+from tarmac.server.http.answers import JsonAnswer
+from tarmac.server.http.auth import CallingActor
+from tarmac.server.records.copying import copy_fields
+from tarmac.server.records.runs import run_record
+from tarmac.server.requests import LabelsBody, NoteBody
+from tarmac.server.service import Service
+
+
+def annotation_routes(router: APIRouter, service: Service) -> None:
+    """Add the routes about notes and labels."""
+    annotations = service.annotations
+
+    @router.get("/runs/{ref}/annotations", response_model=list[api.Annotation])
+    def every(actor: CallingActor, ref: str) -> Response:
+        """The notes of a run and the changes of its labels, oldest first."""
+        return JsonAnswer([copy_fields(api.Annotation, item) for item in annotations.of(actor, ref)])
+
+    @router.post("/runs/{ref}/notes", response_model=list[api.Annotation])
+    def note(actor: CallingActor, ref: str, body: NoteBody) -> Response:
+        """Add a note; the answer is as of `/annotations`. The same one within a minute is kept once."""
+        found = annotations.note(actor, ref, body.text)
+        return JsonAnswer([copy_fields(api.Annotation, item) for item in found])
+
+    @router.patch("/runs/{ref}/labels", response_model=api.Run)
+    def label(actor: CallingActor, ref: str, body: LabelsBody) -> Response:
+        """Set labels of a run, and remove those that become null."""
+        return JsonAnswer(run_record(annotations.label(actor, ref, body.labels)))

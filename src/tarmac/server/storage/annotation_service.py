@@ -1,0 +1,80 @@
+"""Notes and labels of runs for the routes: who may change them, and what they may say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tarmac.control.permissions import Action, check
+from tarmac.control.service import ControlPlane
+from tarmac.dialects import override
+from tarmac.model.actor import Actor
+from tarmac.model.annotation import MOST_CHARACTERS, Annotation, AnnotationKind, Annotations
+from tarmac.model.errors import InvalidInput, NotFound
+from tarmac.model.ports import Clock
+from tarmac.model.run import Run
+from tarmac.model.text import suggestion
+
+AGAIN_S = 60.0
+"""The same note of the same person within this time is one that was sent twice."""
+
+
+class AnnotationService:
+    """Commands and questions about notes and labels. From any thread; raises NotFound for an unknown run."""
+
+    def __init__(self, plane: ControlPlane, records: Annotations, clock: Clock) -> None:
+        self._plane = plane
+        self._records = records
+        self._clock = clock
+
+    def of(self, actor: Actor, reference: str) -> list[Annotation]:
+        """What was added to a run, oldest first."""
+        return self._records.of(self._plane.find(actor, reference).id)
+
+    def note(self, actor: Actor, reference: str, text: str) -> list[Annotation]:
+        """Add a note; all that was added to the run. Raises InvalidInput for an empty or long one."""
+        run = self._own(actor, reference)
+        text = text.strip()
+        if not text or len(text) > MOST_CHARACTERS:
+            raise InvalidInput(f"a note has 1 to {MOST_CHARACTERS:,} characters, not {len(text):,}")
+        added = self._annotation(actor, AnnotationKind.NOTE, text)
+        before = self._records.of(run.id)
+        if not any(self._sent_before(each, added) for each in before):
+            self._found(self._records.add(run.id, added), run)
+        return self._records.of(run.id)
+
+    def label(self, actor: Actor, reference: str, changes: Mapping[str, str | None]) -> Run:
+        """Set labels, and remove those that become None; the run after it.
+
+        Raises InvalidInput for what cannot be a label, NotFound for one to remove that is not there.
+        """
+        run = self._own(actor, reference)
+        labels = run.spec.labels
+        override(run.spec, {"labels": {key: value for key, value in changes.items() if value is not None}})
+        for key, value in changes.items():
+            if value is None and key not in labels:
+                hint = suggestion(key, labels, f"its labels: {', '.join(sorted(labels)) or 'none'}")
+                raise NotFound(f"{run.name} ({run.id}) has no label {key!r}", hint=hint)
+        news = {key: value for key, value in changes.items() if labels.get(key) != value}
+        if news:
+            text = " ".join(
+                f"{key}={value}" if value is not None else f"{key}-" for key, value in news.items()
+            )
+            added = self._annotation(actor, AnnotationKind.LABEL, text)
+            self._found(self._records.change_labels(run.id, news, added), run)
+        return self._plane.find(actor, run.id)
+
+    def _own(self, actor: Actor, reference: str) -> Run:
+        run = self._plane.find(actor, reference)
+        check(actor, Action.CONTROL, owner=run.user)
+        return run
+
+    def _annotation(self, actor: Actor, kind: AnnotationKind, text: str) -> Annotation:
+        return Annotation(at=self._clock.now(), actor=actor.user, kind=kind, text=text)
+
+    def _sent_before(self, one: Annotation, other: Annotation) -> bool:
+        same = (one.actor, one.kind, one.text) == (other.actor, other.kind, other.text)
+        return same and other.at - one.at < AGAIN_S
+
+    def _found(self, done: bool, run: Run) -> None:
+        if not done:
+            raise NotFound(f"{run.name} ({run.id}) was removed meanwhile")

@@ -1,0 +1,39 @@
+"""`MemoryAnnotations`: notes and labels as a fake that passes the same suite. Made by `MemoryStore`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from threading import Lock
+
+from tarmac.model.annotation import Annotation, changed_labels
+from tarmac.model.run import Run
+from tarmac.store.checks import check_annotation
+
+
+class MemoryAnnotations:
+    """Implements `model.annotation.Annotations` on the runs of a `MemoryStore`, under its lock."""
+
+    def __init__(self, runs: dict[str, Run], lock: Lock) -> None:
+        self._runs = runs
+        self._lock = lock
+        self._found: dict[str, list[Annotation]] = {}
+
+    def of(self, run_id: str) -> list[Annotation]:
+        with self._lock:
+            return list(self._found.get(run_id, ())) if run_id in self._runs else []
+
+    def add(self, run_id: str, annotation: Annotation) -> bool:
+        return self.change_labels(run_id, {}, annotation)
+
+    def change_labels(self, run_id: str, changes: Mapping[str, str | None], annotation: Annotation) -> bool:
+        check_annotation(annotation)
+        with self._lock:
+            run = self._runs.get(run_id)
+            if run is None:
+                return False
+            if changes:
+                labels = changed_labels(run.spec.labels, changes)
+                self._runs[run_id] = replace(run, spec=replace(run.spec, labels=labels))
+            self._found.setdefault(run_id, []).append(annotation)
+            return True
