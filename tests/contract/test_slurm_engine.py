@@ -241,6 +241,18 @@ def test_the_queue_of_the_whole_site_is_read_seldom_and_only_while_something_wai
     assert standin.calls("everybody") == 1
 
 
+def test_what_travels_is_compiled_before_the_first_job_begins(standin: StandInHarness) -> None:
+    """Else every node of the first job compiles all of it at the same time, while the job waits."""
+    standin.hold_the_queue(True)
+    submit(standin, Work())
+    compiled = {
+        path.name.partition(".")[0] for path in standin.home.glob("node/*/tarmac/node/__pycache__/*.pyc")
+    }
+    sources = {path.stem for path in standin.home.glob("node/*/tarmac/node/*.py")}
+    assert "runner" in sources
+    assert compiled == sources
+
+
 # --- exactly once -------------------------------------------------------------------------------------
 
 

@@ -30,6 +30,8 @@ LAZY_MODULES = {
     "tarmac.engines.ray.kind",
     "tarmac.engines.ray.servers.opening",
     "tarmac.engines.slurm.kind",
+    "tarmac.node.entry",
+    "tarmac.node.runner",
     "tarmac.server.__main__",
     "tarmac.server.settings",
 }

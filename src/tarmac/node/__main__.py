@@ -5,12 +5,12 @@ Called by engines, through `starting`. Where tarmac is not installed, it puts th
 
 from __future__ import annotations
 
+import os
 import sys
-from pathlib import Path
 
 if not __package__:
     # Run by path: the package's own directory must not shadow the standard library.
-    sys.path[0] = str(Path(__file__).resolve().parents[2])
+    sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 
 from tarmac.node.entry import main
 

@@ -7,11 +7,10 @@ import signal
 import sys
 from typing import NoReturn, Optional
 
-from tarmac.node import runner, warm
+from tarmac.node import runner
 from tarmac.node.attempt import sealed
 from tarmac.node.attempt.granted import GrantedNode, read_granted
 from tarmac.node.attempt.protocol import rank_name
-from tarmac.node.files import bundles
 from tarmac.node.kernel import namespaces, syscalls
 from tarmac.node.processes import detach
 
@@ -28,11 +27,15 @@ def main(arguments: list[str]) -> None:
         directory = os.path.abspath(arguments[1])
         _run(directory, rank_name(granted.rank), granted, sealed.read(directory, sealed.take_key()))
     elif len(arguments) == 3 and arguments[0] == "take":
+        from tarmac.node.files import bundles  # noqa: PLC0415 - who starts a runner waits for it
+
         try:
             bundles.receive(sys.stdin.buffer, *arguments[1:])
         except (bundles.BrokenOff, OSError, ValueError) as error:
             raise SystemExit(f"the code was not taken: {error}") from None
     elif len(arguments) == 3 and arguments[0] == "warm" and all(map(str.isdigit, arguments[1:])):
+        from tarmac.node import warm  # noqa: PLC0415
+
         warm.serve(int(arguments[1]), idle_s=int(arguments[2]))
     else:
         _usage()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import time
-import traceback
 from contextlib import suppress
 from typing import Callable, Optional
 
@@ -29,7 +28,6 @@ from tarmac.node.hooks.meet import meet
 from tarmac.node.hooks.mounts import bind_inside, mount
 from tarmac.node.hooks.reach import report_reach
 from tarmac.node.hooks.secrets import give_secrets, take_secrets_back
-from tarmac.node.hooks.setup import set_up
 from tarmac.node.hooks.watch import watch
 from tarmac.node.hooks.workers import start_workers
 from tarmac.node.kernel import descendants, syscalls
@@ -37,6 +35,15 @@ from tarmac.node.kernel.namespaces import ProcessNamespace
 from tarmac.node.leave import outcome_of
 from tarmac.node.noderun import Leave, NodeRun
 from tarmac.node.renewal import renew
+
+
+def _set_up(run: NodeRun) -> None:
+    """The hook of the setup steps, whose modules most runs do not need: they start sooner without."""
+    if run.document.setup or run.document.own_packages:
+        from tarmac.node.hooks.setup import set_up  # noqa: PLC0415
+
+        set_up(run)
+
 
 HOOKS: tuple[Callable[[NodeRun], None], ...] = (
     meet,
@@ -47,7 +54,7 @@ HOOKS: tuple[Callable[[NodeRun], None], ...] = (
     place_artifacts,
     copy_code,
     bind_inside,
-    set_up,
+    _set_up,
     run_before,
     limit_workers,
     report_reach,
@@ -111,6 +118,8 @@ def _supervise(run: NodeRun) -> ExitOutcome:
         return _fault(run, f"{run.node_name} could not run it: {error}")
     except Exception as error:  # noqa: BLE001
         # The outermost handler: a bug must not leave workers behind, nor an attempt without an end.
+        import traceback  # noqa: PLC0415 - a runner starts while somebody waits; it seldom fails
+
         with suppress(OSError):
             untrusted.append_text(run.node.runner_log, traceback.format_exc())
         return _fault(run, f"the runner on {run.node_name} failed: {type(error).__name__}: {error}")

@@ -7,6 +7,7 @@ two jobs come to be nevertheless, the first that begins makes a file, and the ot
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -32,6 +33,12 @@ from tarmac.node.files import bundles
 from tarmac.node.starting import NODE_DIRECTORY, Installation
 
 REMEMBERED = 4096
+COMPILE = ("-I", "-S", "-m", "compileall", "-q", "--invalidation-mode=unchecked-hash")
+"""A version is called after its content: nobody has to look whether a file is newer than what it became."""
+
+COMPILE_S = 60.0
+
+log = logging.getLogger(__name__)
 
 
 class Delivery:
@@ -113,10 +120,19 @@ class Delivery:
             self._host.prepare()
             if not self._host.use(self.version):
                 self._host.make_directory(self.version, self._files)
+                self._compile()
         except OSError as error:
             home = self._host.layout.home
             raise Unavailable(f"{home} cannot be used: {error.strerror}") from None
         self._prepared = True
+
+    def _compile(self) -> None:
+        """Have what travelled compiled once: else the first nodes do it, and all at the same time."""
+        command = [self._settings.python, *COMPILE, str(self.version)]
+        try:
+            self._host.run(command, variables={}, timeout_s=COMPILE_S)
+        except Unavailable as error:
+            log.warning("the runner is not compiled at %s: %s", self.version, error)
 
     @cached_property
     def version(self) -> Path:

@@ -39,25 +39,32 @@ if ! (set -o noclobber; echo "$SLURM_JOB_ID" > "$attempt/{begun}") 2> /dev/null;
     echo "job $SLURM_JOB_ID leaves: the attempt has begun elsewhere, or was taken back"
     exit 0
 fi
-{variables}# The nodes by rank, each with its address where its name is none.
-nodes=
-for name in $(scontrol show hostnames {node_lists}); do
+{variables}# When the job ends: the runners ask their workers to leave before. Slurm 22.05 has to be asked.
+ends_at=${{SLURM_JOB_END_TIME:-}}
+if ! [[ $ends_at =~ ^[0-9]{{10,12}}$ ]]; then
+    ends_at=
+    exec {{asked}}< <(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%L 2> /dev/null)
+fi
+# The nodes by rank, each with its address where its name is none.
+names={node_lists} nodes=
+[[ $names == *[[,]* ]] && names=$(scontrol show hostnames "$names")
+for name in $names; do
     address=
     if ! getent hosts "$name" > /dev/null; then
         address=$(scontrol show node -o "$name" | sed -n 's/.* NodeAddr=\\([^ ]*\\) .*/=\\1/p')
     fi
     nodes="${{nodes:+$nodes,}}$name$address"
 done
-# When the job ends: the runners ask their workers to leave before. Slurm 22.05 says it only if it is asked.
-ends_at=${{SLURM_JOB_END_TIME:-}}
-if ! [[ $ends_at =~ ^[0-9]{{10,12}}$ ]]; then
-    seconds={seconds}
-    left=$(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%L 2> /dev/null | tail -n 1)
+if [ -z "$ends_at" ]; then
+    seconds={seconds} left=
+    while read -r line || [ -n "$line" ]; do left=$line; done <&"$asked"
     if [[ $left =~ ^(([0-9]+)-)?(([0-9]+):)?([0-9]+):([0-9]+)$ ]]; then
         hours=$((10#${{BASH_REMATCH[2]:-0}} * 24 + 10#${{BASH_REMATCH[4]:-0}}))
         seconds=$(((hours * 60 + 10#${{BASH_REMATCH[5]}}) * 60 + 10#${{BASH_REMATCH[6]}}))
     fi
-    ends_at=${{seconds:+$(($(date +%s) + seconds))}}
+    printf -v now '%(%s)T' -1
+    ends_at=${{seconds:+$((now + seconds))}}
+    exec {{asked}}<&-
 fi
 export attempt nodes ends_at
 exec srun {steps}

@@ -9,8 +9,6 @@ text, HMAC-SHA-256 shows that it is whole.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 import os
 from contextlib import suppress
@@ -45,8 +43,10 @@ def take_key() -> Optional[str]:
 
 def read(directory: str, key: Optional[str]) -> dict[str, str]:
     """The values that the key opens; none where there is no key, or its file is gone or damaged."""
+    if not key:
+        return {}
     try:
-        number = bytes.fromhex(key or "")
+        number = bytes.fromhex(key)
         sealed = untrusted.read_bytes(os.path.join(directory, _name(number)), LONGEST_REQUEST_BYTES)
         values = json.loads(_open(number, sealed))
     except (OSError, ValueError):
@@ -64,11 +64,15 @@ def remove(directory: str) -> None:
 
 
 def _name(key: bytes) -> str:
+    import hashlib  # noqa: PLC0415 - a large library, and most attempts have no secrets
+
     return SEALED_PREFIX + hashlib.sha256(b"name" + key).hexdigest()[:16]
 
 
 def _open(key: bytes, sealed: bytes) -> bytes:
     """Raises ValueError for what was not sealed with this key."""
+    import hmac  # noqa: PLC0415
+
     expected, hidden = sealed[:_SUM_BYTES], sealed[_SUM_BYTES:]
     if not hmac.compare_digest(expected, _sum(key, hidden)):
         raise ValueError("not sealed with this key")
@@ -77,9 +81,14 @@ def _open(key: bytes, sealed: bytes) -> bytes:
 
 def _hide(key: bytes, text: bytes) -> bytes:
     """Its own inverse."""
+    import hashlib  # noqa: PLC0415
+
     stream = hashlib.shake_256(b"stream" + key).digest(len(text))
     return (int.from_bytes(text, "big") ^ int.from_bytes(stream, "big")).to_bytes(len(text), "big")
 
 
 def _sum(key: bytes, hidden: bytes) -> bytes:
+    import hashlib  # noqa: PLC0415
+    import hmac  # noqa: PLC0415
+
     return hmac.new(hashlib.sha256(b"sum" + key).digest(), hidden, hashlib.sha256).digest()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import suppress
-from pathlib import Path
 
 
 def own_session() -> None:
@@ -27,7 +26,7 @@ def close_inherited(*, but: frozenset[int]) -> None:
     """Close every descriptor above standard error, except those in `but`."""
     for name in os.listdir("/proc/self/fd"):
         number = int(name)
-        if number > 2 and number not in but and Path(f"/proc/self/fd/{name}").is_symlink():
+        if number > 2 and number not in but and os.path.islink(f"/proc/self/fd/{name}"):
             os.close(number)
 
 
