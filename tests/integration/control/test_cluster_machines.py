@@ -16,7 +16,7 @@ from tarmac.control.cluster_changes import ChangeReport, ChangeState
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
-from tarmac.model.cluster import Cluster
+from tarmac.model.cluster import Cluster, NodeState
 from tarmac.model.errors import Forbidden, InvalidInput, NotFound, Problem, Refused
 from tarmac.model.lifecycle import RunState
 from tarmac.model.machine import Machine, MachineState
@@ -183,7 +183,11 @@ def test_a_machine_with_work_on_it_is_taken_out_and_its_runs_go_on_elsewhere(sit
     assert site.plane.find(ADA, moved).attempt == 2
     assert site.plane.find(ADA, other).attempt == 1, "nothing else was disturbed"
     assert [machine.name for machine in site.store.clusters()[0].machines] == kept
+    node = f"gpus{gone.removeprefix('gpu')}"
+    site.starter.engine.set_node(node, NodeState.DOWN)
+    assert node not in [report.node.name for report in site.plane.nodes(ADA)], "it is no node any more"
 
+    site.starter.engine.set_node(node, NodeState.UP)
     assert site.up("gpu1", "gpu2", "gpu3").state is ChangeState.DONE
     assert site.store.drained_nodes() == set(), "a machine that comes back takes work"
 

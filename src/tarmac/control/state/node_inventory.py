@@ -31,12 +31,20 @@ class NodeInventory:
         self._own_names: set[str] = set()
         self._lasting_of: tuple[Sequence[Node], ...] = ()
         self._lasting: tuple[Node, ...] = ()
+        self._addresses: dict[str, frozenset[str | None]] = {}
+        self._present_of: dict[int, tuple[Sequence[Node], Sequence[Node]]] = {}
 
     def learn(self, clusters: Iterable[Cluster], drained: frozenset[str]) -> None:
         """Take these described clusters and drained nodes for those there are."""
         known = tuple(clusters)
         if known != self.clusters:
             self.clusters = known
+            self._addresses = {
+                cluster.name: frozenset(machine.address for machine in cluster.machines)
+                for cluster in known
+                if cluster.machines
+            }
+            self._present_of = {}
         if drained != self.drained:
             self.drained = drained
 
@@ -67,7 +75,7 @@ class NodeInventory:
 
     def _parts(self, clusters: Iterable[Cluster]) -> tuple[Sequence[Node], ...]:
         """The nodes of the engines' own clusters and of each of these; one that is theirs has rules alone."""
-        parts = tuple([inventory.nodes() for inventory in self._engines.inventories])
+        parts = tuple([self._present(at, each.nodes()) for at, each in enumerate(self._engines.inventories)])
         if parts != self._own:
             self._own, self._own_names = parts, {node.cluster for part in parts for node in part}
         clusters = [
@@ -76,6 +84,20 @@ class NodeInventory:
             if cluster.name not in self._own_names and self._engines.serves(cluster)
         ]
         return (*parts, *map(self.nodes_of, clusters))
+
+    def _present(self, at: int, nodes: Sequence[Node]) -> Sequence[Node]:
+        """The nodes of an engine, less those that are down because their machine was taken out."""
+        if not self._addresses:
+            return nodes
+        known, present = self._present_of.get(at, (None, ()))
+        if known is not nodes:
+            present = tuple(node for node in nodes if node.state is NodeState.UP or self._belongs(node))
+            self._present_of[at] = nodes, present
+        return present
+
+    def _belongs(self, node: Node) -> bool:
+        addresses = self._addresses.get(node.cluster)
+        return addresses is None or node.address in addresses
 
     def _make(self, parts: Iterable[Sequence[Node]], clusters: Iterable[Cluster]) -> Offer:
         nodes = tuple(
