@@ -60,7 +60,7 @@ def test_fields_are_set_by_path_in_files_commands_and_clones(shell: Shell) -> No
     assert shell.tarmac("run", "--set", "env.C=4", "--", "sh", "-c", "echo $C", code=0).stdout == "4\n"
     refused = shell.tarmac("run", "--clone", "paths", "--set", "retrys=4", code=2).stderr
     assert "--set retrys: unknown field 'retrys'" in refused
-    assert "did you mean retries?" in refused
+    assert "did you mean 'retries'?" in refused
     checked = shell.tarmac("check", "run.yaml", "--set", "command=echo", "--set", "slots=x", code=2)
     assert "--set slots" in checked.stderr
     assert (

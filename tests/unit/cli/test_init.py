@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from click.testing import CliRunner, Result
 from tarmac.cli.commands.init import FRAMEWORKS, TEMPLATES, init
 from tarmac.dialects import read
 from tarmac.model.errors import InvalidInput
+
+GUIDE = Path(__file__).resolve().parents[3] / "docs/guides/checkpoints.md"
 
 
 def called(*arguments: str) -> Result:
@@ -72,3 +75,18 @@ def test_a_file_in_the_place_of_the_directory_is_named(tmp_path: Path) -> None:
     result = called(str(tmp_path / "taken"))
     assert isinstance(result.exception, InvalidInput)
     assert "taken cannot be written" in str(result.exception)
+
+
+def test_the_guide_shows_code_of_the_templates() -> None:
+    """Which a test runs: what the guide shows of a framework is in its template, piece by piece."""
+    fence = re.compile(r"^<!-- from: (\w+) -->\n```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+    blocks = fence.findall(GUIDE.read_text())
+    assert {framework for framework, _ in blocks} == set(FRAMEWORKS)
+    for framework, block in blocks:
+        template = _unindented((TEMPLATES / framework / "train.py.txt").read_text())
+        for piece in re.split(r"\n{2,}", block.strip("\n")):
+            assert f"\n{_unindented(piece)}\n" in template, (framework, piece)
+
+
+def _unindented(text: str) -> str:
+    return "\n".join(line.strip() for line in text.splitlines())
