@@ -18,7 +18,7 @@ from tarmac.cli.catalogue import COMMANDS
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/cli.md"
 
-BLOCK = re.compile(r"<!-- usage: (?P<command>[a-z ]+) -->\n.*?<!-- end -->", re.DOTALL)
+BLOCK = re.compile(r"<!-- usage: (?P<command>[a-z -]+?) -->\n.*?<!-- end -->", re.DOTALL)
 
 
 def main() -> int:

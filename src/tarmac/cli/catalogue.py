@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _HOME = "tarmac.cli.commands"
+_SESSIONS = f"{_HOME}.sessions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,15 @@ COMMANDS: dict[str, Entry] = {
     "projects": Entry("Runs", f"{_HOME}.projects", "projects", "List the projects that runs belong to."),
     "show": Entry("Runs", f"{_HOME}.show", "show", "Show one run: state, attempts, workers, metrics."),
     "logs": Entry("Runs", f"{_HOME}.logs", "logs", "Print what the workers of a run wrote."),
-    "exec": Entry("Runs", f"{_HOME}.exec", "exec_command", "Run a command beside a worker of a run."),
+    "attach": Entry("Runs", f"{_SESSIONS}.attach", "attach", "Follow a run that goes on; Ctrl-C leaves it."),
+    "exec": Entry("Runs", f"{_SESSIONS}.exec", "exec_command", "Run a command beside a worker of a run."),
+    "shell": Entry(
+        "Runs", f"{_SESSIONS}.shell", "shell", "Open a terminal beside a worker, or on own slots."
+    ),
+    "jupyter": Entry("Runs", f"{_SESSIONS}.jupyter", "jupyter", "Run JupyterLab in a run of its own."),
+    "port-forward": Entry(
+        "Runs", f"{_SESSIONS}.forward", "port_forward", "Reach ports beside a worker of a run."
+    ),
     "queue": Entry("Runs", f"{_HOME}.queue", "queue", "Show the queue of each pool, and change its order."),
     "why": Entry("Runs", f"{_HOME}.why", "why", "Say why a run is waiting, or why it ended."),
     "metrics": Entry("Runs", f"{_HOME}.metrics", "metrics", "Show the progress and metrics a run reported."),

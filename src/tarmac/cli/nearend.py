@@ -29,6 +29,9 @@ STDIN, STDOUT, STDERR = 0, 1, 2
 SIGNALLED = 128
 """A command that a signal ended has this exit code and the number of the signal, as in shells."""
 
+USUAL_ROWS, USUAL_COLUMNS = 24, 80
+"""Of a terminal that does not know its size."""
+
 _LEAVE = (signal.SIGTERM, signal.SIGHUP)
 _HEARD = (signal.SIGWINCH, signal.SIGINT, *_LEAVE)
 _OVER = b"\0"
@@ -42,8 +45,9 @@ def terminal_size() -> dict[str, Any]:
     try:
         size = os.get_terminal_size(STDIN)
     except OSError:
-        size = os.terminal_size((80, 24))
-    return {"rows": max(size.lines, 1), "columns": max(size.columns, 1), "name": os.environ.get("TERM", "")}
+        size = os.terminal_size((0, 0))
+    name = os.environ.get("TERM", "")
+    return {"rows": size.lines or USUAL_ROWS, "columns": size.columns or USUAL_COLUMNS, "name": name}
 
 
 def attend(
@@ -52,23 +56,29 @@ def attend(
     stdin: bool,
     terminal: bool,
     typed: bytes = b"",
+    interrupt: int | None = None,
     listener: Listener | None = None,
 ) -> int:
     """Be the near end of a command until it has ended; its exit code.
 
-    `terminal`: it has one, so ours passes on every key. `typed` is its first input; `listener` hears what it
+    `terminal`: it has one, so ours passes on every key. `typed` is all of its input where there is none of
+    ours. `interrupt` is the signal that Ctrl-C sends, where not SIGINT; `listener` hears what the command
     writes. Raises Unavailable where the connection breaks off.
     """
     with _raw_terminal(terminal and stdin), _signal_pipe() as (hear, say):
-        return _NearEnd(session, hear, say, listener).run(stdin=stdin, typed=typed, terminal=terminal)
+        near = _NearEnd(session, hear, say, listener, interrupt or signal.SIGINT)
+        return near.run(stdin=stdin, typed=typed, terminal=terminal)
 
 
 class _NearEnd:
-    def __init__(self, session: ClientSession, hear: int, say: int, listener: Listener | None) -> None:
+    def __init__(
+        self, session: ClientSession, hear: int, say: int, listener: Listener | None, interrupt: int
+    ) -> None:
         self._session = session
         self._hear = hear
         self._say = say
         self._listener = listener
+        self._interrupt = interrupt
         self._ended: dict[str, Any] | None = None
         self._problem: Exception | None = None
 
@@ -79,6 +89,7 @@ class _NearEnd:
             with suppress(OSError):  # it is over, and the reader has the story
                 if typed:
                     self._session.write(typed)
+                    self._session.write(b"")
                 if (left := self._send(stdin=stdin, terminal=terminal)) is not None:
                     return SIGNALLED + left
             reader.join()
@@ -104,7 +115,7 @@ class _NearEnd:
                     size = terminal_size()
                     self._session.resize(size["rows"], size["columns"])
                 elif number == signal.SIGINT:
-                    self._session.signal(number)
+                    self._session.signal(self._interrupt)
             if STDIN in ready:
                 data = os.read(STDIN, frames.PIECE_BYTES)
                 self._session.write(data)
@@ -153,7 +164,7 @@ def _raw_terminal(raw: bool) -> Iterator[None]:
         return
     sys.stdout.flush()
     before = termios.tcgetattr(STDIN)
-    tty.setraw(STDIN)
+    tty.setraw(STDIN, termios.TCSADRAIN)  # what was typed ahead is for the command
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""`tarmac exec` and `tarmac shell RUN`: a command in the surroundings of a worker that runs."""
+"""`tarmac exec`: a command in the surroundings of a worker that runs; `shell` begins the same way."""
 
 from __future__ import annotations
 

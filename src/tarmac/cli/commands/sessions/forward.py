@@ -1,0 +1,65 @@
+"""`tarmac port-forward`: ports of this machine that lead to ports beside a worker."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from tarmac.cli.commands.sessions.exec import worker_options
+from tarmac.cli.forwarding import HERE, Forward
+from tarmac.cli.options import run_argument
+from tarmac.cli.output import remark
+from tarmac.cli.session import connect
+from tarmac.cli.views.messages import state_of
+from tarmac.model.errors import Refused
+
+LARGEST_PORT = 65_535
+
+
+class Ports(click.ParamType):  # type: ignore[type-arg]
+    """`PORT` or `LOCAL:PORT`; becomes the two numbers."""
+
+    name = "port"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int]:
+        if isinstance(value, tuple):
+            return value[0], value[1]
+        local, colon, port = str(value).rpartition(":")
+        numbers = (local if colon else port, port)
+        if (
+            not all(number.isdecimal() and int(number) <= LARGEST_PORT for number in numbers)
+            or int(port) == 0
+        ):
+            self.fail(f"{value!r} is not PORT or LOCAL:PORT, numbers up to {LARGEST_PORT}", param, ctx)
+        return int(numbers[0]), int(port)
+
+
+@click.command("port-forward")
+@run_argument
+@click.argument("ports", nargs=-1, required=True, type=Ports(), metavar="[LOCAL:]PORT...")
+@worker_options
+def port_forward(*, run: str, ports: tuple[tuple[int, int], ...], **worker: Any) -> None:
+    """Reach ports beside a worker of a run from this machine, until Ctrl-C or the end of the run.
+
+    LOCAL is the port here, the same as there if left out, any free one if 0. Only this machine can connect.
+
+    \b
+    tarmac port-forward digits 6006
+    tarmac port-forward digits 9000:8888
+    """
+    client = connect()
+    record = client.run(run)
+    if record["state"] == "ended":
+        raise Refused(f"run {record['name']} ({record['id']}) has ended: there is nothing to connect to")
+    chosen = {name: value for name, value in worker.items() if value is not None}
+    forwards = [Forward(client, record["id"], port, local=local, worker=chosen) for local, port in ports]
+    for forward, (_, port) in zip(forwards, ports, strict=True):
+        forward.start()
+        remark(f"http://{HERE}:{forward.local} leads to port {port} of {record['name']} ({record['id']})")
+    ended = client.wait(record["id"])
+    remark(f"{ended['name']} ({ended['id']}) is {state_of(ended)}")
+    sys.exit(0)

@@ -1,0 +1,100 @@
+"""A port of this machine that leads to a port beside a worker. Used by port-forward and jupyter."""
+
+from __future__ import annotations
+
+import select
+import socket
+from contextlib import suppress
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tarmac.cli.output import remark
+from tarmac.model.errors import TarmacError
+from tarmac.node.session import frames
+
+if TYPE_CHECKING:
+    from tarmac.client import Client
+    from tarmac.client.session_calls import ClientSession
+
+HERE = "127.0.0.1"
+"""Nobody else on the network gets through."""
+
+
+class Forward:
+    """A listener on this machine alone; each of its connections is a session of its own."""
+
+    def __init__(self, client: Client, run: str, port: int, *, local: int, worker: dict[str, Any]) -> None:
+        """Listen at `local` (0: any free port). Raises ClickException where that is taken."""
+        self._client = client
+        self._run = run
+        self._port = port
+        self._worker = worker
+        self._refusal: str | None = None
+        try:
+            self._listener = socket.create_server((HERE, local))
+        except OSError as problem:
+            reason = (problem.strerror or str(problem)).lower()
+            raise click.ClickException(
+                f"port {local} of this machine cannot be listened at ({reason}); give another as LOCAL:{port}"
+            ) from None
+        self.local: int = self._listener.getsockname()[1]
+
+    def start(self) -> None:
+        """Take connections, in threads that end with this program."""
+        Thread(target=self._serve, name=f"forward-{self.local}", daemon=True).start()
+
+    def close(self) -> None:
+        """Take no more."""
+        self._listener.close()
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                Thread(target=self._connected, args=(connection,), daemon=True).start()
+
+    def _connected(self, connection: socket.socket) -> None:
+        with connection:
+            try:
+                session = self._client.open_session(self._run, port=self._port, **self._worker)
+            except (TarmacError, OSError) as refusal:
+                if str(refusal) != self._refusal:  # a browser tries again and again
+                    self._refusal = str(refusal)
+                    remark(str(refusal))
+                return
+            self._refusal = None
+            try:
+                _pass_on(connection, session)
+            finally:
+                session.close()
+
+
+def _pass_on(connection: socket.socket, session: ClientSession) -> None:
+    """Both ways, until each side has sent its last, or one has gone."""
+    back = Thread(target=_pass_back, args=(connection, session), daemon=True)
+    back.start()
+    with suppress(OSError):
+        while True:
+            ready, _, _ = select.select([connection], [], [], frames.PING_S)
+            if not ready:
+                session.send(frames.PING)
+                continue
+            data = connection.recv(frames.PIECE_BYTES)
+            session.write(data)
+            if not data:
+                break
+    back.join()
+
+
+def _pass_back(connection: socket.socket, session: ClientSession) -> None:
+    try:
+        for frame in session.frames():
+            if frame.kind == frames.OUTPUT and frame.content:
+                connection.sendall(frame.content)
+            elif frame.kind == frames.OUTPUT:
+                connection.shutdown(socket.SHUT_WR)
+    except (TarmacError, OSError, ValueError):
+        with suppress(OSError):  # wakes the other thread
+            connection.shutdown(socket.SHUT_RDWR)
