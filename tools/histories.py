@@ -3,8 +3,8 @@
     python tools/histories.py --seeds 2000 --kind batch
 
 Kinds: `one` (one engine), `far` (a second engine, which hangs, fails and comes back), `batch` (a cluster with
-a queue of its own). The server may crash at every durable write. A broken promise ends with 1, and is printed
-with its seed.
+a queue of its own), `frail` (nodes are lost often, also several at once, and come back). The server may crash
+at every durable write. A broken promise ends with 1, and is printed with its seed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,12 @@ from pathlib import Path
 
 SUPPORT = Path(__file__).resolve().parents[1] / "tests" / "support"
 
-KINDS: Mapping[str, Mapping[str, bool]] = {"one": {}, "far": {"far": True}, "batch": {"batch": True}}
+KINDS: Mapping[str, Mapping[str, bool]] = {
+    "one": {},
+    "far": {"far": True},
+    "batch": {"batch": True},
+    "frail": {"frail": True},
+}
 
 
 def main() -> int:
@@ -42,12 +47,14 @@ def main() -> int:
         seen["crashes"] += history.simulation.crashes
         seen["runs ended"] += len(history.ended)
         seen["attempts"] += sum(run.attempt for run in history.ended.values())
+        seen["attempts lost"] += sum(run.faults for run in history.ended.values())
+        seen.update(history.node_events)
         if sys.stderr.isatty():
             print(f"\r{seed + 1} of {options.seeds}", end="", file=sys.stderr, flush=True)
-    print(f"histories:       {options.seeds} of kind {options.kind}")
+    print(f"histories:                       {options.seeds} of kind {options.kind}")
     for what, number in seen.items():
-        print(f"{what + ':':<16} {number:,}")
-    print(f"broken promises: {broken}")
+        print(f"{what + ':':<32} {number:,}")
+    print(f"broken promises:                 {broken}")
     return 1 if broken else 0
 
 

@@ -8,6 +8,7 @@ every act (`promises.Promises`); at the end everything accepted has ended.
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from random import Random
 
 from actors import ADA, member
@@ -39,10 +40,18 @@ class History:
     """One seeded history; `run` plays it to its end.
 
     `far`: there is a second cluster, on another engine; `batch`: and one that has a queue of its own.
+    `frail`: nodes are lost often, also several at once, and come back or do not until the end.
     """
 
     def __init__(
-        self, seed: int, *, acts: int = 60, crash_share: float = 0.08, far: bool = False, batch: bool = False
+        self,
+        seed: int,
+        *,
+        acts: int = 60,
+        crash_share: float = 0.08,
+        far: bool = False,
+        batch: bool = False,
+        frail: bool = False,
     ) -> None:
         self.random = random = Random(seed)
         self.acts = acts
@@ -64,6 +73,8 @@ class History:
         )
         self.far = far
         self.batch = batch
+        self.frail = frail
+        self.node_events = Counter[str]()
         self.left_waiting = (
             0  # runs that waited for the far engine when the near cluster had done all its own
         )
@@ -99,6 +110,8 @@ class History:
             self._disturb_the_far_engine()
         if self.batch and random.random() < 0.15:
             self._disturb_the_batch_system()
+        if self.frail and random.random() < 0.2:
+            self._lose_or_return_nodes()
         choice = random.random()
         if choice < 0.22:
             self._submit()
@@ -223,6 +236,21 @@ class History:
         else:
             state = NodeState.LOST if node.state is NodeState.UP else NodeState.UP
             engine.set_node(node.name, state)
+
+    def _lose_or_return_nodes(self) -> None:
+        """Nodes are lost at once, with what runs on them, or some that were lost come back."""
+        random, seen = self.random, self.node_events
+        placed = [each for each in self.simulation.engines if isinstance(each, SimEngine)]
+        found = [(engine, node) for engine in placed for node in engine.nodes()]
+        up = [each for each in found if each[1].state is NodeState.UP]
+        away = [each for each in found if each[1].state is not NodeState.UP]
+        lost = bool(up) and (not away or random.random() < 0.6)
+        chosen = up if lost else away
+        several = random.sample(chosen, random.randint(1, len(chosen)))
+        for engine, node in several:
+            engine.set_node(node.name, NodeState.LOST if lost else NodeState.UP)
+        seen["nodes lost" if lost else "nodes back"] += len(several)
+        seen["losses of several nodes at once"] += lost and len(several) > 1
 
     def _crash(self) -> None:
         raise Crash
