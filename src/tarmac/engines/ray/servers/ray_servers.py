@@ -87,10 +87,11 @@ class RayServers:
 
         workers = [machine for machine in machines if not machine.head]
         heads = [machine for machine in machines if machine.head]
-        found = [*_at_once(end_one, workers), *_at_once(end_one, heads)]
-        if heads:
+        problems = [each for each in _at_once(end_one, workers) if each is not None]
+        lost_heads = [each for each in _at_once(end_one, heads) if each is not None]
+        if heads and not lost_heads:
             (self._tokens / name).unlink(missing_ok=True)
-        return [each for each in found if each is not None]
+        return [*problems, *lost_heads]
 
     def look(self, name: str, machines: Sequence[Machine]) -> list[MachineReport]:
         """How it is on these machines: see `StartsClusters`."""
