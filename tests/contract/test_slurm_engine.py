@@ -199,6 +199,16 @@ def test_a_job_that_is_put_back_into_the_queue_makes_room_for_another(standin: S
     assert standin.settle(attempt, ended).outcome is Outcome.PREEMPTED
 
 
+def test_a_job_whose_nodes_are_being_configured_was_not_put_back(standin: StandInHarness) -> None:
+    """Its script may have begun on some of them: it has its nodes, and goes on."""
+    attempt = started(standin, Work(lasts=True))
+    standin.becomes(standin.job(attempt), "CONFIGURING")
+    for _ in range(3):
+        assert standin.engine.observe([attempt])[attempt].state is ObservedState.RUNNING
+    standin.becomes(standin.job(attempt), "RUNNING")
+    assert standin.engine.observe([attempt])[attempt].state is ObservedState.RUNNING
+
+
 def test_workers_are_asked_to_leave_before_their_job_ends(standin: StandInHarness) -> None:
     (Path(standin.variables["STANDIN"]) / "ends-in").write_text("4")
     saves = "trap 'exit 0' TERM; echo working; sleep 3600 & wait"

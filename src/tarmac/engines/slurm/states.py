@@ -38,14 +38,14 @@ GONE = Meaning(Stage.OVER, text="is gone from Slurm's queue, and nothing says ho
 
 MEANINGS = {
     "PENDING": _WAITS,
-    "CONFIGURING": _WAITS,
-    "POWER_UP_NODE": _WAITS,
     "EXPEDITING": _WAITS,
     "REQUEUED": _WAITS,
     "REQUEUE_FED": _WAITS,
     "REQUEUE_HOLD": _WAITS,
     "SPECIAL_EXIT": _WAITS,
     "RESV_DEL_HOLD": _WAITS,
+    "CONFIGURING": _ACTIVE,
+    "POWER_UP_NODE": _ACTIVE,
     "RUNNING": _ACTIVE,
     "SUSPENDED": _ACTIVE,
     "STOPPED": _ACTIVE,

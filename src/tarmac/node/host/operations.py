@@ -6,15 +6,11 @@ So arguments and results are of the kinds that `frames` knows. Raises OSError an
 
 from __future__ import annotations
 
-import errno
 import os
-import signal
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from threading import Lock
 from typing import Any, Optional
 
@@ -24,13 +20,14 @@ from tarmac.node.attempt.protocol import ASK_FILE
 from tarmac.node.files import inside, staging, untrusted
 from tarmac.node.host import machine, services
 from tarmac.node.host.changes import Changes
+from tarmac.node.host.commands import Commands
 from tarmac.node.host.relay import Relays
 from tarmac.node.kernel import fifo
 from tarmac.node.processes import lease
 
 NOTE_BYTES = 64 * 1024
 
-_RUNNING: set[int] = set()
+_COMMANDS = Commands()
 _CHANGES = Changes()
 _CHANGES_LOCK = Lock()
 _RELAYS = Relays()
@@ -44,36 +41,12 @@ def run(
     Its environment are the variables of the host that `keep` names, and `variables`.
     """
     env = {name: os.environ[name] for name in keep if name in os.environ}
-    process = subprocess.Popen(
-        argv,
-        env={**env, **variables},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        cwd="/",
-    )
-    _RUNNING.add(process.pid)
-    with process:
-        try:
-            out, err = process.communicate(timeout=timeout_s)
-        except BaseException as problem:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            if isinstance(problem, subprocess.TimeoutExpired):
-                message = f"did not answer within {timeout_s:g} s"
-                raise TimeoutError(errno.ETIMEDOUT, message, argv[0]) from None
-            raise
-        finally:
-            _RUNNING.discard(process.pid)
-    return process.returncode, out, err
+    return _COMMANDS.run(argv, env={**env, **variables}, timeout_s=timeout_s)
 
 
 def end_commands() -> None:
-    """End every command that still runs."""
-    for pid in tuple(_RUNNING):
-        with suppress(ProcessLookupError):
-            os.killpg(pid, signal.SIGKILL)
+    """End every command that still runs, or is just being started; no other begins any more."""
+    _COMMANDS.end()
 
 
 def about() -> dict[str, Any]:
