@@ -6,6 +6,7 @@ behind a cable; a stand-in of Ray.
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -17,12 +18,15 @@ from typing import Any
 import pytest
 
 from actors import ADA
+from attempts import is_running
 from cables import Cable
 from ray_harness import StandInRay
-from simulated import CountingIds, InstantCode
+from simulated import InstantCode
 from tarmac.artifacts.versions.catalog import Catalog
 from tarmac.artifacts.versions.listed import read_chunk, read_manifest, versions
+from tarmac.artifacts.versions.relayed import RelayedBlobs, Writer
 from tarmac.artifacts.versions.retention import Rules
+from tarmac.artifacts.versions.sync import Place, Syncer
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.engines.hosts.installing import Sidecar
@@ -30,13 +34,16 @@ from tarmac.engines.ray.engine import RayEngine
 from tarmac.engines.ray.membership import Endpoint, Member
 from tarmac.engines.ray.settings import read_settings
 from tarmac.engines.sim import SimEngine, VirtualClock
+from tarmac.model.errors import Refused, Unavailable
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Attempt, CauseCode, Outcome
 from tarmac.model.spec import ArtifactRules, Command, Process, Role, RunSpec, Target
+from tarmac.node.attempt import claims, liveness
 from tarmac.node.attempt.paths import AttemptPaths, NodePaths
+from tarmac.node.host.relay import socket_path
 from tarmac.node.kernel.fifo import ring
 from tarmac.node.starting import NODE_DIRECTORY
-from tarmac.server.identity import SystemClock
+from tarmac.server.identity import RandomIds, SystemClock
 from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.store import open_store
 
@@ -64,6 +71,8 @@ class CuttableRay(StandInRay):
         self._real: dict[Endpoint, Endpoint] = {}
 
     def agent(self, member: Member, *, home: str, instead_of: Endpoint | None) -> Endpoint:
+        if member.id in self.lost:
+            raise Unavailable("Ray does not reach it")
         real = super().agent(member, home=home, instead_of=self._real.get(instead_of) if instead_of else None)
         cable = self.cables.get(member.id)
         if cable is None or cable.target != (real.address, real.port):
@@ -139,6 +148,23 @@ class Site:
     def node_of(self, attempt: Attempt) -> str:
         return attempt.allocation.placements[0].node
 
+    def sync_late(self, attempt: Attempt) -> None:
+        """What the sidecar of an attempt does on its node, whenever that comes."""
+        name = self.node_of(attempt)
+        root = str(self.home / "far/disks" / name / attempt.run_id / "artifacts/checkpoint")
+        address = next(node.address for node in self.engine.nodes() if node.name == name)
+        blobs = RelayedBlobs(socket_path(str(self.home / "far"), address), Writer(attempt.id, attempt.token))
+        place = Place(
+            run_id=attempt.run_id,
+            attempt=attempt.number,
+            kind="checkpoint",
+            rank=0,
+            root=root,
+            seen_at=(root,),
+        )
+        assert "late" in Path(root, "state").read_text(), "it is still on its node"
+        Syncer(blobs, place).sync()
+
     def member_of(self, attempt: Attempt) -> str:
         """What Ray calls the node of an attempt."""
         address = next(node.address for node in self.engine.nodes() if node.name == self.node_of(attempt))
@@ -172,7 +198,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
         engines={CLUSTER: engine},
         code=InstantCode(),
         clock=clock,
-        ids=CountingIds(),
+        ids=RandomIds(None),
     )
     loops = Loops(plane)
     loops.start()
@@ -197,6 +223,11 @@ def events(part: NodePaths) -> str:
     return path.read_text() if path.exists() else ""
 
 
+def living(part: NodePaths) -> bool:
+    claim = claims.read(part)
+    return claim is not None and liveness.is_alive(claim)
+
+
 def test_of_two_attempts_one_of_them_cut_off_one_counts(site: Site) -> None:
     run_id = site.submit()
     site.wait(lambda: (1, "[1]") in site.kept(), "no checkpoint of attempt 1 came to the store")
@@ -218,15 +249,28 @@ def test_of_two_attempts_one_of_them_cut_off_one_counts(site: Site) -> None:
     os.utime(part.lease, ns=(at_ns, at_ns))
     ring(part.wake)
     site.wait(lambda: '"worker_ended"' in events(part), "the cut one does not end by itself")
-    before = site.kept()
-    site.ray.mend(cut)
-    site.wait(lambda: '"ended"' in events(part), "the cut one does not come to its end")
     assert '"lease_expired"' in events(part)
-    assert "is not the live one of its run" in events(part)
-    assert [each for each in site.kept() if each[0] == 1] == [each for each in before if each[0] == 1]
+    site.ray.mend(cut)
+    site.wait(lambda: not living(part), "it still runs, though the server reaches it")
+    with pytest.raises(Refused, match="is not the live one of its run"):
+        site.sync_late(first)
     assert "late" not in str(site.kept()), "what it saved at last is not in the store"
 
     site.plane.stop(ADA, run_id)
     site.wait(lambda: site.plane.find(ADA, run_id).state is RunState.ENDED, "it does not end")
     assert [each.number for each in site.attempts(run_id)] == [1, 2]
     assert site.kept()[-1] == (2, "[1][2][late]")
+
+
+def test_what_a_node_still_runs_of_a_lost_attempt_is_ended_as_soon_as_it_is_reached(site: Site) -> None:
+    run_id = site.submit()
+    site.wait(lambda: (1, "[1]") in site.kept(), "no checkpoint of attempt 1 came to the store")
+    first = site.attempts(run_id)[0]
+    cut, part = site.member_of(first), site.at_node(first)
+    worker = next(json.loads(line)["pid"] for line in events(part).splitlines() if '"worker_started"' in line)
+    site.ray.cut(cut)
+    site.wait(lambda: len(site.attempts(run_id)) == 2, "no second attempt")
+    assert is_running(worker), "the cut one goes on meanwhile"
+    site.ray.mend(cut)
+    site.wait(lambda: not is_running(worker), "it still runs, though the server reaches it")
+    assert not [text for number, text in site.kept() if number == 1 and "late" in text]

@@ -23,6 +23,7 @@ from tarmac.engines.hosts import installing
 from tarmac.engines.hosts.installing import Sidecar
 from tarmac.engines.hosts.relaying import AnswerRequest
 from tarmac.engines.ray.examining import examined
+from tarmac.engines.ray.leftovers import Leftovers
 from tarmac.engines.ray.membership import Membership
 from tarmac.engines.ray.node import RayNode, Travels
 from tarmac.engines.ray.nodes import RayNodes
@@ -117,8 +118,9 @@ class RayEngine:
             on_news=_listener_of(weakref.ref(self)),
         )
         self._reservations = Reservations(self._nodes, membership)
-        self._nodes.after_look = self._reservations.release_idle
         self._runners = RayRunners(self._nodes, self._layout, travels=travels, code=code, secrets=secrets)
+        leftovers = Leftovers(self._nodes, self._views, self._runners)
+        self._nodes.after_look = (leftovers.end, self._reservations.release_idle)
         self._relay = Relay(self._runners.node, self._runners.directory)
 
     def close(self) -> None:

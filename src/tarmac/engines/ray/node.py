@@ -66,6 +66,8 @@ class RayNode:
         self.survey: Mapping[str, Any] = {}
         self.endpoint: Endpoint | None = None
         self.trouble: str | None = None
+        self.cleared = False
+        """Whether nothing runs there, since it was last reached, that was given up before."""
         self._home = home
         self._seen = seen
         self._on_news = on_news
@@ -107,6 +109,7 @@ class RayNode:
             link = Link(endpoint, on_news=self._on_news)
             if known is not None:
                 known.close()
+            self.cleared = False
             self._link, self.endpoint, self._heard_at = link, endpoint, time.monotonic()
         self.trouble = None
 

@@ -52,7 +52,7 @@ class RayNodes:
     ) -> None:
         self.trouble: str | None = None
         """What Ray says, while it does not answer."""
-        self.after_look: Callable[[], None] = lambda: None
+        self.after_look: tuple[Callable[[], None], ...] = ()
         self._cluster = cluster
         self._settings = settings
         self._membership = membership
@@ -138,7 +138,8 @@ class RayNodes:
         rounds = [self.pool.submit(self._tend, node) for node in self.all()]
         wait(rounds, ROUND_S)
         self._write_record()
-        self.after_look()
+        for do in self.after_look:
+            do()
 
     def _take(self, members: Sequence[Member]) -> None:
         """Note what Ray says: of several entries of an address the one that lives counts."""
@@ -195,6 +196,7 @@ class RayNodes:
         settings, survey = self._settings, node.survey
         products = survey["products"]
         free = member is not None and member.alive and (member.reserved or not member.shared)
+        usable = node.up and node.cleared and (free or self.trouble is not None)
         whole = len(products) or VIRTUAL_SLOTS
         return Node(
             name=node.name,
@@ -207,7 +209,7 @@ class RayNodes:
                 cpus=settings.cpus or float(survey["cpus"]),
                 memory_bytes=int(survey["memory_bytes"]),
             ),
-            state=NodeState.UP if node.up and (free or self.trouble is not None) else NodeState.DOWN,
+            state=NodeState.UP if usable else NodeState.DOWN,
             disks=Disks.OWN,
         )
 

@@ -8,6 +8,7 @@ tell: it may end at any time, and does when nobody has been connected for a whil
 
 from __future__ import annotations
 
+import glob
 import hmac
 import json
 import os
@@ -87,6 +88,7 @@ class Agent:
             "prepare": self.prepare,
             "start": self.start,
             "lives": lives,
+            "living": lambda: living(self._home),
             "await_leaving": await_leaving,
             "end": end,
             "end_orphans": end_orphans,
@@ -222,6 +224,18 @@ def relay(directory: str, node: str, files: Mapping[str, bytes]) -> None:
         if not os.path.lexists(place):
             operations.write_once(place, content)
     fifo.ring(AttemptPaths(directory).node(node).wake)
+
+
+def living(home: str) -> list[list[str]]:
+    """The parts of attempts below a home whose runners live: [attempt id, node]."""
+    found = []
+    for directory in glob.iglob(os.path.join(glob.escape(home), "runs", "*", "attempts", "*")):
+        run = os.path.dirname(os.path.dirname(directory))
+        for node in AttemptPaths(directory).node_names():
+            claim = _claim(directory, node)
+            if claim is not None and not claim.fenced and liveness.is_alive(claim):
+                found.append([f"{os.path.basename(run)}.{os.path.basename(directory)}", node])
+    return found
 
 
 def free_port(address: str, taken: Sequence[int]) -> int:

@@ -1,0 +1,63 @@
+"""What still runs on a node that was cut off, of attempts that were given up meanwhile: ended at its return.
+
+Made by `RayEngine`, called after each round of `RayNodes`. Until it is done the node takes nothing new: two
+runs would have the same devices. A runner that was cut off ends by itself only once its lease has expired.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from tarmac.engines.attempts.view import Views
+from tarmac.engines.ray.node import RayNode
+from tarmac.engines.ray.nodes import RayNodes
+from tarmac.engines.ray.runners import RayRunners
+from tarmac.model.errors import Unavailable
+
+LOCK_S = 5.0
+"""No longer: who has the lock of a view may wait for the threads that this runs in."""
+
+
+class Leftovers:
+    """Those on all nodes of one cluster."""
+
+    def __init__(self, nodes: RayNodes, views: Views, runners: RayRunners) -> None:
+        self._nodes = nodes
+        self._views = views
+        self._runners = runners
+        self._busy: set[str] = set()
+
+    def end(self) -> None:
+        """Begin to end those on each node that has come (back); what fails is tried again after a round."""
+        for node in self._nodes.all():
+            if node.up and not node.cleared and node.address not in self._busy:
+                self._busy.add(node.address)
+                self._nodes.pool.submit(self._clear, node)
+
+    def _clear(self, node: RayNode) -> None:
+        try:
+            with suppress(Unavailable, OSError):
+                self._end_on(node)
+                node.cleared = True
+        finally:
+            self._busy.discard(node.address)
+
+    def _end_on(self, node: RayNode) -> None:
+        for attempt_id, name in node.call("living"):
+            view = self._views.find(attempt_id)
+            if view is None:
+                continue  # it is not of this server
+            if not view.lock.acquire(timeout=LOCK_S):
+                raise Unavailable(f"attempt {attempt_id} is being looked at")
+            try:
+                view.refresh()
+                lost = any(part.node == name and part.lost for part in view.nodes)
+                given_up = lost and self._runners.addresses(view)[name] == node.address
+            finally:
+                view.lock.release()
+            if given_up:
+                directory = str(self._runners.directory(attempt_id))
+                node.call("end", directory=directory, node=name)
+                node.call(
+                    "end_orphans", attempt_id=attempt_id, token=view.token, directory=directory, node=name
+                )
