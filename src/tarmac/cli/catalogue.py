@@ -41,6 +41,7 @@ COMMANDS: dict[str, Entry] = {
         "Runs", f"{_SESSIONS}.forward", "port_forward", "Reach ports beside a worker of a run."
     ),
     "queue": Entry("Runs", f"{_HOME}.queue", "queue", "Show the queue of each pool, and change its order."),
+    "top": Entry("Runs", f"{_HOME}.runs.top", "top", "Show nodes, slots and the queue, every second."),
     "why": Entry("Runs", f"{_HOME}.why", "why", "Say why a run is waiting, or why it ended."),
     "metrics": Entry("Runs", f"{_HOME}.metrics", "metrics", "Show the progress and metrics a run reported."),
     "diff": Entry("Runs", f"{_HOME}.runs.diff", "diff", "Show what differs between two runs."),

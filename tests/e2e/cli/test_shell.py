@@ -152,3 +152,16 @@ def test_attaching_shows_the_last_lines_and_leaves_the_run_alone(settled: Shell)
         screen.press("\x03")
         assert screen.end() == 130
     assert settled.json("show", run)["run"]["state"] == "running"
+
+
+def test_top_shows_what_runs_until_q(settled: Shell) -> None:
+    run = settled.tarmac("run", "-d", "--slots", "1", "--name", "busy", "--", "sleep", "600", code=0)
+    settled.wait_until(run.stdout.strip(), "running")
+    assert "busy" in settled.tarmac("top", code=0).stdout
+    assert settled.json("top").keys() == {"nodes", "queue"}
+    with Screen(settled, "top") as screen:
+        screen.resize(30, 100)
+        screen.wait_for("busy")
+        screen.press("q")
+        assert screen.end() == 0
+        assert screen.is_cooked()

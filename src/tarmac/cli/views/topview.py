@@ -1,0 +1,48 @@
+"""The page of `tarmac top`: slots in all, nodes, the queue of each pool. Called by `commands.runs.top`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tarmac.cli.views.nodeview import group_table, node_table
+from tarmac.cli.views.queueview import queue_text
+from tarmac.cli.views.terminal import Terminal, fit
+
+if TYPE_CHECKING:
+    from tarmac import api
+
+NODES_SHOWN = 16
+"""With more nodes there is a line for each group of like ones."""
+
+_WAITING = frozenset({"pending", "queued", "submitted"})
+
+
+def page(
+    nodes: Sequence[api.Node], pools: Sequence[api.QueuePool], *, now: float, terminal: Terminal
+) -> list[str]:
+    """The lines of the page; the first says the state of the whole."""
+    used, slots = sum(node["slots_used"] for node in nodes), sum(node["slots"] for node in nodes)
+    entries = [entry for pool in pools for entry in pool["runs"]]
+    waiting = sum(entry["state"] in _WAITING for entry in entries)
+    listed = f"{len(entries) - waiting} runs hold slots, {waiting} wait"
+    hidden = sum(pool["total"] for pool in pools) - len(entries)
+    more = f", {hidden} more" if hidden else ""
+    head = terminal.paint(f"{used} of {slots} slots in use on {len(nodes)} nodes; {listed}{more}", "bold")
+    table = node_table if len(nodes) <= NODES_SHOWN else group_table
+    parts = [head, table(nodes, terminal)] if nodes else [head]
+    with_runs = [pool for pool in pools if pool["runs"]]
+    parts.append(queue_text(with_runs, now=now, terminal=terminal) or "nothing is queued or running")
+    return "\n\n".join(parts).splitlines()
+
+
+def screen(lines: Sequence[str], first: int, rows: int, terminal: Terminal) -> tuple[int, str]:
+    """So many rows of the page from `first` on (moved to where there is something), and a line of keys."""
+    room = max(rows - 1, 1)
+    first = max(0, min(first, len(lines) - room))
+    shown = list(lines[first : first + room])
+    left = len(lines) - first - len(shown)
+    keys = "q: leave" + (f"   arrows: {left} more lines below" if left else "   arrows: up" if first else "")
+    shown += [""] * (room - len(shown))
+    foot = terminal.paint(fit(keys, terminal.width or 80), "dim")
+    return first, "\r\n".join(f"{line}\x1b[K" for line in [*shown, foot])

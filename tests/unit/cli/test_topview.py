@@ -1,0 +1,29 @@
+"""The page of `tarmac top`, and the part of it that a screen shows."""
+
+from __future__ import annotations
+
+from tarmac.cli.views.terminal import Terminal
+from tarmac.cli.views.topview import page, screen
+
+PLAIN = Terminal()
+
+
+def test_an_empty_cluster_has_a_page_too() -> None:
+    assert page([], [], now=0.0, terminal=PLAIN) == [
+        "0 of 0 slots in use on 0 nodes; 0 runs hold slots, 0 wait",
+        "",
+        "nothing is queued or running",
+    ]
+
+
+def test_a_screen_shows_as_much_as_it_has_rows_and_scrolls_no_further_than_the_end() -> None:
+    lines = [f"line {number}" for number in range(10)]
+    first, text = screen(lines, 0, 5, PLAIN)
+    assert (first, text.count("\r\n")) == (0, 4)
+    assert "line 3" in text
+    assert "line 4" not in text
+    assert "6 more lines below" in text
+    first, text = screen(lines, 99, 5, PLAIN)
+    assert first == 6
+    assert "line 9" in text
+    assert screen(lines, -3, 5, PLAIN)[0] == 0
