@@ -131,6 +131,7 @@ def test_runs_on_a_real_slurm(shell: Shell, site: str, far: str) -> None:
     assert shown["cause"]["message"] == f"job {job} was cancelled in Slurm, not through tarmac"
     left = Path(shell.json("clusters", "show", far)["settings"]["directory"]) / "runs" / shown["id"]
     assert left.is_dir()
+    assert "greeting" in {each["name"] for each in shell.json("files", "echo")["files"]}
     shell.tarmac("rm", "-y", other, code=0)
     assert not left.exists()
     shell.tarmac("show", shown["id"], code=2)

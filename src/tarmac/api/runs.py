@@ -251,6 +251,25 @@ class Annotation(TypedDict):
     text: str
 
 
+class WorkFile(TypedDict):
+    """A thing in a working directory: `kind` is `file`, `directory`, `link` or `other`."""
+
+    name: str
+    kind: str
+    bytes: int
+    modified_at: float
+
+
+class WorkFiles(TypedDict):
+    """A directory of what an attempt worked in on a node; `more`: it holds more than is listed."""
+
+    attempt: int
+    node: str
+    path: str
+    files: list[WorkFile]
+    more: bool
+
+
 class LogChunk(TypedDict):
     """Bytes `offset` to `next` of one worker's log, as text; `at`: by when it was written, if asked for."""
 

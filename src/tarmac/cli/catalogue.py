@@ -60,6 +60,7 @@ COMMANDS: dict[str, Entry] = {
         "Run files", f"{_HOME}.convert", "convert", "Print a run file of any dialect as a native one."
     ),
     "nodes": Entry("Machines", f"{_HOME}.nodes", "nodes", "List nodes and what runs on them; drain them."),
+    "files": Entry("Files", f"{_HOME}.runs.files", "files", "List and fetch what a run worked in."),
     "artifacts": Entry(
         "Files", f"{_HOME}.artifacts", "artifacts", "List, fetch and remove what runs left behind."
     ),

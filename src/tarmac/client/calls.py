@@ -31,10 +31,15 @@ class Calls:
         self._on_notice = on_notice or _warn
         self._version_seen: str | None = None
 
-    def _get(self, path: str, **query: object) -> Any:
+    def _get(self, path: str, /, **query: object) -> Any:
         """The answer to a question; what is None in `query` is left out, and a list is given item by item."""
         chosen = urlencode({key: value for key, value in query.items() if value is not None}, doseq=True)
         return self._answer(self._transport.request("GET", f"{path}?{chosen}" if chosen else path))
+
+    def _bytes(self, path: str, /, **query: object) -> bytes:
+        """The same, where the answer is content and not JSON."""
+        chosen = urlencode({key: value for key, value in query.items() if value is not None})
+        return self._transport.request("GET", f"{path}?{chosen}").body
 
     def _send(self, method: str, path: str, body: Any = None) -> Any:
         content = None if body is None else json.dumps(body).encode()

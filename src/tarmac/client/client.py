@@ -207,6 +207,22 @@ class Client(ClusterCalls, ArtifactCalls, SecretCalls, SessionCalls):
         """Set labels of a run, and remove those that become None."""
         return self._send("PATCH", _run_path(reference, "/labels"), {"labels": dict(changes)})
 
+    def files(
+        self, reference: str, path: str = "", *, attempt: int | None = None, node: str | None = None
+    ) -> api.WorkFiles:
+        """A directory of what an attempt worked in: by default the newest one's, on its first node."""
+        return self._get(_run_path(reference, "/files"), path=path, attempt=attempt, node=node)
+
+    def file(
+        self, reference: str, path: str, *, attempt: int | None = None, node: str | None = None
+    ) -> Iterator[bytes]:
+        """A file of it, piece by piece."""
+        offset = 0
+        place = {"path": path, "attempt": attempt, "node": node}
+        while piece := self._bytes(_run_path(reference, "/file"), offset=offset, **place):
+            yield piece
+            offset += len(piece)
+
     def remove(self, reference: str) -> api.Run:
         """Remove a run that has ended, with its files and artifacts; the answer is what it was."""
         return self._send("DELETE", _run_path(reference))

@@ -29,7 +29,7 @@ from tarmac.control.sessions import Session, WorkerChoice
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Listener
 from tarmac.control.why import Why, why
-from tarmac.model.abilities import ClearsRemains
+from tarmac.model.abilities import ClearsRemains, FileEntry, ListsFiles
 from tarmac.model.actor import Actor, RunScope
 from tarmac.model.changes import RunStep
 from tarmac.model.cluster import Pool
@@ -230,6 +230,14 @@ class ControlPlane:
         check(actor, Action.READ)
         with self.control.engine_of(attempt_id).question() as engine:
             return engine.read(attempt_id, path, offset=offset, limit=limit)
+
+    def files(self, actor: Actor, attempt_id: str, path: str, *, limit: int) -> Sequence[FileEntry]:
+        """What lies in a directory below that of an attempt; raises NotFound, Refused."""
+        check(actor, Action.READ)
+        with self.control.engine_of(attempt_id).question() as engine:
+            if not isinstance(engine, ListsFiles):
+                raise Refused(f"the files of {attempt_id} cannot be listed on its cluster")
+            return engine.files(attempt_id, path, limit=limit)
 
     def clearers(self) -> Mapping[str, ClearsRemains]:
         """The engines that can clear up what runs left with them, by cluster; "" is the server's own."""

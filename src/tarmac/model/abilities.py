@@ -172,6 +172,28 @@ class ClearsCopies(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileEntry:
+    """A thing in a directory: `kind` is `file`, `directory`, `link` or `other`."""
+
+    name: str
+    kind: str
+    size_bytes: int
+    modified_at: float
+
+
+@runtime_checkable
+class ListsFiles(Protocol):
+    """An engine that can list what lies in the directory of an attempt."""
+
+    def files(self, attempt_id: str, path: str, *, limit: int) -> Sequence[FileEntry]:
+        """What lies in a directory below that of the attempt, at most `limit` of it; no link is followed.
+
+        Raises NotFound where there is no such directory, Unavailable.
+        """
+        ...
+
+
 @runtime_checkable
 class ClearsRemains(Protocol):
     """An engine that can clear up what attempts left with it. Every call may take long."""

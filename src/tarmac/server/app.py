@@ -30,6 +30,7 @@ from tarmac.server.routes.secrets import secret_routes
 from tarmac.server.routes.server import server_routes
 from tarmac.server.routes.sessions import session_routes
 from tarmac.server.routes.submitting import submitting_routes
+from tarmac.server.routes.work_files import work_file_routes
 from tarmac.server.service import Service
 
 BASE = "/api/v1"
@@ -39,6 +40,7 @@ _ROUTES = (
     (code_routes, "code"),
     (run_routes, "runs"),
     (annotation_routes, "runs"),
+    (work_file_routes, "runs"),
     (following_routes, "following"),
     (session_routes, "sessions"),
     (queue_routes, "queue"),

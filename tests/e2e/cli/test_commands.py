@@ -269,6 +269,28 @@ def test_labels_and_notes_are_added_later(settled: Shell) -> None:
     assert "did you mean team?" in settled.tarmac("label", run, "taem-", code=2).stderr
 
 
+def test_what_a_run_worked_in_is_listed_and_fetched(settled: Shell) -> None:
+    script = "mkdir -p plots/deep; echo 1 > plots/deep/a.txt; head -c 1500000 /dev/zero > big; ln -s /etc out"
+    run = settled.tarmac("run", "-d", "--no-code", "--", "bash", "-c", script, code=0).stdout.strip()
+    settled.tarmac("wait", run, code=0)
+    found = {each["name"]: each for each in settled.json("files", run)["files"]}
+    assert {name: each["kind"] for name, each in found.items()} == {
+        "big": "file",
+        "out": "link",
+        "plots": "directory",
+    }
+    assert "plots/" in settled.tarmac("files", run, code=0).stdout
+    settled.tarmac("files", run, "big", "-o", "fetched-big", code=0)
+    assert (settled.directory / "fetched-big").stat().st_size == 1_500_000
+    settled.tarmac("files", run, "-o", "everything", code=0)
+    assert (settled.directory / "everything/plots/deep/a.txt").read_text() == "1\n"
+    assert not (settled.directory / "everything/out").exists()
+    assert "did you mean big?" in settled.tarmac("files", run, "bih", "-o", "x", code=2).stderr
+    assert "exists already" in settled.tarmac("files", run, "big", "-o", "fetched-big", code=2).stderr
+    for path in ("../logs", "out", "out/passwd"):
+        settled.tarmac("files", run, path, code=2)
+
+
 def test_completion_of_runs_and_nodes(settled: Shell, long: str) -> None:
     def complete(words: str, at: int) -> str:
         process = settled.start(

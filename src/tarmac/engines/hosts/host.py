@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tarmac.engines.attempts.layout import Layout
+from tarmac.engines.attempts.listing import file_entries
 from tarmac.engines.hosts.services import Services
+from tarmac.model.abilities import FileEntry
 from tarmac.model.errors import Unavailable
 from tarmac.node.attempt import clearing
 
@@ -151,6 +153,11 @@ class Host:
         """The last `limit` bytes of a file below a directory; None without such a file."""
         found: bytes | None = self._files("last", directory=str(directory), path=path, limit=limit)
         return found
+
+    def files(self, directory: Path, path: str, *, limit: int) -> list[FileEntry] | None:
+        """What lies in a directory below a directory; None without such a one."""
+        found = self._files("files", directory=str(directory), path=path, limit=limit)
+        return None if found is None else file_entries(found)
 
     def take_code(self, directory: Path, digest: str, pieces: Iterator[bytes]) -> None:
         """Put a snapshot of code where runners find it; also raises ValueError and BrokenOff."""

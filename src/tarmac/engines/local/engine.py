@@ -16,6 +16,7 @@ from tarmac.engines.attempts import clearing, staging, supervision, writing
 from tarmac.engines.attempts.aggregate_outcome import observation
 from tarmac.engines.attempts.files import read_file
 from tarmac.engines.attempts.layout import Layout
+from tarmac.engines.attempts.listing import listed
 from tarmac.engines.attempts.request import NO_RULES, ArtifactStoring, AttemptRequest, NodeSettings, render
 from tarmac.engines.attempts.view import AttemptView, Views
 from tarmac.engines.local import devices, remains, sessions
@@ -24,6 +25,7 @@ from tarmac.engines.local.examining import examined
 from tarmac.engines.local.news import NewsBoard
 from tarmac.engines.local.nodes import cluster_nodes
 from tarmac.engines.local.runners import LocalRunners
+from tarmac.model.abilities import FileEntry
 from tarmac.model.cluster import Cluster, Node
 from tarmac.model.described import NodeCache
 from tarmac.model.engine_kinds import Finding
@@ -144,6 +146,9 @@ class LocalEngine:
 
     def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
         return read_file(self._layout, attempt_id, path, offset=offset, limit=limit)
+
+    def files(self, attempt_id: str, path: str, *, limit: int) -> Sequence[FileEntry]:
+        return listed(self._layout, attempt_id, path, limit=limit)
 
     # --- optional abilities ----------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from threading import Lock
 from tarmac.engines.attempts import clearing, staging, supervision, writing
 from tarmac.engines.attempts.aggregate_outcome import observation
 from tarmac.engines.attempts.layout import Layout
+from tarmac.engines.attempts.listing import no_directory
 from tarmac.engines.attempts.request import NO_RULES, AttemptRequest, NodeSettings, render
 from tarmac.engines.attempts.view import AttemptView, Views
 from tarmac.engines.hosts import installing
@@ -32,7 +33,7 @@ from tarmac.engines.ray.relay import Relay
 from tarmac.engines.ray.reservations import Reservations
 from tarmac.engines.ray.runners import RayRunners
 from tarmac.engines.ray.settings import RaySettings
-from tarmac.model.abilities import Pace
+from tarmac.model.abilities import FileEntry, Pace
 from tarmac.model.cluster import Cluster, Node
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import NotFound, Unavailable
@@ -198,6 +199,16 @@ class RayEngine:
         if content is None:
             raise NotFound(f"attempt {attempt_id} has no file {path!r}")
         return content
+
+    def files(self, attempt_id: str, path: str, *, limit: int) -> Sequence[FileEntry]:
+        view, directory = self._views.find(attempt_id), self._layout.attempt(attempt_id)
+        found = None
+        if view is not None and directory is not None and view.nodes:
+            place = self._runners.node(view, place_of(view, path))
+            found = place.host.files(directory, path, limit=limit)
+        if found is None:
+            raise no_directory(attempt_id, path)
+        return found
 
     # --- optional abilities ----------------------------------------------------------------------
 

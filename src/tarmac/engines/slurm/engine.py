@@ -12,6 +12,7 @@ from threading import Lock, Timer
 
 from tarmac.engines.attempts import staging, writing
 from tarmac.engines.attempts.aggregate_outcome import PartState
+from tarmac.engines.attempts.listing import no_directory
 from tarmac.engines.attempts.request import NO_RULES, NodeSettings, render
 from tarmac.engines.attempts.view import AttemptView, Views
 from tarmac.engines.hosts.host import Host
@@ -30,7 +31,7 @@ from tarmac.engines.slurm.settings import SlurmSettings
 from tarmac.engines.slurm.site import Site
 from tarmac.engines.slurm.states import Stage, meaning
 from tarmac.engines.slurm.tempo import DEFAULT_TEMPO, Tempo
-from tarmac.model.abilities import Pace
+from tarmac.model.abilities import FileEntry, Pace
 from tarmac.model.cluster import Cluster, Node, QueueOffer
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import NotFound, Unavailable
@@ -180,6 +181,13 @@ class SlurmEngine:
         found = self._host.read(directory, path, offset=offset, limit=limit) if directory else None
         if found is None:
             raise NotFound(f"attempt {attempt_id} has no file {path!r}")
+        return found
+
+    def files(self, attempt_id: str, path: str, *, limit: int) -> Sequence[FileEntry]:
+        directory = self._host.layout.attempt(attempt_id)
+        found = self._host.files(directory, path, limit=limit) if directory else None
+        if found is None:
+            raise no_directory(attempt_id, path)
         return found
 
     # --- optional abilities ----------------------------------------------------------------------

@@ -7,6 +7,8 @@ followed. Called by engines, and on the hosts that they reach.
 from __future__ import annotations
 
 import os
+import stat
+from itertools import islice
 from typing import Optional
 
 from tarmac.node.files import untrusted
@@ -32,6 +34,41 @@ def read_inside(directory: str, path: str, *, offset: int, limit: int) -> Option
         return _read(descriptor, offset, max(0, limit))
     finally:
         os.close(descriptor)
+
+
+def list_inside(directory: str, path: str, *, limit: int) -> Optional[list[list[object]]]:
+    """What lies in a directory below `directory` (""; itself), at most `limit` of it; None if there is none.
+
+    Each as name, kind (`file`, `directory`, `link`, `other`), bytes, and the time of its last change.
+    """
+    parts = path.split("/") if path else []
+    if any(part in ("", ".", "..") or "\0" in part for part in parts):
+        return None
+    try:
+        handle = os.open(directory, DIRECTORY_FLAGS)
+        for part in parts:
+            try:
+                child = os.open(part, DIRECTORY_FLAGS, dir_fd=handle)
+            finally:
+                os.close(handle)
+            handle = child
+    except (OSError, ValueError):
+        return None
+    try:
+        with os.scandir(handle) as entries:
+            return sorted(filter(None, map(_entry, islice(entries, limit))), key=lambda entry: str(entry[0]))
+    finally:
+        os.close(handle)
+
+
+def _entry(entry: os.DirEntry[str]) -> list[object]:
+    try:
+        found = entry.stat(follow_symlinks=False)
+    except OSError:
+        return []  # gone since
+    kinds = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
+    name = entry.name.encode("utf-8", "replace").decode()
+    return [name, kinds.get(stat.S_IFMT(found.st_mode), "other"), found.st_size, found.st_mtime]
 
 
 def _open_inside(directory: str, parts: list[str]) -> int:

@@ -120,6 +120,11 @@ def read(directory: str, path: str, *, offset: int, limit: int) -> Optional[byte
     return inside.read_inside(directory, path, offset=max(0, offset), limit=limit)
 
 
+def files(directory: str, path: str, *, limit: int) -> Optional[list[list[object]]]:
+    """What lies in a directory below another; see `inside.list_inside`."""
+    return inside.list_inside(directory, path, limit=limit)
+
+
 def changes(
     *, number: int, directories: Sequence[str], files: Sequence[str], node_files: Sequence[str]
 ) -> dict[str, Any]:

@@ -1,0 +1,111 @@
+"""`tarmac files`: what lies in the working directory of a run, listed and fetched."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tarmac.cli.options import json_option, run_argument
+from tarmac.cli.output import print_json, print_text, remark
+from tarmac.cli.session import connect
+from tarmac.cli.views.amounts import age
+from tarmac.cli.views.amounts import size as size_text
+from tarmac.cli.views.table import Cell, heads, render
+from tarmac.cli.views.terminal import stdout_terminal
+from tarmac.model.errors import InvalidInput, NotFound
+
+if TYPE_CHECKING:
+    from tarmac import api
+    from tarmac.client import Client
+
+_FILES = heads("SIZE, CHANGED, NAME", right="SIZE, CHANGED")
+_MARKS = {"directory": "/", "link": "@"}
+
+
+@click.command()
+@run_argument
+@click.argument("path", required=False, default="")
+@click.option(
+    "--output", "-o", metavar="TARGET", type=click.Path(), help="Fetch the file or directory to here."
+)
+@click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="Of this attempt, not the newest.")
+@click.option("--node", metavar="NAME", help="On this node, not the attempt's first.")
+@json_option
+def files(
+    *, run: str, path: str, output: str | None, attempt: int | None, node: str | None, as_json: bool
+) -> None:
+    """List what lies in the working directory of a run, or in a directory PATH below it; fetch it with -o."""
+    client = connect()
+    place: dict[str, Any] = {"attempt": attempt, "node": node}
+    if output is None:
+        _list(client.files(run, path, **place), as_json=as_json)
+        return
+    count = sum(1 for _ in _fetched(client, run, path.strip("/"), Path(output), place))
+    if as_json:
+        print_json({"output": output, "files": count})
+    else:
+        print_text(f"{count} file{'s' if count != 1 else ''} to {output}")
+
+
+def _list(found: api.WorkFiles, *, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    now = time.time()
+    rows = (
+        (
+            size_text(each["bytes"]) if each["kind"] == "file" else "",
+            age(each["modified_at"], now),
+            Cell(
+                each["name"] + _MARKS.get(each["kind"], ""), "bold" if each["kind"] == "directory" else None
+            ),
+        )
+        for each in found["files"]
+    )
+    if found["files"]:
+        print_text(render(_FILES, rows, stdout_terminal()))
+    else:
+        remark("this directory is empty")
+    if found["more"]:
+        remark("there is more than is listed")
+
+
+def _fetched(client: Client, run: str, path: str, target: Path, place: dict[str, Any]) -> Iterator[Path]:
+    """Fetch a file, or a directory with all in it; links and other things are left out. Yields each file."""
+    try:
+        found = client.files(run, path, **place)
+    except NotFound:
+        name = path.rpartition("/")[2]
+        yield _written(client, run, path, target / name if target.is_dir() else target, place)
+        return
+    pinned = {"attempt": found["attempt"], "node": found["node"]}
+    if found["more"]:
+        remark(f"{path or 'the working directory'} holds more than can be listed: not all of it is fetched")
+    for each in found["files"]:
+        name = each["name"]
+        if "/" in name or name in (".", "..") or each["kind"] not in ("file", "directory"):
+            remark(f"left out: {path}/{name} ({each['kind']})")
+            continue
+        below = f"{path}/{name}".lstrip("/")
+        if each["kind"] == "directory":
+            yield from _fetched(client, run, below, target / name, pinned)
+        else:
+            yield _written(client, run, below, target / name, pinned)
+
+
+def _written(client: Client, run: str, path: str, target: Path, place: dict[str, Any]) -> Path:
+    pieces = client.file(run, path, **place)
+    first = next(pieces, b"")  # what is not there makes no file
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("xb") as file:
+            file.write(first)
+            for piece in pieces:
+                file.write(piece)
+    except FileExistsError:
+        raise InvalidInput(f"{target} exists already", hint="name another place with -o") from None
+    return target

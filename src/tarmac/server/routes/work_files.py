@@ -1,0 +1,48 @@
+"""`/runs/{ref}/files` and `/file`: what lies in the working directories of a run. Joined by `server.app`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+from starlette.responses import Response
+
+from tarmac import api
+from tarmac.server.http.answers import JsonAnswer
+from tarmac.server.http.auth import CallingActor
+from tarmac.server.records.copying import copy_fields
+from tarmac.server.service import Service
+from tarmac.server.storage.work_files import WorkFiles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """The query of both: a path below the working directory, and of which attempt and node."""
+
+    path: str = ""
+    attempt: int | None = None
+    node: str | None = None
+
+
+def work_file_routes(router: APIRouter, service: Service) -> None:
+    """Add the routes about working directories."""
+    work = WorkFiles(service.plane)
+
+    @router.get("/runs/{ref}/files", response_model=api.WorkFiles)
+    def files(actor: CallingActor, ref: str, place: Annotated[Place, Depends()]) -> Response:
+        """A directory of what an attempt worked in: the newest attempt's, on its first node, by default."""
+        found = work.listing(actor, ref, place.path, attempt=place.attempt, node=place.node)
+        entries = [copy_fields(api.WorkFile, each, bytes=each.size_bytes) for each in found.files]
+        return JsonAnswer(copy_fields(api.WorkFiles, found, files=entries))
+
+    @router.get("/runs/{ref}/file", response_class=Response)
+    def file(
+        actor: CallingActor,
+        ref: str,
+        place: Annotated[Place, Depends()],
+        offset: Annotated[int, Query(ge=0)] = 0,
+    ) -> Response:
+        """The next bytes of a file in it, at most 1 MiB; none at its end."""
+        piece = work.piece(actor, ref, place.path, offset=offset, attempt=place.attempt, node=place.node)
+        return Response(piece, media_type="application/octet-stream")

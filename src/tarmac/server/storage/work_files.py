@@ -1,0 +1,94 @@
+"""The working directories of attempts, for the routes: listed and read, by their run's owner and admins.
+
+They may hold what only these should see: keys that a program wrote down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tarmac.control.permissions import Action, check
+from tarmac.control.service import ControlPlane
+from tarmac.model.abilities import FileEntry
+from tarmac.model.actor import Actor
+from tarmac.model.errors import NotFound
+from tarmac.model.run import Attempt
+from tarmac.model.text import suggestion
+from tarmac.node.attempt.protocol import NODES, WORK, rank_name
+
+MOST_LISTED = 10_000
+PIECE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """What lies in a directory. `more`: only the first `MOST_LISTED` are here."""
+
+    attempt: int
+    node: str
+    path: str
+    files: Sequence[FileEntry]
+    more: bool
+
+
+class WorkFiles:
+    """Questions about working directories. From any thread."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+
+    def listing(
+        self, actor: Actor, reference: str, path: str, *, attempt: int | None, node: str | None
+    ) -> Listing:
+        """A directory of the newest attempt's first node, unless others are named; raises NotFound."""
+        chosen, name = self._place(actor, reference, attempt, node)
+        path = path.strip("/")
+        found = self._plane.files(actor, chosen.id, _below(chosen, name, path), limit=MOST_LISTED + 1)
+        return Listing(
+            attempt=chosen.number,
+            node=name,
+            path=path,
+            files=found[:MOST_LISTED],
+            more=len(found) > MOST_LISTED,
+        )
+
+    def piece(
+        self, actor: Actor, reference: str, path: str, *, offset: int, attempt: int | None, node: str | None
+    ) -> bytes:
+        """The next bytes of a file; empty at its end. Raises NotFound with the nearest name."""
+        chosen, name = self._place(actor, reference, attempt, node)
+        path = path.strip("/")
+        try:
+            return self._plane.read(actor, chosen.id, _below(chosen, name, path), offset, PIECE_BYTES)
+        except NotFound:
+            parent, _, last = path.rpartition("/")
+            beside = self._plane.files(actor, chosen.id, _below(chosen, name, parent), limit=MOST_LISTED)
+            hint = suggestion(last, [each.name for each in beside], "tarmac files RUN lists what is there")
+            raise NotFound(
+                f"there is no file {path!r} in attempt {chosen.number} on {name}", hint=hint
+            ) from None
+
+    def _place(
+        self, actor: Actor, reference: str, number: int | None, node: str | None
+    ) -> tuple[Attempt, str]:
+        run = self._plane.find_here(actor, reference)
+        check(actor, Action.CONTROL, owner=run.user, what="files")
+        attempts = self._plane.attempts(actor, run.id)
+        chosen = next((each for each in reversed(attempts) if number in (None, each.number)), None)
+        if chosen is None:
+            had = f"it has had {len(attempts)} so far" if attempts else "it has not started yet"
+            raise NotFound(f"there is no attempt {number or 1} of {run.name} ({run.id}): {had}")
+        nodes = list(chosen.allocation.nodes)
+        if node is None and nodes:
+            return chosen, nodes[0]
+        if node not in nodes:
+            hint = suggestion(node or "", nodes, f"its nodes: {', '.join(nodes) or 'none yet'}")
+            raise NotFound(f"attempt {chosen.number} of {run.name} has no node {node!r}", hint=hint)
+        return chosen, node
+
+
+def _below(attempt: Attempt, node: str, path: str) -> str:
+    """The path in the attempt directory. Nodes that a cluster's queue has given go by their ranks there."""
+    own = node if attempt.granted_at is None else rank_name(attempt.allocation.nodes.index(node))
+    return "/".join(part for part in (NODES, own, WORK, path) if part)
