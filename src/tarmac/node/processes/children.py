@@ -125,7 +125,10 @@ class Children:
                 self.none_left = True
                 return left
             if pid == 0:
-                self.none_left = bool(self.aside) and not procfs.descendants(os.getpid(), but=self.aside)
+                # Who has left since that answer is still to be reaped, with how they left.
+                self.none_left = bool(self.aside) and not procfs.descendants(
+                    os.getpid(), but=self.aside, unreaped=True
+                )
                 return left
             if pid not in self.aside:
                 self._ends[pid] = os.WIFSIGNALED(status)
