@@ -76,7 +76,11 @@ def test_one_that_keeps_checkpoints_goes_on_for_as_long_as_it_needs() -> None:
 @pytest.mark.parametrize(
     ("checkpoint", "step", "said"),
     [
-        (False, None, f"{MAX_FUTILE} jobs in a row ended so and no checkpoint was kept"),
+        (
+            False,
+            None,
+            f"{MAX_FUTILE} jobs in a row ended so and no checkpoint was kept: nothing was whole in $",
+        ),
         (True, 7, f"{MAX_FUTILE} jobs in a row ended so and none got beyond step 7"),
     ],
 )

@@ -43,7 +43,11 @@ def futile_text(run: Run, attempt: Attempt) -> str:
         return ""
     count, before = futile_ends(run, attempt), _before(run)
     if attempt.milestones.checkpoint_at is None:
-        return f"; {count} jobs in a row ended so and no checkpoint was kept: it is not submitted again"
+        return (
+            f"; {count} jobs in a row ended so and no checkpoint was kept: nothing was whole in "
+            "$CHECKPOINT_ARTIFACT_PATH, and no other job sees what it saved elsewhere, as in its working "
+            "directory. It is not submitted again"
+        )
     step = before.step if before is not None else None
     return f"; {count} jobs in a row ended so and none got beyond step {step}: it is not submitted again"
 
