@@ -37,8 +37,9 @@ def test_an_index_that_grows_is_read_on() -> None:
 
 
 def test_what_a_worker_wrote_into_the_index_does_no_harm() -> None:
-    files = {"a.log": b"one\ntwo\n", "a.idx": b"nonsense\ninf 2\nnan 3\n100 4\n-5 6\n99 3\n101 8\n"}
-    assert chunks(files) == [(100.0, "one\n"), (101.0, "two\n")]
+    index = b"nonsense\ninf 2\nnan 3\n100 4\n-5 6\n101 8\n99 1\n102 12\n"
+    files = {"a.log": b"one\ntwo\nsix\n", "a.idx": index}
+    assert chunks(files) == [(100.0, "one\n"), (101.0, "two\n"), (102.0, "six\n")]
 
 
 def test_without_an_index_or_without_asking_nothing_is_made_up() -> None:
