@@ -62,7 +62,7 @@ class NodeRun(TypedDict):
 
 
 class Node(TypedDict):
-    """A machine, and what it holds."""
+    """A machine, and what it holds. `reason`: why its cluster has it down, where that is known."""
 
     name: str
     cluster: str
@@ -71,6 +71,7 @@ class Node(TypedDict):
     hostname: str
     address: str
     state: str
+    reason: str
     slot_type: str | None
     slots: int
     slots_used: int

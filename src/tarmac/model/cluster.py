@@ -43,7 +43,7 @@ class Node:
     """One machine of a cluster (or one the local engine stands for).
 
     `name` is unique within all clusters of a control plane; `address` is what peers connect to;
-    `capacity.slot_type` names what its slots are.
+    `capacity.slot_type` names what its slots are. `reason`: why its engine has it down, where it says.
     """
 
     name: str
@@ -54,6 +54,7 @@ class Node:
     pool: str = DEFAULT_POOL
     shard: str | None = None
     state: NodeState = NodeState.UP
+    reason: str = ""
     disks: Disks = Disks.SHARED
 
 

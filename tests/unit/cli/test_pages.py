@@ -91,6 +91,7 @@ def test_nodes() -> None:
         "shard": None,
         "address": "127.0.0.1",
         "state": "up",
+        "reason": "",
         "slot_type": "h100",
         "slots": 8,
         "slots_used": 6,

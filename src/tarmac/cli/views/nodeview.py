@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tarmac import api
 
 _NODES = heads(
-    "NODE, STATE, FREE, SLOTS, TYPE, CLUSTER, POOL, SHARD, CPUS, MEMORY, ADDRESS, HELD BY",
+    "NODE, STATE, FREE, SLOTS, TYPE, CLUSTER, POOL, SHARD, CPUS, MEMORY, ADDRESS, HELD BY, REASON",
     right="FREE, SLOTS, CPUS, MEMORY",
     flexible="HELD BY",
     optional="CPUS, MEMORY, ADDRESS",
@@ -42,6 +42,7 @@ def node_table(known: Sequence[api.Node], terminal: Terminal) -> str:
             size(node["memory_bytes"]) if node["memory_bytes"] else "",
             node["address"],
             ", ".join(f"{run['name']} ({run['slots']})" for run in node["runs"]),
+            node["reason"],
         )
         for node in known
     )

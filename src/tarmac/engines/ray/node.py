@@ -5,6 +5,7 @@ Used by `nodes` and by the engine. A node that was silent for too long is lost; 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any
 
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.supervision import Life
+from tarmac.engines.attempts.writing import SPACE_ERRORS
 from tarmac.engines.hosts.host import FILE_S, Host, Reached
 from tarmac.engines.hosts.relaying import AnswerRequest, Relaying
 from tarmac.engines.hosts.report_copies import ReportCopies
@@ -28,6 +30,13 @@ NODE_PEER_FILES = (protocol.FINISHED_FILE, protocol.LEFT_FILE)
 """What the runner of one node writes for those of the others: of the attempt, and of its own node."""
 
 PING_S = 2.0
+DISK_S = 5.0
+"""So often the room on its disk is asked for."""
+
+LEAST_FREE_BYTES = 16 << 20
+LEAST_FREE_FILES = 200
+"""With less than this its disk counts as full."""
+
 QUIET_S = 3.0
 SILENT_S = 6.0
 """Not heard of for so long: nobody waits for it any longer, and then its link is given up."""
@@ -68,6 +77,9 @@ class RayNode:
         self.trouble: str | None = None
         self.cleared = False
         """Whether nothing runs there, since it was last reached, that was given up before."""
+        self.full = ""
+        """What is wrong with its disk; empty while there is room."""
+        self._disk_at = -math.inf
         self._home = home
         self._seen = seen
         self._on_news = on_news
@@ -163,10 +175,36 @@ class RayNode:
                 self.make_directory(Path(travels.package).parent.parent, travels.files)
                 self.call("prepare", home=home, area=area, **installation)
         except OSError as error:
+            self.note_disk(error)
             raise Unavailable(f"{self._home.home} cannot be used: {error.strerror}") from None
         if travels.answer is not None and self._relaying is None:
             self._relaying = Relaying(self, socket_path(home, self.address), travels.answer)
             self._relaying.start()
+
+    def examine_disk(self, travels: Travels) -> None:
+        """Ask now and then for the room on its disk; make its directory ready once there is some again."""
+        if time.monotonic() - self._disk_at < DISK_S:
+            return
+        self._disk_at = time.monotonic()
+        try:
+            free_bytes, free_files = self.call("room", home=str(self._home.home))
+        except OSError as error:
+            self.note_disk(error)
+            return
+        if free_bytes < LEAST_FREE_BYTES or (free_files is not None and free_files < LEAST_FREE_FILES):
+            self.full = self._full_text
+        elif self.full:
+            self.prepare(travels)
+            self.full = ""
+
+    def note_disk(self, error: OSError) -> None:
+        """Something could not be written there."""
+        full = error.errno in SPACE_ERRORS
+        self.full = self._full_text if full else f"{self._home.home}: {error.strerror}"
+
+    def has(self, attempt_id: str, node: str) -> bool:
+        """Whether the directory of an attempt is there. Raises Unavailable."""
+        return bool(self.call("lives", places=[[str(self._home.attempt(attempt_id)), node]]) != ["absent"])
 
     def make_directory(self, directory: Path, files: Mapping[str, bytes]) -> bool:
         """Make a directory with these files, whole or not at all; False where there is one."""
@@ -196,6 +234,10 @@ class RayNode:
         names = (protocol.CLAIM_FILE, protocol.EVENTS_FILE, protocol.HEARTBEAT_FILE, *NODE_PEER_FILES)
         files = (*PEER_FILES, *(f"{protocol.NODES}/{node}/{name}" for name in names))
         return ReportCopies(self._home, self._seen, files=files, common=())
+
+    @property
+    def _full_text(self) -> str:
+        return f"the disk of {self._home.home} is full"
 
     @property
     def _area(self) -> Path:

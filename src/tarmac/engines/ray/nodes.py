@@ -164,6 +164,7 @@ class RayNodes:
         try:
             if node.up:
                 node.ping()
+                node.examine_disk(self._travels)
                 return
             known = node.endpoint
             if known is not None:
@@ -179,8 +180,10 @@ class RayNodes:
 
     def _link(self, node: RayNode, endpoint: Endpoint) -> None:
         node.connect(endpoint)
-        node.prepare(self._travels)
-        node.survey = node.call("survey")
+        try:
+            node.prepare(self._travels)
+        finally:  # also a node that cannot be used now is shown
+            node.survey = node.call("survey")
 
     # --- inside ----------------------------------------------------------------------------------
 
@@ -195,8 +198,7 @@ class RayNodes:
         """A node as it is now: nothing new is placed on one that others use."""
         settings, survey = self._settings, node.survey
         products = survey["products"]
-        free = member is not None and member.alive and (member.reserved or not member.shared)
-        usable = node.up and node.cleared and (free or self.trouble is not None)
+        reason = _problem(node, None if self.trouble is not None else _membership_problem(member))
         whole = len(products) or VIRTUAL_SLOTS
         return Node(
             name=node.name,
@@ -209,7 +211,8 @@ class RayNodes:
                 cpus=settings.cpus or float(survey["cpus"]),
                 memory_bytes=int(survey["memory_bytes"]),
             ),
-            state=NodeState.UP if usable else NodeState.DOWN,
+            state=NodeState.DOWN if reason else NodeState.UP,
+            reason=reason,
             disks=Disks.OWN,
         )
 
@@ -237,6 +240,21 @@ class RayNodes:
                 self._record.parent.mkdir(parents=True, exist_ok=True)
                 untrusted.replace(str(self._record), json.dumps(record).encode(), mode=0o600)
                 self._recorded = record
+
+
+def _problem(node: RayNode, of_ray: str | None) -> str:
+    """Why nothing can be placed on a node now; empty where something can."""
+    if not node.up:
+        return of_ray or "its agent does not answer"
+    if not node.cleared:
+        return "what still runs there of lost attempts is being ended"
+    return of_ray or node.full
+
+
+def _membership_problem(member: Member | None) -> str | None:
+    if member is None or not member.alive:
+        return "Ray has lost it"
+    return "others use it through Ray" if member.shared and not member.reserved else None
 
 
 def _names(cluster: str, members: Iterable[Member]) -> dict[str, str]:

@@ -20,7 +20,7 @@ from tarmac.engines.ray.node import RayNode, Travels
 from tarmac.engines.ray.nodes import RayNodes
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.ports import StreamsCode
-from tarmac.model.run import Cause
+from tarmac.model.run import Cause, CauseCode
 from tarmac.model.secret import SecretValues
 from tarmac.node.attempt import protocol
 from tarmac.node.attempt.document import read_document
@@ -98,8 +98,8 @@ class RayRunners:
         }
         values = dict(self._secrets(view.secrets)) if view.secrets else {}
         try:
-            self._bring_code(place, view)
-            place.make_directory(directory, files)
+            if not self._put_down(place, view, node, files):
+                return
             place.call(
                 "start",
                 directory=str(directory),
@@ -112,6 +112,24 @@ class RayRunners:
         except OSError as error:
             raise Unavailable(f"{place.name}: {error.filename or ''} {error.strerror}") from None
         node.supervision.requested_at = time.monotonic()
+
+    def _put_down(
+        self, place: RayNode, view: AttemptView, node: NodeView, files: Mapping[str, bytes]
+    ) -> bool:
+        """Have the attempt on the node; False where its disk is full, and its part is lost with that."""
+        try:
+            self._bring_code(place, view)
+            place.make_directory(self.directory(view.attempt_id), files)
+        except OSError as error:
+            if error.errno not in writing.SPACE_ERRORS or place.has(view.attempt_id, node.node):
+                raise
+            place.note_disk(error)
+            cause = Cause(
+                code=CauseCode.PLATFORM_FAULT, message=f"{place.name}: {place.full}", node=node.node
+            )
+            self.lose(view, node, cause)
+            return False
+        return True
 
     def life(self, view: AttemptView, node: NodeView) -> Life:
         away = self.node(view, node.node).life()

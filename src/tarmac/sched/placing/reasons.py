@@ -147,7 +147,7 @@ def _state(node: Node) -> Reason | None:
     if node.state is NodeState.UP:
         return None
     code, text = _STATE_REASONS[node.state]
-    return _reason(node, code, text)
+    return _reason(node, code, f"{text}: {node.reason}" if node.reason else text)
 
 
 def _occupied(
