@@ -40,7 +40,7 @@ test: $(VENV)/.dev $(VENV)/.demo
 	@$(COMPILE)
 	$(BIN)/python tools/run_tests.py -m "not real_engine" $(PYTEST_ARGS)
 
-test-engines: $(VENV)/.dev $(VENV)/.demo
+test-engines: $(VENV)/.dev $(VENV)/.demo $(BENCH_VENV)/.ray
 	@$(COMPILE)
 	$(BIN)/python tools/run_tests.py -m real_engine $(PYTEST_ARGS)
 

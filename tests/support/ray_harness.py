@@ -16,7 +16,9 @@ from threading import Event, Lock
 from typing import Any
 
 from engine_harness import WORKING, Work, make_launch, running, script
+from ray_clusters import TOKEN, RayNodes
 from tarmac.engines.hosts.connection import exec_code, loading_program
+from tarmac.engines.ray.bridge import Bridge
 from tarmac.engines.ray.engine import RayEngine
 from tarmac.engines.ray.membership import Endpoint, Member
 from tarmac.engines.ray.settings import read_settings
@@ -24,7 +26,7 @@ from tarmac.model.errors import Unavailable
 from tarmac.model.launch import Launch, Mount
 from tarmac.model.ports import Observation
 
-BOUND_S = 60.0
+BOUND_S = 120.0
 AGAIN_S = 0.05
 AGENT = "tarmac.node.host.agent"
 
@@ -124,8 +126,8 @@ class RayHarness:
         home.mkdir(exist_ok=True)
         self.ray = ray or StandInRay()
         self.news = Event()
-        self.engine = self.open()
         self._started: list[str] = []
+        self.engine = self.open()
 
     def open(self, **knobs: Any) -> RayEngine:
         """An engine, as a server that comes (back) would make it; its nodes are there."""
@@ -185,3 +187,41 @@ class RayHarness:
             self.engine.reap(attempt)
         self.engine.close()
         self.ray.end()
+
+
+class RealRayHarness(RayHarness):
+    """The engine over a real Ray of three nodes, each with a disk of its own."""
+
+    def __init__(self, home: Path, cluster: RayNodes) -> None:
+        self.cluster = cluster
+        super().__init__(home)
+
+    def open(self, **knobs: Any) -> RayEngine:
+        settings = read_settings(self.cluster.settings())
+        bridge = Bridge(settings, "tests", token=lambda: TOKEN)
+        engine = RayEngine("real", settings, bridge, copies=self.home / "copies", **knobs)
+        engine.subscribe(lambda _attempt: self.news.set())
+        self.wait(lambda: [node.state for node in engine.nodes()] == ["up"] * 3)
+        return engine
+
+    def launch(self, work: Work, **wanted: Any) -> Launch:
+        """On the nodes of these numbers, by rank."""
+        numbers = wanted.pop("on", (1, 2))
+        launch = super().launch(work, nodes=len(numbers), **wanted)
+        by_address = {node.address: node.name for node in self.engine.nodes()}
+        addresses = [f"{self.cluster.subnet}.{10 + number}" for number in numbers]
+        nodes = tuple(
+            replace(node, node=by_address[address], address=address, own_disk=True)
+            for node, address in zip(launch.nodes, addresses, strict=True)
+        )
+        return replace(launch, nodes=nodes)
+
+    def state_of(self, number: int) -> str:
+        """The state of a node as the scheduler sees it."""
+        address = f"{self.cluster.subnet}.{10 + number}"
+        return next(node.state.value for node in self.engine.nodes() if node.address == address)
+
+    def close(self) -> None:
+        for attempt in self._started:
+            self.engine.reap(attempt)
+        self.engine.close()

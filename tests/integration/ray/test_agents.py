@@ -16,6 +16,8 @@ from tarmac.model.errors import Unavailable
 from tarmac.model.ports import ObservedState
 from tarmac.model.run import CauseCode, LeaveRequest, Outcome
 
+pytestmark = pytest.mark.timeout(400)
+
 
 @pytest.fixture
 def ray(tmp_path: Path) -> Iterator[RayHarness]:

@@ -11,16 +11,17 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from threading import Event, Lock, Thread
 from typing import Any
 
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.hosts.slot_types import slot_type
 from tarmac.engines.ray.membership import Endpoint, Member, Membership
-from tarmac.engines.ray.node import RayNode, Travels
+from tarmac.engines.ray.node import SILENT_S, RayNode, Travels
 from tarmac.engines.ray.settings import RaySettings
 from tarmac.model.cluster import Disks, Node, NodeState
 from tarmac.model.described import node_name
@@ -31,9 +32,6 @@ from tarmac.node.files import untrusted
 LOOK_S = 1.0
 VIRTUAL_SLOTS = 8
 MOST_THREADS = 64
-ROUND_S = 15.0
-"""How long one round waits for its slowest node; that one is looked at again in the next."""
-
 LARGEST_RECORD_BYTES = 16 * 1024 * 1024
 
 
@@ -67,9 +65,13 @@ class RayNodes:
         self._record = seen.home / "agents.json"
         self._recorded: object = None
         self.pool = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="tarmac-ray")
+        self._tenders = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="tarmac-ray-nodes")
+        self._under_way: dict[str, Future[None]] = {}
         self._stopped = Event()
         self._read_record()
-        self._end = weakref.finalize(self, _close, self._stopped, membership, self.pool, self._nodes)
+        self._end = weakref.finalize(
+            self, _close, self._stopped, membership, (self.pool, self._tenders), self._nodes
+        )
         Thread(target=_watch, args=(weakref.ref(self), self._stopped), daemon=True).start()
 
     def close(self) -> None:
@@ -127,7 +129,27 @@ class RayNodes:
     # --- the watch -------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """One round: what Ray has, agents where there is none, links where they were lost."""
+        """One round: what Ray has, agents where there is none, links where they were lost.
+
+        What takes long holds up nothing else, and is begun again once it is over.
+        """
+        self._begin("members", self._learn)
+        self._begin("more", self._do_more)
+        for node in self.all():
+            self._begin(node.address, partial(self._tend, node))
+        wait(list(self._under_way.values()), LOOK_S)
+        self._write_record()
+
+    def _begin(self, name: str, work: Callable[[], None]) -> None:
+        known = self._under_way.get(name)
+        if known is None or known.done():
+            self._under_way[name] = self._tenders.submit(work)
+
+    def _do_more(self) -> None:
+        for do in self.after_look:
+            do()
+
+    def _learn(self) -> None:
         try:
             members = self._membership.members()
         except Unavailable as error:
@@ -135,11 +157,6 @@ class RayNodes:
         else:
             self.trouble = None
             self._take(members)
-        rounds = [self.pool.submit(self._tend, node) for node in self.all()]
-        wait(rounds, ROUND_S)
-        self._write_record()
-        for do in self.after_look:
-            do()
 
     def _take(self, members: Sequence[Member]) -> None:
         """Note what Ray says: of several entries of an address the one that lives counts."""
@@ -171,6 +188,8 @@ class RayNodes:
                 with suppress(Unavailable):
                     self._link(node, known)
                     return
+                if node.silent_s() < SILENT_S:
+                    return  # a short break needs no other agent
             member = self._members.get(node.address)
             if member is not None and member.alive and self.trouble is None:
                 home = str(self._home.home)
@@ -286,10 +305,14 @@ def _watch(nodes: weakref.ref[RayNodes], stopped: Event) -> None:
 
 
 def _close(
-    stopped: Event, membership: Membership, pool: ThreadPoolExecutor, nodes: Mapping[str, RayNode]
+    stopped: Event,
+    membership: Membership,
+    pools: Sequence[ThreadPoolExecutor],
+    nodes: Mapping[str, RayNode],
 ) -> None:
     stopped.set()
-    pool.shutdown(wait=False, cancel_futures=True)
+    for pool in pools:
+        pool.shutdown(wait=False, cancel_futures=True)
     membership.close()
     for node in list(nodes.values()):
         node.close()

@@ -16,7 +16,7 @@ from tarmac.engines.ray.membership import Membership
 from tarmac.engines.ray.nodes import RayNodes
 from tarmac.model.errors import Unavailable
 
-LINGER_S = 10.0
+LINGER_S = 3.0
 """A node that was just in use is soon in use again."""
 
 FIRST_LINGER_S = 60.0
