@@ -156,7 +156,15 @@ def complete(tmp_path: Path, words: str, at: int) -> list[str]:
 
 def test_commands_and_options_are_completed(tmp_path: Path) -> None:
     assert complete(tmp_path, "tarmac s", 1) == [
-        *("plain,show", "plain,stop", "plain,secret", "plain,sites", "plain,simulate", "plain,server")
+        *(
+            "plain,show",
+            "plain,shell",
+            "plain,stop",
+            "plain,secret",
+            "plain,sites",
+            "plain,simulate",
+            "plain,server",
+        )
     ]
     assert "plain,--rehearse" in complete(tmp_path, "tarmac run --re", 2)
     assert complete(tmp_path, "tarmac nodes dr", 2) == ["plain,drain"]
