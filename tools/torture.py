@@ -35,7 +35,11 @@ SUBMITTERS = 4
 PATIENCE_S = 60.0
 LONG_RUNS = 4
 
-SHORT = "echo $TARMAC_RUN_ID.$TARMAC_ATTEMPT >> {starts}\n{rest}"
+SHAPES = (1, 1, 1, 2)
+KILL_PAUSE_S = 0.8
+"""The longest life of a server."""
+
+SHORT = "echo $TARMAC_RUN_ID.$TARMAC_ATTEMPT.$NODE_RANK >> {starts}\n{rest}"
 RESTS = ("true", "sleep 0.05", "sleep 0.3", "exit 3")
 
 
@@ -96,27 +100,36 @@ def torture(home: Path, *, runs: int, kills: int, seed: int) -> Count:
     return count
 
 
-def submit_runs(ordeal: Ordeal, runs: int, seed: int, *, cluster: str = "") -> None:
-    """Submit short runs one after the other, to a cluster of this name."""
+def submit_runs(
+    ordeal: Ordeal,
+    runs: int,
+    seed: int,
+    *,
+    cluster: str = "",
+    slots: Sequence[int] = SHAPES,
+    pause_s: float = 0.0,
+) -> None:
+    """Submit short runs to a cluster, one after the other, after pauses of at most `pause_s`."""
     target = f"cluster: {cluster}\n" if cluster else ""
     random = Random(seed)
     with Client(home=ordeal.home) as client:
         for number in range(runs):
+            time.sleep(random.uniform(0.0, pause_s))
             rest = f"sleep {2 + random.random():.2f}" if number < LONG_RUNS else random.choice(RESTS)
             body = SHORT.format(starts=ordeal.starts, rest=rest).replace("\n", "\n  ")
-            source = f"name: short\n{target}slots: {random.choice((1, 1, 1, 2))}\ncommand: |\n  {body}\n"
+            source = f"name: short\n{target}slots: {random.choice(slots)}\ncommand: |\n  {body}\n"
             key = uuid4().hex
             run = until_answered(partial(client.submit, source, idempotency_key=key))
             with ordeal.lock:
                 ordeal.expected[run["id"]] = 3 if rest == "exit 3" else 0
 
 
-def kill_servers(ordeal: Ordeal, kills: int) -> None:
+def kill_servers(ordeal: Ordeal, kills: int, *, pause_s: float = KILL_PAUSE_S) -> None:
     """Kill whatever server answers, again and again, at random moments of its life."""
     with Client(home=ordeal.home) as client:
         for _ in range(kills):
             pid = until_answered(client.version)["pid"]
-            time.sleep(ordeal.random.uniform(0.0, 0.8))
+            time.sleep(ordeal.random.uniform(0.0, pause_s))
             if is_server(pid, ordeal.home):
                 os.kill(pid, signal.SIGKILL)
                 ordeal.kills += 1
@@ -148,7 +161,7 @@ def await_ends(ordeal: Ordeal, patience_s: float = PATIENCE_S) -> None:
 def count_all(ordeal: Ordeal) -> Count:
     """What came of it."""
     starts = Counter(ordeal.starts.read_text().split())
-    by_run = Counter(attempt_id.rpartition(".")[0] for attempt_id in starts.elements())
+    by_run = Counter(start.rsplit(".", 2)[0] for start in starts.elements())
     with Client(home=ordeal.home) as client:
         slots_held = sum(node["slots_used"] for node in client.nodes())
     return Count(
