@@ -264,7 +264,7 @@ class RayNodes:
 def _problem(node: RayNode, of_ray: str | None) -> str:
     """Why nothing can be placed on a node now; empty where something can."""
     if not node.up:
-        return of_ray or "its agent does not answer"
+        return "Ray has lost it" if not node.alive else "its agent does not answer"
     if not node.cleared:
         return "what still runs there of lost attempts is being ended"
     return of_ray or node.full
