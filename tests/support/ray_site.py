@@ -214,11 +214,11 @@ def opened_site(home: Path, ray: StandInRay, *, slots: int, pools: Sequence[Pool
         up = ["up"] * len(ray.members())
         made.wait(lambda: [node.state for node in made.engine.nodes()] == up, "the nodes do not come up")
         yield made
+    finally:
         for run in store.live_runs():
             for attempt in store.attempts(run.id):
                 with plane.control.engine_of(attempt.id).question() as engine:
                     engine.reap(attempt.id)
-    finally:
         loops.stop()
         if kind.engine is not None:
             kind.engine.close()
