@@ -83,6 +83,13 @@ class StandInRay:
         self._answer()
         return {"ray": "none", "python": sys.version.split()[0]}
 
+    def rename(self, member_id: str, hostname: str) -> None:
+        """What Ray calls a node from now on."""
+        self._members = [
+            replace(member, hostname=hostname) if member.id == member_id else member
+            for member in self._members
+        ]
+
     def close(self) -> None:
         """The engine lets go; agents stay."""
 

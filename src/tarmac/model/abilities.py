@@ -27,6 +27,15 @@ class OffersNodes(Protocol):
 
 
 @runtime_checkable
+class LearnsNodes(Protocol):
+    """A placed engine that learns which nodes it has some time after it was opened."""
+
+    def knows_nodes(self) -> bool:
+        """Whether it knows all of them: until then no run is refused for want of nodes. Answers at once."""
+        ...
+
+
+@runtime_checkable
 class DescribesClusters(Protocol):
     """A placed engine that can stand for any cluster that is described to it."""
 

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from engine_harness import LOG, Work, ended, running, started, submit
-from ray_harness import RayHarness
+from ray_harness import RayHarness, StandInRay
+from tarmac.engines.ray.engine import RayEngine
 from tarmac.engines.ray.link import Link
 from tarmac.engines.ray.membership import Endpoint
+from tarmac.engines.ray.settings import read_settings
 from tarmac.model.errors import Unavailable
 from tarmac.model.ports import ObservedState
 from tarmac.model.run import CauseCode, LeaveRequest, Outcome
@@ -99,6 +101,30 @@ def test_the_next_server_finds_what_runs_without_an_answer_of_ray(ray: RayHarnes
     assert ray.settle(attempt, running).state is ObservedState.RUNNING
     ray.engine.request_leave(attempt, LeaveRequest.PREEMPT)
     assert ray.settle(attempt, ended).outcome is Outcome.PREEMPTED
+
+
+def test_a_node_keeps_its_name_whatever_ray_says_of_it_later(ray: RayHarness) -> None:
+    """After a restart of its head, Ray may have forgotten host names for a while."""
+    ray.ray.rename("id1", "")
+    ray.ray.lost.add("id2")
+    ray.wait(lambda: state_of(ray, "node2") == "down")
+    assert {node.name for node in ray.engine.nodes()} == {"node1", "node2"}
+
+
+def test_nodes_are_known_once_ray_and_each_of_them_has_answered(tmp_path: Path, ray: RayHarness) -> None:
+    assert ray.engine.knows_nodes()
+    late = StandInRay()
+    late.down = True
+    settings = read_settings({"address": "127.0.0.1:1", "directory": str(tmp_path / "far"), "slots": 4})
+    engine = RayEngine("late", settings, late, copies=tmp_path / "copies")
+    try:
+        assert not engine.knows_nodes()
+        late.down = False
+        ray.wait(engine.knows_nodes)
+        assert len(engine.nodes()) == 2
+    finally:
+        engine.close()
+        late.end()
 
 
 def test_an_agent_takes_nobody_without_its_token(ray: RayHarness) -> None:

@@ -58,7 +58,10 @@ def deliver_pass(control: ControlState, engine: AttachedEngine) -> None:
 
 
 def launch_of(control: ControlState, run: Run, attempt: Attempt, nodes: dict[str, Node]) -> Launch:
-    """The launch of an attempt; the nodes of its own rehearsal are added where they are missing."""
+    """The launch of an attempt; the nodes of its own rehearsal are added where they are missing.
+
+    Raises Unavailable where its cluster does not know one of its nodes, as it may after a restart.
+    """
     delegate = control.engines.of(attempt).delegate
     if delegate is not None:
         return control.apply_conventions(
@@ -67,6 +70,8 @@ def launch_of(control: ControlState, run: Run, attempt: Attempt, nodes: dict[str
     known = run.spec.rehearsal is None or nodes.keys() >= set(attempt.allocation.nodes)
     if not known:
         nodes = nodes | {node.name: node for node in rehearsal_nodes(control.engines.of(attempt), run)}
+    if unknown := sorted(set(attempt.allocation.nodes) - nodes.keys()):
+        raise Unavailable(f"cluster {attempt.allocation.cluster} has no node {', '.join(unknown)} now")
     return control.apply_conventions(run, attempt, compose(run, attempt, nodes))
 
 

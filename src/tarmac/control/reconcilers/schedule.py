@@ -11,7 +11,7 @@ from tarmac.control.decisions import steps
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Wakeup
 from tarmac.model.changes import RunStep
-from tarmac.model.run import Cause, Outcome, Run
+from tarmac.model.run import Cause, CauseCode, Outcome, Run
 from tarmac.model.serving import Lease
 from tarmac.sched import Placement, Plan, Preemption, Refusal, ShareGrant
 
@@ -58,9 +58,13 @@ def _decisions(control: ControlState, decided: Plan) -> tuple[list[RunStep], boo
         now = control.clock.now()
     starting = _Starting(control, now) if decided.placements else None
     found: list[RunStep] = []
+    premature = 0
     for item in every:
         run = runs[item.run_id]
         if run is None or run.seq != item.seq:
+            continue
+        if isinstance(item, Refusal) and _is_premature(control, run, item):
+            premature += 1
             continue
         if isinstance(item, ShareGrant):
             found.append(steps.granted(run, item.share))
@@ -72,7 +76,14 @@ def _decisions(control: ControlState, decided: Plan) -> tuple[list[RunStep], boo
                 found.append(steps.preempt_run(run, attempt, item, now))
         elif starting is not None:
             found.append(starting.step(run, item))
-    return found, len(found) == len(every)
+    return found, len(found) + premature == len(every)
+
+
+def _is_premature(control: ControlState, run: Run, refusal: Refusal) -> bool:
+    """Whether a run was found to fit nowhere while not all nodes are known: after a restart, it waits."""
+    return refusal.code is CauseCode.NEVER_FITS and not control.engines.know_nodes_for(
+        run.spec.target.cluster
+    )
 
 
 def refusal_cause(refusal: Refusal) -> Cause:

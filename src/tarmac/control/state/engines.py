@@ -16,6 +16,7 @@ from tarmac.model.abilities import (
     ClearsRemains,
     Delegates,
     DescribesClusters,
+    LearnsNodes,
     OffersNodes,
     OffersPorts,
     OffersQueues,
@@ -96,6 +97,7 @@ class AttachedEngine:
         self.adapter = engine
         self.name = engine.name
         self.inventory = engine if isinstance(engine, OffersNodes) else None
+        self.learner = engine if isinstance(engine, LearnsNodes) else None
         self.delegate = engine if isinstance(engine, Delegates) else None
         self.queues = engine if isinstance(engine, OffersQueues) else None
         self.describer = engine if isinstance(engine, DescribesClusters) else None
@@ -199,6 +201,11 @@ class Engines:
     def at(self, cluster: str) -> AttachedEngine:
         """The engine of a cluster."""
         return self._others.get(cluster, self.own)
+
+    def know_nodes_for(self, cluster: str | None) -> bool:
+        """Whether every engine that could run what is for this cluster (None: for any) knows its nodes."""
+        learners = (each.learner for each in self if cluster in (None, each.key))
+        return all(learner is None or learner.knows_nodes() for learner in learners)
 
     def delegate_of(self, cluster: str | None) -> AttachedEngine | None:
         """The engine of a cluster that has a queue of its own; None for every other cluster, and for any."""

@@ -215,6 +215,9 @@ class RayEngine:
     def nodes(self) -> Sequence[Node]:
         return self._nodes.offer()
 
+    def knows_nodes(self) -> bool:
+        return self._nodes.known()
+
     def free_port(self, address: str, taken: frozenset[int]) -> int:
         try:
             port: int = self._nodes.at(address).call(

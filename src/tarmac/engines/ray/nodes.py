@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import time
 import weakref
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -92,6 +91,14 @@ class RayNodes:
                 self._offer = made
             return self._offer
 
+    def known(self) -> bool:
+        """Whether Ray has said which nodes there are, and each of them what it has, or why it cannot."""
+        with self._lock:
+            return bool(self._members) and all(
+                not member.alive or bool(node.survey) or node.trouble is not None
+                for member, node in ((each, self._at(address)) for address, each in self._members.items())
+            )
+
     def all(self) -> list[RayNode]:
         """Every node there is or was."""
         with self._lock:
@@ -167,10 +174,9 @@ class RayNodes:
                 found[member.address] = member
         with self._lock:
             self._members = found
-            names = _names(self._cluster, found.values())
             for address, member in found.items():
                 node = self._at(address)
-                node.name = names[address]
+                node.name = node.name or self._name_of(member)  # it stays: runs know the node by it
                 node.alive = member.alive
             for address, node in self._nodes.items():
                 if address not in found:
@@ -235,6 +241,14 @@ class RayNodes:
             disks=Disks.OWN,
         )
 
+    def _name_of(self, member: Member) -> str:
+        """What a new node is called: by its host name, where another has that by its address as well."""
+        name = node_name(self._cluster, member.hostname or "node")
+        if member.hostname and name not in {node.name for node in self._nodes.values()}:
+            return name
+        place = member.address.replace(".", "-").replace(":", "-")
+        return node_name(self._cluster, f"{member.hostname or 'node'}-{place}")
+
     def _read_record(self) -> None:
         with suppress(OSError, ValueError, KeyError, TypeError):
             content = untrusted.read_bytes(str(self._record), LARGEST_RECORD_BYTES)
@@ -274,21 +288,6 @@ def _membership_problem(member: Member | None) -> str | None:
     if member is None or not member.alive:
         return "Ray has lost it"
     return "others use it through Ray" if member.shared and not member.reserved else None
-
-
-def _names(cluster: str, members: Iterable[Member]) -> dict[str, str]:
-    """What nodes are called: by host name, and where several have the same one, by their address as well."""
-    known = list(members)
-    count = Counter(member.hostname for member in known)
-    return {
-        member.address: node_name(
-            cluster,
-            member.hostname
-            if member.hostname and count[member.hostname] == 1
-            else f"{member.hostname or 'node'}-{member.address.replace('.', '-').replace(':', '-')}",
-        )
-        for member in known
-    }
 
 
 def _watch(nodes: weakref.ref[RayNodes], stopped: Event) -> None:
