@@ -10,10 +10,8 @@
 #   make clean         remove the environments
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
-# Tests of real engines wait for these more than they compute.
-ENGINE_PROCESSES := $(shell expr 2 '*' $$(nproc))
-test: PYTEST_ARGS ?= -n auto --maxprocesses 8 --dist loadgroup
-test-engines: PYTEST_ARGS ?= -n $(ENGINE_PROCESSES) --maxprocesses 16 --dist loadgroup
+# Tests wait for what they start more than they compute.
+PYTEST_ARGS ?= -n $(shell expr 2 '*' $$(nproc)) --maxprocesses 16 --dist loadgroup
 
 VENV := .venv
 BIN := $(VENV)/bin

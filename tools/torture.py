@@ -160,8 +160,7 @@ def await_ends(ordeal: Ordeal, patience_s: float = PATIENCE_S) -> None:
 
 def count_all(ordeal: Ordeal) -> Count:
     """What came of it."""
-    starts = Counter(ordeal.starts.read_text().split())
-    by_run = Counter(start.rsplit(".", 2)[0] for start in starts.elements())
+    starts, by_run = read_starts(ordeal.starts)
     with Client(home=ordeal.home) as client:
         slots_held = sum(node["slots_used"] for node in client.nodes())
     return Count(
@@ -175,6 +174,12 @@ def count_all(ordeal: Ordeal) -> Count:
         ),
         slots_held=slots_held,
     )
+
+
+def read_starts(path: Path) -> tuple[Counter[str], Counter[str]]:
+    """How often each worker of an attempt began, and how many began of each run."""
+    starts = Counter(path.read_text().split())
+    return starts, Counter(start.rsplit(".", 2)[0] for start in starts.elements())
 
 
 def until_answered(ask: Callable[[], T]) -> T:

@@ -34,7 +34,7 @@ from uuid import uuid4
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests/support"))
 
 from sqlalchemy import make_url
-from torture import RESTS, SHORT, is_server, until_answered
+from torture import RESTS, SHORT, is_server, read_starts, until_answered
 
 from postgres import running_server
 from tarmac import api
@@ -312,8 +312,7 @@ def _await_ends(ordeal: Ordeal) -> None:
 
 
 def _count(ordeal: Ordeal) -> Count:
-    starts = Counter(ordeal.starts.read_text().split())
-    by_run = Counter(attempt_id.rpartition(".")[0] for attempt_id in starts.elements())
+    starts, by_run = read_starts(ordeal.starts)
     expected = {run_id: status for side in ordeal.sides for run_id, status in side.expected.items()}
     slots_held = wrong_cluster = 0
     for side in ordeal.sides:

@@ -92,7 +92,10 @@ def test_submitting_again_makes_no_second_job(harness: Any) -> None:
     harness.engine.submit(request)
     first = seen(harness, launch.attempt_id).native
     harness.engine.submit(request)
-    assert seen(harness, launch.attempt_id).native == first
+    again = seen(harness, launch.attempt_id).native
+    assert first is not None
+    assert again is not None
+    assert again.id == first.id
     harness.hold_the_queue(False)
     harness.engine.submit(request)
     assert harness.settle(launch.attempt_id, ended).outcome is Outcome.COMPLETED

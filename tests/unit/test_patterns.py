@@ -50,6 +50,8 @@ def patterns() -> Iterator[Found]:
     for module in pkgutil.walk_packages(tarmac.__path__, "tarmac."):
         if module.name.endswith(("__main__", ".env")) or ".versions.v0" in module.name:
             continue
+        if module.name.startswith("tarmac.engines.ray.far."):
+            continue  # it is imported beside a Ray alone
         for name, value in vars(import_module(module.name)).items():
             if isinstance(value, re.Pattern):
                 methods = uses.get(f"{module.name}.{name}")

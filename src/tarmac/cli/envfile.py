@@ -17,7 +17,7 @@ _START = re.compile(r"[ \t]*(?:export[ \t]+)?(?P<name>[^\s=#'\"]+)[ \t]*(?P<equa
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _SINGLE = re.compile(r"'([^']*)'")
 _DOUBLE = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
-_PLAIN = re.compile(r"(.*?)(?:\s#.*|\s*)$", re.MULTILINE)
+_COMMENT = re.compile(r"\s#")
 _REST = re.compile(r"[ \t]*(?:#.*)?(?=\n|\Z)")
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
@@ -71,8 +71,7 @@ class _Parser:
             return end + 1
         mark = self._text[start.end() : start.end() + 1]
         if mark not in ("'", '"'):
-            plain = _PLAIN.match(self._text, start.end(), end)
-            value = plain[1] if plain is not None else ""
+            value = _COMMENT.split(self._text[start.end() : end], maxsplit=1)[0].rstrip()
             found[name] = "" if value.startswith("#") else value
             return end + 1
         return self._quoted(name, start.end(), mark, found)

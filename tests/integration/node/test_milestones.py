@@ -246,9 +246,9 @@ def test_a_checkpoint_written_over_a_while_in_a_new_directory_is_seen_at_its_end
     )
     attempt = write_attempt(tmp_path, [worker(script)])
     warm.run(attempt)
-    (started,) = [event["at"] for event in attempt.events() if event["kind"] == "running"]
     (at, *_) = [event["at"] for event in attempt.events() if event["kind"] == "checkpoint"]
-    assert at - started > 1.4
+    (file,) = tmp_path.rglob("new/ck")
+    assert at >= file.stat().st_mtime - 0.1, "it is written for a second and a half"
 
 
 def test_more_reports_than_are_shown_are_told_of(warm: Warm, tmp_path: Path) -> None:

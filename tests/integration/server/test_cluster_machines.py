@@ -11,7 +11,7 @@ from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused
 
 def test_a_cluster_is_started_followed_looked_at_and_ended(plane: Served) -> None:
     client = plane.client()
-    client.start_cluster(NAME, "gpu1 slots=4\nbob@gpu2 head\n", install=True)
+    client.start_cluster(NAME, "gpu1 slots=4\nbob@gpu2 slots=4 head\n", install=True)
     lines = list(client.follow_cluster_change(NAME))
     assert lines[0] == {"machine": "gpu1", "text": "reached and installed"}
     assert {"machine": "gpu2", "text": "is node gpus2, 4 slots"} in lines
@@ -19,7 +19,7 @@ def test_a_cluster_is_started_followed_looked_at_and_ended(plane: Served) -> Non
     status = client.cluster_machines(NAME)
     assert [(each["name"], each["role"], each["state"], each["slots"]) for each in status["machines"]] == [
         ("gpu1", "worker", "up", 4),
-        ("gpu2", "head", "up", None),
+        ("gpu2", "head", "up", 4),
     ]
     assert status["change"] is None
     client.end_cluster(NAME, purge=True)

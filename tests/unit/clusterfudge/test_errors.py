@@ -18,7 +18,7 @@ from tarmac.clusterfudge.errors import TarmacError
 from tarmac.clusterfudge.gateway import error_form
 from tarmac.clusterfudge.hook import sentence
 from tarmac.model import errors
-from tarmac.server.http.errors import form
+from tarmac.server.records import errors as records
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_the_reasons_of_a_run_that_never_fits_travel_with_it() -> None:
     """C10: over the API they are still one by one, and the error is still a refusal."""
     reasons = ["h1: too small; held by a (r1)", "h2: too slow"]
     refused = errors.NeverFits("a can never start here: ...", hint="smaller", reasons=reasons)
-    found = failure(409, json.dumps({"error": form(refused)}).encode())
+    found = failure(409, json.dumps({"error": records.error_form(refused)}).encode())
     assert isinstance(found, errors.NeverFits)
     assert isinstance(found, errors.Refused)
     assert (found.reasons, found.hint, found.exit_code) == (tuple(reasons), "smaller", 2)

@@ -18,6 +18,7 @@ from tarmac.model.errors import (
     TooLarge,
     Unauthorized,
     Unavailable,
+    WaitTimeout,
 )
 from tarmac.model.lifecycle import IllegalStep
 
@@ -36,6 +37,7 @@ from tarmac.model.lifecycle import IllegalStep
         (StorageFull("m"), "storage_full", 1, 503),
         (TooLarge("m"), "too_large", 2, 413),
         (LeaseLost("m"), "lease_lost", 1, 500),
+        (WaitTimeout("m", run=None), "wait_timeout", 124, 500),
         (TarmacError("m"), "error", 1, 500),
     ],
 )
@@ -46,7 +48,7 @@ def test_each_error_tells_its_code_and_whom_it_blames(error, code, exit_code, ht
 
 def test_the_table_above_has_every_error():
     usual = {InvalidInput, NeverFits, NotFound, Refused, TooLarge, Unauthorized, Unavailable, StorageFull}
-    listed = usual | {Forbidden, LeaseLost, TarmacError}
+    listed = usual | {Forbidden, LeaseLost, TarmacError, WaitTimeout}
     assert listed == {
         item for item in vars(errors).values() if isinstance(item, type) and issubclass(item, TarmacError)
     }
