@@ -224,6 +224,15 @@ class ClearsRemains(Protocol):
 
 
 @runtime_checkable
+class Closes(Protocol):
+    """An engine that has something to let go of when its server ends."""
+
+    def close(self) -> None:
+        """Let go of the cluster; what runs goes on."""
+        ...
+
+
+@runtime_checkable
 class OpensSessions(Protocol):
     """An engine that can start something in the surroundings of a worker that runs."""
 

@@ -93,7 +93,7 @@ class Parts:
         self.datasets.stop()
         self.artifacts.janitor.stop()
         self.loops.stop()
-        self.engine.close()
+        self.plane.control.engines.close()
         self.store.close()
 
 

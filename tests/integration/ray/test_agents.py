@@ -127,6 +127,20 @@ def test_nodes_are_known_once_ray_and_each_of_them_has_answered(tmp_path: Path, 
         late.end()
 
 
+def test_a_server_that_goes_leaves_to_others_what_it_does_not_need(ray: RayHarness) -> None:
+    over = started(ray, Work(lasts=True), nodes=2)
+    assert ray.ray.reserved == {"id1", "id2"}
+    ray.engine.request_leave(over, LeaveRequest.PAUSE)
+    ray.settle(over, ended)
+    ray.reopen()
+    assert ray.ray.reserved == set()
+    started(ray, Work(lasts=True), nodes=1, run_id="run2")
+    needed = set(ray.ray.reserved)
+    ray.reopen()
+    assert ray.ray.reserved == needed
+    assert len(needed) == 1
+
+
 def test_an_agent_takes_nobody_without_its_token(ray: RayHarness) -> None:
     known = next(node.endpoint for node in ray.engine._nodes.all())
     assert known is not None

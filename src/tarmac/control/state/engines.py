@@ -14,6 +14,7 @@ from typing import Any
 from tarmac.control.state.deliveries import Deliveries
 from tarmac.model.abilities import (
     ClearsRemains,
+    Closes,
     Delegates,
     DescribesClusters,
     LearnsNodes,
@@ -197,6 +198,12 @@ class Engines:
         self._others, self._opened = others, clusters_by_name
         self._note_others()
         self.changed()
+
+    def close(self) -> None:
+        """Let go of every cluster, as its engine does; what runs goes on."""
+        for engine in self:
+            if isinstance(engine.adapter, Closes):
+                engine.adapter.close()
 
     def at(self, cluster: str) -> AttachedEngine:
         """The engine of a cluster."""

@@ -126,6 +126,7 @@ class RayEngine:
 
     def close(self) -> None:
         """Let go of the cluster; what runs goes on."""
+        self._reservations.close()
         self._nodes.close()
 
     # --- the port --------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ class Reservations:
         self._membership = membership
         self._lock = Lock()
         self._needed: dict[str, tuple[str, ...]] = {}
+        self._own: set[str] = set()
         self._idle_since: dict[str, float] = {}
         self._settled_at = time.monotonic() + FIRST_LINGER_S
 
@@ -42,6 +43,7 @@ class Reservations:
             if ids:
                 self._membership.reserve(ids)
                 self._nodes.note_reserved(ids, reserved=True)
+            self._own.update(addresses)
 
     def note(self, attempt_id: str, addresses: Mapping[str, str]) -> None:
         """An attempt that an earlier server started needs its nodes, too."""
@@ -52,6 +54,20 @@ class Reservations:
         """The attempt is over."""
         with self._lock:
             self._needed.pop(attempt_id, None)
+
+    def close(self) -> None:
+        """Let nodes go that no attempt needs: nobody else does, until this server comes back."""
+        with self._lock:
+            needed = {address for addresses in self._needed.values() for address in addresses}
+            settled = time.monotonic() > self._settled_at
+            due = [
+                member_id
+                for address, member_id in self._nodes.reserved().items()
+                if address not in needed and (settled or address in self._own)
+            ]
+            if due:
+                with suppress(Unavailable):  # they stay reserved until then
+                    self._membership.release(due)
 
     def release_idle(self) -> None:
         """Let nodes go that no attempt has needed for a while."""
