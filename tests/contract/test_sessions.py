@@ -111,7 +111,8 @@ def test_a_signal_reaches_a_command_that_reads_nothing_and_whose_output_nobody_r
 ) -> None:
     attempt = started(harness, Work(lasts=True))
     with near_end(harness, attempt) as near:
-        near.run("sh", "-c", "echo ready; trap 'exit 5' TERM; while :; do printf %8000s; done", stdin=True)
+        near.run("sh", "-c", "trap 'exit 5' TERM; echo ready; while :; do printf %8000s; done", stdin=True)
+        near.until(lambda output: b"ready" in output)
         near.send(frames.INPUT, b"x" * frames.FIRST_ROOM_BYTES)
         near.send_document(frames.SIGNAL, number=15)
         assert near.end()["exit_code"] == 5

@@ -10,7 +10,7 @@ from typing import Any
 from tarmac.node.session import frames
 from tarmac.node.session.frames import Frame, Splitter
 
-BOUND_S = 60.0
+BOUND_S = 180.0
 
 
 class NearEnd:

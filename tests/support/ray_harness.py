@@ -26,7 +26,7 @@ from tarmac.model.errors import Unavailable
 from tarmac.model.launch import Launch, Mount
 from tarmac.model.ports import Observation
 
-BOUND_S = 120.0
+BOUND_S = 300.0
 AGAIN_S = 0.05
 AGENT = "tarmac.node.host.agent"
 

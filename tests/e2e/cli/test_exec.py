@@ -44,8 +44,8 @@ def test_a_terminal_takes_keys_and_its_size(settled: Shell, lasting: str) -> Non
     with Screen(settled, "exec", "-it", lasting, "--", "sh") as screen:
         screen.wait_for(r"[#$] ")
         screen.resize(33, 99)
-        screen.press("stty size; sleep 600\n")
-        screen.wait_for("33 99")
+        screen.press("until [ \"$(stty size)\" = '33 99' ]; do sleep 0.1; done; echo re''sized; sleep 600\n")
+        screen.wait_for("resized")
         screen.press("\x03")
         screen.press("echo code $?; exit 4\n")
         screen.wait_for("code 130")

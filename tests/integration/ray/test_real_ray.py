@@ -9,7 +9,7 @@ from ray_harness import RealRayHarness
 from tarmac.model.ports import ObservedState
 from tarmac.model.run import CauseCode, LeaveRequest, Outcome
 
-pytestmark = [pytest.mark.real_engine, pytest.mark.xdist_group("ray"), pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.real_engine, pytest.mark.xdist_group("ray"), pytest.mark.timeout(900)]
 
 
 def test_nodes_have_disks_of_their_own_and_what_they_say_is_read(real: RealRayHarness) -> None:
