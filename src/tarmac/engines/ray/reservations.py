@@ -58,27 +58,25 @@ class Reservations:
     def close(self) -> None:
         """Let nodes go that no attempt needs: nobody else does, until this server comes back."""
         with self._lock:
-            needed = {address for addresses in self._needed.values() for address in addresses}
             settled = time.monotonic() > self._settled_at
-            due = [
-                member_id
-                for address, member_id in self._nodes.reserved().items()
-                if address not in needed and (settled or address in self._own)
-            ]
-            if due:
-                with suppress(Unavailable):  # they stay reserved until then
-                    self._membership.release(due)
+            self._release([id_ for address, id_ in self._idle().items() if settled or address in self._own])
 
     def release_idle(self) -> None:
         """Let nodes go that no attempt has needed for a while."""
         now = time.monotonic()
         with self._lock:
-            needed = {address for addresses in self._needed.values() for address in addresses}
-            reserved = self._nodes.reserved()
-            idle = {address for address in reserved if address not in needed}
+            idle = self._idle()
             self._idle_since = {address: self._idle_since.get(address, now) for address in idle}
-            due = [reserved[address] for address, since in self._idle_since.items() if now - since > LINGER_S]
-            if due and now > self._settled_at:
-                with suppress(Unavailable):  # the next look tries again
-                    self._membership.release(due)
-                    self._nodes.note_reserved(due, reserved=False)
+            if now > self._settled_at:
+                self._release([idle[at] for at, since in self._idle_since.items() if now - since > LINGER_S])
+
+    def _idle(self) -> dict[str, str]:
+        """The addresses and ids of the nodes that are reserved, and that no attempt needs."""
+        needed = {address for addresses in self._needed.values() for address in addresses}
+        return {address: id_ for address, id_ in self._nodes.reserved().items() if address not in needed}
+
+    def _release(self, member_ids: Collection[str]) -> None:
+        if member_ids:
+            with suppress(Unavailable):  # the next look tries again, here or in the next server
+                self._membership.release(member_ids)
+                self._nodes.note_reserved(member_ids, reserved=False)
