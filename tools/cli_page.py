@@ -1,4 +1,4 @@
-"""Writes the usage and the options of every command into docs/cli.md: the page cannot drift from the program.
+"""Writes the usage and the options of every command into docs/using/cli.md, which so cannot drift from it.
 
 Called by people after a change of an option (`python tools/cli_page.py`) and by the tests (`--check`: fails
 when the page is not what would be written, or leaves a command out). The prose between is written by hand.
@@ -16,7 +16,7 @@ import click
 
 from tarmac.cli.catalogue import COMMANDS
 
-PAGE = Path(__file__).resolve().parents[1] / "docs/cli.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs/using/cli.md"
 
 BLOCK = re.compile(r"<!-- usage: (?P<command>[a-z -]+?) -->\n.*?<!-- end -->", re.DOTALL)
 

@@ -1,4 +1,4 @@
-"""Draws docs/lifecycle.md from the tables in `tarmac.model.lifecycle`: the page cannot drift from the code.
+"""Draws docs/using/lifecycle.md from the tables in `tarmac.model.lifecycle`, so that it cannot drift.
 
 Called by people after a change of the tables (`python tools/lifecycle_diagram.py`) and by the tidy test
 (`--check`: fails when the page is not what would be written). The prose of each state stands here, because
@@ -23,7 +23,7 @@ from tarmac.model.lifecycle import (
     RunState,
 )
 
-PAGE = Path(__file__).resolve().parents[1] / "docs/lifecycle.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs/using/lifecycle.md"
 
 STATES = {
     RunState.PENDING: (
@@ -121,7 +121,7 @@ A node that cannot be reached is given up after some seconds, and the next attem
 Where it was only cut off, the older attempt notices that its lease has expired: its workers are asked to
 save as at a pause, and it ends as `lost` with the cause `lease_expired`. What it
 saves does not count: the [store](artifacts.md#one-attempt-counts) refuses an attempt that the server has
-given up ([why](decisions/0040-a-lease-shows-the-servers-contact.md)).
+given up ([why](../contributing/decisions/0040-a-lease-shows-the-servers-contact.md)).
 """
 
 

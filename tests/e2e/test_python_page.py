@@ -1,4 +1,4 @@
-"""docs/python.md: its code passes a type checker, and does what the page says."""
+"""docs/using/python.md: its code passes a type checker, and does what the page says."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from shell import Shell
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs/python.md"
+PAGE = ROOT / "docs/using/python.md"
 LIMIT_S = 300.0
 
 

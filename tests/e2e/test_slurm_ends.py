@@ -1,6 +1,6 @@
 """Every end that a job may have, produced by a real Slurm of four nodes, and what `show` and `why` say of it.
 
-What takes more than a minute, or what this Slurm cannot be brought to do, is in docs/slurm-ends.md.
+What takes more than a minute, or what this Slurm cannot be brought to do, is in docs/using/slurm-ends.md.
 """
 
 from __future__ import annotations

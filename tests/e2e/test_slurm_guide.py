@@ -1,4 +1,4 @@
-"""docs/slurm.md does what it says: its files are written, its commands typed, by a user who is not root."""
+"""docs/using/slurm.md does what it says: its files are written, its commands typed, not by root."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from slurm_clusters import Missing, running_slurm
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.xdist_group("slurm-guide"), pytest.mark.timeout(600)]
 
-GUIDE = Path(__file__).resolve().parents[2] / "docs/slurm.md"
+GUIDE = Path(__file__).resolve().parents[2] / "docs/using/slurm.md"
 LIMIT_S = 240.0
 USER = "nobody"
 SITE_PACKAGES = re.compile("site-packages")

@@ -10,7 +10,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 def variables(page: str) -> dict[str, str]:
     """The variables in the first table of a page that lists such, and who sets each, where it says so."""
-    _, _, rest = (DOCS / page).read_text(encoding="utf-8").partition("\n| variable |")
+    _, _, rest = (DOCS / "using" / page).read_text(encoding="utf-8").partition("\n| variable |")
     head, *rows = rest.split("\n\n")[0].splitlines()
     cells = [re.findall(r"(?<=\| ).*?(?= \|)", row) for row in rows[1:]]
     names = [cell[0].strip("`") for cell in cells]
@@ -20,7 +20,7 @@ def variables(page: str) -> dict[str, str]:
 
 
 def settings(table: str) -> list[tuple[str, str, str]]:
-    """The rows of docs/settings.md about a table of the file: key, type, default."""
-    text = (DOCS / "settings.md").read_text(encoding="utf-8")
+    """The rows of docs/operating/settings.md about a table of the file: key, type, default."""
+    text = (DOCS / "operating/settings.md").read_text(encoding="utf-8")
     section = text.split(f"## `{table}`\n")[1].split("\n## ")[0]
     return re.findall(r"^\| `(\w+)` \| ([^|]*) \| ([^|]*) \|", section, re.MULTILINE)

@@ -31,17 +31,24 @@ def test_a_broken_link_would_be_found(tmp_path: Path) -> None:
 
 
 def test_every_variable_is_explained() -> None:
-    explained = set(VARIABLE.findall((ROOT / "docs/variables.md").read_text()))
+    explained = set(VARIABLE.findall((ROOT / "docs/using/variables.md").read_text()))
     used = {name for module in package_modules() for name in VARIABLE.findall(module.text)}
-    assert used - explained == set(), "say in docs/variables.md what they are"
-    assert explained - used == set(), "docs/variables.md explains what the code does not know"
+    assert used - explained == set(), "say in docs/using/variables.md what they are"
+    assert explained - used == set(), "docs/using/variables.md explains what the code does not know"
 
 
 def test_every_page_can_be_found() -> None:
-    for index, folder in (("docs", "docs"), ("docs/decisions", "docs/decisions"), ("", "docs/checklists")):
-        page = ROOT / index / ("README.md" if index else "CONTRIBUTING.md")
+    contributing = "docs/contributing"
+    for index, folders in (
+        ("docs/README.md", ("docs", "docs/using", "docs/using/guides", "docs/operating", contributing)),
+        ("docs/using/dialects/README.md", ("docs/using/dialects",)),
+        (f"{contributing}/decisions/README.md", (f"{contributing}/decisions",)),
+        ("CONTRIBUTING.md", (f"{contributing}/checklists",)),
+    ):
+        page = ROOT / index
         linked = {(page.parent / target).resolve() for target in LINK.findall(page.read_text())}
-        assert set((ROOT / folder).glob("*.md")) - linked - {page} == set(), page
+        pages = {found for folder in folders for found in (ROOT / folder).glob("*.md")}
+        assert pages - linked - {page} == set(), page
 
 
 def test_the_lifecycle_page_is_current() -> None:

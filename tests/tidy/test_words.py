@@ -137,7 +137,7 @@ EVERYWHERE = {
 """Words that are gone from names, prose and messages alike, as patterns, and those in their place."""
 
 LEFT = (
-    "docs/decisions/",  # dated records
+    "docs/contributing/decisions/",  # dated records
     "docs/glossary.md",  # says which words are given up
     "src/tarmac/store/migrations/",
     "tests/contract/",  # of the store: databases of older versions

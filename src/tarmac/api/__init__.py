@@ -1,4 +1,4 @@
-"""What the API answers, said once: each class is the shape of a JSON object of docs/api.md.
+"""What the API answers, said once: each class is the shape of a JSON object of docs/using/api.md.
 
 The server answers with them, the client reads them, and FastAPI draws OpenAPI from them. They are
 dictionaries: nothing is built or checked on the way, and a client imports them for its type checker alone.

@@ -17,7 +17,7 @@ HIGHEST_PRIORITY = 1_000_000
 LARGEST_WEIGHT = 100_000
 
 Change = dict[str, Any]
-"""A `QueueChange` of docs/api.md."""
+"""A `QueueChange` of docs/using/api.md."""
 
 OPERATIONS = {
     "priority": "priority",

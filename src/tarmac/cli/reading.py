@@ -33,7 +33,7 @@ class How:
     changes: Mapping[str, str] = field(default_factory=dict)
 
     def extras(self, directory: str) -> dict[str, Any]:
-        """The `extras` of docs/api.md for a run file in this directory."""
+        """The `extras` of docs/using/api.md for a run file in this directory."""
         extras: dict[str, Any] = {"files": companions(Path(directory)), "changes": dict(self.changes)}
         if self.entry_point is not None:
             extras["entry_point"] = self.entry_point

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class SubmitOptions(TypedDict, total=False):
-    """What goes along with the text of a run file (docs/api.md)."""
+    """What goes along with the text of a run file (docs/using/api.md)."""
 
     filename: str  # for messages, and the choice of a dialect
     directory: str | Path | None  # where relative code paths start: by default here

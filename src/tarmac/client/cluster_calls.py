@@ -34,7 +34,7 @@ class ClusterCalls(Calls):
     def change_queue(
         self, changes: Sequence[Mapping[str, Any]], *, limit: int | None = None
     ) -> list[api.QueuePool]:
-        """Change places in the queue, all or none; each is a `QueueChange` of docs/api.md.
+        """Change places in the queue, all or none; each is a `QueueChange` of docs/using/api.md.
 
         Answers the queues of the pools that were touched; with `limit` their first runs and the changed ones.
         """

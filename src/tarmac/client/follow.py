@@ -19,7 +19,7 @@ from tarmac.model.errors import Unavailable
 class Message(NamedTuple):
     """One message of a stream. `event` is `log`, `state`, `notice` or `end` for the logs of a run.
 
-    `data` is the record docs/api.md gives for it; `id` is what resumes after it, where it has one.
+    `data` is the record docs/using/api.md gives for it; `id` is what resumes after it, where it has one.
     """
 
     event: str

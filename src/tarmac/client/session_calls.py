@@ -110,7 +110,7 @@ class SessionCalls(Calls):
     """Inherited by `Client`."""
 
     def open_session(self, reference: str, **opening: Any) -> ClientSession:
-        """Open a session beside a worker of a run: `SessionBody` of docs/api.md says what can be given.
+        """Open a session beside a worker of a run: `SessionBody` of docs/using/api.md says what can be given.
 
         Raises Refused where the run has no such worker now.
         """

@@ -34,7 +34,7 @@ _PAGE = 500
 
 @dataclass(slots=True)
 class Gateway:
-    """Clients by address, and what is changed about every launch (`overrides` of docs/api.md)."""
+    """Clients by address, and what is changed about every launch (`overrides` of docs/using/api.md)."""
 
     overrides: Mapping[str, Any] = field(default_factory=dict)
     created: list[str] = field(default_factory=list)

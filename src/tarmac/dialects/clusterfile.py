@@ -1,7 +1,7 @@
 """Cluster descriptions: YAML to a `model.cluster.Cluster`, every problem located. Needs no server.
 
 Read by the server (`tarmac clusters add`, `--rehearse FILE`), by the reader of run files (`rehearse:`), and
-by simulations. docs/clusters.md explains the fields.
+by simulations. docs/operating/clusters.md explains the fields.
 """
 
 from __future__ import annotations

@@ -84,17 +84,17 @@ def _line(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.MULTILINE | re.ASCII)
 
 
-_NATIVE = "write it as a run file, with 'command', 'nodes' and 'resources' (docs/run-file.md)"
+_NATIVE = "write it as a run file, with 'command', 'nodes' and 'resources' (docs/using/run-file.md)"
 _SKY = "in a run file 'run' is 'command', 'num_nodes' 'nodes', 'envs' 'env', 'accelerators' 'resources'"
 _BATCH = "a run file starts it, with the nodes and slots it asks for: 'command: bash SCRIPT'"
 _SHELL = "a run file starts it: 'command: bash SCRIPT'"
 _PYTHON = "a run file starts it: 'command: python SCRIPT'"
 _ELSEWHERE = "give the run file that starts the training"
-_BASE = "what is below base_config is a run file of its own (docs/dialects/mcli.md)"
-_PARAMETERS = "put it below 'parameters' of a run file that starts the script (docs/dialects/mcli.md)"
+_BASE = "what is below base_config is a run file of its own (docs/using/dialects/mcli.md)"
+_PARAMETERS = "put it below 'parameters' of a run file that starts the script (docs/using/dialects/mcli.md)"
 _OF_SCRIPT = (
     "it configures a script: a run file starts that, as 'command: python train.py', with the slots it needs "
-    "(docs/run-file.md)"
+    "(docs/using/run-file.md)"
 )
 _PACKAGE = "the description of a package"
 
@@ -139,8 +139,8 @@ _PARAMETER_NAMES = frozenset(
 
 _MLPROJECT = "the MLproject file of an MLflow project alone"
 _BESIDE = (
-    "a compute backend configuration beside it says where it runs (docs/dialects/mantik.md); or write a run "
-    "file with the command of the entry point"
+    "a compute backend configuration beside it says where it runs (docs/using/dialects/mantik.md); or write "
+    "a run file with the command of the entry point"
 )
 _NEXT_DOCUMENT = re.compile(r"^---.*$\n?", re.MULTILINE)
 _DSTACK = {

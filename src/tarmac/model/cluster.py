@@ -98,7 +98,7 @@ class ShareBy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """Like nodes scheduled together, with the rules of their queue (docs/scheduler.md tells each).
+    """Like nodes scheduled together, with the rules of their queue (docs/operating/scheduler.md tells each).
 
     `preemption` lets batch runs preempt those ordered after them; nobody is preempted within
     `guaranteed_s` of its start, except by a cycle run. A run that has been passed for `backfill_window_s`, or

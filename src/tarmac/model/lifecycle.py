@@ -1,7 +1,7 @@
 """The lifecycle of a run and of an attempt: one table each, and everything derived from it.
 
 Two rules. Everything that decides which state may follow which lives in this file: the sets of states,
-the SQL guards of `store` and the diagram in `docs/lifecycle.md` are computed from the tables. And this
+the SQL guards of `store` and the diagram in `docs/using/lifecycle.md` are computed from the tables. And this
 file knows nothing of why an event happens: that is `control`'s business.
 
 A state exists only where there may be a long wait, and its name says what is waited for.

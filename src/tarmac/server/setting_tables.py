@@ -1,6 +1,6 @@
 """Every setting there is, by the table it stands in. Read by `settings`, which checks a file against them.
 
-docs/settings.md lists the same, and a test holds the two to one another.
+docs/operating/settings.md lists the same, and a test holds the two to one another.
 """
 
 from __future__ import annotations

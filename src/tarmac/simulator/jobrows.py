@@ -1,6 +1,6 @@
 """What became of each job of a play, as rows of a CSV file: `tarmac simulate --jobs FILE.csv` writes them.
 
-All that is printed of a play can be worked out again from them; docs/simulate.md tells each column.
+All that is printed of a play can be worked out again from them; docs/operating/simulate.md tells each column.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a play comes to in numbers: completion, queueing, makespan, utilisation, preemptions, fairness.
 
-Made from a record when a play is over, or interrupted. Docs/simulate.md defines each.
+Made from a record when a play is over, or interrupted. Docs/operating/simulate.md defines each.
 """
 
 from __future__ import annotations

@@ -252,7 +252,7 @@ def test_the_example_does_what_its_page_says(user: Shell) -> None:
         *("run", str(example / "backend.yaml"), "--rehearse", "2x4", "-P", "note=it's $(id)"), code=0
     )
     found = lines(result.stdout)
-    page = (Path(__file__).parents[3] / "docs/dialects/mantik.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs/using/dialects/mantik.md").read_text(encoding="utf-8")
     shown = page[page.index("$ tarmac run examples/24-mantik/backend.yaml --rehearse") :].splitlines()
     promised = [line.removeprefix("main.0| ") for line in shown if line.startswith("main.0| ")]
     stable = [line for line in promised if not line.startswith("MANTIK_WORKING_DIRECTORY")]

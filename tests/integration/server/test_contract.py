@@ -1,4 +1,4 @@
-"""docs/api.md, OpenAPI and what the server sends: all are as `tarmac.api` has it, which the client reads."""
+"""docs/using/api.md, OpenAPI and what the server sends: as `tarmac.api` has it, which the client reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tarmac.artifacts.versions.sync import Place, Syncer
 from tarmac.model.errors import InvalidInput, NotFound, TarmacError
 from tarmac.server.app import routed
 
-API_PAGE = Path(__file__).parents[3] / "docs" / "api.md"
+API_PAGE = Path(__file__).parents[3] / "docs/using/api.md"
 
 
 def test_every_answer_is_as_openapi_describes_it(plane: Served) -> None:
@@ -63,7 +63,7 @@ def keep_something(plane: Served, run_id: str) -> None:
 
 
 def test_the_schema_lists_the_routes_of_the_page(plane: Served) -> None:
-    """docs/api.md and OpenAPI name the same routes."""
+    """docs/using/api.md and OpenAPI name the same routes."""
     rows = re.findall(r"^\| (.+?) \|", API_PAGE.read_text(), re.MULTILINE)
     documented = {tuple(route) for row in rows for route in re.findall(r"`([A-Z]+) (/\S+)`", row)}
     described = {

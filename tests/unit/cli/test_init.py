@@ -14,7 +14,7 @@ from tarmac.cli.commands.init import FRAMEWORKS, TEMPLATES, init
 from tarmac.dialects import read
 from tarmac.model.errors import InvalidInput
 
-GUIDE = Path(__file__).resolve().parents[3] / "docs/guides/checkpoints.md"
+GUIDE = Path(__file__).resolve().parents[3] / "docs/using/guides/checkpoints.md"
 
 
 def called(*arguments: str) -> Result:

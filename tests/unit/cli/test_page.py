@@ -1,4 +1,4 @@
-"""docs/cli.md tells of every command and option, as they are."""
+"""docs/using/cli.md tells of every command and option, as they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages that commands print, from the records of docs/api.md."""
+"""The pages that commands print, from the records of docs/using/api.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/clusters.md documents every field of a cluster description, and its examples are good."""
+"""docs/operating/clusters.md documents every field of a cluster description, and its examples are good."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tarmac.dialects.node_groups import GROUP
 from tarmac.dialects.pool_rules import POOL
 from tarmac.engines.slurm.settings import FIELDS
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs/clusters.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[3] / "docs/operating/clusters.md").read_text(encoding="utf-8")
 
 
 def test_every_field_has_its_row_and_every_row_its_field() -> None:

@@ -20,7 +20,7 @@ from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Outcome
 from tarmac.model.spec import Bind, RunSpec
 
-PAGE = Path(__file__).parents[3] / "docs" / "dialects" / "determined.md"
+PAGE = Path(__file__).parents[3] / "docs/using/dialects/determined.md"
 LEAST = "entrypoint: python3 train.py\nsearcher: {name: single, metric: loss}\n"
 CLUSTER = {
     "default_priority": 50,

@@ -20,7 +20,7 @@ from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.run import Allocation, Attempt, Run
 from tarmac.model.spec import Mode
 
-PAGE = Path(__file__).parents[3] / "docs/dialects/isc.md"
+PAGE = Path(__file__).parents[3] / "docs/using/dialects/isc.md"
 SOURCE = """
 isc_project_id = "p"
 experiment_name = "Größe 1"

@@ -23,7 +23,7 @@ from tarmac.model.run import RUN_OUTCOMES, Outcome
 from tarmac.model.spec import RunSpec
 from tarmac.node.files.secrecy import names_secret
 
-PAGE = Path(__file__).parents[3] / "docs/dialects/mantik.md"
+PAGE = Path(__file__).parents[3] / "docs/using/dialects/mantik.md"
 CONFIGURATION = "UnicoreApiUrl: https://site.example/rest/core\nResources: {Queue: batch}\n"
 
 

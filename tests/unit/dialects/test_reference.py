@@ -1,4 +1,4 @@
-"""docs/run-file.md documents every field that the reader knows, and its examples are good run files."""
+"""docs/using/run-file.md documents every field that the reader knows, and its examples are good run files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tarmac.dialects.native.fields import ENVIRONMENT, PAUSE, PROCESS, RESOURCES
 from tarmac.dialects.native.inputs import ARTIFACTS, BIND
 from tarmac.dialects.section import Fields
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs/run-file.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[3] / "docs/using/run-file.md").read_text(encoding="utf-8")
 ROWS = {
     cells[0].strip("` "): [cell.strip() for cell in cells[1:]]
     for line in PAGE.splitlines()

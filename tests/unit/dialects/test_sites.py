@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tarmac.dialects.mantik.sites import SITES
 
-PAGE = Path(__file__).parents[3] / "docs/sites.md"
+PAGE = Path(__file__).parents[3] / "docs/using/sites.md"
 
 
 def test_the_page_lists_every_known_site() -> None:

@@ -1,4 +1,4 @@
-"""docs/variables.md explains each variable once, and each is really set."""
+"""docs/using/variables.md explains each variable once, and each is really set."""
 
 from __future__ import annotations
 

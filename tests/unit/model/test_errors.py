@@ -77,9 +77,9 @@ def test_a_problem_begins_with_its_place(problem, text):
 
 def test_invalid_input_lists_every_problem_in_order():
     problems = [Problem(message="first", line=1), Problem(message="second", line=2)]
-    error = InvalidInput(iter(problems), hint="see docs/run-file.md")
+    error = InvalidInput(iter(problems), hint="see docs/using/run-file.md")
     assert error.problems == tuple(problems)
-    assert str(error) == "1: first\n2: second (see docs/run-file.md)"
+    assert str(error) == "1: first\n2: second (see docs/using/run-file.md)"
 
 
 def test_invalid_input_of_one_sentence_is_one_problem():

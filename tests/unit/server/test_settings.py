@@ -1,4 +1,4 @@
-"""Settings: what a file may say, how wrong ones are refused, and docs/settings.md in step with the code."""
+"""Settings: what a file may say, how wrong ones are refused; docs/operating/settings.md is complete."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tarmac.model.errors import InvalidInput
 from tarmac.server.setting_tables import LOCAL_NODES, TABLES, Setting
 from tarmac.server.settings import Settings, read_settings
 
-PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
+PAGE = Path(__file__).parents[3] / "docs/operating/settings.md"
 TYPE_NAMES = {
     str: "text",
     int: "whole number",

@@ -194,7 +194,7 @@ def run(
 
 
 def overrides(options: dict[str, Any], command: tuple[str, ...] | None) -> dict[str, Any]:
-    """The `overrides` of docs/api.md from the options that the user set."""
+    """The `overrides` of docs/using/api.md from the options that the user set."""
     overrides: dict[str, Any] = {name: options[name] for name in _PLAIN if options[name] is not None}
     if options["gpus"] is not None:
         overrides["slots"] = options["gpus"]

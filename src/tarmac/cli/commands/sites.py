@@ -20,7 +20,7 @@ _HEADS = heads("MACHINE, CENTRE, BY, URL", optional="CENTRE")
 def sites(*, as_json: bool) -> None:
     """List known HPC sites: their machines, and the URLs that a configuration names.
 
-    docs/sites.md says where each was found; a site's own documentation has the last word.
+    docs/using/sites.md says where each was found; a site's own documentation has the last word.
     """
     if as_json:
         print_json({"sites": [asdict(site) for site in SITES]})

@@ -1,7 +1,7 @@
 """The port of a display: runs as another system's own commands would print them. One adapter per system here.
 
 `tarmac ls`, `show` and `logs` ask for one with `--as NAME`. Runs, attempts and events are the JSON objects of
-docs/api.md; a display decides nothing, it only puts them into that system's words and columns.
+docs/using/api.md; a display decides nothing, it only puts them into that system's words and columns.
 """
 
 from __future__ import annotations

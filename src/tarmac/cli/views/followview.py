@@ -36,7 +36,7 @@ class View(Protocol):
 
 
 SETUP = "setup"
-"""The role under which the setup steps of a node write (docs/api.md, LogChunk)."""
+"""The role under which the setup steps of a node write (docs/using/api.md, LogChunk)."""
 
 
 class TextView:
@@ -142,7 +142,7 @@ class TextView:
 
 
 class JsonView:
-    """For programs: one JSON object per line, `{"event": ..., ...}` as docs/cli.md lists them."""
+    """For programs: one JSON object per line, `{"event": ..., ...}` as docs/using/cli.md lists them."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out

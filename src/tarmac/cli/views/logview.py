@@ -43,7 +43,7 @@ class LineRule:
 
 
 class LogView:
-    """Writes chunks to `out`. `workers` (of docs/api.md's Attempt) decide whether there are prefixes.
+    """Writes chunks to `out`. `workers` (of docs/using/api.md's Attempt) decide whether there are prefixes.
 
     `foreign` has the first word about them; with `raw` a terminal gets what a file would. With a `rule` only
     whole lines are written.

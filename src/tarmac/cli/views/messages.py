@@ -1,6 +1,6 @@
 """How runs, workers and causes are put into words. Used by every command that shows a run.
 
-The records are the JSON objects of docs/api.md, as the client hands them over.
+The records are the JSON objects of docs/using/api.md, as the client hands them over.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def failure_hint(run: Json) -> str:
         "out_of_memory": f"ask for more memory, or make the batch smaller; {everything}",
         "command_not_found": "is it installed where the run looks? tarmac run --dry-run shows its PATH",
         "unsupported": "take the call out: hyperparameters are in DET_HPARAMS, and what is written to "
-        "$CHECKPOINT_ARTIFACT_PATH is kept and found again (docs/dialects/determined.md)",
+        "$CHECKPOINT_ARTIFACT_PATH is kept and found again (docs/using/dialects/determined.md)",
         "setup_failed": f"what the setup steps wrote: tarmac logs {identifier}",
         "never_fits": "tarmac nodes lists what there is",
         "busy": "without --fail-if-busy it waits for its turn",

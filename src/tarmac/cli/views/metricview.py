@@ -1,7 +1,7 @@
 """What a run reported of its progress, as text. Called by `metrics`, `show` and followers.
 
 Metrics are numbers, texts or truth values; one that is not finite comes as the text `nan`, `inf` or `-inf`
-(docs/api.md).
+(docs/using/api.md).
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tarmac import api
 
 Run = Any
-"""A line of the list, as docs/api.md has it."""
+"""A line of the list, as docs/using/api.md has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """How a run shares its pool over time, in words: turns and the cycle report, blocks, preemption.
 
-Used by `show`, `ls` and whoever follows a run. The records are the JSON objects of docs/api.md.
+Used by `show`, `ls` and whoever follows a run. The records are the JSON objects of docs/using/api.md.
 """
 
 from __future__ import annotations

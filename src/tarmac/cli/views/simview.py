@@ -117,7 +117,7 @@ def never_fits_remarks(played: Played) -> Iterator[str]:
 
 
 def document(played: Played, named: Mapping[str, float]) -> dict[str, Any]:
-    """Everything, for programs: docs/simulate.md names the fields."""
+    """Everything, for programs: docs/operating/simulate.md names the fields."""
     traces = []
     for _, group in groupby(played, key=_trace_of):
         part = list(group)

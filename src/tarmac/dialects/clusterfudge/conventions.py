@@ -1,6 +1,6 @@
 """The variables that Clusterfudge gives each process (C9), added to a launch. Called by the dialect.
 
-docs/dialects/clusterfudge.md explains the variables (a test compares).
+docs/using/dialects/clusterfudge.md explains the variables (a test compares).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The table of the experiment configuration: every field of version 0, as Determined's schemas have it.
 
-Data: `schema` reads along it, `merging` fills it in, docs/dialects/determined.md lists it.
+Data: `schema` reads along it, `merging` fills it in, docs/using/dialects/determined.md lists it.
 """
 
 from __future__ import annotations

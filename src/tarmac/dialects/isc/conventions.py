@@ -1,6 +1,6 @@
 """The variables that the ISC promises to experiments, beyond those of every worker (I14-I16).
 
-Used by the dialect; docs/dialects/isc.md lists the variables, and a test compares. The runner sets the
+Used by the dialect; docs/using/dialects/isc.md lists the variables, and a test compares. The runner sets the
 artifact paths, the same for runs of any dialect.
 """
 

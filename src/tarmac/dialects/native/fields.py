@@ -1,4 +1,4 @@
-"""The fields of the native run file, mapping by mapping; docs/run-file.md documents each."""
+"""The fields of the native run file, mapping by mapping; docs/using/run-file.md documents each."""
 
 from __future__ import annotations
 

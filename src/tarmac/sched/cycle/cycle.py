@@ -1,4 +1,7 @@
-"""One cycle of the scheduler over all pools. Called by `Ledger.plan`; docs/scheduler.md tells it in order."""
+"""One cycle of the scheduler over all pools. Called by `Ledger.plan`.
+
+docs/operating/scheduler.md tells it in order.
+"""
 
 from __future__ import annotations
 

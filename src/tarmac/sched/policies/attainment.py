@@ -2,7 +2,7 @@
 
 A run begins on the lowest level and climbs as it uses slot-seconds, ten times as many for each level. So what
 has lasted ten times longer is preempted by what may still be short, and runs alike are done one after another
-instead of all by halves. docs/scheduler.md tells why the levels lie where they do.
+instead of all by halves. docs/operating/scheduler.md tells why the levels lie where they do.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ LEAD_SHARE = 0.1
 """By so much of what an entity has used others must be behind to preempt it, or by a guarantee's worth.
 
 Two that want the same slots then swap a number of times that grows with the logarithm of what they have used:
-docs/scheduler.md tells why this share.
+docs/operating/scheduler.md tells why this share.
 """
 
 SOON_SHARE = 0.1

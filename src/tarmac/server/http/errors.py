@@ -1,4 +1,4 @@
-"""Errors in the one form of docs/api.md. Every error of a route ends here, and none as a traceback."""
+"""Errors in the one form of docs/using/api.md. Every error of a route ends here, and none as a traceback."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def own_run_options(function: F) -> F:
 
 
 def own_run(options: dict[str, Any]) -> dict[str, Any]:
-    """The `overrides` of docs/api.md for a run of its own, on one node."""
+    """The `overrides` of docs/using/api.md for a run of its own, on one node."""
     plain = ("slots", "slot_type", "pool", "cluster", "time_limit")
     overrides = {name: options[name] for name in plain if options[name] is not None}
     if options["variables"]:

@@ -1,1 +1,4 @@
-"""One module per migration, named by its number; how to add one: docs/checklists/new-table-or-column.md."""
+"""One module per migration, named by its number.
+
+How to add one: docs/contributing/checklists/new-table-or-column.md.
+"""
