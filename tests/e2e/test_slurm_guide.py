@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import tarmac
+from guides import matches, typed
 from slurm_clusters import Missing, running_slurm
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.xdist_group("slurm-guide"), pytest.mark.timeout(600)]
@@ -119,21 +120,3 @@ def test_the_guide_does_what_it_says(person: Person) -> None:
         else:
             first, _, _ = text.partition("\n")
             (person.home / first.removeprefix("# ")).write_text(text)
-
-
-def typed(text: str) -> list[tuple[str, str]]:
-    """The commands of a block, each with what the guide says that it prints."""
-    parts = re.split(r"^\$ ", text, flags=re.MULTILINE)
-    return [(line, expected) for line, _, expected in (part.partition("\n") for part in parts[1:])]
-
-
-def matches(expected: str, printed: str) -> bool:
-    """Whether the lines are there, in their order: `...` stands for anything."""
-    position = 0
-    for line in expected.splitlines():
-        form = ".*?".join(re.escape(part) for part in line.split("..."))
-        found = re.compile(form, re.DOTALL).search(printed, position)
-        if found is None:
-            return False
-        position = found.end()
-    return True
