@@ -156,11 +156,14 @@ def _queue_is_empty() -> bool:
 
 
 @contextmanager
-def cluster(flavour: str) -> Iterator[Path]:
-    """A cluster that lives as long as the block; its commands find it through the environment."""
+def cluster(flavour: str, *, lines: str = "") -> Iterator[Path]:
+    """A cluster that lives as long as the block; its commands find it through the environment.
+
+    `lines` are added to its configuration.
+    """
     before = dict(os.environ)
     directory = Path(tempfile.mkdtemp(prefix="slurm-bench-"))
-    os.environ.update(SLURM_CONF=str(directory / "etc/slurm.conf"), PATH=_path())
+    os.environ.update(SLURM_CONF=str(directory / "etc/slurm.conf"), SLURM_CLUSTER_LINES=lines, PATH=_path())
     try:
         subprocess.run([SCRIPT, "up", directory, flavour], check=True, timeout=120)
         yield directory
