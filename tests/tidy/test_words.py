@@ -89,6 +89,7 @@ CORE = {
     "model",
     "sched",
     "launch",
+    "search",
     "dialects",
     "control",
     "store",

@@ -1,0 +1,144 @@
+"""`SearchSpec`: how an experiment chooses the parameters of its trials, and which of them it lets go on.
+
+Made by the dialects, worked on by `search` (and by samplers behind the same port), kept with the experiment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+DEFAULT_CONCURRENT_TRIALS = 16
+"""How many trials are under way at once where a search says nothing."""
+
+DEFAULT_DIVISOR = 4.0
+DEFAULT_MAX_RUNGS = 5
+
+
+class SearchMethod(StrEnum):
+    """How the next trial is chosen. TPE and CMA_ES are samplers of Optuna."""
+
+    SINGLE = "single"
+    RANDOM = "random"
+    GRID = "grid"
+    ASHA = "asha"
+    ADAPTIVE_ASHA = "adaptive_asha"
+    TPE = "tpe"
+    CMA_ES = "cma_es"
+
+
+HALVING = frozenset({SearchMethod.ASHA, SearchMethod.ADAPTIVE_ASHA})
+"""The methods that end trials early."""
+
+SAMPLERS = frozenset({SearchMethod.TPE, SearchMethod.CMA_ES})
+"""The methods that need the optional extra `optuna`."""
+
+
+class SearchMode(StrEnum):
+    """How early an adaptive search ends trials: in many brackets late, in one early."""
+
+    AGGRESSIVE = "aggressive"
+    STANDARD = "standard"
+    CONSERVATIVE = "conservative"
+
+
+class RangeKind(StrEnum):
+    """What values a parameter takes."""
+
+    CONST = "const"
+    CHOICE = "choice"
+    INT = "int"
+    UNIFORM = "uniform"
+    LOG = "log"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParameterRange:
+    """One parameter, at `path` in the nested parameters, and what values it takes.
+
+    `low` and `high` bound INT (both included) and UNIFORM; of LOG they bound the exponent of `base`. `values`
+    are those of CHOICE, or the only one of CONST. `count` is how many points a grid has on it.
+    """
+
+    path: tuple[str, ...]
+    kind: RangeKind
+    low: float = 0.0
+    high: float = 0.0
+    base: float = 10.0
+    values: tuple[Any, ...] = ()
+    count: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The path as people write it, `optimizer.lr`."""
+        return ".".join(self.path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointPolicy:
+    """Which checkpoints of an experiment are kept once it has ended; all of them where `every` is true.
+
+    `experiment_best` of the best trials, `trial_best` and `trial_latest` of each trial.
+    """
+
+    every: bool = False
+    experiment_best: int = 0
+    trial_best: int = 1
+    trial_latest: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchSpec:
+    """A search, as its file has it.
+
+    `metric` is what trials report and the search compares, at a length: the report's own step, or its value
+    of `time_metric`. A trial is at most `max_time` long. With `promotion`, a trial rests at each rung until
+    it is among the best of it; without, it goes on unless it is not. `max_trials` None: as many as the method
+    has (grid, single). `max_concurrent_trials` 0: as many as the method can use at once. `max_slots` bounds
+    the slots of all trials together.
+    """
+
+    method: SearchMethod
+    metric: str = ""
+    smaller_is_better: bool = True
+    space: tuple[ParameterRange, ...] = ()
+    seed: int = 0
+    max_trials: int | None = None
+    max_concurrent_trials: int = DEFAULT_CONCURRENT_TRIALS
+    max_time: int | None = None
+    time_metric: str | None = None
+    divisor: float = DEFAULT_DIVISOR
+    mode: SearchMode = SearchMode.STANDARD
+    max_rungs: int = DEFAULT_MAX_RUNGS
+    num_rungs: int | None = None
+    bracket_rungs: tuple[int, ...] = ()
+    promotion: bool = False
+    max_slots: int | None = None
+    checkpoints: CheckpointPolicy = field(default_factory=CheckpointPolicy)
+    pruner: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialPlace:
+    """Of which experiment a run is a trial, with which number (from 1).
+
+    `max_slots` bounds the slots that all trials of it hold together; `seed` is for the trial's own use.
+    """
+
+    experiment: str
+    number: int
+    seed: int = 0
+    max_slots: int | None = None
+
+
+def nested(values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
+    """Values by path as nested mappings."""
+    result: dict[str, Any] = {}
+    for path, value in values.items():
+        inner = result
+        for key in path[:-1]:
+            inner = inner.setdefault(key, {})
+        inner[path[-1]] = value
+    return result

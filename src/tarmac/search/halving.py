@@ -1,0 +1,90 @@
+"""Asynchronous successive halving that stops trials: one goes on while it is among the best of its rung."""
+
+from __future__ import annotations
+
+import sys
+from bisect import bisect_left
+from collections.abc import Mapping
+from typing import Any
+
+from tarmac.search.moves import TrialEnd
+from tarmac.search.rungs import Bracket
+from tarmac.search.steps import Begin, Close, Step
+
+WORST = sys.float_info.max
+"""Stands for the metric of a trial that failed."""
+
+
+class StoppingHalving:
+    """One bracket. Of each rung the metrics are kept, best first, with the trials they are of."""
+
+    def __init__(self, bracket: Bracket, divisor: float) -> None:
+        self.trials = bracket.max_trials
+        self._bracket = bracket
+        self._divisor = divisor
+        self._rungs: list[list[tuple[float, int]]] = [[] for _ in bracket.lengths]
+        self._rung_of: dict[int, int] = {}
+        self._requested = 0
+        self._invalid = 0
+
+    def begin(self) -> list[Step]:
+        return [step for _ in range(self._bracket.concurrent) for step in self._next()]
+
+    def begun(self, trial: int, _bracket: int, /) -> None:
+        self._rung_of[trial] = 0
+
+    def validation(self, trial: int, length: float, metric: float, /) -> list[Step]:
+        if self._goes_on(trial, length, metric):
+            return []
+        return [Close(trial), *self._next()]
+
+    def ended(self, trial: int, how: TrialEnd, closed: bool, /) -> list[Step]:
+        rung = self._rung_of.pop(trial)
+        if how is TrialEnd.INVALID:
+            self._invalid += 1
+            for ranked in self._rungs[: rung + 1]:
+                ranked[:] = [entry for entry in ranked if entry[1] != trial]
+            return self._next()
+        if closed:
+            return []
+        if how is not TrialEnd.COMPLETED:
+            self._insert(rung, WORST, trial)
+        return self._next()
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return {
+            "rungs": self._rungs,
+            "rung_of": sorted(self._rung_of.items()),
+            "requested": self._requested,
+            "invalid": self._invalid,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._rungs = [[(metric, trial) for metric, trial in rung] for rung in state["rungs"]]
+        self._rung_of = dict(state["rung_of"])
+        self._requested, self._invalid = state["requested"], state["invalid"]
+
+    def _next(self) -> list[Step]:
+        if self._requested - self._invalid >= self.trials:
+            return []
+        self._requested += 1
+        return [Begin()]
+
+    def _goes_on(self, trial: int, length: float, metric: float) -> bool:
+        top = len(self._rungs) - 1
+        for rung in range(self._rung_of[trial], top + 1):
+            self._rung_of[trial] = rung
+            if length < self._bracket.lengths[rung]:
+                return True
+            place = self._insert(rung, metric, trial)
+            if rung == top or place >= max(int(len(self._rungs[rung]) / self._divisor), 1):
+                return False
+        return True
+
+    def _insert(self, rung: int, metric: float, trial: int) -> int:
+        """Rank a metric, before those that equal it."""
+        ranked = self._rungs[rung]
+        place = bisect_left(ranked, metric, key=lambda entry: entry[0])
+        ranked.insert(place, (metric, trial))
+        return place

@@ -1,0 +1,163 @@
+"""Asynchronous successive halving that promotes trials: each rests at its rung until it is among the best.
+
+The way of searches with a `max_length`, before trials were stopped instead.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tarmac.search.halving import WORST
+from tarmac.search.moves import TrialEnd
+from tarmac.search.rungs import Bracket
+from tarmac.search.steps import Begin, Close, Promote, Rest, Step
+
+
+@dataclass(slots=True)
+class _Rung:
+    """Metrics of a rung, best first, with their trials; which were promoted, how many are on their way."""
+
+    ranked: list[tuple[float, int]] = field(default_factory=list)
+    promoted: set[int] = field(default_factory=set)
+    under_way: int = 0
+
+
+class PromotingHalving:
+    """One bracket."""
+
+    def __init__(self, bracket: Bracket, divisor: float) -> None:
+        self.trials = bracket.max_trials
+        self._bracket = bracket
+        self._divisor = divisor
+        self._rungs = [_Rung() for _ in bracket.lengths]
+        self._rung_of: dict[int, int] = {}
+        self._resting: set[int] = set()
+        self._gone: set[int] = set()
+        self._closed: set[int] = set()
+        self._requested = 0
+        self._invalid = 0
+
+    def begin(self) -> list[Step]:
+        return [step for _ in range(self._bracket.concurrent) for step in self._next()]
+
+    def begun(self, trial: int, _bracket: int, /) -> None:
+        self._rung_of[trial] = 0
+        self._rungs[0].under_way += 1
+
+    def validation(self, trial: int, length: float, metric: float, /) -> list[Step]:
+        if trial in self._resting or length < self._bracket.lengths[self._rung_of[trial]]:
+            return []
+        return self._rank(trial, metric)
+
+    def ended(self, trial: int, how: TrialEnd, closed: bool, /) -> list[Step]:
+        if closed:
+            return []
+        self._gone.add(trial)
+        if trial in self._resting:
+            self._resting.discard(trial)
+            return self._close_out()
+        if how is TrialEnd.INVALID:
+            self._invalid += 1
+            self._rungs[self._rung_of.pop(trial)].under_way -= 1
+            for rung in self._rungs:
+                rung.ranked = [entry for entry in rung.ranked if entry[1] != trial]
+            return [*self._next(), *self._close_out()]
+        return self._rank(trial, WORST)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return {
+            "rungs": [[rung.ranked, sorted(rung.promoted), rung.under_way] for rung in self._rungs],
+            "rung_of": sorted(self._rung_of.items()),
+            "resting": sorted(self._resting),
+            "gone": sorted(self._gone),
+            "closed": sorted(self._closed),
+            "requested": self._requested,
+            "invalid": self._invalid,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._rungs = [
+            _Rung([(metric, trial) for metric, trial in ranked], set(promoted), under_way)
+            for ranked, promoted, under_way in state["rungs"]
+        ]
+        self._rung_of = dict(state["rung_of"])
+        self._resting, self._gone = set(state["resting"]), set(state["gone"])
+        self._closed = set(state["closed"])
+        self._requested, self._invalid = state["requested"], state["invalid"]
+
+    def _next(self) -> list[Step]:
+        if self._requested - self._invalid >= self.trials:
+            return []
+        self._requested += 1
+        return [Begin(length=self._bracket.lengths[0])]
+
+    def _rank(self, trial: int, metric: float) -> list[Step]:
+        """A trial has a metric at its rung: one trial goes on, or one more begins."""
+        steps: list[Step] = []
+        goes_on = False
+        waiting = [(trial, metric)]
+        while waiting:
+            trial, metric = waiting.pop()
+            place = self._rung_of[trial]
+            rung = self._rungs[place]
+            rung.under_way -= 1
+            if place == len(self._rungs) - 1:
+                rung.ranked.insert(bisect_right(rung.ranked, metric, key=_metric), (metric, trial))
+                steps += self._close(trial)
+                continue
+            promoted = self._promoted(rung, trial, metric)
+            if promoted != trial and trial not in self._gone:
+                self._resting.add(trial)
+                steps.append(Rest(trial))
+            if promoted is None:
+                continue
+            self._rung_of[promoted] = place + 1
+            self._rungs[place + 1].under_way += 1
+            if promoted in self._gone:
+                waiting.append((promoted, WORST))  # as if it had gone on, with the worst there is
+                continue
+            self._resting.discard(promoted)
+            steps.append(Promote(promoted, self._bracket.lengths[place + 1]))
+            goes_on = True
+        if not goes_on:
+            steps += self._next()
+        return steps + self._close_out()
+
+    def _promoted(self, rung: _Rung, trial: int, metric: float) -> int | None:
+        """Which trial of the rung is promoted now that one more has a metric there."""
+        before, now = int(len(rung.ranked) / self._divisor), int((len(rung.ranked) + 1) / self._divisor)
+        place = bisect_right(rung.ranked, metric, key=_metric)
+        rung.ranked.insert(place, (metric, trial))
+        best = trial if place < now else rung.ranked[before][1] if now != before else None
+        if best is None or best in rung.promoted:
+            return None
+        rung.promoted.add(best)
+        return best
+
+    def _close_out(self) -> list[Step]:
+        """Once every trial has begun: end those that rest in rungs where nothing more can come."""
+        if len(self._rungs[0].ranked) < self.trials:
+            return []
+        steps: list[Step] = []
+        for rung in self._rungs:
+            if rung.under_way:
+                break
+            for _, trial in rung.ranked:
+                if trial not in rung.promoted:
+                    steps += self._close(trial)
+        return steps
+
+    def _close(self, trial: int) -> list[Step]:
+        if trial in self._gone or trial in self._closed:
+            return []
+        self._closed.add(trial)
+        self._resting.discard(trial)
+        return [Close(trial)]
+
+
+def _metric(entry: tuple[float, int]) -> float:
+    return entry[0]

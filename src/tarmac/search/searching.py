@@ -1,0 +1,137 @@
+"""`Search`: a search under way, pure and restorable. Made by `control` for each experiment.
+
+It numbers trials, draws their parameters, and says when all is over; which trial begins, goes on or ends is
+said by its method. No clock, and no randomness but the seed of its spec.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tarmac.model.search import SearchMethod, SearchSpec
+from tarmac.search.enumerating import Enumerating
+from tarmac.search.halving import WORST, StoppingHalving
+from tarmac.search.moves import (
+    Create,
+    Ended,
+    Event,
+    Finish,
+    GoOn,
+    Operation,
+    Stop,
+    TrialEnd,
+    Validation,
+    Wait,
+)
+from tarmac.search.promoting import PromotingHalving
+from tarmac.search.random_numbers import RandomNumbers
+from tarmac.search.rungs import brackets_of
+from tarmac.search.space import draw, grid_point, grid_size
+from tarmac.search.steps import Begin, Close, Method, Promote, Rest, Step
+from tarmac.search.tournament import Tournament
+
+
+class Search:
+    """One search; see `moves.Searcher`."""
+
+    def __init__(self, spec: SearchSpec, state: Mapping[str, Any] | None = None) -> None:
+        """Begin a search, or go on with one whose `state` was kept."""
+        self._spec = spec
+        self._method = method_of(spec)
+        self._numbers = RandomNumbers(spec.seed, state["draws"] if state else 0)
+        self._created: int = state["created"] if state else 0
+        self._open: set[int] = set(state["open"]) if state else set()
+        self._closing: set[int] = set(state["closing"]) if state else set()
+        self._ends: dict[str, int] = dict(state["ends"]) if state else {}
+        if state:
+            self._method.restore(state["method"])
+
+    def begin(self) -> list[Operation]:
+        return self._carried_out(self._method.begin())
+
+    def handle(self, event: Event) -> list[Operation]:
+        if event.trial not in self._open:
+            return []
+        if isinstance(event, Validation):
+            if event.trial in self._closing:
+                return []
+            metric = event.metric if self._spec.smaller_is_better else -event.metric
+            metric = WORST if math.isnan(metric) else max(min(metric, WORST), -WORST)
+            return self._carried_out(self._method.validation(event.trial, event.length, metric))
+        return self._ended(event)
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        return {
+            "draws": self._numbers.draws,
+            "created": self._created,
+            "open": sorted(self._open),
+            "closing": sorted(self._closing),
+            "ends": self._ends,
+            "method": self._method.state,
+        }
+
+    @property
+    def progress(self) -> float:
+        ended = sum(count for how, count in self._ends.items() if how != TrialEnd.INVALID)
+        return min(ended / max(self._method.trials, 1), 1.0)
+
+    def _ended(self, event: Ended) -> list[Operation]:
+        self._open.discard(event.trial)
+        closed = event.trial in self._closing
+        self._closing.discard(event.trial)
+        how = TrialEnd.COMPLETED if closed and event.how is TrialEnd.STOPPED else event.how
+        self._ends[how.value] = self._ends.get(how.value, 0) + 1
+        operations = self._carried_out(self._method.ended(event.trial, event.how, closed))
+        if not self._open:
+            failed = set(self._ends) <= {TrialEnd.FAILED.value}
+            operations.append(Finish(failed=failed))
+        return operations
+
+    def _carried_out(self, steps: Sequence[Step]) -> list[Operation]:
+        return [operation for step in steps for operation in self._operations(step)]
+
+    def _operations(self, step: Step) -> list[Operation]:
+        match step:
+            case Begin(length=length, bracket=bracket):
+                self._created += 1
+                trial = self._created
+                self._open.add(trial)
+                self._method.begun(trial, bracket)
+                parameters, seed = self._parameters(trial)
+                return [Create(trial, parameters, seed, length)]
+            case Promote(trial=trial, length=length):
+                return [GoOn(trial, length)]
+            case Rest(trial=trial):
+                return [Wait(trial)]
+            case Close(trial=trial):
+                self._closing.add(trial)
+                return [Stop(trial)]
+
+    def _parameters(self, trial: int) -> tuple[dict[str, Any], int]:
+        drawn, seed = draw(self._spec.space, self._numbers)
+        if self._spec.method is not SearchMethod.GRID:
+            return drawn, seed
+        return grid_point(self._spec, trial - 1), seed
+
+
+def method_of(spec: SearchSpec) -> Method:
+    """The method that a search names; samplers are not of here."""
+    if spec.method is SearchMethod.SINGLE:
+        return Enumerating(1, concurrent=1, length=spec.max_time, replaces=True)
+    if spec.method is SearchMethod.GRID:
+        return Enumerating(
+            grid_size(spec), concurrent=spec.max_concurrent_trials, length=spec.max_time, replaces=False
+        )
+    if spec.method in (SearchMethod.ASHA, SearchMethod.ADAPTIVE_ASHA):
+        kind = PromotingHalving if spec.promotion else StoppingHalving
+        brackets: list[Method] = [kind(bracket, spec.divisor) for bracket in brackets_of(spec)]
+        return brackets[0] if len(brackets) == 1 else Tournament(brackets)
+    return Enumerating(
+        spec.max_trials or 1,
+        concurrent=spec.max_concurrent_trials,
+        length=spec.max_time,
+        replaces=True,
+    )

@@ -1,0 +1,86 @@
+"""Values from the ranges of a search: drawn at random, or all points of a grid. Called by `search`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tarmac.model.search import ParameterRange, RangeKind, SearchSpec, nested
+from tarmac.search.random_numbers import RandomNumbers
+
+REQUEST_WORDS = 4
+"""Words that Determined draws for the id of a trial between its values and its seed."""
+
+SEEDS = 2**31
+
+
+def draw(space: Sequence[ParameterRange], numbers: RandomNumbers) -> tuple[dict[str, Any], int]:
+    """The parameters of the next trial, in the order of their paths, and its own seed."""
+    ordered = sorted(space, key=lambda item: item.path)
+    values = {item.path: _drawn(item, numbers) for item in ordered}
+    return nested(values), _seed(numbers)
+
+
+def _seed(numbers: RandomNumbers) -> int:
+    numbers.skip(REQUEST_WORDS)
+    return numbers.below(SEEDS)
+
+
+def _drawn(item: ParameterRange, numbers: RandomNumbers) -> Any:
+    match item.kind:
+        case RangeKind.CONST:
+            return item.values[0]
+        case RangeKind.CHOICE:
+            return item.values[numbers.below(len(item.values))]
+        case RangeKind.INT:
+            return int(item.low) + numbers.below(int(item.high) - int(item.low) + 1)
+        case RangeKind.UNIFORM:
+            return numbers.uniform(item.low, item.high)
+        case RangeKind.LOG:
+            return power(item.base, numbers.uniform(item.low, item.high))
+
+
+def power(base: float, exponent: float) -> float:
+    """`base` to the `exponent`; the largest number there is where it is larger."""
+    try:
+        return float(base**exponent)
+    except OverflowError:
+        return math.nextafter(math.inf, 0.0)
+
+
+def grid_size(spec: SearchSpec) -> int:
+    """How many points a grid has."""
+    return math.prod(len(_points(item)) for item in spec.space)
+
+
+def grid_point(spec: SearchSpec, index: int) -> dict[str, Any]:
+    """The parameters at a place of the grid: the last parameter changes first."""
+    ordered = sorted(spec.space, key=lambda item: item.path)
+    values: dict[tuple[str, ...], Any] = {}
+    for item in reversed(ordered):
+        points = _points(item)
+        index, place = divmod(index, len(points))
+        values[item.path] = points[place]
+    return nested({item.path: values[item.path] for item in ordered})
+
+
+def _points(item: ParameterRange) -> tuple[Any, ...]:
+    if item.kind in (RangeKind.CONST, RangeKind.CHOICE):
+        return item.values
+    if item.kind is RangeKind.INT:
+        low, high = int(item.low), int(item.high)
+        return tuple(_rounded(place) for place in _steps(low, high, min(item.count or 1, high - low + 1)))
+    points = _steps(item.low, item.high, item.count or 1)
+    return points if item.kind is RangeKind.UNIFORM else tuple(power(item.base, at) for at in points)
+
+
+def _steps(low: float, high: float, count: int) -> tuple[float, ...]:
+    if count == 1:
+        return (low + (high - low) / 2,)
+    return tuple(low + place * (high - low) / (count - 1) for place in range(count))
+
+
+def _rounded(value: float) -> int:
+    """To the nearest whole number, halves away from zero."""
+    return int(math.copysign(math.floor(abs(value) + 0.5), value))
