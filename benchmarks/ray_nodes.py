@@ -1,7 +1,8 @@
 """`python -m benchmarks.ray_nodes`: runs on a real Ray of three nodes, beside runs here and Ray Jobs.
 
 Called by hand, as root: the nodes are network namespaces of this machine. Runs on the Ray and on this machine
-take turns. Then what many nodes cost a server: agents as processes, and no Ray.
+take turns. Then what many nodes cost a server: agents as processes, and no Ray. The budgets are for the
+machine of the yardstick, as everywhere.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests/support"))
 
+from benchmarks import yardstick
 from benchmarks.figures import spread
 from benchmarks.own.draining import LIVE
 from benchmarks.peers import ray_jobs
@@ -39,10 +41,11 @@ BUDGET_P50_MS, BUDGET_P99_MS, BUDGET_DRAIN = 40.0, 150.0, 100.0
 def main() -> int:
     """Measure and print; 1 where a budget is missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ray_nodes", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--runs", type=int, default=500, help="how many are drained")
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--runs", type=int, default=1000, help="how many are drained")
     parser.add_argument("--nodes", type=int, nargs="*", default=[1, 10, 50], help="agents as processes")
     options = parser.parse_args()
+    machine = yardstick.measure()
     with tempfile.TemporaryDirectory(prefix="rb-") as directory:
         with running_ray(Path(directory, "r")) as nodes, sandbox() as client:
             _add(client, nodes)
@@ -57,9 +60,13 @@ def main() -> int:
     _print_row("Ray Jobs", peer, peer["drain"])
     for count, (server, agents) in costs.items():
         print(f"{count} nodes, no runs: {server:.1%} of a processor here, {agents:.1%} for all agents")
+    print(
+        f"{machine.python_start_ms:.1f} ms for a bare Python: the budgets are scaled by {machine.scale:.2f}"
+    )
     own = found[CLUSTER]
-    late = own["start_p50"] > BUDGET_P50_MS or own.get("start_p99", 0.0) > BUDGET_P99_MS
-    return 1 if late or drained < BUDGET_DRAIN else 0
+    late = own["start_p50"] > BUDGET_P50_MS * machine.scale
+    late = late or own.get("start_p99", 0.0) > BUDGET_P99_MS * machine.scale
+    return 1 if late or drained < BUDGET_DRAIN / machine.scale else 0
 
 
 def _print_row(way: str, starts: Mapping[str, float], rate: float | None) -> None:

@@ -108,7 +108,12 @@ def _supervise(run: NodeRun) -> ExitOutcome:
     """Run every hook; returns the outcome, whatever happens."""
     document = run.document
     try:
-        run.lease.begin(run.children, token=document.token, grace_s=document.grace_s)
+        run.lease.begin(
+            run.children,
+            token=document.token,
+            grace_s=document.grace_s,
+            has_namespace=run.namespace is not None,
+        )
         for hook in HOOKS:
             hook(run)
         return outcome_of(run)

@@ -144,6 +144,7 @@ def test_what_a_hanging_runner_does_not_end_its_guard_ends(warm: Warm, tmp_path:
     runner = warm.start(attempt)
     attempt.wait_for_line("ready")
     pid = attempt.wait_for("worker_started")["pid"]
+    wait_until(lambda: _guard_of(runner), "the runner has no guard")
     os.kill(runner, signal.SIGSTOP)
     try:
         cut_off(attempt, LEASE_S + lease.MARGIN_S + 0.1)

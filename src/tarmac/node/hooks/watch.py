@@ -81,6 +81,7 @@ class Watch:
             self._note_growth()
             end_those_over_limit(run)
             run.sidecar.look()
+            run.lease.look(run.children)
             run.events.flush()
             self._wait()
 
@@ -234,4 +235,5 @@ class Watch:
 
     def _next_due(self) -> Optional[float]:
         leave = None if self._leave_began else self._run.leave_due
-        return min((due for due in (self._sweep_due, leave) if due is not None), default=None)
+        waits = (self._sweep_due, leave, self._run.lease.guard_due)
+        return min((due for due in waits if due is not None), default=None)

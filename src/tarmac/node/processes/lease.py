@@ -5,7 +5,9 @@ asks about the attempt: the lease shows the server's contact, not the life of a 
 the cluster with its node counts as well: while the server is down, nobody starts another attempt. The
 runner looks at the lease and, once it has expired, has the workers leave. Its guard is a process beside it
 that ends the workers where the runner cannot: it was killed, or hangs beyond the lease and the grace. In a
-namespace of processes a killed runner takes all of them with it; elsewhere only the guard does that.
+namespace of processes a killed runner takes all of them with it; elsewhere only the guard does that, so there
+it is started at once, and in a namespace only beside an attempt that lasts: a fork is a third of what a short
+attempt takes.
 """
 
 from __future__ import annotations
@@ -25,6 +27,9 @@ from tarmac.node.processes.children import Child, Children
 
 MARGIN_S = 10.0
 """How long after the lease and the grace a runner may still be at work on its own end."""
+
+GUARDED_AFTER_S = 2.0
+"""From when on an attempt in a namespace of processes has a guard."""
 
 _LOOK_S = 1.0
 _CLOCK = time.CLOCK_BOOTTIME
@@ -60,18 +65,30 @@ class Lease:
         self._path = node.lease
         self._signs = (node.lease,) if contact is None else (node.lease, contact)
         self._lease_s = lease_s
+        self._token, self._grace_s = "", 0.0
         self._renewed_s = _now_s()
         self._guard: Optional[Child] = None
+        self.guard_due: Optional[float] = None
+        """When a guard has to be there (monotonic clock); None: it is, or there is no lease."""
 
-    def begin(self, children: Children, *, token: str, grace_s: float) -> None:
+    def begin(self, children: Children, *, token: str, grace_s: float, has_namespace: bool) -> None:
         """The lease runs from now on. Raises OSError."""
         if self._lease_s is None:
             return
         untrusted.touch(self._path)
         _stamp(self._path)
         self._renewed_s = _now_s()
+        self._token, self._grace_s = token, grace_s
+        self.guard_due = time.monotonic() + (GUARDED_AFTER_S if has_namespace else 0.0)
+        self.look(children)
+
+    def look(self, children: Children) -> None:
+        """Start the guard once it is due. Raises OSError."""
+        if self.guard_due is None or time.monotonic() < self.guard_due:
+            return
+        self.guard_due = None
         runner = os.getpid()
-        self._guard = children.fork_aside(lambda: self._be_guard(runner, token, grace_s))
+        self._guard = children.fork_aside(lambda: self._be_guard(runner))
 
     def left_s(self) -> Optional[float]:
         """How long until it expires, below 0 once it has; None: never."""
@@ -86,12 +103,13 @@ class Lease:
 
     def end_guard(self, children: Children) -> None:
         """Nothing of the attempt runs here any more."""
+        self.guard_due = None
         if self._guard is None:
             return
         children.end_aside(self._guard)
         self._guard = None
 
-    def _be_guard(self, runner: int, token: str, grace_s: float) -> NoReturn:
+    def _be_guard(self, runner: int) -> NoReturn:
         """The guard, until the runner ends it or is no more."""
         detach.own_session()
         detach.drop_stdio()
@@ -103,9 +121,9 @@ class Lease:
         while True:
             gone.poll(_LOOK_S * 1000)
             lost, left_s = os.getppid() != runner, self.left_s()
-            if lost or (left_s is not None and left_s < -(grace_s + MARGIN_S)):
+            if lost or (left_s is not None and left_s < -(self._grace_s + MARGIN_S)):
                 with suppress(TimeoutError):  # they are looked for again
-                    orphans.end_orphans(token)
+                    orphans.end_orphans(self._token)
                     if lost:
                         os._exit(0)
 
