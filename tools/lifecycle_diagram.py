@@ -31,7 +31,7 @@ STATES = {
         "the server, as part of accepting it; a server that comes back after a crash finishes the copy",
     ),
     RunState.QUEUED: (
-        "free slots, and its turn",
+        "the ends of the runs that it comes after, then free slots and its turn",
         "the scheduling loop; `tarmac why` says what stands in the way",
     ),
     RunState.SUBMITTED: (
@@ -75,6 +75,7 @@ EVENTS = {
     RunEvent.VACATED: "the preempted attempt left, or its cluster ended its job, as at its wall time",
     RunEvent.RETRIED: "the attempt failed, and the retry budget is not spent",
     RunEvent.FAULTED: "the platform ended the attempt; costs no retry",
+    RunEvent.DEPENDENCY_MET: "a run that it waits for has ended as it should",
     RunEvent.REORDERED: "a person gave it another place in the queue",
     RunEvent.SESSION_OPENED: "a person runs a command beside a worker, or reaches one of its ports",
     RunEvent.STOP_REQUESTED: "a person ends the run for good",

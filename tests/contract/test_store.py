@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from histories import new_run, placed, step
+from tarmac.model.dependency import AwaitedRun, Condition
 from tarmac.model.errors import InvalidInput, Refused
 from tarmac.model.lifecycle import IllegalStep, RunEvent, RunState
 from tarmac.model.ports import Store
@@ -54,6 +57,8 @@ def test_an_accepted_run_is_read_back_as_it_was(store: Store) -> None:
         environment=Environment(variables={"A": "1"}),
         labels={"team": "vision"},
     )
+    awaited = AwaitedRun(run_id="r0", name="prep", condition=Condition.ENDED)
+    new = replace(new, run=replace(new.run, dependencies=(awaited,)))
     assert store.create_runs([new]) == [new.run]
     assert store.run("r1") == new.run
     assert store.load_runs(["r1", "none"]) == {"r1": new.run}

@@ -15,7 +15,7 @@ from tarmac.control.service import Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.model.cluster import LOCAL_CLUSTER, Pool
 from tarmac.model.launch import Launch
-from tarmac.model.run import Outcome
+from tarmac.model.run import CauseCode, Outcome
 from tarmac.model.spec import Mode
 
 SEEDS_PER_CASE = 100
@@ -47,12 +47,14 @@ def test_the_histories_do_crash_and_do_reach_everything() -> None:
                 shares=run.share is not None,
                 proven=run.cycle_report is not None and run.cycle_report.proven,
                 moved=run.queue_position is not None,
+                waited=any(each.met for each in run.dependencies),
+                given_up=run.cause is not None and run.cause.code is CauseCode.DEPENDENCY_FAILED,
                 released=sum(len(each.released) for each in history.simulation.store.attempts(run.id)),
             )
     assert crashes > 80
     assert attempts > 2
     assert outcomes >= set(Outcome)
-    wanted = ("turns", "preemptions", "shares", "proven", "moved", "released")
+    wanted = ("turns", "preemptions", "shares", "proven", "moved", "released", "waited", "given_up")
     assert all(seen[what] > 5 for what in wanted), seen
 
 

@@ -11,6 +11,7 @@ from actors import ADA
 from simulated import Simulation
 from tarmac.control.state.control_state import FEED_PERIOD_S
 from tarmac.control.state.usage import HALF_LIVES
+from tarmac.model.dependency import Condition
 from tarmac.model.lifecycle import AttemptState, RunState, replay
 from tarmac.model.run import Attempt, CauseCode, Outcome, Run, Share
 from tarmac.model.spec import Mode
@@ -100,10 +101,24 @@ class Promises:
         for attempt in attempts:
             assert attempt.allocation.slots == run.spec.slots, "a gang has all or nothing"
             assert (attempt.state is AttemptState.ENDED) == (attempt.ended_at is not None)
+        self._check_dependencies(run)
         self._check_delegated(attempts)
         self._check_counts(run, attempts)
         self._check_share(run)
         self._check_cycle_report(run)
+
+    def _check_dependencies(self, run: Run) -> None:
+        """No attempt before what it waits for has ended as it should; what is met stays met."""
+        for each in run.dependencies:
+            other = self._simulation.store.run(each.run_id)
+            good = other is not None and (
+                other.outcome is Outcome.COMPLETED
+                or (each.condition is Condition.ENDED and other.outcome is not None)
+            )
+            assert good or (not run.attempt and not each.met), f"{run.id} did not wait for {each.run_id}"
+        if run.cause is not None and run.cause.code is CauseCode.DEPENDENCY_FAILED:
+            assert run.outcome is Outcome.FAILED
+            assert not run.attempt
 
     def _check_delegated(self, attempts: list[Attempt]) -> None:
         """What waits in a cluster's own queue is lost only if that cluster truly forgot it."""

@@ -19,6 +19,7 @@ from tarmac.control.queue.queueing import QueueChange
 from tarmac.control.service import Submission
 from tarmac.engines.sim import Behaviour, SimEngine
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, NodeState, Packing, Policy, Pool, ShareBy
+from tarmac.model.dependency import Condition, Dependency
 from tarmac.model.errors import InvalidInput, Refused
 from tarmac.model.launch import Launch
 from tarmac.model.lifecycle import IllegalStep, RunState
@@ -291,6 +292,11 @@ class History:
             "queueing": random.choice((Queueing.WAIT, Queueing.WAIT, Queueing.WAIT, Queueing.FAIL_IF_BUSY)),
             "code": random.choice((None, LocalDirectory(path="/code"))),
         }
+        if self.accepted and not self.far and random.random() < 0.12:  # the far cluster may hang for ever
+            others = {self._some_run() for _ in range(random.choice((1, 1, 2)))}
+            wanted["after"] = tuple(
+                Dependency(run=run_id, condition=random.choice(list(Condition))) for run_id in sorted(others)
+            )
         shape = random.random()
         if shape < 0.5:
             wanted["slots"] = random.choice((1, 1, 2, 4, 8))

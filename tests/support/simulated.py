@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from tarmac.control.reconcilers.deliver import deliver_pass
+from tarmac.control.reconcilers.dependencies import dependency_pass
 from tarmac.control.reconcilers.reap import reap_pass
 from tarmac.control.reconcilers.reconcile import reconcile_pass
 from tarmac.control.reconcilers.schedule import schedule_pass
@@ -190,6 +191,7 @@ class Server:
                 case "stage":
                     stage_pass(control, lease)
                 case "schedule":
+                    dependency_pass(control, lease)
                     wanted = (submit_pass(control, lease), schedule_pass(control, lease).next_at)
                     self.plan_at = min((at for at in wanted if at is not None), default=None)
                 case "deliver":

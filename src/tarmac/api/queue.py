@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict
 
-from tarmac.api.runs import NativeStatus
+from tarmac.api.runs import AwaitedRun, NativeStatus
 
 
 class Estimate(TypedDict):
@@ -31,6 +31,7 @@ class QueueEntry(TypedDict):
     user: str
     project: str
     retry_at: float | None
+    awaits: list[AwaitedRun]
     estimate: Estimate | None
     native: NativeStatus | None
 

@@ -43,6 +43,15 @@ class Share(TypedDict):
     credit_s: float
 
 
+class AwaitedRun(TypedDict):
+    """A run whose end another one waits for: `condition` is completed or ended, `met` whether it has so."""
+
+    run_id: str
+    name: str
+    condition: str
+    met: bool
+
+
 class Run(TypedDict):
     """What a user asked for. Times are seconds since the epoch.
 
@@ -74,6 +83,7 @@ class Run(TypedDict):
     turns: int
     max_turns: int | None
     retry_at: float | None
+    dependencies: list[AwaitedRun]
     attained_slot_s: float
     ran_s: float
     cycle_report: CycleReport | None

@@ -98,6 +98,7 @@ class Run:
     priority: int | None = None
     weight: float | None = None
     queueing: str | None = None
+    after: str | Sequence[str] | None = None
     retries: int | None = None
     time_limit: str | None = None
     stop_on_nan: bool | None = None

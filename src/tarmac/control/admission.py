@@ -16,6 +16,7 @@ from tarmac.control.delegation import (
     refuse_what_is_not_delegated,
     request_of,
 )
+from tarmac.control.dependencies import awaited_runs
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.control.state.facts import Shape, candidate_of
@@ -76,6 +77,9 @@ class Admission:
         control = self._control
         run = new_run_record(submission, run_id=control.ids.run_id(now), now=now, server=control.server)
         self._refuse_what_never_fits(run)
+        if run.spec.after:
+            awaited = awaited_runs(control.store, submission.actor, run.spec.after)
+            run = changed(run, dependencies=awaited)
         events: tuple[RunEvent, ...] = (RunEvent.STAGED,) if run.spec.code is None else ()
         if events and run.spec.start_paused:
             events = (*events, RunEvent.PAUSE_REQUESTED)

@@ -16,6 +16,7 @@ from functools import partial
 
 from tarmac.control.fetches import Fetches
 from tarmac.control.reconcilers.deliver import deliver_pass
+from tarmac.control.reconcilers.dependencies import dependency_pass
 from tarmac.control.reconcilers.reap import reap_pass
 from tarmac.control.reconcilers.reconcile import reconcile_pass
 from tarmac.control.reconcilers.schedule import schedule_pass
@@ -168,6 +169,7 @@ def _fetches(control: ControlState) -> Fetches | None:
 
 def _schedule(control: ControlState, lease: Lease | None) -> float | None:
     began_at = time.perf_counter()
+    dependency_pass(control, lease)
     submit_at, plan_at = submit_pass(control, lease), schedule_pass(control, lease).next_at
     control.tallies.note_cycle(time.perf_counter() - began_at)
     return min((at for at in (submit_at, plan_at) if at is not None), default=None)

@@ -16,6 +16,7 @@ from tarmac.control.admission import Accepted, Admission, Submission, same_reque
 from tarmac.control.cluster_machines import ClusterMachines
 from tarmac.control.clusters import Clusters
 from tarmac.control.decisions import steps
+from tarmac.control.dependencies import awaited_runs
 from tarmac.control.draining import ALL_NODES, NodeChoice
 from tarmac.control.lookup import find_run
 from tarmac.control.permissions import Action, check
@@ -273,6 +274,7 @@ class ControlPlane:
         """What a submission would become, also before all that it names is there; nothing is kept."""
         check(submission.actor, Action.SUBMIT)
         try:
+            awaited_runs(self.control.store, submission.actor, submission.spec.after)
             return reports.dry_run(self.control, self._resolved(submission))
         except InvalidInput as refusal:
             found = reports.dry_run(self.control, submission)

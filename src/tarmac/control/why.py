@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from tarmac.control.serving import whereabouts
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
+from tarmac.model.dependency import AwaitedRun, Condition
 from tarmac.model.lifecycle import RunState
 from tarmac.model.loss import loss_of, loss_text
 from tarmac.model.native import NativeStatus
@@ -87,12 +88,15 @@ def why(control: ControlState, run: Run) -> Why:
             run_id=run.id,
             state=run.state,
             headline=_before_the_cluster(control, run, engine),
+            awaits=len(run.awaits),
             lost=_lost(control, run),
             previous=_previous(control, run),
         )
     if run.state is RunState.QUEUED:
         answer = replace(_why_queued(control, run), lost=_lost(control, run))
         pauses = any(reason.code is ReasonCode.RESTS for reason in answer.reasons)
+        if run.awaits:
+            return replace(answer, headline=_awaiting(control, run), reasons=())
         return (
             replace(answer, headline=_pausing(control, run), estimate=_after_pause(run, answer))
             if pauses
@@ -118,6 +122,8 @@ def why(control: ControlState, run: Run) -> Why:
 
 def _before_the_cluster(control: ControlState, run: Run, engine: AttachedEngine) -> str:
     """Why a run is not in the queue of its cluster yet."""
+    if run.awaits:
+        return _awaiting(control, run)
     if run.retry is not None and run.retry.at > control.clock.now():
         return _pausing(control, run)
     reason = engine.trouble(control.clock.now())
@@ -163,6 +169,20 @@ def _after_pause(run: Run, answer: Why) -> WhyEstimate | None:
     if estimate is None or estimate.start_at is None or run.retry is None:
         return estimate
     return None if estimate.start_at <= run.retry.at + 1.0 else estimate
+
+
+def _awaiting(control: ControlState, run: Run) -> str:
+    """Which runs have to end before it may start, and where they are now."""
+    first = run.awaits[:NAMES_SHOWN]
+    found = control.store.load_runs([each.run_id for each in first])
+    texts = [_awaited(each, found.get(each.run_id)) for each in first]
+    more = len(run.awaits) - len(first)
+    return f"queued: it starts after {' and '.join(texts)}" + (f" and {more} more" if more else "")
+
+
+def _awaited(awaited: AwaitedRun, other: Run | None) -> str:
+    end = "completed" if awaited.condition is Condition.COMPLETED else "ended"
+    return f"{awaited} has {end}" + (f", which is {other.state}" if other is not None else "")
 
 
 def _pausing(control: ControlState, run: Run) -> str:

@@ -48,6 +48,7 @@ class RunEvent(StrEnum):
     VACATED = "vacated"  # the preempted attempt left, or its cluster took it back: back in the queue
     RETRIED = "retried"  # failed, with retries left: back in the queue
     FAULTED = "faulted"  # the platform ended the attempt: back in the queue, from the last checkpoint
+    DEPENDENCY_MET = "dependency_met"  # a run that it waits for has ended as it should
     REORDERED = "reordered"  # a person gave it another place in the queue
     SESSION_OPENED = "session_opened"  # a person runs a command, or reaches a port, beside a worker
     STOP_REQUESTED = "stop_requested"
@@ -82,7 +83,8 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
         _E.SUBMITTED: _S.SUBMITTED,
         _E.PAUSE_REQUESTED: _S.PAUSED,
         _E.STOP_REQUESTED: _S.ENDED,
-        _E.FINISHED: _S.ENDED,  # never fits, or busy when it may not wait
+        _E.FINISHED: _S.ENDED,  # never fits, is busy and may not wait, or waits for one that failed
+        _E.DEPENDENCY_MET: _S.QUEUED,
         _E.REORDERED: _S.QUEUED,
     },
     _S.SUBMITTED: {

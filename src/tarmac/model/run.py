@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER
+from tarmac.model.dependency import AwaitedRun
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.native import NativeStatus
 from tarmac.model.spec import RunSpec
@@ -52,6 +53,7 @@ class CauseCode(StrEnum):
     NEVER_FITS = "never_fits"
     BUSY = "busy"
     UNPROVEN = "unproven"
+    DEPENDENCY_FAILED = "dependency_failed"
     USER_REQUEST = "user_request"
     PREEMPTION = "preemption"
 
@@ -339,6 +341,7 @@ class Run:
     share: Share | None = None
     cycle_report: CycleReport | None = None
     retry: Retry | None = None
+    dependencies: tuple[AwaitedRun, ...] = ()
     idempotency_key: str | None = None
     server: str = LOCAL_CLUSTER
 
@@ -346,6 +349,11 @@ class Run:
     def place(self) -> QueuePosition:
         """Its queue position, as a person set it or as its spec has it."""
         return self.queue_position or _usual_queue_position(self.spec.priority, self.spec.weight)
+
+    @property
+    def awaits(self) -> tuple[AwaitedRun, ...]:
+        """The runs that it waits for still, before it may start."""
+        return tuple(each for each in self.dependencies if not each.met) if self.dependencies else ()
 
     @property
     def name(self) -> str:

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from tarmac.model.cluster import Cluster, NodeGroup, rehearsal_cluster
+from tarmac.model.dependency import Dependency
 from tarmac.model.described import renamed
 from tarmac.model.resources import Resources
 from tarmac.model.secret import SecretUse
@@ -265,7 +266,7 @@ class RunSpec:
     start, and waits to be resumed; no run file says so, a submission does. `datasets` and `input_artifacts`
     are ids; `parameters` (JSON, None: none given) reach the run as a file. `site` is what a site's batch
     system is asked for beyond what the rest says; `slurm` are directives for its job where a Slurm runs it
-    ("": without a value, None: dropped).
+    ("": without a value, None: dropped). `after` are the runs whose ends it waits for before it may start.
     """
 
     name: str
@@ -283,6 +284,7 @@ class RunSpec:
     priority: int = 0
     weight: float = 1.0
     queueing: Queueing = Queueing.WAIT
+    after: tuple[Dependency, ...] = ()
     start_paused: bool = False
     retries: int = 0
     stop_on_nan: bool = False

@@ -25,6 +25,7 @@ class ReasonCode(StrEnum):
     BEHIND = "behind"  # free enough, but kept for a run ordered before
     GANG = "gang"  # fits a part of the run, and all or none are placed
     RESTS = "rests"  # it failed, and pauses before its next try
+    AWAITS = "awaits"  # other runs have to end before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from tarmac.model.changes import NewRun, RunStep, UsageBucket, first_actor, usag
 from tarmac.model.cluster import Cluster
 from tarmac.model.codec import decode, encode
 from tarmac.model.dataset import Dataset
+from tarmac.model.dependency import AwaitedRun
 from tarmac.model.lifecycle import INITIAL_EVENT, INITIAL_STATE, AttemptState, RunEvent, RunState
 from tarmac.model.lifecycle import step as next_state
 from tarmac.model.native import NativeStatus
@@ -190,6 +191,7 @@ def _progress(run: Run) -> Values:
         "share": _body(run.share),
         "cycle_report": _body(run.cycle_report),
         "retry": _body(run.retry),
+        "dependencies": _written(run.dependencies) if run.dependencies else None,
     }
 
 
@@ -333,6 +335,7 @@ _FROM_RUN: Readers = {
     "share": partial(_record, Share),
     "cycle_report": partial(_record, CycleReport),
     "retry": partial(_record, Retry),
+    "dependencies": lambda body: decode(tuple[AwaitedRun, ...], json.loads(body)) if body else (),
 }
 _FROM_ATTEMPT: Readers = {
     "state": AttemptState,

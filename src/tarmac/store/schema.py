@@ -36,7 +36,7 @@ from tarmac.model.spec import Mode
 BASE = "0014"
 """The oldest schema that migrations start from."""
 
-HEAD = "0018"
+HEAD = "0019"
 """The newest migration: what `alembic_version` says of a database with this schema."""
 
 Bytewise = Text().with_variant(Text(collation="C"), "postgresql")
@@ -103,6 +103,7 @@ run = Table(
     Column("max_turns", Integer),
     Column("server", Bytewise, nullable=False, server_default=text("'local'")),  # by its own cluster
     Column("retry", Text),
+    Column("dependencies", Text),
     UniqueConstraint("idempotency_key", "user_name"),
     Index("ix_run_state", "state", "id"),
     Index("ix_run_user", "user_name", "id"),

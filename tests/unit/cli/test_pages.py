@@ -239,6 +239,7 @@ def failed_run() -> Any:
         "turns": 0,
         "max_turns": None,
         "retry_at": None,
+        "dependencies": [],
         "native": None,
         "cycle_report": None,
         "share": None,

@@ -29,6 +29,7 @@ def entry(number: int, **changes: Any) -> dict[str, Any]:
         "user": "ada",
         "project": "default",
         "retry_at": None,
+        "awaits": [],
         "native": None,
         "estimate": {"start_at": 1720.0, "latest_at": None, "basis": "history"},
     }
@@ -164,3 +165,11 @@ def test_options_say_the_same_of_several_runs() -> None:
         "--priority",
         "--weight",
     ]
+
+
+def test_a_run_that_waits_for_others_says_for_which() -> None:
+    awaited = [
+        {"run_id": f"r{n}", "name": f"prep{n}", "condition": "completed", "met": False} for n in (7, 8)
+    ]
+    table = queue_text([pool(entry(1, awaits=awaited))], now=NOW, terminal=Terminal())
+    assert "after prep7 +1" in table

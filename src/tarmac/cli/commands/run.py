@@ -123,6 +123,13 @@ class RunCommand(click.Command):
     "--retries", type=click.IntRange(min=0), metavar="N", help="Start it again up to N times if it fails."
 )
 @click.option("--stop-on-nan", is_flag=True, help="Fail once a worker reports a metric that is not finite.")
+@click.option(
+    "--after",
+    multiple=True,
+    metavar="RUN[:ended]",
+    shell_complete=complete_run,
+    help="Wait until this run has completed (:ended: until it has ended, however); may be repeated.",
+)
 @click.option("--fail-if-busy", is_flag=True, help="Fail at once instead of waiting for free slots.")
 @reading_options
 @click.option(
@@ -202,7 +209,9 @@ def overrides(options: dict[str, Any], command: tuple[str, ...] | None) -> dict[
         overrides["code"] = str(Path(options["code"]).absolute())
     if options["no_code"]:
         overrides["no_code"] = True
-    overrides |= {name: list(options[name]) for name in ("hostnames", "exclude_hostnames") if options[name]}
+    overrides |= {
+        name: list(options[name]) for name in ("hostnames", "exclude_hostnames", "after") if options[name]
+    }
     if options["uneven"]:
         overrides["uneven"] = True
     if (rehearsal := options["rehearse"]) is not None:

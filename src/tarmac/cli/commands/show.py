@@ -177,6 +177,7 @@ def _fields(
         "turns": turns_text(run),
         "report": cycle_text(run),
         "block": block_text(run["share"], attempts, now) if run["state"] != "ended" else "",
+        "after": after_text(run),
         "priority": str(run["priority"]) if run["priority"] else "",
         "weight": number(run["weight"]) if run["weight"] != 1 else "",
         "code": _code(run),
@@ -219,6 +220,15 @@ def _notices(attempts: Sequence[api.Attempt]) -> Iterator[str]:
         sayers.setdefault(notice["text"], {})[notice["node"]] = None
     for text, nodes in sayers.items():
         yield f"{text} (on {listed(list(nodes), 1)})" if len(attempts[-1]["nodes"]) > 1 else text
+
+
+def after_text(run: api.Run) -> str:
+    """The runs that it waits or waited for, and which of them have ended as they should."""
+    words = {True: "met", False: "awaited" if run["state"] != "ended" else "not met"}
+    return ", ".join(
+        f"{each['name']} ({each['run_id']}, {each['condition']}: {words[each['met']]})"
+        for each in run["dependencies"]
+    )
 
 
 def _retries(run: api.Run, now: float) -> str:

@@ -135,6 +135,7 @@ def failure_hint(run: Json) -> str:
         "$CHECKPOINT_ARTIFACT_PATH is kept and found again (docs/using/dialects/determined.md)",
         "setup_failed": f"what the setup steps wrote: tarmac logs {identifier}",
         "never_fits": "tarmac nodes lists what there is",
+        "dependency_failed": "--after RUN:ended starts it however the other run ends",
         "busy": "without --fail-if-busy it waits for its turn",
         "lease_expired": f"it can go on from its last checkpoint: tarmac run --clone {identifier} --resume",
         "node_lost": f"it can go on from its last checkpoint: tarmac run --clone {identifier} --resume",

@@ -71,8 +71,11 @@ def _table(pool: api.QueuePool, *, now: float, terminal: Terminal) -> str:
 
 
 def _state(run: api.QueueEntry, now: float) -> Cell:
-    """Its state; of a run that pauses before its next try, until when."""
+    """Its state; of a run that waits for others, for which; of one that pauses before a try, until when."""
     cell = state_cell(run["state"])
+    if run["awaits"]:
+        more = f" +{len(run['awaits']) - 1}" if len(run["awaits"]) > 1 else ""
+        return Cell(f"after {run['awaits'][0]['name']}{more}", cell.style)
     if run["retry_at"] is None or run["retry_at"] <= now:
         return cell
     return Cell(f"retry {until(run['retry_at'], now)}", cell.style)

@@ -138,4 +138,5 @@ def _entry(place: int, run: Run, attempt: Attempt | None, key: tuple[str, str]) 
         estimate=estimate,
         retry_at=None if run.retry is None or run.state is not RunState.QUEUED else run.retry.at,
         native=native,
+        awaits=run.awaits,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tarmac.model.cluster import Policy
+from tarmac.model.dependency import AwaitedRun
 from tarmac.model.lifecycle import RunState
 from tarmac.model.native import NativeStatus
 from tarmac.model.spec import Mode
@@ -18,7 +19,7 @@ class QueueEntry:
     `policy` is the pool's: it says whether `priority` or `weight` counts. `slots_acquired` of `slots_needed`
     are held now. `estimate` says when a queued run is likely to start (None: it holds its slots),
     `retry_at` until when one that failed pauses before its next try; `native` how one stands in the queue of
-    a cluster that has its own.
+    a cluster that has its own; `awaits` are the runs that have to end before it may start.
     """
 
     number: int
@@ -39,6 +40,7 @@ class QueueEntry:
     estimate: Estimate | None = None
     retry_at: float | None = None
     native: NativeStatus | None = None
+    awaits: tuple[AwaitedRun, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

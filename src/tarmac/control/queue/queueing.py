@@ -250,4 +250,5 @@ def _entry(place: QueuePlace, run: Run, expected: Mapping[str, Estimate]) -> Que
         pool=place.pool,
         estimate=expected.get(run.id, too_far(run.id)) if waits else None,
         retry_at=None if run.retry is None or run.state is not RunState.QUEUED else run.retry.at,
+        awaits=run.awaits,
     )

@@ -27,6 +27,8 @@ def submit_pass(control: ControlState, lease: Lease | None) -> float | None:
     now = control.clock.now()  # after the runs were read: none of them came later
     for engine, runs in waiting:
         for run in runs:
+            if run.awaits:
+                continue
             if run.retry is not None and run.retry.at > now:
                 pauses.append(run.retry.at)
                 continue

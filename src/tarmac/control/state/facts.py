@@ -50,6 +50,7 @@ def candidate_of(run: Run, shape: Shape | None = None) -> Candidate:
         share=run.share,
         turns_left=spec.max_rapid_cycles - run.turns,
         not_before=None if run.retry is None else run.retry.at,
+        awaits=tuple(each.run_id for each in run.awaits),
     )
 
 

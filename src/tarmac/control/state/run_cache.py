@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from tarmac.control.decisions.steps import ASKS
 from tarmac.control.state.engines import Engines
 from tarmac.control.state.facts import Shape, Shapes, candidate_of, holding_of
+from tarmac.control.state.waiters import Waiters
 from tarmac.model.changes import RunStep
 from tarmac.model.lifecycle import OCCUPYING_STATES, TERMINAL_STATES, AttemptState, RunState
 from tarmac.model.ports import Store
@@ -28,13 +29,15 @@ class RunCache:
     `undelivered` are those that may have something to tell their engine, by cluster; `masters` the promised
     ports by first node and run. `foreign_ends_since` is the earliest time at which attempts may have ended
     whose end others recorded, since that was last taken. Runs of another server than `server` are left out.
-    `for_delegates` are the queued runs for clusters that place by themselves, by cluster.
+    `for_delegates` are the queued runs for clusters that place by themselves, by cluster; `waiters` those
+    that may not start before others end.
     """
 
     def __init__(self, shapes: Shapes, server: str, engines: Engines) -> None:
         self._server = server
         self._engines = engines
         self.for_delegates: dict[str, dict[str, Run]] = {}
+        self.waiters = Waiters()
         self.runs: dict[str, Run] = {}
         self.attempts: dict[str, Attempt] = {}
         self.pending: dict[str, Run] = {}
@@ -126,6 +129,7 @@ class RunCache:
         else:
             self.pending.pop(run_id, None)
         self._note_for_delegate(run)
+        self.waiters.note(run)
         if attempt is not None and attempt.state is not AttemptState.ENDED:
             self._hold(run, attempt)
         else:
@@ -226,6 +230,7 @@ class RunCache:
         else:
             self._changed.pop(run_id, None)  # a server that never plans remembers no run that ended
         self._release(run_id)
+        self.waiters.forget(run_id)
         run = self.runs.get(run_id)
         if run is not None:
             self.for_delegates.get(run.spec.target.cluster or "", {}).pop(run_id, None)

@@ -24,6 +24,7 @@ RUN = Fields(
     | {"name", "project", "roles", "code", "rehearse"}
     | {"cluster", "pool", "shard", "hostnames", "exclude_hostnames"}
     | {"mode", "max_rapid_cycles", "priority", "weight", "queueing", "retries", "time_limit", "pause"}
+    | {"after"}
     | {"stop_on_nan"}
     | {"setup", "environment", "env", "labels", "hooks", "binds", "datasets", "input_artifacts", "artifacts"}
     | {"parameters", "secrets", "conventions", "site", "slurm", "unique_name"},
@@ -58,6 +59,7 @@ RUN = Fields(
         env="envs variables env_variables environment_variables",
         setup="pre_run",
         queueing="on_busy",
+        after="depends_on dependency dependencies needs depends",
     ),
 )
 

@@ -73,11 +73,31 @@ def scope_of_run(ledger: Ledger, run_id: str, now: float) -> Scope:
     home = ledger.home(run_id)
     if home is None:
         if run_id in ledger.deferred:
-            candidate, request = ledger.candidate(run_id), ledger.request_of(ledger.candidate(run_id))
-            return _one(ledger, run_id, now, pools=request.feasibility.pools, first=[candidate])
+            deferred, pools = _awaited(ledger, run_id, facts)
+            return _one(ledger, run_id, now, pools=pools, first=deferred)
         candidate, _ = ledger.refused[run_id] if run_id in ledger.refused else ledger.unassigned[run_id]
         return Scope(replace(facts, queue=(candidate,), holdings=()), (run_id,), one=True)
     return _one(ledger, run_id, now, pools=home.queue.runs[run_id].request.feasibility.pools)
+
+
+def _awaited(ledger: Ledger, run_id: str, facts: Snapshot) -> tuple[list[Candidate], set[PoolKey]]:
+    """A run that rests, those it waits for that rest too, and the pools that all of these, and whom they
+    wait for, may be in."""
+    allocations = {item.candidate.run_id: item.allocation for item in facts.holdings}
+    deferred: dict[str, Candidate] = {}
+    pools: set[PoolKey] = set()
+    following = [run_id]
+    while following:
+        current = following.pop()
+        if current in allocations:
+            pools.add((allocations[current].cluster, allocations[current].pool))
+        elif current in ledger.deferred and current not in deferred:
+            deferred[current] = ledger.candidate(current)
+            pools.update(ledger.request_of(deferred[current]).feasibility.pools)
+            following += deferred[current].awaits
+        elif (home := ledger.home(current)) is not None:
+            pools.update(home.queue.runs[current].request.feasibility.pools)
+    return list(deferred.values()), pools
 
 
 def _one(

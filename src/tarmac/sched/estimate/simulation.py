@@ -95,6 +95,10 @@ class Simulation:
         self._predict = predict
         self._ledger = Ledger(facts)
         self._queue = {candidate.run_id: candidate for candidate in facts.queue}
+        self._waiters: dict[str, list[str]] = {}
+        for candidate in facts.queue:
+            for awaited in candidate.awaits:
+                self._waiters.setdefault(awaited, []).append(candidate.run_id)
         self._holdings: dict[str, Holding] = {}
         self._ends: list[tuple[float, str, int]] = []
         self._grants: dict[str, int] = {}
@@ -214,6 +218,16 @@ class Simulation:
             self._ledger.queue(candidate)
         else:
             self._ledger.forget(run_id)
+            self._release_waiters(run_id)
+
+    def _release_waiters(self, ended: str) -> None:
+        """Runs that waited for this one wait for it no more: it is taken to have ended as they need it."""
+        for run_id in self._waiters.pop(ended, ()):
+            candidate = self._queue.get(run_id)
+            if candidate is not None:
+                left = tuple(each for each in candidate.awaits if each != ended)
+                candidate = self._queue[run_id] = replace(candidate, awaits=left)
+                self._ledger.queue(candidate)
 
     def _come_back(self, holding: Holding) -> Candidate:
         """The run of a preempted holding as it queues again, with what it used counted."""

@@ -42,15 +42,20 @@ def explain(facts: Ledger | Snapshot, run_id: str, now: float) -> Waiting | Refu
 
 
 def _deferred(candidate: Candidate, now: float) -> Waiting:
-    """It failed, and may not start before its pause is over."""
-    assert candidate.not_before is not None, "what rests has a time at which it wakes"
-    pause = duration(candidate.not_before - now)
+    """Other runs have to end first; or it failed, and may not start before its pause is over."""
+    if candidate.awaits:
+        reason = Reason(code=ReasonCode.AWAITS, text="it starts after other runs have ended")
+    else:
+        assert candidate.not_before is not None, "what rests has a time at which it wakes"
+        pause = duration(candidate.not_before - now)
+        reason = Reason(code=ReasonCode.RESTS, text=f"it may start again in {pause}")
     return Waiting(
         run_id=candidate.run_id,
         seq=candidate.seq,
         ahead=0,
-        reasons=(Reason(code=ReasonCode.RESTS, text=f"it may start again in {pause}"),),
+        reasons=(reason,),
         unblocked_by="",
+        awaits=candidate.awaits,
     )
 
 

@@ -1,6 +1,7 @@
-"""Queued runs that may not start yet, because they failed a moment ago. Kept by `FactsIndex`.
+"""Queued runs that may not start yet: they failed a moment ago, or wait for other runs. Kept by `FactsIndex`.
 
-Who rests depends on the facts and the time of the cycle alone: the index wakes them at its beginning.
+Who rests depends on the facts and the time of the cycle alone: the index wakes them at its beginning. Whoever
+waits for another run is told to queue anew once that has ended: no time wakes it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from tarmac.sched.facts import Candidate
 
 
 class Deferred:
-    """The candidates with a time before which they do not start; `now` is that of the last cycle."""
+    """Candidates that do not start before a time, or before others end; `now` is that of the last cycle."""
 
     __slots__ = ("_asleep", "_awake", "now")
 
@@ -25,9 +26,9 @@ class Deferred:
 
     def defers(self, candidate: Candidate) -> bool:
         """Whether a candidate that queues rests first."""
-        if candidate.not_before is None:
+        if candidate.not_before is None and not candidate.awaits:
             return False
-        rests = candidate.not_before > self.now
+        rests = _rests(candidate, self.now)
         (self._asleep if rests else self._awake)[candidate.run_id] = candidate
         return rests
 
@@ -65,4 +66,6 @@ def _rests(candidate: Candidate, now: float) -> bool:
 
 
 def _not_before(candidate: Candidate) -> float:
+    if candidate.awaits:
+        return inf
     return -inf if candidate.not_before is None else candidate.not_before

@@ -46,6 +46,7 @@ def _entry_record(entry: QueueEntry) -> api.QueueEntry:
         "user": entry.user,
         "project": entry.project,
         "retry_at": entry.retry_at,
+        "awaits": [copy_fields(api.AwaitedRun, each) for each in entry.awaits],
         "estimate": None
         if estimate is None
         else {"start_at": estimate.start_at, "latest_at": estimate.latest_at, "basis": estimate.basis},

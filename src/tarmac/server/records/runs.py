@@ -38,6 +38,7 @@ def run_record(run: Run, *, warnings: Sequence[str] = ()) -> api.Run:
         slots=run.spec.slots,
         max_turns=max_turns_of(run.spec),
         retry_at=_retry_at(run),
+        dependencies=[copy_fields(api.AwaitedRun, each) for each in run.dependencies],
         cycle_report=copy_known(api.CycleReport, run.cycle_report),
         share=copy_known(api.Share, run.share),
         exit_status=exit_status(run.outcome, run.cause) if run.state is RunState.ENDED else None,

@@ -1,0 +1,37 @@
+"""What a new run is to wait for: the references of its spec to runs that are there. Called by `admission`.
+
+They mean what they mean when the run is accepted: a later run of the same name changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tarmac.control.lookup import find_run
+from tarmac.model.actor import Actor
+from tarmac.model.dependency import AwaitedRun, Condition, Dependency
+from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused
+from tarmac.model.ports import Store
+
+
+def awaited_runs(store: Store, actor: Actor, after: Sequence[Dependency]) -> tuple[AwaitedRun, ...]:
+    """The runs that are meant, each once; raises InvalidInput with every reference that means no one run.
+
+    One that is named twice has to complete if either says so.
+    """
+    found: dict[str, AwaitedRun] = {}
+    problems: list[Problem] = []
+    for dependency in after:
+        try:
+            run = find_run(store, actor, dependency.run)
+        except (NotFound, Refused) as error:
+            problems.append(Problem(message=f"after: {error.message}", hint=error.hint))
+            continue
+        before = found.get(run.id)
+        condition = dependency.condition
+        if before is not None and before.condition is Condition.COMPLETED:
+            condition = Condition.COMPLETED
+        found[run.id] = AwaitedRun(run_id=run.id, name=run.name, condition=condition)
+    if problems:
+        raise InvalidInput(problems)
+    return tuple(found.values())

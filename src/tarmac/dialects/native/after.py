@@ -1,0 +1,32 @@
+"""Reads what a run waits for: `RUN`, `RUN:completed` or `RUN:ended`. Called by `reader` and `overrides`."""
+
+from __future__ import annotations
+
+import re
+
+from tarmac.dialects.kinds import Kind, Misfit
+from tarmac.dialects.located import Scalar
+from tarmac.dialects.section import Section
+from tarmac.model.dependency import Condition, Dependency
+
+_REFERENCE = re.compile(r"@last|[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?", re.ASCII)
+_CONDITIONS = {str(condition): condition for condition in Condition}
+_FORMS = "a run, by name or id, and which end of it is awaited: RUN, RUN:completed or RUN:ended"
+
+
+def read_after(run: Section, default: tuple[Dependency, ...] = ()) -> tuple[Dependency, ...]:
+    """One dependency or a list of them; `default` where nothing is said."""
+    if run.get("after") is None:
+        return default
+    return run.read_list("after", DEPENDENCY, f"a list; each item is {_FORMS}", or_one=True)
+
+
+def _read(scalar: Scalar) -> Dependency:
+    reference, colon, word = scalar.text.partition(":")
+    condition = _CONDITIONS.get(word) if colon else Condition.COMPLETED
+    if not _REFERENCE.fullmatch(reference) or condition is None:
+        raise Misfit()
+    return Dependency(run=reference, condition=condition)
+
+
+DEPENDENCY: Kind[Dependency] = Kind(f"{_FORMS},", _read)
