@@ -27,7 +27,7 @@ from uuid import uuid4
 
 from tarmac import api
 from tarmac.client import Client
-from tarmac.model.errors import Unavailable
+from tarmac.model.errors import TarmacError, Unavailable
 
 T = TypeVar("T")
 
@@ -45,12 +45,16 @@ RESTS = ("true", "sleep 0.05", "sleep 0.3", "exit 3")
 
 @dataclass(slots=True)
 class Ordeal:
-    """What was asked for and what came of it. `expected` maps run ids to the exit status they must have."""
+    """What was asked for and what came of it. `expected` maps run ids to the exit status they must have.
+
+    `submissions`: how many runs all submitters have to submit.
+    """
 
     home: Path
     starts: Path
     random: Random
     kills: int = 0
+    submissions: int = 0
     expected: dict[str, int] = field(default_factory=dict)
     ended: dict[str, api.Run] = field(default_factory=dict)
     submitted: threading.Event = field(default_factory=threading.Event)
@@ -59,10 +63,11 @@ class Ordeal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """The result: all but the first two must be zero."""
+    """The result: all but the first two must be zero. `refused`: submitted and not accepted."""
 
     accepted: int
     kills: int
+    refused: int
     lost: int
     started_twice: int
     disturbed: int
@@ -73,7 +78,12 @@ class Count:
     def clean(self) -> bool:
         """Whether nothing went wrong."""
         return not (
-            self.lost or self.started_twice or self.disturbed or self.wrong_outcome or self.slots_held
+            self.refused
+            or self.lost
+            or self.started_twice
+            or self.disturbed
+            or self.wrong_outcome
+            or self.slots_held
         )
 
 
@@ -112,6 +122,8 @@ def submit_runs(
     """Submit short runs to a cluster, one after the other, after pauses of at most `pause_s`."""
     target = f"cluster: {cluster}\n" if cluster else ""
     random = Random(seed)
+    with ordeal.lock:
+        ordeal.submissions += runs
     with Client(home=ordeal.home) as client:
         for number in range(runs):
             time.sleep(random.uniform(0.0, pause_s))
@@ -119,7 +131,11 @@ def submit_runs(
             body = SHORT.format(starts=ordeal.starts, rest=rest).replace("\n", "\n  ")
             source = f"name: short\n{target}slots: {random.choice(slots)}\ncommand: |\n  {body}\n"
             key = uuid4().hex
-            run = until_answered(partial(client.submit, source, idempotency_key=key))
+            try:
+                run = until_answered(partial(client.submit, source, idempotency_key=key))
+            except TarmacError as error:
+                print(f"refused: {error}", file=sys.stderr, flush=True)
+                continue
             with ordeal.lock:
                 ordeal.expected[run["id"]] = 3 if rest == "exit 3" else 0
 
@@ -166,6 +182,7 @@ def count_all(ordeal: Ordeal) -> Count:
     return Count(
         accepted=len(ordeal.expected),
         kills=ordeal.kills,
+        refused=ordeal.submissions - len(ordeal.expected),
         lost=sum(run_id not in ordeal.ended or by_run[run_id] == 0 for run_id in ordeal.expected),
         started_twice=sum(times > 1 for times in starts.values()),
         disturbed=sum(run["attempt"] > 1 for run in ordeal.ended.values()),
@@ -210,6 +227,7 @@ def print_count(count: Count) -> None:
     """One line for each number."""
     print(f"runs accepted:        {count.accepted}")
     print(f"kill -9 of the server: {count.kills}")
+    print(f"refused:              {count.refused}")
     print(f"lost:                 {count.lost}")
     print(f"started twice:        {count.started_twice}")
     print(f"disturbed:            {count.disturbed}")

@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -172,8 +172,7 @@ def main(arguments: Sequence[str]) -> int:
     print(f"sbatch that failed:   {site.submissions_failed}")
     print(f"jobs left in Slurm:   {site.jobs_left}")
     print(f"took:                 {time.monotonic() - began:.1f} s")
-    wrong = count.lost or count.started_twice or count.wrong_outcome or count.slots_held or site.jobs_left
-    if wrong:
+    if site.jobs_left or not replace(count, disturbed=0).clean:
         print(f"all of it is in {directory}")
         return 1
     shutil.rmtree(directory, ignore_errors=True)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
+from random import Random
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
-from torture import torture
+from torture import Ordeal, count_all, submit_runs, torture
 from torture_pair import torture_pair
 
 from postgres import Missing, running_server
+from tarmac.client import Client
 
 
 @pytest.mark.timeout(240)
@@ -22,6 +24,16 @@ def test_nothing_is_lost_or_started_twice_when_the_server_is_killed_under_load(t
     assert count.accepted == 200
     assert count.kills >= 6
     assert count.clean, count
+
+
+def test_runs_that_are_refused_count_and_the_count_is_not_clean(tmp_path: Path) -> None:
+    ordeal = Ordeal(home=tmp_path / "home", starts=tmp_path / "starts.txt", random=Random(1))
+    ordeal.starts.touch()
+    submit_runs(ordeal, 2, 1, cluster="nowhere")
+    count = count_all(ordeal)
+    with Client(home=ordeal.home) as client:
+        client.stop_server()
+    assert (count.accepted, count.refused, count.clean) == (0, 2, False)
 
 
 @pytest.mark.postgres
