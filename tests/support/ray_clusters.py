@@ -37,9 +37,12 @@ VARIABLES = {
     "RAY_health_check_initial_delay_ms": "1000",
     "RAY_health_check_period_ms": "1000",
     "RAY_health_check_timeout_ms": "1000",
-    "RAY_health_check_failure_threshold": "10",
     "RAY_gcs_storage": "rocksdb",
 }
+
+
+MISSED_CHECKS = 10
+"""After so many seconds without an answer Ray takes a node for lost: on a busy machine answers come late."""
 
 
 class MissingRay(Exception):
@@ -53,6 +56,7 @@ class RayNodes:
     root: Path
     subnet: str
     prefix: str
+    missed_checks: int = MISSED_CHECKS
     inits: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
@@ -94,7 +98,12 @@ class RayNodes:
         init = self._child(number)
         found = subprocess.run(
             ["nsenter", "-t", str(init), "-m", "-u", "-n", "-p", "--", *argv],
-            env={**os.environ, **VARIABLES, "RAY_gcs_storage_path": str(self.root / "gcs")},
+            env={
+                **os.environ,
+                **VARIABLES,
+                "RAY_health_check_failure_threshold": str(self.missed_checks),
+                "RAY_gcs_storage_path": str(self.root / "gcs"),
+            },
             capture_output=True,
             text=True,
             check=False,
@@ -119,7 +128,7 @@ class RayNodes:
 
     def end_ray(self, number: int, *programs: str) -> None:
         """Kill programs of Ray on a node: gcs_server, raylet; all that is Ray's there, if none is named."""
-        names = "|".join(programs) or "gcs_server|raylet|ray::|/ray/"
+        names = "|".join(programs) or "gcs_server|raylet|ray::|site-packages/ray/"
         self.on(number, "pkill", "-9", "-f", names, check=False)
 
     def end_agents(self, number: int) -> None:
@@ -141,14 +150,16 @@ class RayNodes:
 
 
 @contextmanager
-def running_ray(root: Path) -> Iterator[RayNodes]:
+def running_ray(root: Path, *, missed_checks: int = MISSED_CHECKS) -> Iterator[RayNodes]:
     """A Ray of three nodes; raises MissingRay where there can be none."""
     if os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("nsenter") is None:
         raise MissingRay("a Ray of several nodes needs root and network namespaces")
     if not (BIN / "ray").exists():
         raise MissingRay("Ray is not installed: make test-engines")
     number = os.getpid()
-    made = RayNodes(root, f"10.{64 + number // 250 % 64}.{number % 250}", f"tr{number % 100_000}n")
+    made = RayNodes(
+        root, f"10.{64 + number // 250 % 64}.{number % 250}", f"tr{number % 100_000}n", missed_checks
+    )
     for directory in (root, made.far):
         directory.mkdir(parents=True, exist_ok=True)
     made.token_file.write_text(TOKEN)
