@@ -22,7 +22,7 @@ from tarmac.node.session import frames
 TERMINAL = {"rows": 31, "columns": 97, "name": "xterm"}
 OPENED: dict[str, Any] = {"notices": []}
 
-pytestmark = pytest.mark.parametrize("harness", ["local"], indirect=True)
+pytestmark = pytest.mark.parametrize("harness", ["local", "ray"], indirect=True)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ BIN = ROOT / ".venv-bench/bin"
 NODES = 3
 PORT = 6399
 START_S = 120.0
+START_TRIES = 4
 TOKEN = "ab" * 32
 
 INIT = """import signal
@@ -113,18 +114,26 @@ class RayNodes:
         return found.stdout
 
     def start_ray(self, number: int) -> None:
-        """Start Ray on a node."""
+        """Start Ray on a node; again where that took Ray too long, as it may on a busy machine."""
         head = ["--head", "--port", str(PORT), "--include-dashboard", "false"]
-        joins = ["--address", self.address]
-        self.on(
-            number,
+        argv = [
             str(BIN / "ray"),
             "start",
-            *(head if number == 0 else joins),
+            *(head if number == 0 else ["--address", self.address]),
             *("--node-ip-address", f"{self.subnet}.{10 + number}"),
             *("--num-cpus", "2", "--object-store-memory", "100000000", "--disable-usage-stats"),
             *("--temp-dir", str(self.root / f"t{number}")),
-        )
+        ]
+        for _ in range(START_TRIES):
+            try:
+                self.on(number, *argv)
+            except AssertionError as problem:
+                if "timed out during startup" not in str(problem):
+                    raise
+                self.end_ray(number)
+            else:
+                return
+        raise AssertionError(f"Ray does not start on node {number}")
 
     def end_ray(self, number: int, *programs: str) -> None:
         """Kill programs of Ray on a node: gcs_server, raylet; all that is Ray's there, if none is named."""

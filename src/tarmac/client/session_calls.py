@@ -32,12 +32,17 @@ class ClientSession:
         self._over = False
 
     def frames(self) -> Iterator[Frame]:
-        """What comes; the last frame of a session is ENDED. Raises Unavailable where it ends without one."""
+        """What comes; the last frame of a session is ENDED. Raises Unavailable where it ends without one.
+
+        Where the server has lost the far end, FAILED says so.
+        """
         splitter = Splitter()
         try:
             for piece in self._response.pieces():
                 splitter.feed(piece)
                 for frame in splitter.take():
+                    if frame.kind == frames.FAILED:
+                        raise Unavailable(str(frame.document()["message"]))
                     yield from self._sift(frame)
                     if frame.kind == frames.ENDED:
                         return

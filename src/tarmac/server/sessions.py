@@ -27,6 +27,7 @@ OPENING_S = 30.0
 ANSWER_S = 60.0
 """How long the far end may take to begin: its node may be busy."""
 
+BROKEN = "the connection to node {} broke off, and what ran in the session is ended"
 MEDIA_TYPE = "application/vnd.tarmac.session"
 
 _READ_BYTES = 1 << 16
@@ -60,6 +61,7 @@ class FarSide:
         self._channel.setblocking(False)
         self._loop = asyncio.get_running_loop()
         self._splitter = Splitter()
+        self._ended = False
 
     async def begin(self, opening: bytes) -> bytes:
         """Send the frame OPEN; what has come once it has begun. Raises Refused where it cannot begin."""
@@ -72,18 +74,29 @@ class FarSide:
         if first.kind == frames.FAILED:
             answer = first.document()
             raise Refused(str(answer["message"]), hint=answer.get("hint"))
-        return frames.pack(*first) + self._splitter.left()
+        return frames.pack(*first)
 
     async def _first(self) -> Frame:
-        while data := await self.receive():
-            self._splitter.feed(data)
+        while True:
             for frame in self._splitter.take():
                 return frame
-        raise ConnectionError("the far end closed the session")
+            await self._hear()
 
     async def receive(self) -> bytes:
-        """What comes next; b"" at the end."""
-        return await self._loop.sock_recv(self._channel, _READ_BYTES)
+        """The next frames, each as a whole; b"" behind the last. Raises OSError where that does not come."""
+        while not self._ended:
+            found = list(self._splitter.take())
+            if found:
+                self._ended = found[-1].kind == frames.ENDED
+                return b"".join(frames.pack(*frame) for frame in found)
+            await self._hear()
+        return b""
+
+    async def _hear(self) -> None:
+        data = await self._loop.sock_recv(self._channel, _READ_BYTES)
+        if not data:
+            raise ConnectionError("the far end closed the session")
+        self._splitter.feed(data)
 
     async def send(self, data: bytes) -> None:
         """Pass bytes on, as fast as they are taken."""
@@ -106,8 +119,9 @@ class SessionAnswer(Response):
         begun: bytes,
         changes: Changes,
         run_id: str,
+        node: str,
     ) -> None:
-        """`early` has come behind OPEN from the near end, `begun` from the far end."""
+        """`early` has come behind OPEN from the near end, `begun` from the far end, which is on `node`."""
         self.background = None
         self.status_code = 200
         self._far = far
@@ -116,6 +130,7 @@ class SessionAnswer(Response):
         self._begun = begun
         self._changes = changes
         self._run_id = run_id
+        self._node = node
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         headers = [
@@ -143,15 +158,21 @@ class SessionAnswer(Response):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _to_far(self) -> None:
-        with suppress(ClientDisconnect, OSError):
-            await self._far.send(self._early)
-            async for piece in self._body:
-                await self._far.send(piece)
+        with suppress(ClientDisconnect):
+            try:
+                await self._far.send(self._early)
+                async for piece in self._body:
+                    await self._far.send(piece)
+            except OSError:
+                await asyncio.Event().wait()  # the other direction ends with it, and says so
 
     async def _to_near(self, send: Send) -> None:
-        with suppress(OSError):
+        try:
             while data := await self._far.receive():
                 await send({"type": "http.response.body", "body": data, "more_body": True})
+        except (OSError, ValueError):
+            problem = frames.pack_document(frames.FAILED, message=BROKEN.format(self._node), hint=None)
+            await send({"type": "http.response.body", "body": problem, "more_body": True})
 
     async def _stopping(self, watch: Watch) -> None:
         while not self._changes.stopping:

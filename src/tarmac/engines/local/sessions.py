@@ -11,10 +11,9 @@ import subprocess
 from tarmac.engines.attempts.view import AttemptView
 from tarmac.model.errors import Refused, Unavailable
 from tarmac.model.ports import WorkerStatus
+from tarmac.node.host.sessions import start
 from tarmac.node.session import frames
 from tarmac.node.starting import Installation
-
-START_TIMEOUT_S = 60.0
 
 
 def open_session(installation: Installation, view: AttemptView | None, worker: WorkerStatus) -> int:
@@ -23,7 +22,7 @@ def open_session(installation: Installation, view: AttemptView | None, worker: W
         raise Refused("the worker has not started")
     near, far = socket.socketpair()
     try:
-        _start(installation, far)
+        start(installation, far)
         near.sendall(frames.pack_document(frames.WORKER, pid=worker.pid, token=view.token))
     except (OSError, subprocess.SubprocessError) as error:
         near.close()
@@ -31,18 +30,3 @@ def open_session(installation: Installation, view: AttemptView | None, worker: W
     finally:
         far.close()
     return near.detach()
-
-
-def _start(installation: Installation, far: socket.socket) -> None:
-    """Returns once the far end goes on by itself."""
-    subprocess.run(
-        installation.session(far.fileno()),
-        pass_fds=(far.fileno(),),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        cwd="/",
-        check=True,
-        timeout=START_TIMEOUT_S,
-    )

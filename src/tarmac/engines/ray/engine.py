@@ -23,6 +23,7 @@ from tarmac.engines.attempts.view import AttemptView, Views
 from tarmac.engines.hosts import installing
 from tarmac.engines.hosts.installing import Sidecar
 from tarmac.engines.hosts.relaying import AnswerRequest
+from tarmac.engines.ray import sessions
 from tarmac.engines.ray.examining import examined
 from tarmac.engines.ray.leftovers import Leftovers
 from tarmac.engines.ray.membership import Membership
@@ -36,7 +37,7 @@ from tarmac.engines.ray.settings import RaySettings
 from tarmac.model.abilities import FileEntry, Pace
 from tarmac.model.cluster import Cluster, Node
 from tarmac.model.engine_kinds import Finding
-from tarmac.model.errors import NotFound, Unavailable
+from tarmac.model.errors import NotFound, Refused, Unavailable
 from tarmac.model.launch import Launch
 from tarmac.model.ports import Notice, Observation, ObservedState, StreamsCode, WorkerStatus
 from tarmac.model.run import Cause, CauseCode, LeaveRequest, Outcome
@@ -104,7 +105,7 @@ class RayEngine:
         self._listeners: list[Callable[[str], None]] = []
         self._views = Views(self._seen)
         staging.prepare(self._seen)
-        travels = Travels(
+        self._travels = travels = Travels(
             answer=artifacts if sidecar is not None and sidecar.is_directory else None,
             package=str(self._version / installing.RUNNER),
             files=files,
@@ -246,6 +247,13 @@ class RayEngine:
                 view.refresh()
                 supervision.reap(view, self._runners)
             self._tell(attempt_id)
+
+    def open_session(self, attempt_id: str, worker: WorkerStatus) -> int:
+        view = self._views.find(attempt_id)
+        if view is None:
+            raise Refused("the worker has not started")
+        place = self._runners.node(view, worker.node)
+        return sessions.open_session(place, self._travels, view, worker)
 
     def remains(self) -> Collection[str]:
         found = set(clearing.remains(self._seen))

@@ -1,6 +1,6 @@
 """A connection to the agent of a node: TCP, from this process to that one, with nothing of Ray between.
 
-Used by `node`. The other end is `node/host/agent.py`.
+Used by `node`, and by `sessions`. The other end is `node/host/agent.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from tarmac.engines.hosts.channel import Channel
 from tarmac.engines.ray.membership import Endpoint
 from tarmac.model.errors import Unavailable
-from tarmac.node.host.agent import NONCE_BYTES, keep_watch, prove
+from tarmac.node.host.agent import AGENT, ENGINE, NONCE_BYTES, keep_watch, prove
 
 CONNECT_S = 3.0
 MARGIN_S = 5.0
@@ -30,18 +30,7 @@ class Link:
     """
 
     def __init__(self, endpoint: Endpoint, *, on_news: Callable[[str], None]) -> None:
-        where = f"{endpoint.address}:{endpoint.port}"
-        try:
-            self._socket = socket.create_connection((endpoint.address, endpoint.port), CONNECT_S)
-        except OSError as error:
-            raise Unavailable(f"the agent at {where} cannot be reached: {_words(error)}") from None
-        try:
-            keep_watch(self._socket)
-            self._greet(bytes.fromhex(endpoint.token))
-        except (OSError, ValueError) as error:
-            self._socket.close()
-            raise Unavailable(f"the agent at {where} did not take the connection: {error}") from None
-        self._socket.settimeout(None)
+        self._socket = connected(endpoint, who=ENGINE)
         self._channel = Channel(
             self._socket.fileno(), send=self._send, close=self.close, on_news=on_news, margin_s=MARGIN_S
         )
@@ -70,22 +59,6 @@ class Link:
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
-    def _greet(self, token: bytes) -> None:
-        theirs = self._receive(NONCE_BYTES)
-        ours = os.urandom(NONCE_BYTES)
-        self._socket.sendall(ours + prove(token, theirs, who=b"engine"))
-        if not hmac.compare_digest(self._receive(NONCE_BYTES), prove(token, ours, who=b"agent")):
-            raise ValueError("it has another token")
-
-    def _receive(self, count: int) -> bytes:
-        found = b""
-        while len(found) < count:
-            piece = self._socket.recv(count - len(found))
-            if not piece:
-                raise ConnectionError("it ended the connection: it has another token")
-            found += piece
-        return found
-
     def _send(self, rest: memoryview) -> int:
         return self._socket.send(rest, socket.MSG_DONTWAIT)
 
@@ -95,6 +68,41 @@ class Link:
             self._channel.lose()
             with self._channel.sending:  # nobody writes to the descriptor once it is closed
                 pass
+
+
+def connected(endpoint: Endpoint, *, who: bytes) -> socket.socket:
+    """A connection that an agent has taken; `who` says what for, see `agent`. Raises Unavailable."""
+    where = f"{endpoint.address}:{endpoint.port}"
+    try:
+        connection = socket.create_connection((endpoint.address, endpoint.port), CONNECT_S)
+    except OSError as error:
+        raise Unavailable(f"the agent at {where} cannot be reached: {_words(error)}") from None
+    try:
+        keep_watch(connection)
+        _greet(connection, bytes.fromhex(endpoint.token), who)
+    except (OSError, ValueError) as error:
+        connection.close()
+        raise Unavailable(f"the agent at {where} did not take the connection: {error}") from None
+    connection.settimeout(None)
+    return connection
+
+
+def _greet(connection: socket.socket, token: bytes, who: bytes) -> None:
+    theirs = _receive(connection, NONCE_BYTES)
+    ours = os.urandom(NONCE_BYTES)
+    connection.sendall(ours + prove(token, theirs, who=who))
+    if not hmac.compare_digest(_receive(connection, NONCE_BYTES), prove(token, ours, who=AGENT)):
+        raise ValueError("it has another token")
+
+
+def _receive(connection: socket.socket, count: int) -> bytes:
+    found = b""
+    while len(found) < count:
+        piece = connection.recv(count - len(found))
+        if not piece:
+            raise ConnectionError("it ended the connection: it has another token")
+        found += piece
+    return found
 
 
 def _words(error: OSError) -> str:

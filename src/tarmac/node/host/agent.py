@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, Callable, Mapping, Optional, Sequence
 from tarmac.node.attempt import claims, liveness
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.files import secretfiles
-from tarmac.node.host import inventory, operations
+from tarmac.node.host import inventory, operations, sessions
 from tarmac.node.host.serving import Server, operation
 from tarmac.node.host.warm_parent import WarmParent
 from tarmac.node.kernel import fifo, ports, procfs, workergroup
@@ -37,6 +37,9 @@ IDLE_S = 600.0
 LOOK_S = 10.0
 GREET_S = 10.0
 NONCE_BYTES = 32
+AGENT, ENGINE, SESSION = b"agent", b"engine", b"session"
+"""Who proves that it knows the token: we, who has operations done here, who opens a session (`sessions`)."""
+
 SCRUBBED = ("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "PYTHONPATH", "PYTHONHOME")
 SCRUBBED_PREFIX = "RAY_"
 """What whoever started us had for itself, and no run should see."""
@@ -147,9 +150,12 @@ class Agent:
             keep_watch(connection)
             connection.settimeout(GREET_S)
             stream = connection.makefile("rb")
-            if not self._greet(connection, stream):
-                return
+            purpose = self._greet(connection, stream)
             connection.settimeout(None)
+            if purpose == SESSION:
+                sessions.begin(connection, stream)
+            if purpose != ENGINE:
+                return
             server = Server(connection.fileno(), self._find)
             with self._lock:
                 self._servers.append(server)
@@ -160,15 +166,16 @@ class Agent:
                     self._servers.remove(server)
                     self._left = time.monotonic()
 
-    def _greet(self, connection: socket.socket, stream: BinaryIO) -> bool:
-        """Each end shows that it knows the token, and neither says it."""
+    def _greet(self, connection: socket.socket, stream: BinaryIO) -> Optional[bytes]:
+        """Each end shows that it knows the token, and neither says it; what the connection is for."""
         ours = os.urandom(NONCE_BYTES)
         connection.sendall(ours)
         theirs, proof = stream.read(NONCE_BYTES), stream.read(NONCE_BYTES)
-        if not hmac.compare_digest(proof, prove(self._token, ours, who=b"engine")):
-            return False
-        connection.sendall(prove(self._token, theirs, who=b"agent"))
-        return True
+        for purpose in (ENGINE, SESSION):
+            if hmac.compare_digest(proof, prove(self._token, ours, who=purpose)):
+                connection.sendall(prove(self._token, theirs, who=AGENT))
+                return purpose
+        return None
 
     def _find(self, name: str) -> Callable[..., Any]:
         return self._own.get(name) or operation(name)

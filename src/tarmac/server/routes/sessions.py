@@ -56,7 +56,13 @@ def session_routes(router: APIRouter, service: Service) -> None:
             far.close()
             raise
         return SessionAnswer(
-            far, body, early=splitter.left(), begun=begun, changes=service.changes, run_id=run.id
+            far,
+            body,
+            early=splitter.left(),
+            begun=begun,
+            changes=service.changes,
+            run_id=run.id,
+            node=session.worker.node,
         )
 
 
