@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tarmac.engines.ray import health
 from tarmac.engines.ray.membership import Membership
 from tarmac.engines.ray.node import RayNode
 from tarmac.engines.ray.nodes import RayNodes
@@ -48,7 +49,9 @@ def _node(node: RayNode, *, alive: bool, shared: bool) -> Iterator[Finding]:
         yield Finding(what=node.name, ok=False, text=words if alive else f"Ray has lost it; {words}")
         return
     try:
+        asked_at = time.time()
         survey = node.call("survey")
+        found_s = health.ahead_s(survey["at"], asked_at=asked_at, answered_at=time.time())
         free_bytes, free_files = node.call("room", home=str(node.host.layout.home))
     except Unavailable as error:
         yield Finding(what=node.name, ok=False, text=error.message)
@@ -58,11 +61,12 @@ def _node(node: RayNode, *, alive: bool, shared: bool) -> Iterator[Finding]:
         return
     node.survey = survey
     yield Finding(what=node.name, ok=not shared, text=_words(node, survey, shared=shared))
-    ahead_s = float(survey["at"]) - time.time()
-    if abs(ahead_s) > MOST_AHEAD_S:
+    if abs(found_s) > MOST_AHEAD_S:
         yield Finding(
-            what=node.name, ok=False, text=f"its clock is {ahead_s:+.0f} s from that of this machine"
+            what=node.name, ok=False, text=f"its clock is {found_s:+.0f} s from that of this machine"
         )
+    for problem in survey["gpu_problems"]:
+        yield Finding(what=node.name, ok=False, text=problem)
     if free_bytes < LEAST_FREE_BYTES or (free_files is not None and free_files < 1000):
         text = f"{node.host.layout.home}: {free_bytes / 2**30:.1f} GiB and {free_files} files free"
         yield Finding(what=node.name, ok=False, text=text)

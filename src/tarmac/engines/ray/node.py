@@ -19,6 +19,7 @@ from tarmac.engines.attempts.writing import SPACE_ERRORS
 from tarmac.engines.hosts.host import FILE_S, Host, Reached
 from tarmac.engines.hosts.relaying import AnswerRequest, Relaying
 from tarmac.engines.hosts.report_copies import ReportCopies
+from tarmac.engines.ray import health
 from tarmac.engines.ray.link import Link
 from tarmac.engines.ray.membership import Endpoint
 from tarmac.model.errors import Unavailable
@@ -30,8 +31,8 @@ NODE_PEER_FILES = (protocol.FINISHED_FILE, protocol.LEFT_FILE)
 """What the runner of one node writes for those of the others: of the attempt, and of its own node."""
 
 PING_S = 2.0
-DISK_S = 5.0
-"""So often the room on its disk is asked for."""
+HEALTH_S = 5.0
+"""So often it is asked how it does."""
 
 LEAST_FREE_BYTES = 16 << 20
 LEAST_FREE_FILES = 200
@@ -79,7 +80,9 @@ class RayNode:
         """Whether nothing runs there, since it was last reached, that was given up before."""
         self.full = ""
         """What is wrong with its disk; empty while there is room."""
-        self._disk_at = -math.inf
+        self.ill = ""
+        """What else is wrong with it, see `health`; empty while it is well."""
+        self._examined_at = -math.inf
         self._home = home
         self._seen = seen
         self._on_news = on_news
@@ -181,11 +184,17 @@ class RayNode:
             self._relaying = Relaying(self, socket_path(home, self.address), travels.answer)
             self._relaying.start()
 
-    def examine_disk(self, travels: Travels) -> None:
-        """Ask now and then for the room on its disk; make its directory ready once there is some again."""
-        if time.monotonic() - self._disk_at < DISK_S:
+    def examine(self, travels: Travels) -> None:
+        """Ask now and then how it does, and for the room on its disk. Raises Unavailable and OSError.
+
+        Its directory is made ready once there is room again.
+        """
+        if time.monotonic() - self._examined_at < HEALTH_S:
             return
-        self._disk_at = time.monotonic()
+        self._examined_at = time.monotonic()
+        asked_at = time.time()
+        facts = self.call("health")
+        self.ill = health.problem(facts, asked_at=asked_at, answered_at=time.time(), before=self.ill)
         try:
             free_bytes, free_files = self.call("room", home=str(self._home.home))
         except OSError as error:

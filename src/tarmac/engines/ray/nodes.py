@@ -187,7 +187,7 @@ class RayNodes:
         try:
             if node.up:
                 node.ping()
-                node.examine_disk(self._travels)
+                node.examine(self._travels)
                 return
             known = node.endpoint
             if known is not None:
@@ -281,7 +281,7 @@ def _problem(node: RayNode, of_ray: str | None) -> str:
         return "Ray has lost it" if not node.alive else "its agent does not answer"
     if not node.cleared:
         return "what still runs there of lost attempts is being ended"
-    return of_ray or node.full
+    return of_ray or node.full or node.ill
 
 
 def _membership_problem(member: Member | None) -> str | None:

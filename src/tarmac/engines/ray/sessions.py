@@ -11,7 +11,7 @@ from tarmac.engines.ray.node import RayNode, Travels
 from tarmac.model.errors import Refused, Unavailable
 from tarmac.model.ports import WorkerStatus
 from tarmac.node.host import frames as messages
-from tarmac.node.host.agent import SESSION
+from tarmac.node.host.agent import SESSION, SESSION_LOST_S, keep_watch
 from tarmac.node.host.sessions import START_TIMEOUT_S
 from tarmac.node.session import frames
 
@@ -25,6 +25,7 @@ def open_session(place: RayNode, travels: Travels, view: AttemptView, worker: Wo
         raise Unavailable(f"{place.name} cannot be reached", hint="tarmac nodes shows why")
     connection = connected(endpoint, who=SESSION)
     try:
+        keep_watch(connection, lost_s=SESSION_LOST_S)
         connection.settimeout(START_TIMEOUT_S)
         connection.sendall(messages.pack(travels.installation))
         with connection.makefile("rb") as stream:

@@ -25,6 +25,7 @@ from tarmac.node.attempt import claims, liveness
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.files import secretfiles
 from tarmac.node.host import inventory, operations, sessions
+from tarmac.node.host.gpus import Gpus
 from tarmac.node.host.serving import Server, operation
 from tarmac.node.host.warm_parent import WarmParent
 from tarmac.node.kernel import fifo, ports, procfs, workergroup
@@ -43,6 +44,9 @@ AGENT, ENGINE, SESSION = b"agent", b"engine", b"session"
 SCRUBBED = ("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "PYTHONPATH", "PYTHONHOME")
 SCRUBBED_PREFIX = "RAY_"
 """What whoever started us had for itself, and no run should see."""
+
+SESSION_LOST_S = 24
+"""A person waits for it."""
 
 LAST_WORD_S = 0.05
 
@@ -86,8 +90,10 @@ class Agent:
         self._servers: list[Server] = []
         self._warm: dict[Installation, WarmParent] = {}
         self._left = time.monotonic()
+        self._gpus = Gpus()
         self._own: dict[str, Callable[..., Any]] = {
-            "survey": lambda: inventory.survey(self._home),
+            "survey": self.survey,
+            "health": self.health,
             "prepare": self.prepare,
             "start": self.start,
             "lives": lives,
@@ -103,6 +109,7 @@ class Agent:
     def run(self) -> None:
         """Accept connections until nobody has been there for a while."""
         os.makedirs(self._home, mode=0o700, exist_ok=True)
+        self._gpus.start()
         Thread(target=self._read_news, daemon=True).start()
         self._listening.settimeout(LOOK_S)
         while True:
@@ -112,6 +119,15 @@ class Agent:
             with self._lock:
                 if not self._servers and time.monotonic() - self._left > IDLE_S:
                     return
+
+    def survey(self) -> dict[str, Any]:
+        """This machine as it is now; see `inventory` and `gpus`."""
+        products = self._gpus.products()
+        return {**inventory.survey(self._home), "products": products, **self._gpus.report()}
+
+    def health(self) -> dict[str, Any]:
+        """What may go wrong with this machine, and how its GPUs are used."""
+        return {**inventory.health(self._home), **self._gpus.report()}
 
     def prepare(self, home: str, area: str, package: str, python: Optional[str] = None) -> bool:
         """As `operations.prepare`, where no other server uses it; whether the runner's package is there.
@@ -153,6 +169,7 @@ class Agent:
             purpose = self._greet(connection, stream)
             connection.settimeout(None)
             if purpose == SESSION:
+                keep_watch(connection, lost_s=SESSION_LOST_S)
                 sessions.begin(connection, stream)
             if purpose != ENGINE:
                 return
@@ -266,14 +283,14 @@ def _claim(directory: str, node: str) -> Optional[claims.Claim]:
         return None
 
 
-def keep_watch(connection: socket.socket) -> None:
-    """Have the kernel notice within a minute that the other end is gone."""
+def keep_watch(connection: socket.socket, *, lost_s: int = 60) -> None:
+    """Have the kernel notice within so long that the other end is gone."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (
         (socket.TCP_NODELAY, 1),
-        (socket.TCP_KEEPIDLE, 20),
-        (socket.TCP_KEEPINTVL, 10),
+        (socket.TCP_KEEPIDLE, lost_s // 3),
+        (socket.TCP_KEEPINTVL, lost_s // 6),
         (socket.TCP_KEEPCNT, 3),
-        (socket.TCP_USER_TIMEOUT, 60_000),
+        (socket.TCP_USER_TIMEOUT, lost_s * 1000),
     ):
         connection.setsockopt(socket.IPPROTO_TCP, option, value)

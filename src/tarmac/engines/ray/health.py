@@ -1,0 +1,56 @@
+"""Whether a node can take work, by what its agent says of it. Called by `node`.
+
+Disks are looked at apart, by writing to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+LEAST_MEMORY_SHARE = 0.02
+LEAST_MEMORY_BYTES, MOST_MEMORY_BYTES = 256 << 20, 2 << 30
+"""With less than this share of its memory free, within these bounds, a node is nearly full."""
+
+WELL_AGAIN = 2.0
+"""So many times as much must be free until it counts as well again."""
+
+MOST_AHEAD_S = 30.0
+"""A clock that is further from ours makes times of files and logs, and certificates, wrong."""
+
+PROBLEMS_SHOWN = 3
+
+
+def problem(facts: Mapping[str, Any], *, asked_at: float, answered_at: float, before: str) -> str:
+    """Why nothing new should start on a node with these facts, asked for between these times; "": nothing.
+
+    `before` is what was wrong at the last look.
+    """
+    found = [_memory(facts, before), _clock(facts, asked_at, answered_at), *facts["gpu_problems"]]
+    words = [each for each in found if each]
+    if len(words) > PROBLEMS_SHOWN:
+        words = [*words[:PROBLEMS_SHOWN], f"and {len(words) - PROBLEMS_SHOWN} more"]
+    return "; ".join(words)
+
+
+def ahead_s(at: float, *, asked_at: float, answered_at: float) -> float:
+    """How far a clock that said `at` is ahead of ours at least, in seconds; below 0: behind."""
+    return max(0.0, at - answered_at) + min(0.0, at - asked_at)
+
+
+def _memory(facts: Mapping[str, Any], before: str) -> str:
+    free, whole = facts["free_memory_bytes"], facts["memory_bytes"]
+    least = min(max(LEAST_MEMORY_BYTES, whole * LEAST_MEMORY_SHARE), MOST_MEMORY_BYTES)
+    if free >= least * (WELL_AGAIN if _MEMORY in before else 1.0):
+        return ""
+    return f"{_MEMORY}: {free / 2**30:.1f} of {whole / 2**30:.1f} GiB free"
+
+
+_MEMORY = "its memory is nearly full"
+
+
+def _clock(facts: Mapping[str, Any], asked_at: float, answered_at: float) -> str:
+    found_s = ahead_s(facts["at"], asked_at=asked_at, answered_at=answered_at)
+    if abs(found_s) <= MOST_AHEAD_S:
+        return ""
+    return f"its clock is {abs(found_s):.0f} s {'ahead of' if found_s > 0 else 'behind'} that of the server"
