@@ -1,7 +1,7 @@
 """`python -m benchmarks.ray_split`: how long each step takes after a node of a real Ray is cut off.
 
 Called by hand, as root: the nodes are network namespaces of this machine. Ray's health checks are set as
-docs/ray.md says. The test `tests/integration/ray/test_real_split_brain.py` shows what counts.
+docs/operating/ray.md says. The test `tests/integration/ray/test_real_split_brain.py` shows what counts.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def main() -> int:
     print("| after the cut | median | least | most |\n|---|---:|---:|---:|")
     for step, took_s in steps.items():
         print(f"| {step} | {statistics.median(took_s):.1f} s | {min(took_s):.1f} s | {max(took_s):.1f} s |")
-    strays = sum(_strays(each) for each in found)
-    print(f"versions of the cut one after the cut: {strays}")
-    return 1 if strays or max(steps["loss noticed"]) > BUDGET_LOSS_S else 0
+    late = sum(_unwanted(each) for each in found)
+    print(f"versions of the cut one after the cut: {late}")
+    return 1 if late or max(steps["loss noticed"]) > BUDGET_LOSS_S else 0
 
 
-def _strays(found: Split) -> int:
+def _unwanted(found: Split) -> int:
     return sum(made == 1 and at > found.successor_at for made, _, at in found.versions)
 
 

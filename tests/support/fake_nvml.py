@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -55,5 +56,5 @@ def problems_of(gpus: Gpus, there: Callable[[list[str]], bool]) -> list[str]:
     deadline = time.monotonic() + BOUND_S
     while not there(found := list(gpus.report()["gpu_problems"])):
         assert time.monotonic() < deadline, found
-        time.sleep(0.01)
+        Event().wait(0.01)
     return found

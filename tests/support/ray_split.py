@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 
 from ray_clusters import NODES, RayNodes
 from tarmac import api
@@ -131,4 +132,4 @@ def _await(until: Callable[[], object], otherwise: str) -> None:
     deadline = time.monotonic() + BOUND_S
     while not until():
         assert time.monotonic() < deadline, otherwise
-        time.sleep(AGAIN_S)
+        Event().wait(AGAIN_S)

@@ -18,7 +18,7 @@ WELL: dict[str, Any] = {
 
 
 def found(before: str = "", **facts: Any) -> str:
-    return problem({**WELL, **facts}, asked_at=99.0, answered_at=101.0, before=before)
+    return problem({**WELL, **facts}, sent_at=99.0, received_at=101.0, before=before)
 
 
 def test_a_node_that_is_well_has_no_problem() -> None:
@@ -46,9 +46,9 @@ def test_a_clock_that_is_far_off_is_said() -> None:
 
 
 def test_how_long_an_answer_takes_is_no_offset_of_the_clock() -> None:
-    assert ahead_s(60.0, asked_at=0.0, answered_at=120.0) == 0.0
-    assert ahead_s(121.0, asked_at=0.0, answered_at=120.0) == 1.0
-    assert ahead_s(-2.0, asked_at=0.0, answered_at=120.0) == -2.0
+    assert ahead_s(60.0, sent_at=0.0, received_at=120.0) == 0.0
+    assert ahead_s(121.0, sent_at=0.0, received_at=120.0) == 1.0
+    assert ahead_s(-2.0, sent_at=0.0, received_at=120.0) == -2.0
 
 
 def test_problems_of_gpus_are_said_a_few_of_them() -> None:

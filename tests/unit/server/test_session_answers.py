@@ -35,7 +35,11 @@ def answer(said: bytes) -> list[Frame]:
         made = SessionAnswer(
             far, body(), early=b"", begun=begun, changes=Changes(), run_id="r1", node="h1.gpus"
         )
-        await made({}, lambda: asyncio.sleep(0), send)  # type: ignore[arg-type, return-value]
+
+        async def receive() -> MutableMapping[str, Any]:
+            return {}
+
+        await made({}, receive, send)
         found = list(splitter.take())
         assert splitter.left() == b"", "half a frame came through"
         return found

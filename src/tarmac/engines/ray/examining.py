@@ -49,9 +49,9 @@ def _node(node: RayNode, *, alive: bool, shared: bool) -> Iterator[Finding]:
         yield Finding(what=node.name, ok=False, text=words if alive else f"Ray has lost it; {words}")
         return
     try:
-        asked_at = time.time()
+        sent_at = time.time()
         survey = node.call("survey")
-        found_s = health.ahead_s(survey["at"], asked_at=asked_at, answered_at=time.time())
+        found_s = health.ahead_s(survey["at"], sent_at=sent_at, received_at=time.time())
         free_bytes, free_files = node.call("room", home=str(node.host.layout.home))
     except Unavailable as error:
         yield Finding(what=node.name, ok=False, text=error.message)

@@ -21,21 +21,21 @@ MOST_AHEAD_S = 30.0
 PROBLEMS_SHOWN = 3
 
 
-def problem(facts: Mapping[str, Any], *, asked_at: float, answered_at: float, before: str) -> str:
+def problem(facts: Mapping[str, Any], *, sent_at: float, received_at: float, before: str) -> str:
     """Why nothing new should start on a node with these facts, asked for between these times; "": nothing.
 
     `before` is what was wrong at the last look.
     """
-    found = [_memory(facts, before), _clock(facts, asked_at, answered_at), *facts["gpu_problems"]]
+    found = [_memory(facts, before), _clock(facts, sent_at, received_at), *facts["gpu_problems"]]
     words = [each for each in found if each]
     if len(words) > PROBLEMS_SHOWN:
         words = [*words[:PROBLEMS_SHOWN], f"and {len(words) - PROBLEMS_SHOWN} more"]
     return "; ".join(words)
 
 
-def ahead_s(at: float, *, asked_at: float, answered_at: float) -> float:
+def ahead_s(at: float, *, sent_at: float, received_at: float) -> float:
     """How far a clock that said `at` is ahead of ours at least, in seconds; below 0: behind."""
-    return max(0.0, at - answered_at) + min(0.0, at - asked_at)
+    return max(0.0, at - received_at) + min(0.0, at - sent_at)
 
 
 def _memory(facts: Mapping[str, Any], before: str) -> str:
@@ -49,8 +49,8 @@ def _memory(facts: Mapping[str, Any], before: str) -> str:
 _MEMORY = "its memory is nearly full"
 
 
-def _clock(facts: Mapping[str, Any], asked_at: float, answered_at: float) -> str:
-    found_s = ahead_s(facts["at"], asked_at=asked_at, answered_at=answered_at)
+def _clock(facts: Mapping[str, Any], sent_at: float, received_at: float) -> str:
+    found_s = ahead_s(facts["at"], sent_at=sent_at, received_at=received_at)
     if abs(found_s) <= MOST_AHEAD_S:
         return ""
     return f"its clock is {abs(found_s):.0f} s {'ahead of' if found_s > 0 else 'behind'} that of the server"

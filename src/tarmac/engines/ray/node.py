@@ -192,9 +192,9 @@ class RayNode:
         if time.monotonic() - self._examined_at < HEALTH_S:
             return
         self._examined_at = time.monotonic()
-        asked_at = time.time()
+        sent_at = time.time()
         facts = self.call("health")
-        self.ill = health.problem(facts, asked_at=asked_at, answered_at=time.time(), before=self.ill)
+        self.ill = health.problem(facts, sent_at=sent_at, received_at=time.time(), before=self.ill)
         try:
             free_bytes, free_files = self.call("room", home=str(self._home.home))
         except OSError as error:

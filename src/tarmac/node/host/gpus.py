@@ -98,7 +98,7 @@ class Gpus:
             try:
                 library = self._open()
             except (OSError, AttributeError):  # there is no such library
-                self._set(Look(tuple(_asked_products())))
+                self._set(Look(tuple(_products_by_program())))
                 return
             except NvmlError as error:
                 self._set(self._without(error))
@@ -177,7 +177,7 @@ def _name(gpu: Optional[int]) -> str:
     return "a GPU" if gpu is None else f"GPU {gpu}"
 
 
-def _asked_products() -> list[str]:
+def _products_by_program() -> list[str]:
     """What the driver's program says, where its library cannot be loaded; empty without a driver."""
     if not any(os.path.exists(sign) for sign in DRIVER_SIGNS):
         return []

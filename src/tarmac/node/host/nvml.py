@@ -12,7 +12,7 @@ LIBRARY = "libnvidia-ml.so.1"
 
 GPU_IS_LOST = 15
 RESET_REQUIRED = 16
-_TIMEOUT = 10
+_IS_LATE = 10
 _XID_EVENT = 8
 _NAME_BYTES = 96
 
@@ -131,7 +131,7 @@ class Nvml:
                 ctypes.c_uint(int(timeout_s * 1000)),
             )
         except NvmlError as error:
-            if error.code == _TIMEOUT:
+            if error.code == _IS_LATE:
                 return None
             raise
         gpu = next((gpu for gpu, handle in self._handles.items() if handle.value == event.device), None)
