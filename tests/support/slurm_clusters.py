@@ -18,6 +18,7 @@ from pathlib import Path
 CLUSTER = Path(__file__).parents[2] / "benchmarks/slurm_cluster.sh"
 STANDIN = Path(__file__).with_name("slurm_standin.py")
 PROGRAMS = ("sbatch", "srun", "slurmctld", "slurmd", "munged")
+ACCOUNTING = ("slurmdbd", "sacctmgr", "mariadbd", "mariadb-install-db")
 COMMANDS = ("sbatch", "srun", "squeue", "scancel", "sacct", "scontrol")
 
 
@@ -25,19 +26,37 @@ class Missing(Exception):
     """There is no Slurm on this machine."""
 
 
+def can_hold_memory() -> bool:
+    """Whether Slurm can hold jobs to their memory here: it needs control groups of version 1, and root."""
+    return os.geteuid() == 0 and os.access("/sys/fs/cgroup/memory/cgroup.procs", os.W_OK)
+
+
 @contextmanager
 def running_slurm(
-    directory: Path, *, nodes: int = 2, cpus_per_node: int | None = None, lines: str = ""
+    directory: Path,
+    *,
+    nodes: int = 2,
+    cpus_per_node: int | None = None,
+    lines: str = "",
+    accounting: bool = False,
+    gpus: str = "",
+    memory: bool = False,
 ) -> Iterator[dict[str, str]]:
     """What the user of a real Slurm needs; raises Missing where none is installed.
 
-    `lines` are added to its configuration, which has one partition, `batch`.
+    `lines` are added to its configuration, which has one partition, `batch`. `accounting`: slurmdbd keeps
+    accounts, of which the user has `proj`, and their limits hold. Each node has `gpus`, such as
+    "a100:2,v100:1". `memory`: jobs are held to it, 64 MiB for a processor (see `can_hold_memory`).
     """
-    missing = [name for name in PROGRAMS if shutil.which(name) is None]
+    programs = PROGRAMS + (ACCOUNTING if accounting else ())
+    missing = [name for name in programs if shutil.which(name) is None]
     if missing:
         raise Missing(f"Slurm is not installed: {', '.join(missing)}")
-    env = {**os.environ, "SLURM_CLUSTER_PORT": str(_free_ports(nodes + 1)), "SLURM_CLUSTER_LINES": lines}
+    env = {**os.environ, "SLURM_CLUSTER_PORT": str(_free_ports(nodes + 3)), "SLURM_CLUSTER_LINES": lines}
     env["SLURM_CLUSTER_NODES"] = str(nodes)
+    env["SLURM_CLUSTER_GPUS"] = gpus
+    env["SLURM_CLUSTER_ACCOUNTING"] = "1" if accounting else ""
+    env["SLURM_CLUSTER_CGROUPS"] = "1" if memory else ""
     if cpus_per_node is not None:
         env["SLURM_CLUSTER_CPUS"] = str(cpus_per_node)
     directory.mkdir(parents=True)

@@ -5,11 +5,13 @@ What they say in failing is told apart here: what will fail again, and what may 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tarmac.engines.hosts.host import Host
 from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.model.text import listed
 
 QUERY_S = 30.0
 SUBMIT_S = 90.0
@@ -46,6 +48,15 @@ REFUSALS = (
 OVER = ("invalid job id", "already completing or completed")
 """What scancel says of jobs that are over, by version."""
 
+OWN_TERMS = {"invalid account": ("Account", "accounts"), "invalid qos": ("QOS", "QoS")}
+"""What Slurm refuses by these words, each with the column of `sacctmgr` that has what it would take."""
+
+_TERMS_SHOWN = 8
+_PROGRAMS = "sbatch|squeue|scancel|scontrol|sacct|sacctmgr"
+_HEAD = re.compile(
+    rf"^(?:(?:{_PROGRAMS}): )?(?:error: )?(?:Batch job submission failed: |allocation failure: )?"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -63,9 +74,9 @@ class Answer:
 
     @property
     def complaint(self) -> str:
-        """Its last words, for people."""
+        """Its last words, for people, without what every failure begins with."""
         lines = [line.strip() for line in (self.err or self.out).splitlines() if line.strip()]
-        return (lines[-1] if lines else f"exit code {self.code}")[:300]
+        return (_HEAD.sub("", lines[-1]) if lines else f"exit code {self.code}")[:300]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +108,31 @@ class Commands:
         answer = Answer.of(result)
         if answer.code != 0:
             if any(refusal in answer.err.lower() for refusal in REFUSALS):
-                raise InvalidInput(f"sbatch: {answer.complaint}")
+                raise InvalidInput(f"sbatch: {answer.complaint}", hint=self.advice(answer) or None)
             raise Unavailable(f"sbatch: {answer.complaint}")
         return job_id(answer.out)
+
+    def advice(self, answer: Answer) -> str:
+        """What of the user's own Slurm would take, where it has refused an account or a QoS; else ""."""
+        column, name = next(
+            (terms for refusal, terms in OWN_TERMS.items() if refusal in answer.err.lower()), ("", "")
+        )
+        if not column:
+            return ""
+        try:
+            user = self.query(["id", "-un"]).strip()
+            text = self.query(
+                [
+                    "sacctmgr",
+                    *("--noheader", "--parsable2"),
+                    *("show", "associations", f"user={user}"),
+                    f"format={column}",
+                ]
+            )
+        except Unavailable:
+            return ""
+        found = {word for line in text.splitlines() for word in line.strip().split(",") if word}
+        return f"your {name} here: {listed(sorted(found), _TERMS_SHOWN) or 'none'}"
 
     def cancel(self, jobs: Sequence[str]) -> None:
         """Cancel jobs; one that is over is no harm. Raises Unavailable where that cannot be."""

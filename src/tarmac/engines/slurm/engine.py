@@ -19,6 +19,7 @@ from tarmac.engines.hosts.host import Host
 from tarmac.engines.hosts.installing import Sidecar
 from tarmac.engines.hosts.local import local_host
 from tarmac.engines.slurm import observing
+from tarmac.engines.slurm.account_limits import AccountLimits
 from tarmac.engines.slurm.commands import Commands
 from tarmac.engines.slurm.delivery import Delivery
 from tarmac.engines.slurm.examining import examined
@@ -79,6 +80,7 @@ class SlurmEngine:
         self._host = host or local_host(settings.directory)
         self._commands = Commands(host=self._host)
         self._places = Places(self._commands, every_s=tempo.places_s)
+        self._limits = AccountLimits(self._commands, self._tell, every_s=tempo.places_s)
         self._tempo = tempo
         self._views = Views(self._host.seen)
         self._queue = Queue(self._commands, every_s=tempo.query_s)
@@ -322,8 +324,10 @@ class SlurmEngine:
             # The queue was asked before the job began: the next answer says whether it still waits.
         if job is not None and stage in (Stage.WAITS, Stage.ACTIVE):
             self._end_what_does_not_stop(view, job)
-            place = self._places.place_of(job.id) if stage is Stage.WAITS else None
-            return observing.going_on(view, job, seen, place=place)
+            if stage is Stage.ACTIVE:
+                return observing.going_on(view, job, seen)
+            place, reason = self._places.place_of(job.id), self._limits.exceeded_by(job)
+            return observing.going_on(view, job, seen, place=place, reason=reason)
         if job is not None and stage is Stage.UNKNOWN:
             return Observation(state=ObservedState.UNKNOWN, native_state=job.state)
         state = job.state if job is not None else GONE_STATE

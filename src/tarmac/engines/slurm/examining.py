@@ -130,7 +130,9 @@ def _test_job(what: str, pool: PoolSettings, commands: Commands) -> Finding:
         return Finding(what=what, ok=False, text=str(error))
     if answer.code != 0:
         terms = " ".join(f"{name} {value}" for name, value in pool.terms.items())
-        return Finding(what=what, ok=False, text=f"a job would be refused ({terms}): {answer.complaint}")
+        advice = commands.advice(answer)
+        text = f"a job would be refused ({terms}): {answer.complaint}{advice and f' ({advice})'}"
+        return Finding(what=what, ok=False, text=text)
     return Finding(what=what, ok=True, text="a job would be taken")
 
 

@@ -18,7 +18,7 @@ from tarmac.engines.hosts.host import Host
 from tarmac.engines.slurm.files import BEGUN_FILE, LOG_FILE, OVER_FILE, SUBMITTED_FILE
 from tarmac.engines.slurm.places import Place
 from tarmac.engines.slurm.queue import Job
-from tarmac.engines.slurm.reasons import explained
+from tarmac.engines.slurm.reasons import Reason, explained
 from tarmac.engines.slurm.states import GONE, Meaning, Stage, meaning
 from tarmac.model.abilities import LEFT_AS_REQUESTED
 from tarmac.model.errors import Unavailable
@@ -133,11 +133,21 @@ def expected_start_at(job: Job, now: float) -> float | None:
     return job.start_at if job.start_at is not None and job.start_at - now < FARTHEST_START_S else None
 
 
-def going_on(view: AttemptView, job: Job, seen: Observation, *, place: Place | None = None) -> Observation:
-    """Of a job that waits or has nodes: waiting until every node has said its name."""
+def going_on(
+    view: AttemptView,
+    job: Job,
+    seen: Observation,
+    *,
+    place: Place | None = None,
+    reason: Reason | None = None,
+) -> Observation:
+    """Of a job that waits or has nodes: waiting until every node has said its name.
+
+    `reason`: why it waits, where more is known than Slurm's word for it.
+    """
     native = NativeStatus(id=job.id, state=job.state, reason=job.reason)
     if meaning(job.state).stage is Stage.WAITS:
-        native = replace(explained(native), expected_start_at=expected_start_at(job, time.time()))
+        native = replace(explained(native, reason), expected_start_at=expected_start_at(job, time.time()))
         if place is not None and not native.stuck:
             native = replace(native, place=place.place, waiting=place.waiting)
     if seen.state is ObservedState.ENDED:  # the job is not over: nor is it certain why

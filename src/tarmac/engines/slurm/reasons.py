@@ -114,9 +114,12 @@ def reason_of(text: str) -> Reason | None:
     return next((reason for form, reason in _PATTERNS if re.fullmatch(form, word)), None)
 
 
-def explained(status: NativeStatus) -> NativeStatus:
-    """The status of a job with its reason in plain words, as far as that is known."""
-    reason = reason_of(status.reason)
+def explained(status: NativeStatus, exact: Reason | None = None) -> NativeStatus:
+    """The status of a job with its reason in plain words, as far as that is known.
+
+    `exact`: what is known of this very job beyond Slurm's word.
+    """
+    reason = exact or reason_of(status.reason)
     if reason is None:
         return status
     advice = reason.advice.format(job=status.id)
