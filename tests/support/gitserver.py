@@ -186,11 +186,16 @@ class SshServer:
 
 @contextmanager
 def ssh_server(
-    directory: Path, *, before: Sequence[str] = (), variables: Mapping[str, str] = MappingProxyType({})
+    directory: Path,
+    *,
+    before: Sequence[str] = (),
+    variables: Mapping[str, str] = MappingProxyType({}),
+    options: Sequence[str] = (),
 ) -> Iterator[SshServer | None]:
     """A real sshd for the user of the test, with keys of its own; None where there is none.
 
-    Its sessions are given `variables`. It is started by the command `before`, if any.
+    Its sessions are given `variables`. It is started by the command `before`, if any; `options` of its config
+    count before those it has by itself.
     """
     if SSHD is None or os.geteuid() != 0:
         yield None
@@ -209,7 +214,8 @@ def ssh_server(
     known.write_text(f"[127.0.0.1]:{port} {kind} {public}\n")
     config = directory / "config"
     config.write_text(
-        f"ListenAddress 127.0.0.1\nPort {port}\nHostKey {directory}/host\nPidFile none\nUsePAM no\n"
+        "".join(f"{option}\n" for option in options)
+        + f"ListenAddress 127.0.0.1\nPort {port}\nHostKey {directory}/host\nPidFile none\nUsePAM no\n"
         f"AuthorizedKeysFile {directory}/authorized\nStrictModes no\nPermitRootLogin yes\n"
         "PasswordAuthentication no\nKbdInteractiveAuthentication no\nLogLevel ERROR\n"
         + "".join(f"SetEnv {name}={value}\n" for name, value in variables.items())

@@ -17,6 +17,8 @@ from gitserver import SshServer, ssh_server
 from tarmac.engines.hosts.ssh import Ssh
 
 TARGET = "login"
+CODE = "123456"
+"""What a person types besides the key."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,52 @@ def login_host(
         ssh = Ssh(TARGET, ("ssh", "-F", str(write_config(directory / "config of ssh", server))))
         try:
             yield LoginHost(ssh, server, private, apart)
+        finally:
+            end_session(ssh)
+
+
+@contextmanager
+def jump_host(directory: Path, login: LoginHost) -> Iterator[tuple[SshServer, Ssh]]:
+    """A second sshd, `jump`, which lets nobody do more than go on to the host; the way there through it."""
+    with ssh_server(directory, options=["PermitTTY no", "ForceCommand false"]) as jump:
+        assert jump is not None, "there is one for the host"
+        lines = ["Host jump", "HostName 127.0.0.1", f"Port {jump.port}", "User root", "IdentitiesOnly yes"]
+        lines += [f'IdentityFile "{jump.key}"', f'UserKnownHostsFile "{jump.known_hosts}"']
+        path = directory / "config-of-ssh"  # a blank would be lost on its way to the ssh that reaches the hop
+        ssh = login.reached_by(path, "ProxyJump jump", "ControlPath none")
+        path.write_text(path.read_text() + "\n".join(lines) + "\n")
+        yield jump, ssh
+
+
+@contextmanager
+def second_factor_host(directory: Path) -> Iterator[LoginHost | None]:
+    """This machine behind an sshd that asks for a code besides the key; None where that cannot be.
+
+    PAM decides there, by rules that are seen by that sshd alone. The code is CODE.
+    """
+    rules = directory.with_name("pam")
+    rules.mkdir()
+    check = rules / "check"
+    check.write_text(f"#!/bin/sh\n[ \"$(tr -d '\\\\0')\" = {CODE} ]\n")
+    check.chmod(0o755)
+    (rules / "sshd").write_text(
+        f"auth required pam_exec.so quiet expose_authtok {check}\nauth required pam_permit.so\n"
+        "account required pam_permit.so\nsession required pam_permit.so\n"
+    )
+    mount = f'mount --bind "{rules}" /etc/pam.d && exec "$@"'
+    own_rules = ["unshare", "--mount", "sh", "-c", mount, "own-rules"]
+    if subprocess.run([*own_rules, "true"], capture_output=True, check=False).returncode != 0:
+        yield None
+        return
+    options = ["UsePAM yes", "KbdInteractiveAuthentication yes"]
+    options.append("AuthenticationMethods publickey,keyboard-interactive")
+    with ssh_server(directory, before=own_rules, options=options) as server:
+        if server is None:
+            yield None
+            return
+        ssh = Ssh(TARGET, ("ssh", "-F", str(write_config(directory / "config of ssh", server))))
+        try:
+            yield LoginHost(ssh, server, directory.with_name("private"), apart=False)
         finally:
             end_session(ssh)
 

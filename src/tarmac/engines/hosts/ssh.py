@@ -38,6 +38,8 @@ _SHARED_S = 60
 """How long a shared session outlives us: a server that starts again need not log in again."""
 
 _METHODS = re.compile(r"Permission denied \(([a-z0-9,-]+)\)")
+_NO_GREETING = "kex_exchange_identification"
+"""What ssh says where nothing came of the host: where there is a hop, that did not let us through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,10 @@ class Ssh:
 def explained(ssh: Ssh, failure: NotConnected, *, python: str) -> Unavailable:
     """A failure in words, with what a person can type. See `Refused` for what will fail again."""
     text, target = "\n".join(failure.lines), ssh.target
+    if _NO_GREETING in text and (hops := ssh.settings().get("proxyjump", "none")) != "none":
+        hop = hops.rpartition(",")[2]
+        hint = f"ssh {hop} should log in without a question; what went wrong there: ssh -v {target}"
+        return Unavailable(f"{target}: no way through {hops}: {failure.lines[0]}", hint=hint)
     if "REMOTE HOST IDENTIFICATION HAS CHANGED" in text:
         name = ssh.settings().get("hostname", target)
         hint = (
@@ -106,10 +112,11 @@ def explained(ssh: Ssh, failure: NotConnected, *, python: str) -> Unavailable:
         hint = f"once by hand: ssh {target} and accept the key, if it is the one that the site publishes"
         return Refused(f"{target}: its host key is not known here", hint=hint)
     if (methods := _METHODS.search(text)) is not None:
-        by_hand = {"keyboard-interactive", "password"} & set(methods[1].split(","))
-        hint = f"which keys it tried: ssh -v {target}; those of the agent: ssh-add -l"
-        if by_hand:
+        if {"keyboard-interactive", "password"} & set(methods[1].split(",")):
             hint = f"open a session by hand, which is then shared: {ssh.opening()}"
+            message = "it asks for what only a person can type, and no session is open to share"
+            return Refused(f"{target}: {message}: {methods[0]}", hint=hint)
+        hint = f"which keys it tried: ssh -v {target}; those of the agent: ssh-add -l"
         return Refused(f"{target}: {methods[0]}", hint=hint)
     if failure.old_python:
         hint = "the setting python names one of 3.9 or later, on the login node and on the nodes"
