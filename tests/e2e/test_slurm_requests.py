@@ -117,6 +117,29 @@ def test_files_written_for_sites_run_there(shell: Shell, site: Path) -> None:
     assert (task["FROM_BEFORE"], task["SLURM_JOB_PARTITION"], task["SLURM_NNODES"]) == ("venv", "short", "1")
 
 
+WHERE = "name: where\ncluster: site\nslots: 1\ncommand: echo on $SLURMD_NODENAME\n"
+
+
+def test_a_run_gets_the_nodes_that_it_names_and_none_that_it_keeps_away_from(
+    shell: Shell, site: Path
+) -> None:
+    assert site
+    shell.write("where.yaml", WHERE)
+    for name, option in (
+        ("named", "hostnames=n2"),
+        ("other", "exclude_hostnames=n1"),
+        ("any", "hostnames=[n1, n2]"),
+    ):
+        shell.tarmac("run", "where.yaml", "--name", name, "--set", option, code=0)
+        nodes = shell.json("show", name)["attempts"][-1]["nodes"]
+        assert nodes == ["n2"] or (name == "any" and nodes == ["n1"])
+    for option in ("hostnames=[n1, n22]", "exclude_hostnames=n22"):
+        refused = shell.tarmac("run", "where.yaml", "--set", option)
+        assert refused.returncode == 2
+        assert "cluster site has no node 'n22'" in refused.stderr
+        assert "did you mean n2? it has n1, n2" in refused.stderr
+
+
 ROLES = """name: roles
 roles:
   learner:

@@ -13,6 +13,7 @@ from tarmac.control.delegation import (
     offers_of,
     other_pools,
     queue_doubt,
+    refuse_unknown_hostnames,
     refuse_what_is_not_delegated,
     request_of,
 )
@@ -105,6 +106,7 @@ class Admission:
         delegate = self._control.engines.delegate_of(run.spec.target.cluster)
         if delegate is not None:
             refuse_what_is_not_delegated(run.spec)
+            refuse_unknown_hostnames(run.spec, delegate)
             pools = {offer.pool for offer in offers_of(delegate)}
             _refuse_pool(run.spec, pools or {node.pool for node in capacity_of(delegate)})
             _refuse_delegated_that_never_fits(run, delegate)

@@ -19,9 +19,11 @@ from tarmac.model.copying import changed
 from tarmac.model.errors import Refused, Unavailable
 from tarmac.model.run import Allocation, Attempt, CauseCode, Run
 from tarmac.model.spec import Mode, RunSpec
+from tarmac.model.text import listed, nearest
 from tarmac.node.attempt.protocol import late_address, rank_name
 from tarmac.sched import Candidate, Placement, Reason, ReasonCode, Refusal, Snapshot, Waiting, explain
 
+NAMES_SHOWN = 8
 MOST_ANSWERS = 1024
 """So many different requests to a cluster are remembered with their answers."""
 
@@ -45,6 +47,20 @@ def refuse_what_is_not_delegated(spec: RunSpec) -> None:
         raise Refused(
             f"{spec.name} has mode {spec.mode}, and cluster {spec.target.cluster} has a queue of its own",
             hint="mode batch runs there; turns and blocks are given on clusters where tarmac places",
+        )
+
+
+def refuse_unknown_hostnames(spec: RunSpec, engine: AttachedEngine) -> None:
+    """Refuse names of nodes that the cluster does not have, to use or to keep away from."""
+    named = (*spec.target.hostnames, *spec.target.excluded)
+    known = {node.hostname for node in capacity_of(engine)} if named else set()
+    unknown = [name for name in named if name not in known] if known else []
+    if unknown:
+        near = nearest(unknown[0], known)
+        there = f"it has {listed(sorted(known), NAMES_SHOWN)}"
+        raise Refused(
+            f"cluster {spec.target.cluster} has no node {unknown[0]!r}",
+            hint=f"did you mean {near}? {there}" if near else there,
         )
 
 

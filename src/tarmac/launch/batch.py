@@ -18,6 +18,8 @@ def batch_launch(spec: RunSpec, allocation: Allocation) -> BatchLaunch:
         slot_types=_slot_types(spec, allocation),
         directives={**site_directives(spec), **spec.slurm},
         starts_steps=spec.site is not None and spec.rehearsal is None,
+        hostnames=spec.target.hostnames,
+        excluded=spec.target.excluded,
     )
 
 

@@ -86,13 +86,15 @@ class BatchLaunch:
 
     `slot_types` are what the slots of roles are that ask for a type, by role; `directives` as
     `RunSpec.slurm` has them. With `starts_steps` the worker is a job's own script, which starts what else
-    runs by the commands of that system.
+    runs by the commands of that system. It may have the nodes `hostnames` alone (none: any), not `excluded`.
     """
 
     pool: str = DEFAULT_POOL
     slot_types: Mapping[str, str] = field(default_factory=dict)
     directives: Mapping[str, str | None] = field(default_factory=dict)
     starts_steps: bool = False
+    hostnames: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
 
 
 NO_BATCH = BatchLaunch()

@@ -31,6 +31,7 @@ REFUSALS = (
     "time limit specification required",
     "no partition specified",
     "invalid feature",
+    "invalid node name",
     "invalid generic resource",
     "invalid gres",
     "memory specification can not be satisfied",

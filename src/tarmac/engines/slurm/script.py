@@ -16,6 +16,7 @@ from pathlib import Path
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import AttemptRequest
 from tarmac.engines.slurm.files import BEGUN_FILE, LOG_FILE, SCRIPT_FILE, VARIABLES_FILE
+from tarmac.engines.slurm.node_names import node_directives
 from tarmac.engines.slurm.partition import Partition, minutes
 from tarmac.engines.slurm.queue import NAME_PREFIX
 from tarmac.engines.slurm.settings import PoolSettings
@@ -268,6 +269,11 @@ def _directives(
     yield "comment", launch.attempt_id
     yield from pool.terms.items()
     yield "nodes", str(resources.nodes)
+    known = {node.hostname for node in partition.nodes}
+    batch = launch.batch
+    several = resources.nodes != len(launch.nodes)
+    count = -1 if several else resources.nodes
+    yield from node_directives(batch.hostnames, batch.excluded, nodes=count, known=known)
     yield "ntasks-per-node", "1"
     yield "cpus-per-task", str(resources.cpus)
     if resources.gpus:
