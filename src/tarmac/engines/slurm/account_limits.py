@@ -218,8 +218,8 @@ def never(
 def _larger(name: str, resource: str, *, limit: float, amount: float, minutes: bool) -> Reason:
     unit = _UNITS.get(resource, resource.removeprefix("gres/"))
     unit = f"minutes of {unit}" if minutes else unit
-    asked = "time without an end" if amount == float("inf") else f"{amount:g}"
-    text = f"{name} may have at most {limit:g} {unit} at once, and this job asks for {asked}"
+    request = "time without an end" if amount == float("inf") else f"{amount:g}"
+    text = f"{name} may have at most {limit:g} {unit} at once, and this job asks for {request}"
     return Reason(text, _ADVICE, stuck=True)
 
 
