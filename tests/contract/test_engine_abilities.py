@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from engine_harness import LOG, Harness, Work, ended, started, submit
-from tarmac.model.abilities import DescribesClusters, Notifies, OffersNodes, OffersPorts, Reaps
+from tarmac.model.abilities import DescribesClusters, Notifies, OffersNodes, OffersPorts, ReadsReports, Reaps
 from tarmac.model.cluster import Cluster, NodeGroup
 from tarmac.model.errors import NotFound
 from tarmac.model.run import Outcome
@@ -25,6 +25,26 @@ def test_news_of_an_attempt_comes_by_itself(harness: Harness) -> None:
     attempt = submit(harness, Work())
     harness.settle(attempt, lambda seen: ended(seen) and attempt in told)
     assert set(told) == {attempt}
+
+
+def test_what_workers_report_comes_with_what_is_observed(harness: Harness) -> None:
+    """Whole lines, from where the last ones ended, and all of them once the attempt has ended."""
+    engine = harness.engine
+    assert isinstance(engine, ReadsReports)
+    lines = "".join(f'{{"at": {number}, "metrics": {{"loss": 0.5}}}}\n' for number in range(40))
+    attempt = submit(harness, Work(reports=lines + "torn"))
+    harness.settle(attempt, ended)
+    positions: dict[str, int] = {}
+    content = b""
+    while pieces := engine.reports({attempt: positions, "gone.1": {}}, limit_bytes=200):
+        [piece] = pieces.pop(attempt)
+        assert not pieces
+        assert len(piece.content) == piece.end - piece.begin <= 200
+        assert piece.begin == positions.get(piece.node, 0)
+        assert piece.content.endswith(b"\n")
+        positions[piece.node] = piece.end
+        content += piece.content
+    assert content.decode() == lines
 
 
 def test_reaping_ends_what_is_left_of_an_attempt(harness: Harness) -> None:

@@ -43,10 +43,11 @@ class Work:
     """What the worker of an attempt does, in words that every engine can follow.
 
     One that `saves` reads the checkpoint of the attempt before, if there is one, and leaves its own. One that
-    `misses` a path is told by its node that there is none.
+    `misses` a path is told by its node that there is none. `reports` are lines as the SDK writes them.
     """
 
     output: str = ""
+    reports: str = ""
     saves: bool = False
     exit_code: int = 0
     signal: str | None = None
@@ -137,6 +138,7 @@ class SimHarness:
             exit_signal=work.signal,
             ignores_requests=work.ignores_requests,
             output=work.output.encode(),
+            reports=work.reports.encode(),
             checkpoint_period_s=0.25 if work.saves else None,
             leave_s=1.0 if work.saves else 0.0,
             notices=(f"not available here: {work.misses}",) if work.misses else (),
@@ -226,6 +228,8 @@ echo whole > draft; mv draft state"""
 def script(work: Work) -> str:
     """The bash script that does this work."""
     lines = [f"printf %s {shlex.quote(work.output)}"]
+    if work.reports:
+        lines.append(f'printf %s {shlex.quote(work.reports)} >> "$TARMAC_REPORTS_FILE"')
     if work.ignores_requests:
         lines.insert(0, "trap '' TERM")
     if work.saves:

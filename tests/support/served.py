@@ -10,7 +10,7 @@ import asyncio
 import os
 import socket
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -90,11 +90,9 @@ class WritableEngine(SimEngine):
     def notices(self, attempt_id: str) -> Sequence[Notice]:
         return self._told.get(attempt_id, ())
 
-    def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
-        written = self._written.get((attempt_id, path))
-        if written is not None:
-            return written[offset : offset + limit]
-        return super().read(attempt_id, path, offset=offset, limit=limit)
+    def _files(self, attempt_id: str) -> Mapping[str, bytes]:
+        written = {path: data for (of, path), data in self._written.items() if of == attempt_id}
+        return {**super()._files(attempt_id), **written}
 
 
 USUAL = Limits()

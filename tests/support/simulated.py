@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tarmac.control.reconcilers.deliver import deliver_pass
 from tarmac.control.reconcilers.dependencies import dependency_pass
@@ -24,6 +24,7 @@ from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Cluster, Node, Pool
 from tarmac.model.errors import InvalidInput, LeaseLost, Unavailable
 from tarmac.model.launch import Launch
+from tarmac.model.metrics import ReportBatch
 from tarmac.model.ports import StagedCode
 from tarmac.model.resources import Resources
 from tarmac.model.run import Run
@@ -38,6 +39,7 @@ from tarmac.model.spec import (
     RunSpec,
 )
 from tarmac.store.memory import MemoryStore
+from tarmac.store.memory_metrics import MemoryMetrics
 
 T = TypeVar("T")
 
@@ -121,12 +123,28 @@ def spec(**wanted: object) -> RunSpec:
     return RunSpec(**({"name": "train", "roles": (role,)} | wanted))
 
 
+class InterruptibleMetrics(MemoryMetrics):
+    """The metrics of an `InterruptibleStore`."""
+
+    def __init__(self, *parts: Any, interrupted: Callable[[Callable[[], list[bool]]], list[bool]]) -> None:
+        super().__init__(*parts)
+        self._interrupted = interrupted
+
+    def take(self, batches: Sequence[ReportBatch], *, lease: Lease | None = None) -> list[bool]:
+        return self._interrupted(
+            lambda: super(InterruptibleMetrics, self).take(batches, lease=lease) if batches else []
+        )
+
+
 class InterruptibleStore(MemoryStore):
     """The in-memory store with a call before and after each durable write: a test may crash there."""
 
     def __init__(self) -> None:
         super().__init__()
         self.interrupt: Callable[[], None] = lambda: None
+        self.metrics = InterruptibleMetrics(
+            self._runs, self._write, self._fence, interrupted=self._interrupted
+        )
 
     def create_runs(self, new: Sequence[NewRun]) -> list[Run]:
         return self._interrupted(lambda: super(InterruptibleStore, self).create_runs(new))

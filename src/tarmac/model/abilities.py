@@ -5,7 +5,7 @@ The engines implement them; `control.engines` finds out which an engine has, tes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -148,6 +148,32 @@ class SetsPace(Protocol):
 
     def pace(self) -> Pace:
         """How often it is to be called; the same at all times."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportPiece:
+    """Whole lines of the reports of one node, and the place in its file from which to read on."""
+
+    node: str
+    begin: int
+    end: int
+    content: bytes
+
+
+@runtime_checkable
+class ReadsReports(Protocol):
+    """An engine whose `observe` also brings what workers report through the SDK (`reports.jsonl`)."""
+
+    def reports(
+        self, positions: Mapping[str, Mapping[str, int]], *, limit_bytes: int
+    ) -> Mapping[str, Sequence[ReportPiece]]:
+        """What was added to the reports of attempts since these positions: a byte for each node, else 0.
+
+        No more than `limit_bytes` of each file, from what `observe` brought last: nothing is asked of the
+        cluster, and nothing is raised. An attempt without anything new is left out. What was written is the
+        run's own: it may be anything. A line that is longer than a report can be is passed over.
+        """
         ...
 
 

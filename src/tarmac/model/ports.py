@@ -16,6 +16,7 @@ from tarmac.model.changes import NewRun, RunStep, UsageBucket
 from tarmac.model.cluster import Cluster
 from tarmac.model.dataset import Dataset
 from tarmac.model.launch import Launch
+from tarmac.model.metrics import MetricStore
 from tarmac.model.native import NativeStatus
 from tarmac.model.run import (
     NOTHING_SEEN,
@@ -41,6 +42,11 @@ class Store(Protocol):
     Every method raises Unavailable (nothing was done, try again) when the database cannot be reached,
     and StorageFull when its disk is full. Reads see all writes that returned before they began.
     """
+
+    @property
+    def metrics(self) -> MetricStore:
+        """What runs reported."""
+        ...
 
     def create_runs(self, new: Sequence[NewRun]) -> list[Run]:
         """Accept runs, all in one transaction, and return them as stored, in the same order.

@@ -80,13 +80,16 @@ def time_left() -> Optional[float]:
     return None if leave_at is None else max(0.0, float(leave_at) - time.time())
 
 
-def report(step: Optional[int] = None, progress: Optional[float] = None, **metrics: Any) -> None:
+def report(
+    step: Optional[int] = None, progress: Optional[float] = None, *, group: str = "training", **metrics: Any
+) -> None:
     """Show numbers for this run: `report(step=100, progress=0.5, loss=0.31)`; progress goes from 0 to 1.
 
+    `group` keeps metrics of one name apart: `report(step=100, group="validation", loss=0.35)`.
     Never disturbs training: what cannot be written (a full disk) is left out. Only where the run asks to
     `stop_on_nan`, a metric that is not finite ends the process with exit code 1, after the report.
     """
-    _report(step, progress, metrics)
+    _report(step, progress, group, metrics)
     if os.environ.get(protocol.STOP_ON_NAN_VARIABLE) == "1":
         for name, value in metrics.items():
             if _plain(value) in _NOT_FINITE:
@@ -94,7 +97,7 @@ def report(step: Optional[int] = None, progress: Optional[float] = None, **metri
                 raise SystemExit(f"tarmac: {name} is {_plain(value)}{where}, and the run asks to stop_on_nan")
 
 
-def _report(step: Optional[int], progress: Optional[float], metrics: Mapping[str, Any]) -> None:
+def _report(step: Optional[int], progress: Optional[float], group: str, metrics: Mapping[str, Any]) -> None:
     path = os.environ.get(protocol.REPORTS_VARIABLE)
     if path is None:
         return
@@ -102,6 +105,7 @@ def _report(step: Optional[int], progress: Optional[float], metrics: Mapping[str
         "at": round(time.time(), 6),
         "rank": int(os.environ.get("RANK") or os.environ.get("NODE_RANK") or 0),
         "step": None if step is None else int(step),
+        "group": str(group),
         "progress": None if progress is None else _plain(progress),
         "metrics": {name: _plain(value) for name, value in metrics.items()},
     }

@@ -43,6 +43,7 @@ from tarmac.store.checks import (
 )
 from tarmac.store.failures import Conflict
 from tarmac.store.memory_annotations import MemoryAnnotations
+from tarmac.store.memory_metrics import MemoryMetrics
 from tarmac.store.memory_secrets import MemorySecrets
 
 
@@ -72,6 +73,7 @@ class MemoryStore:
         self._datasets: dict[str, Dataset] = {}
         self.secrets = MemorySecrets()
         self.annotations = MemoryAnnotations(self._runs, self._lock)
+        self.metrics = MemoryMetrics(self._runs, self._write, self._fence)
 
     # --- knobs ------------------------------------------------------------------------------------
 
@@ -274,6 +276,7 @@ class MemoryStore:
     def _forget(self, run_id: str) -> None:
         for table in (self._runs, self._attempts, self._histories, self._where):
             table.pop(run_id, None)
+        self.metrics.forget(run_id)
 
     def _keys(self, new: Sequence[NewRun]) -> Iterator[tuple[Key, str]]:
         """The idempotency keys of `new` that are known, each with the id of its run."""

@@ -19,6 +19,7 @@ from sqlalchemy import (
     Identity,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     PrimaryKeyConstraint,
     Table,
@@ -36,7 +37,7 @@ from tarmac.model.spec import Mode
 BASE = "0014"
 """The oldest schema that migrations start from."""
 
-HEAD = "0019"
+HEAD = "0020"
 """The newest migration: what `alembic_version` says of a database with this schema."""
 
 Bytewise = Text().with_variant(Text(collation="C"), "postgresql")
@@ -202,6 +203,63 @@ annotation = Table(
     Column("body", Text, nullable=False),
     Index("ix_annotation_run", "run_id", "id"),
     one_of("kind", AnnotationKind),
+)
+
+# How far the reports of a node were read, and the newest report in them, as JSON.
+metric_position = Table(
+    "metric_position",
+    metadata,
+    Column("run_id", Bytewise, ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("node", Bytewise, nullable=False),
+    Column("read_to", BigInteger, nullable=False),
+    Column("latest", Text),
+    PrimaryKeyConstraint("run_id", "attempt", "node"),
+)
+
+# A metric of a run: its totals, and the points since its last closed chunk (`metric_series`).
+metric_series = Table(
+    "metric_series",
+    metadata,
+    Column("run_id", Bytewise, ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
+    Column("grp", Bytewise, nullable=False),  # "group" is a word of SQL
+    Column("name", Bytewise, nullable=False),
+    Column("rank", Integer, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("closed", Integer, nullable=False),
+    Column("totals", Text, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("run_id", "grp", "name", "rank"),
+)
+
+# The points of a metric before: a chunk never changes.
+metric_chunk = Table(
+    "metric_chunk",
+    metadata,
+    Column("run_id", Bytewise, ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
+    Column("grp", Bytewise, nullable=False),
+    Column("name", Bytewise, nullable=False),
+    Column("rank", Integer, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("run_id", "grp", "name", "rank", "number"),
+)
+
+# What somebody subscribed to among the reports, until they have taken it.
+metric_event = Table(
+    "metric_event",
+    metadata,
+    Column("id", Serial, Identity(), primary_key=True),
+    Column("subscriber", Text, nullable=False),
+    Column("run_id", Bytewise, ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("at", Double, nullable=False),
+    Column("step", BigInteger),
+    Column("body", Text, nullable=False),
+    Index("ix_metric_event_subscriber", "subscriber", "id"),
+    Index("ix_metric_event_run", "run_id"),
+    sqlite_autoincrement=True,
 )
 
 # Which home serves a cluster. A row stays: its token must grow.

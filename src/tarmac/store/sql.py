@@ -17,7 +17,6 @@ from sqlalchemy import Connection
 from tarmac.model.changes import NewRun, RunStep, UsageBucket
 from tarmac.model.cluster import Cluster
 from tarmac.model.dataset import Dataset
-from tarmac.model.errors import LeaseLost
 from tarmac.model.lifecycle import IllegalStep
 from tarmac.model.run import Attempt, Event, Run
 from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
@@ -37,6 +36,8 @@ from tarmac.store.checks import (
 )
 from tarmac.store.database import Database
 from tarmac.store.failures import Conflict
+from tarmac.store.fencing import fence
+from tarmac.store.metrics import SqlMetrics
 from tarmac.store.secrets import SqlSecrets
 from tarmac.store.upgrade import bring_up_to_date
 
@@ -67,6 +68,7 @@ class SqlStore:
         self._database = database
         self.secrets = SqlSecrets(database)
         self.annotations = SqlAnnotations(database)
+        self.metrics = SqlMetrics(database)
         self._put_attempts = sql.put_attempts(database.dialect)
         self._add_usage = sql.add_usage(database.dialect)
         self._put_cluster = sql.put_cluster(database.dialect)
@@ -211,7 +213,7 @@ class SqlStore:
 
     def renew_lease(self, lease: Lease, *, now: float) -> None:
         with self._database.writing() as connection:
-            _fence(connection, lease)
+            fence(connection, lease)
             guard = {"guard_cluster": lease.cluster, "guard_token": lease.token}
             connection.execute(sql.UPDATE_SERVER, {**guard, "seen_at": now})
 
@@ -277,7 +279,7 @@ class SqlStore:
 
     def _apply_all(self, steps: Sequence[RunStep], lease: Lease | None) -> list[bool]:
         with self._database.writing() as connection:
-            _fence(connection, lease)
+            fence(connection, lease)
             if steps:
                 updates = [rows.of_step(step) for step in steps]
                 if connection.execute(sql.STEP_RUNS, updates).rowcount != len(steps):
@@ -287,7 +289,7 @@ class SqlStore:
 
     def _apply_each(self, steps: Sequence[RunStep], lease: Lease | None) -> list[bool]:
         with self._database.writing() as connection:
-            _fence(connection, lease)
+            fence(connection, lease)
             taken = [connection.execute(sql.STEP_RUNS, rows.of_step(step)).rowcount == 1 for step in steps]
             self._record(connection, [step for step, done in zip(steps, taken, strict=True) if done])
         return taken
@@ -321,14 +323,6 @@ def _insert(connection: Connection, new: Sequence[NewRun]) -> None:
     connection.execute(sql.INSERT_EVENTS, [event for item in new for event in rows.of_first_events(item)])
     if labels := [label for item in new for label in rows.of_labels(item.run)]:
         connection.execute(sql.INSERT_LABELS, labels)
-
-
-def _fence(connection: Connection, lease: Lease | None) -> None:
-    if lease is None:
-        return
-    row = connection.execute(sql.LEASE, {"of_cluster": lease.cluster}).one_or_none()
-    if row is None or (row.home, row.token) != (lease.home, lease.token):
-        raise LeaseLost(f"the cluster {lease.cluster!r} was taken over by another server")
 
 
 def _chunks(values: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -37,6 +37,7 @@ from tarmac.store.schema import (
     cluster,
     dataset,
     event,
+    metric_position,
     node,
     run,
     run_label,
@@ -260,6 +261,26 @@ def put_dataset(dialect: str) -> Insert:
     statement = _insert(dataset, dialect)
     return statement.on_conflict_do_update(
         index_elements=[dataset.c.id], set_={"body": statement.excluded.body}
+    )
+
+
+# --- metrics ----------------------------------------------------------------------------------------
+
+
+def put(table: Table, dialect: str) -> Insert:
+    """Insert rows, or replace them whole."""
+    statement = _insert(table, dialect)
+    others = {column.name: statement.excluded[column.name] for column in table.c if not column.primary_key}
+    return statement.on_conflict_do_update(index_elements=list(table.primary_key.columns), set_=others)
+
+
+def put_position(dialect: str) -> Insert:
+    """Keep how far reports were read; the newest report stays where no other came."""
+    statement = _insert(metric_position, dialect)
+    new = statement.excluded
+    return statement.on_conflict_do_update(
+        index_elements=list(metric_position.primary_key.columns),
+        set_={"read_to": new.read_to, "latest": func.coalesce(new.latest, metric_position.c.latest)},
     )
 
 

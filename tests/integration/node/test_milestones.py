@@ -257,7 +257,7 @@ def test_more_reports_than_are_shown_are_told_of(warm: Warm, tmp_path: Path) -> 
     attempt = write_attempt(tmp_path, [worker(script, env={"SIZE": str(LONGEST_REPORTS_BYTES + 1)})])
     warm.start(attempt)
     assert attempt.wait_for("notice")["text"] == (
-        "its workers on this node reported more than 16 MiB: the latest of it is shown"
+        "its workers on this node reported more than 64 MiB: what comes after is left out"
     )
     attempt.ask("stop")
     attempt.ended()

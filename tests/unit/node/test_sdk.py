@@ -123,6 +123,7 @@ def test_reports_are_lines(inside: Path) -> None:
     assert first == {
         "rank": 0,
         "step": 3,
+        "group": "training",
         "progress": 0.5,
         "metrics": {"loss": 0.25, "lr": "cosine", "epoch": 1},
     }

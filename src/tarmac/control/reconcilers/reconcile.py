@@ -6,7 +6,7 @@ are hints that may be lost.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 
 from tarmac.control.decisions.apply_observation import apply_observation
 from tarmac.control.state.control_state import ControlState
@@ -15,7 +15,7 @@ from tarmac.model.changes import RunStep
 from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import AttemptState
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import Cause, CauseCode, Outcome
+from tarmac.model.run import Attempt, Cause, CauseCode, Outcome, Run
 from tarmac.model.serving import Lease
 
 _TAKEN_OVER = Observation(
@@ -42,9 +42,12 @@ def reconcile_pass(
         raise
     engine.observation_rest.note_answer()
     now = control.clock.now()
+    unread = _take_reports(control, lease, engine, live, observed, every=only is None)
     decisions: list[RunStep] = []
     for run, attempt in live:
         observation = observed.get(attempt.id, _TAKEN_OVER)
+        if attempt.id in unread:
+            continue  # its end is recorded once all that it reported is: nobody looks at it afterwards
         refusal = engine.deliveries.refusal(attempt.id)
         if refusal is not None and attempt.state is not AttemptState.RUNNING:
             observation = refused(refusal)
@@ -57,6 +60,29 @@ def reconcile_pass(
             engine.reaper.reap(attempt.id)  # before the record: its slots are given away right after
         decisions.append(step)
     return control.commit(decisions, lease=lease)
+
+
+def _take_reports(
+    control: ControlState,
+    lease: Lease | None,
+    engine: AttachedEngine,
+    live: Sequence[tuple[Run, Attempt]],
+    observed: Mapping[str, Observation],
+    *,
+    every: bool,
+) -> set[str]:
+    """Take in what the workers reported; the attempts that have ended and of which there may be more."""
+    if engine.reports is None:
+        return set()
+    seen = [(run, attempt) for run, attempt in live if attempt.id in observed]
+    ended = [pair for pair in seen if observed[pair[1].id].state is ObservedState.ENDED]
+    going = [pair for pair in seen if observed[pair[1].id].state is ObservedState.RUNNING]
+    intake, subscribers = engine.metric_intake, control.metric_subscribers
+    if every:
+        intake.forget_all_but(attempt.id for _, attempt in live)
+    store = control.store.metrics
+    intake.take(store, engine.reports, going, subscribers=subscribers, lease=lease)
+    return intake.take_rest(store, engine.reports, ended, subscribers=subscribers, lease=lease)
 
 
 def refused(reason: str) -> Observation:

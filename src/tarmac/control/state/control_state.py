@@ -13,6 +13,7 @@ from tarmac.control.state.engines import AttachedEngine, Engines
 from tarmac.control.state.estimator import Estimator
 from tarmac.control.state.event_bus import EventBus, Wakeup
 from tarmac.control.state.facts import Shapes
+from tarmac.control.state.metric_intake import MetricSubscriber
 from tarmac.control.state.node_inventory import NodeInventory, NodeTable, Offer
 from tarmac.control.state.run_cache import RunCache
 from tarmac.control.state.scheduler_state import News, SchedulerState
@@ -80,6 +81,8 @@ class ControlState:
         self.allow_system_packages = allow_system_packages
         self.code_failures: dict[str, str] = {}
         """Why the code of pending runs could not be kept when last tried; replaced by the stage pass."""
+        self.metric_subscribers: dict[str, MetricSubscriber] = {}
+        """Who acts on metrics that are reported; see `metric_intake`. Filled before the loops start."""
         self.event_bus = EventBus()
         self.lock = threading.RLock()
         self.scheduler_state = SchedulerState(self._news)

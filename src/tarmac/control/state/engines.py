@@ -12,6 +12,7 @@ from threading import BoundedSemaphore
 from typing import Any
 
 from tarmac.control.state.deliveries import Deliveries
+from tarmac.control.state.metric_intake import MetricIntake
 from tarmac.model.abilities import (
     ClearsRemains,
     Closes,
@@ -23,6 +24,7 @@ from tarmac.model.abilities import (
     OffersQueues,
     Pace,
     PreparesClusters,
+    ReadsReports,
     Reaps,
     SetsPace,
 )
@@ -107,6 +109,8 @@ class AttachedEngine:
         self.port_finder = engine if isinstance(engine, OffersPorts) else None
         self.reaper = engine if isinstance(engine, Reaps) else None
         self.clearer = engine if isinstance(engine, ClearsRemains) else None
+        self.reports = engine if isinstance(engine, ReadsReports) else None
+        self.metric_intake = MetricIntake()
         self.pace = engine.pace() if isinstance(engine, SetsPace) else Pace()
         self.answers: tuple[object, dict[object, Placement | Refusal]] = (None, {})  # see `delegation`
         self.deliveries = Deliveries()

@@ -24,13 +24,14 @@ from tarmac.node.attempt.protocol import (
     EVENTS_FILE,
     HEARTBEAT_FILE,
     NODES,
+    REPORTS_FILE,
 )
 from tarmac.node.files import staging, untrusted
-from tarmac.node.host.changes import LARGEST_BYTES
+from tarmac.node.host.changes import grows, largest_bytes
 
 FILES = (ATTEMPT_FILE, ASK_FILE, CLEARED_FILE)
-NODE_FILES = (CLAIM_FILE, EVENTS_FILE, HEARTBEAT_FILE)
-"""What is copied of an attempt, and of each of its nodes."""
+NODE_FILES = (CLAIM_FILE, EVENTS_FILE, HEARTBEAT_FILE, REPORTS_FILE)
+"""What is copied of an attempt, and of each of its nodes: reports last, so that at the end all are there."""
 
 ROUNDS = 40
 """How often more is asked for at once: a file of the largest size takes so many."""
@@ -131,10 +132,10 @@ def _put(path: Path, begin: int | None, content: Any) -> None:
         if known == content:
             os.utime(path)  # of a heartbeat the time is all that changes
             return
-        if path.name != EVENTS_FILE or known is None or not content.startswith(known):
+        if not grows(path.name) or known is None or not content.startswith(known):
             untrusted.replace(str(path), content)
             return
-    if begin + len(content) <= LARGEST_BYTES:
+    if begin + len(content) <= largest_bytes(path.name):
         _place(path, begin, content)
 
 

@@ -17,6 +17,7 @@ from tarmac.engines.attempts.aggregate_outcome import observation
 from tarmac.engines.attempts.files import read_file
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.listing import listed
+from tarmac.engines.attempts.reports import read_reports
 from tarmac.engines.attempts.request import NO_RULES, ArtifactStoring, AttemptRequest, NodeSettings, render
 from tarmac.engines.attempts.view import AttemptView, Views
 from tarmac.engines.local import devices, remains, sessions
@@ -25,7 +26,7 @@ from tarmac.engines.local.examining import examined
 from tarmac.engines.local.news import NewsBoard
 from tarmac.engines.local.nodes import cluster_nodes
 from tarmac.engines.local.runners import LocalRunners
-from tarmac.model.abilities import FileEntry
+from tarmac.model.abilities import FileEntry, ReportPiece
 from tarmac.model.cluster import Cluster, Node
 from tarmac.model.described import NodeCache
 from tarmac.model.engine_kinds import Finding
@@ -143,6 +144,11 @@ class LocalEngine:
 
     def notices(self, attempt_id: str) -> Sequence[Notice]:
         return self._views.notices(attempt_id)
+
+    def reports(
+        self, positions: Mapping[str, Mapping[str, int]], *, limit_bytes: int
+    ) -> Mapping[str, Sequence[ReportPiece]]:
+        return read_reports(self._views, positions, limit_bytes=limit_bytes)
 
     def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
         return read_file(self._layout, attempt_id, path, offset=offset, limit=limit)

@@ -18,6 +18,7 @@ from tarmac.engines.attempts import clearing, staging, supervision, writing
 from tarmac.engines.attempts.aggregate_outcome import observation
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.listing import no_directory
+from tarmac.engines.attempts.reports import read_reports
 from tarmac.engines.attempts.request import NO_RULES, AttemptRequest, NodeSettings, render
 from tarmac.engines.attempts.view import AttemptView, Views
 from tarmac.engines.hosts import installing
@@ -34,7 +35,7 @@ from tarmac.engines.ray.relay import Relay
 from tarmac.engines.ray.reservations import Reservations
 from tarmac.engines.ray.runners import RayRunners
 from tarmac.engines.ray.settings import RaySettings
-from tarmac.model.abilities import FileEntry, Pace
+from tarmac.model.abilities import FileEntry, Pace, ReportPiece
 from tarmac.model.cluster import Cluster, Node
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import NotFound, Refused, Unavailable
@@ -191,6 +192,11 @@ class RayEngine:
 
     def notices(self, attempt_id: str) -> Sequence[Notice]:
         return self._views.notices(attempt_id)
+
+    def reports(
+        self, positions: Mapping[str, Mapping[str, int]], *, limit_bytes: int
+    ) -> Mapping[str, Sequence[ReportPiece]]:
+        return read_reports(self._views, positions, limit_bytes=limit_bytes)
 
     def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
         view, directory = self._views.find(attempt_id), self._layout.attempt(attempt_id)

@@ -18,7 +18,7 @@ from tarmac.engines.attempts.supervision import Life
 from tarmac.engines.attempts.writing import SPACE_ERRORS
 from tarmac.engines.hosts.host import FILE_S, Host, Reached
 from tarmac.engines.hosts.relaying import AnswerRequest, Relaying
-from tarmac.engines.hosts.report_copies import ReportCopies
+from tarmac.engines.hosts.report_copies import NODE_FILES, ReportCopies
 from tarmac.engines.ray import health
 from tarmac.engines.ray.link import Link
 from tarmac.engines.ray.membership import Endpoint
@@ -240,7 +240,7 @@ class RayNode:
             copies.refresh(ids, lambda **arguments: self.call("changes", **arguments), link)
 
     def _copies_of(self, node: str) -> ReportCopies:
-        names = (protocol.CLAIM_FILE, protocol.EVENTS_FILE, protocol.HEARTBEAT_FILE, *NODE_PEER_FILES)
+        names = (*NODE_FILES, *NODE_PEER_FILES)
         files = (*PEER_FILES, *(f"{protocol.NODES}/{node}/{name}" for name in names))
         return ReportCopies(self._home, self._seen, files=files, common=())
 

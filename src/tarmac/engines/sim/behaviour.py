@@ -23,7 +23,8 @@ class Behaviour:
     `finished`, an exit 0 is complete whatever was asked. Its node is lost `vanishes_after_s` after the
     start. From `unknown_from_s` after submission and for `unknown_for_s` the engine cannot tell how it
     is. A replica in `replicas_end_s`, by role and number, ends so long after the start, well, while the
-    others go on. It writes `output` to its first worker's log, and its first node gives `notices` at once.
+    others go on. It writes `output` to its first worker's log, its first node gives `notices` at once, and
+    its first worker reports `reports` (whole lines of the SDK) once it has started.
     """
 
     duration_s: float = 60.0
@@ -41,6 +42,7 @@ class Behaviour:
     unknown_for_s: float = 0.0
     replicas_end_s: Mapping[tuple[str, int], float] = field(default_factory=dict)
     output: bytes = b""
+    reports: bytes = b""
     notices: tuple[str, ...] = ()
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import RLock
 
+from tarmac.engines.attempts.reports import whole_lines
 from tarmac.engines.sim.behaviour import Behaviour, Moment
 from tarmac.engines.sim.clock import VirtualClock
 from tarmac.engines.sim.request import SimRequest
 from tarmac.engines.sim.window import Window
 from tarmac.engines.sim.world import World
+from tarmac.model.abilities import ReportPiece
 from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.launch import Launch
 from tarmac.model.ports import Notice, WorkerStatus
+from tarmac.node.attempt.protocol import NODES, REPORTS_FILE
 
 Listener = Callable[[str], None]
 
@@ -64,10 +67,20 @@ class SimulatedEngine:
     def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
         self._reach()
         with self._lock:
-            content = self._window.files(attempt_id).get(path)
+            content = self._files(attempt_id).get(path)
             if content is None:
                 raise NotFound(f"attempt {attempt_id} has no file {path!r}")
             return content[offset : offset + limit]
+
+    def reports(
+        self, positions: Mapping[str, Mapping[str, int]], *, limit_bytes: int
+    ) -> Mapping[str, Sequence[ReportPiece]]:
+        with self._lock:
+            found = {
+                attempt_id: list(_pieces(self._files(attempt_id), known, limit_bytes))
+                for attempt_id, known in positions.items()
+            }
+        return {attempt_id: pieces for attempt_id, pieces in found.items() if pieces}
 
     def subscribe(self, listener: Listener) -> None:
         with self._lock:
@@ -96,6 +109,10 @@ class SimulatedEngine:
 
     # --- for the engines -------------------------------------------------------------------------
 
+    def _files(self, attempt_id: str) -> Mapping[str, bytes]:
+        """The files of an attempt by path."""
+        return self._window.files(attempt_id)
+
     def _reach(self) -> None:
         self.reach()
         if self.unreachable:
@@ -108,3 +125,14 @@ class SimulatedEngine:
     def _notify(self, attempt_id: str) -> None:
         for listener in tuple(self._listeners):
             listener(attempt_id)
+
+
+def _pieces(files: Mapping[str, bytes], known: Mapping[str, int], limit_bytes: int) -> Iterator[ReportPiece]:
+    for path, content in files.items():
+        first, _, rest = path.partition("/")
+        node, _, name = rest.partition("/")
+        if first == NODES and name == REPORTS_FILE:
+            begin = known.get(node, 0)
+            piece = whole_lines(content[begin : begin + limit_bytes], begin)
+            if piece is not None:
+                yield ReportPiece(node=node, begin=begin, end=piece[1], content=piece[0])

@@ -11,6 +11,7 @@ from tarmac.engines.sim.world import World
 from tarmac.model.launch import NodeLaunch, WorkerLaunch
 from tarmac.model.ports import Notice, Observation, ObservedState, WorkerStatus
 from tarmac.model.run import Outcome
+from tarmac.node.attempt.protocol import NODES, REPORTS_FILE
 
 
 class Window:
@@ -73,7 +74,10 @@ class Window:
             files |= {
                 f"logs/{worker.name}.log": b"" for node in facts.launch.nodes for worker in node.workers
             }
-            files[f"logs/{first_worker(facts.launch)[1].name}.log"] = facts.behaviour.output
+            node, worker = first_worker(facts.launch)
+            files[f"logs/{worker.name}.log"] = facts.behaviour.output
+            if facts.behaviour.reports:
+                files[f"{NODES}/{node}/{REPORTS_FILE}"] = facts.behaviour.reports
         return files
 
     def _unknown(self, facts: Facts) -> bool:

@@ -13,6 +13,7 @@ from threading import Lock, Timer
 from tarmac.engines.attempts import staging, writing
 from tarmac.engines.attempts.aggregate_outcome import PartState
 from tarmac.engines.attempts.listing import no_directory
+from tarmac.engines.attempts.reports import read_reports
 from tarmac.engines.attempts.request import NO_RULES, NodeSettings, render
 from tarmac.engines.attempts.view import AttemptView, Views
 from tarmac.engines.hosts.host import Host
@@ -32,7 +33,7 @@ from tarmac.engines.slurm.settings import SlurmSettings
 from tarmac.engines.slurm.site import Site
 from tarmac.engines.slurm.states import Stage, meaning
 from tarmac.engines.slurm.tempo import DEFAULT_TEMPO, Tempo
-from tarmac.model.abilities import FileEntry, Pace
+from tarmac.model.abilities import FileEntry, Pace, ReportPiece
 from tarmac.model.cluster import Cluster, Node, QueueOffer
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import NotFound, Unavailable
@@ -177,6 +178,11 @@ class SlurmEngine:
 
     def notices(self, attempt_id: str) -> Sequence[Notice]:
         return self._views.notices(attempt_id)
+
+    def reports(
+        self, positions: Mapping[str, Mapping[str, int]], *, limit_bytes: int
+    ) -> Mapping[str, Sequence[ReportPiece]]:
+        return read_reports(self._views, positions, limit_bytes=limit_bytes)
 
     def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
         directory = self._host.layout.attempt(attempt_id)

@@ -73,7 +73,8 @@ what does not apply; outcome and code take the words of the glossary. A command 
 a worker that ended with exit code 127 (126: it may not be executed) and never started.
 
 REPORTS (one line per call of the SDK's `report`)
-    {"at", "rank", "step", "progress", "metrics": {name: number or text}}   NaN and infinities as text
+    {"at", "rank", "step", "group", "progress", "metrics": {name: number or text}}   NaN and infinities as
+    text; `group` (may be absent: "training") is that of the metrics, such as "validation"
 
 STARTING A RUNNER
     In a new process: `starting.Installation.run(directory, node)`. Quicker, by a warm parent that
@@ -114,8 +115,8 @@ WORK = "work"
 WORKING_DIRECTORY = "."
 """As the source of a mount: work/ itself."""
 REPORTS_FILE = "reports.jsonl"
-LONGEST_REPORTS_BYTES = 16 * 1024 * 1024
-"""Of a longer file the end is read, and a notice says so."""
+LONGEST_REPORTS_BYTES = 64 * 1024 * 1024
+"""Of a longer file the rest is not read, and a notice says so."""
 FINISHED_FILE = "finished"
 PAUSE_FILE = "pause"
 POLL_PREFIX = "polls."

@@ -11,15 +11,22 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Optional
 
-from tarmac.node.attempt.protocol import EVENTS_FILE, NODES, rank_name
+from tarmac.node.attempt.protocol import (
+    EVENTS_FILE,
+    LONGEST_REPORTS_BYTES,
+    NODES,
+    REPORTS_FILE,
+    rank_name,
+)
 from tarmac.node.files import untrusted
 
 LARGEST_BYTES = 8 * 1024 * 1024
-"""Of one file: what is more is left out."""
+"""Of one file, but for reports: what is more is left out."""
 
 STEP_BYTES = 256 * 1024
+REPORTS_STEP_BYTES = 2 * 1024 * 1024
 ANSWER_BYTES = 16 * 1024 * 1024
-"""How much of a file that grows goes into one answer, and about how much of all of them."""
+"""How much of a file that grows goes into one answer (of reports more), and about how much of all of them."""
 
 REMEMBERED = 8192
 
@@ -92,11 +99,22 @@ class Changes:
         return news, any(known.more for known in sent.values())
 
 
+def grows(name: str) -> bool:
+    """Whether a file of this name is only ever added to: then what is new of it is enough."""
+    return name in (EVENTS_FILE, REPORTS_FILE)
+
+
+def largest_bytes(name: str) -> int:
+    """How much of a file of this name is passed on."""
+    return LONGEST_REPORTS_BYTES if name == REPORTS_FILE else LARGEST_BYTES
+
+
 def _look(
     directory: str, path: str, known: Optional[Sent]
 ) -> Optional[tuple[Optional[int], Any, Optional[Sent]]]:
     """Where new content begins, that content, and what is then known; None where nothing is new."""
-    grows = path.endswith(EVENTS_FILE)
+    name = os.path.basename(path)
+    adds, step_bytes = grows(name), REPORTS_STEP_BYTES if name == REPORTS_FILE else STEP_BYTES
     try:
         handle = untrusted.open_to_read(os.path.join(directory, path))
     except FileNotFoundError:
@@ -106,13 +124,13 @@ def _look(
         return None if known == problem else (None, problem.problem, problem)
     try:
         found = os.fstat(handle)
-        size = min(found.st_size, LARGEST_BYTES)
+        size = min(found.st_size, largest_bytes(name))
         begin = 0
         if known is not None and known.inode == found.st_ino:
-            if known.end == size and (grows or known.changed_ns == found.st_mtime_ns):
+            if known.end == size and (adds or known.changed_ns == found.st_mtime_ns):
                 return None
-            begin = known.end if grows and known.end < size else 0
-        content = _read(handle, begin, min(size - begin, STEP_BYTES if grows else size))
+            begin = known.end if adds and known.end < size else 0
+        content = _read(handle, begin, min(size - begin, step_bytes if adds else size))
     finally:
         os.close(handle)
     end = begin + len(content)

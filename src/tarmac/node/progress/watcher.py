@@ -133,7 +133,7 @@ class ProgressWatcher:
             self._reports_too_long = os.lstat(self._reports).st_size > protocol.LONGEST_REPORTS_BYTES
         if self._reports_too_long:
             most = protocol.LONGEST_REPORTS_BYTES >> 20
-            text = f"its workers on this node reported more than {most} MiB: the latest of it is shown"
+            text = f"its workers on this node reported more than {most} MiB: what comes after is left out"
             self._events.append("notice", text=text)
 
     def _look_at_tree(self, tree: Tree, *, writers_done: bool) -> None:

@@ -10,10 +10,10 @@ from tarmac.control.service import ControlPlane
 from tarmac.model.actor import Actor
 from tarmac.model.errors import Unavailable
 from tarmac.model.run import Run
-from tarmac.node.attempt.protocol import LONGEST_REPORTS_BYTES, NODES, REPORTS_FILE, rank_name
+from tarmac.node.attempt.protocol import NODES, REPORTS_FILE, rank_name
 from tarmac.node.files import untrusted
 from tarmac.node.files.masking import Mask
-from tarmac.server.logs.log_files import last_part, parsed, reader
+from tarmac.server.logs.log_files import LONGEST_BYTES, last_part, parsed, reader
 
 _LATEST = 1e12
 _LARGEST = 2**63 - 1
@@ -21,7 +21,7 @@ _LONGEST_TEXT = 1000
 
 
 def reports_of(plane: ControlPlane, actor: Actor, run: Run, mask: Mask) -> list[dict[str, Any]]:
-    """The reports of a run, oldest first: of a file longer than `LONGEST_REPORTS_BYTES` those at its end.
+    """The reports of a run, oldest first: of a file longer than `LONGEST_BYTES` those at its end.
 
     `mask` hides secrets in them. Those of an attempt whose files cannot be reached now are left out.
     """
@@ -32,7 +32,7 @@ def reports_of(plane: ControlPlane, actor: Actor, run: Run, mask: Mask) -> list[
             part = node if attempt.native is None else rank_name(rank)  # as the attempt's directory has it
             path = f"{NODES}/{part}/{REPORTS_FILE}"
             try:
-                lines = last_part(read, path, LONGEST_REPORTS_BYTES)[0].split(b"\n")
+                lines = last_part(read, path, LONGEST_BYTES)[0].split(b"\n")
             except Unavailable:
                 break
             objects = (parsed(line) for line in lines if len(line) <= untrusted.LONGEST_LINE_BYTES)

@@ -1,0 +1,164 @@
+"""Taking what runs report into the store, exactly once, as one engine shows it. Used by the reconcile pass.
+
+Somebody who wants to act on a metric subscribes (`ControlState.metric_subscribers`): `select` is asked of
+every report that is taken, under no lock, and must be pure; what it returns is kept as a `MetricEvent` in the
+transaction that keeps the report. After the transaction `notify` is called, as a hint: the events stay in the
+store until the subscriber has acted on them and removes them (`MetricStore.events`, `forget_events`), so a
+crash at any point neither loses nor repeats one that is handled by its id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from tarmac.control.decisions.metric_reports import reports_of
+from tarmac.model.abilities import ReadsReports, ReportPiece
+from tarmac.model.metrics import MetricEvent, MetricReport, MetricStore, ReportBatch
+from tarmac.model.run import Attempt, Run
+from tarmac.model.serving import Lease
+
+LOOK_BYTES = 512 * 1024
+"""Of each file at one look, where the run goes on."""
+
+ENDING_ROUNDS = 8
+"""How many such pieces are read of an attempt that has ended, before others get their turn again."""
+
+ATTEMPTS_AT_ONCE = 32
+"""So many attempts share a transaction: what they may have written has to fit into the memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSubscriber:
+    """`select` says what of a report becomes an event (None: nothing); `notify` that there are some."""
+
+    select: Callable[[Run, MetricReport], Mapping[str, Any] | None]
+    notify: Callable[[], None]
+
+
+class MetricIntake:
+    """How far the reports of the live attempts of one engine were taken. Used by one thread."""
+
+    def __init__(self) -> None:
+        self._positions: dict[str, dict[str, int]] = {}
+
+    def take(
+        self,
+        store: MetricStore,
+        engine: ReadsReports,
+        attempts: Sequence[tuple[Run, Attempt]],
+        *,
+        subscribers: Mapping[str, MetricSubscriber],
+        lease: Lease | None,
+    ) -> set[str]:
+        """Take the next piece of each of these attempts; the ids of those of which there was something."""
+        taken: set[str] = set()
+        for some in _groups(attempts, ATTEMPTS_AT_ONCE):
+            self._learn(store, some)
+            positions = {attempt.id: self._positions[attempt.id] for _, attempt in some}
+            pieces = engine.reports(positions, limit_bytes=LOOK_BYTES)
+            if pieces:
+                self._keep(store, [pair for pair in some if pair[1].id in pieces], pieces, subscribers, lease)
+                taken.update(pieces)
+        return taken
+
+    def take_rest(
+        self,
+        store: MetricStore,
+        engine: ReadsReports,
+        attempts: Sequence[tuple[Run, Attempt]],
+        *,
+        subscribers: Mapping[str, MetricSubscriber],
+        lease: Lease | None,
+    ) -> set[str]:
+        """Take what is left of attempts that have ended; the ids of those of which there may be more."""
+        left = list(attempts)
+        for _ in range(ENDING_ROUNDS):
+            more = self.take(store, engine, left, subscribers=subscribers, lease=lease)
+            left = [pair for pair in left if pair[1].id in more]
+            if not left:
+                break
+        return {attempt.id for _, attempt in left}
+
+    def forget_all_but(self, attempt_ids: Iterable[str]) -> None:
+        """Keep nothing of attempts that are over."""
+        for attempt_id in self._positions.keys() - set(attempt_ids):
+            del self._positions[attempt_id]
+
+    def _learn(self, store: MetricStore, attempts: Sequence[tuple[Run, Attempt]]) -> None:
+        """Know how far each was taken."""
+        unknown = [(run, attempt) for run, attempt in attempts if attempt.id not in self._positions]
+        if not unknown:
+            return
+        for _, attempt in unknown:
+            self._positions[attempt.id] = {}
+        ids = {(attempt.run_id, attempt.number): attempt.id for _, attempt in unknown}
+        for (run_id, number, node), end in store.positions({run.id for run, _ in unknown}).items():
+            if (run_id, number) in ids:
+                self._positions[ids[run_id, number]][node] = end
+
+    def _keep(
+        self,
+        store: MetricStore,
+        attempts: Sequence[tuple[Run, Attempt]],
+        pieces: Mapping[str, Sequence[ReportPiece]],
+        subscribers: Mapping[str, MetricSubscriber],
+        lease: Lease | None,
+    ) -> None:
+        batches = [
+            _batch(run, attempt, piece, subscribers)
+            for run, attempt in attempts
+            for piece in pieces[attempt.id]
+        ]
+        known = {attempt.id: self._positions.pop(attempt.id) for _, attempt in attempts}
+        # Read again from the store unless all of it was taken: it may not return, or somebody else took it.
+        taken = store.take(batches, lease=lease)
+        stale = {
+            (batch.run_id, batch.attempt) for batch, done in zip(batches, taken, strict=True) if not done
+        }
+        for _, attempt in attempts:
+            if (attempt.run_id, attempt.number) not in stale:
+                ends = {piece.node: piece.end for piece in pieces[attempt.id]}
+                self._positions[attempt.id] = known[attempt.id] | ends
+        for name in sorted({event.subscriber for batch in batches for event in batch.events}):
+            subscribers[name].notify()
+
+
+def _batch(
+    run: Run, attempt: Attempt, piece: ReportPiece, subscribers: Mapping[str, MetricSubscriber]
+) -> ReportBatch:
+    reports = reports_of(piece.content)
+    return ReportBatch(
+        run_id=run.id,
+        attempt=attempt.number,
+        node=piece.node,
+        begin=piece.begin,
+        end=piece.end,
+        reports=reports,
+        events=tuple(_events(run, attempt, reports, subscribers)),
+    )
+
+
+def _events(
+    run: Run, attempt: Attempt, reports: Sequence[MetricReport], subscribers: Mapping[str, MetricSubscriber]
+) -> Iterator[MetricEvent]:
+    for report in reports if subscribers else ():
+        for name, subscriber in subscribers.items():
+            body = subscriber.select(run, report)
+            if body is not None:
+                yield MetricEvent(
+                    subscriber=name,
+                    run_id=run.id,
+                    attempt=attempt.number,
+                    at=report.at,
+                    step=report.step,
+                    body=body,
+                )
+
+
+def _groups(attempts: Sequence[tuple[Run, Attempt]], most: int) -> Iterator[Sequence[tuple[Run, Attempt]]]:
+    items = iter(attempts)
+    while group := tuple(islice(items, most)):
+        yield group

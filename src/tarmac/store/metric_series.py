@@ -1,0 +1,188 @@
+"""A metric series as it is kept: closed chunks that never change, and a tail that grows. Used by both stores.
+
+One row for each point would be too many, and a row for each look too: so a chunk holds many points of one
+attempt, and only the last is written again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any
+
+from tarmac.model.metric_points import NO_STEP, Points, effective
+from tarmac.model.metrics import (
+    MOST_SERIES,
+    Extreme,
+    LatestReport,
+    MetricReport,
+    MetricSummary,
+    ReportBatch,
+    SeriesKey,
+)
+
+CHUNK_POINTS = 256
+
+
+_NOTHING = Extreme(value=0.0, step=None)
+
+
+@dataclass(slots=True)
+class Totals:
+    """What a summary says of all points that count."""
+
+    count: int = 0
+    last: Extreme = _NOTHING
+    last_at: float = 0.0
+    low: Extreme | None = None
+    high: Extreme | None = None
+    top_step: int | None = None
+
+    def add(self, step: int | None, at: float, value: float) -> None:
+        """Count one more point."""
+        self.count += 1
+        self.last_at = at
+        self.last = here = Extreme(value=value, step=step)
+        if step is not None and (self.top_step is None or step > self.top_step):
+            self.top_step = step
+        if isfinite(value):
+            if self.low is None or value < self.low.value:
+                self.low = here
+            if self.high is None or value > self.high.value:
+                self.high = here
+
+    def to_json(self) -> str:
+        """As a text for a column."""
+        pairs = [each and [each.value, each.step] for each in (self.last, self.low, self.high)]
+        return json.dumps([self.count, self.last_at, self.top_step, *pairs])
+
+    def summary(self, key: SeriesKey) -> MetricSummary:
+        """For people."""
+        return MetricSummary(
+            key=key, count=self.count, last=self.last, last_at=self.last_at, low=self.low, high=self.high
+        )
+
+
+def totals_from_json(text: str) -> Totals:
+    """What `Totals.to_json` made."""
+    count, last_at, top_step, *pairs = json.loads(text)
+    last, low, high = (pair and Extreme(value=pair[0], step=pair[1]) for pair in pairs)
+    return Totals(count, last, last_at, low, high, top_step)
+
+
+def totals_of(points: Points) -> Totals:
+    """The totals of these points."""
+    totals = Totals()
+    for step, at, value in zip(points.steps, points.times, points.values, strict=True):
+        totals.add(None if step == NO_STEP else step, at, value)
+    return totals
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Points of one attempt that follow one another."""
+
+    number: int
+    attempt: int
+    points: Points
+
+
+@dataclass(slots=True)
+class Series:
+    """A series while reports are taken: `attempt` is that of the tail, `closed` counts the chunks before it.
+
+    `fresh` are those closed since it was read; `rewound`: its newest attempt has begun before where an
+    earlier one had come, so that the totals must be counted anew (`count_anew`).
+    """
+
+    attempt: int
+    closed: int = 0
+    totals: Totals = field(default_factory=Totals)
+    tail: Points = field(default_factory=Points)
+    fresh: list[Chunk] = field(default_factory=list)
+    rewound: bool = False
+    _joins: bool = False
+
+    def add(self, attempt: int, step: int | None, at: float, value: float) -> None:
+        """Add what an attempt reported; what an earlier attempt says after a newer one has begun is late."""
+        if attempt < self.attempt:
+            return
+        if attempt > self.attempt:
+            self._close()
+            self.attempt, self._joins = attempt, True
+        if self._joins and step is not None:
+            self._joins = False
+            top = self.totals.top_step
+            self.rewound = self.rewound or (top is not None and step <= top)
+        self.tail.add(step, at, value)
+        self.totals.add(step, at, value)
+        if len(self.tail) >= CHUNK_POINTS:
+            self._close()
+
+    def count_anew(self, closed: Iterable[Chunk]) -> None:
+        """Count the totals of all that counts: of these chunks, the fresh ones and the tail."""
+        self.totals = totals_of(points_that_count([*closed, *self.fresh, self.last_chunk]))
+        self.rewound = False
+
+    @property
+    def last_chunk(self) -> Chunk:
+        """The tail as a chunk."""
+        return Chunk(self.closed, self.attempt, self.tail)
+
+    def _close(self) -> None:
+        if len(self.tail):
+            self.fresh.append(self.last_chunk)
+            self.closed += 1
+            self.tail = Points()
+
+
+def points_that_count(chunks: Sequence[Chunk]) -> Points:
+    """The points of chunks, in their order, as `metric_points.effective` has them."""
+    attempts: dict[int, Points] = {}
+    for chunk in chunks:
+        attempts.setdefault(chunk.attempt, Points()).extend(chunk.points)
+    return effective([attempts[number] for number in sorted(attempts)])
+
+
+def add_batch(known: dict[SeriesKey, Series], counts: dict[str, int], batch: ReportBatch) -> set[SeriesKey]:
+    """Add the reports of a batch to the series of its run; which of them changed.
+
+    `counts` has how many series each run has: there are never more than MOST_SERIES.
+    """
+    changed = set()
+    for report in batch.reports:
+        for name, value in report.values.items():
+            key = SeriesKey(run_id=batch.run_id, group=report.group, name=name, rank=report.rank)
+            series = known.get(key)
+            if series is None:
+                if counts.get(batch.run_id, 0) >= MOST_SERIES:
+                    continue
+                counts[batch.run_id] = counts.get(batch.run_id, 0) + 1
+                series = known[key] = Series(batch.attempt)
+            series.add(batch.attempt, report.step, report.at, value)
+            changed.add(key)
+    return changed
+
+
+def latest_to_json(batch: ReportBatch) -> str | None:
+    """The last report of a batch as a text for a column; None where it has none."""
+    if not batch.reports:
+        return None
+    report = batch.reports[-1]
+    fields = {name: getattr(report, name) for name in ("at", "rank", "step", "group", "progress")}
+    return json.dumps({**fields, "values": dict(report.values), "texts": dict(report.texts)})
+
+
+def latest_from_json(text: str, *, attempt: int, node: str) -> LatestReport:
+    """What `latest_to_json` made."""
+    fields: Mapping[str, Any] = json.loads(text)
+    return LatestReport(attempt=attempt, node=node, report=MetricReport(**fields))
+
+
+def newer(one: LatestReport | None, other: LatestReport) -> LatestReport:
+    """The newer of two reports of a run."""
+    if one is None or (one.attempt, one.report.at) <= (other.attempt, other.report.at):
+        return other
+    return one

@@ -1,0 +1,289 @@
+"""`SqlMetrics`: what runs reported, in chunks of points. Made by `SqlStore`, on its database."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import BindParameter, Connection, bindparam, delete, insert, select
+
+from tarmac.model.metric_points import Points, points_of
+from tarmac.model.metrics import (
+    LatestReport,
+    MetricEvent,
+    MetricSummary,
+    Position,
+    ReportBatch,
+    SeriesKey,
+)
+from tarmac.model.serving import Lease
+from tarmac.store import statements as sql
+from tarmac.store.checks import storable
+from tarmac.store.database import Database
+from tarmac.store.fencing import fence
+from tarmac.store.metric_series import (
+    Chunk,
+    Series,
+    add_batch,
+    latest_from_json,
+    latest_to_json,
+    newer,
+    points_that_count,
+    totals_from_json,
+)
+from tarmac.store.schema import metric_chunk, metric_event, metric_position, metric_series, run
+
+_IDS: BindParameter[Any] = bindparam("ids", expanding=True)
+_EXISTING = select(run.c.id).where(run.c.id.in_(_IDS))
+_POSITIONS = select(
+    metric_position.c.run_id,
+    metric_position.c.attempt,
+    metric_position.c.node,
+    metric_position.c.read_to,
+    metric_position.c.latest,
+).where(metric_position.c.run_id.in_(_IDS))
+_SERIES = select(
+    metric_series.c.run_id,
+    metric_series.c.grp,
+    metric_series.c.name,
+    metric_series.c.rank,
+    metric_series.c.attempt,
+    metric_series.c.closed,
+    metric_series.c.totals,
+    metric_series.c.body,
+).where(metric_series.c.run_id.in_(_IDS))
+_SUMMARIES = (
+    select(
+        metric_series.c.run_id,
+        metric_series.c.grp,
+        metric_series.c.name,
+        metric_series.c.rank,
+        metric_series.c.totals,
+    )
+    .where(metric_series.c.run_id.in_(_IDS))
+    .order_by(metric_series.c.run_id, metric_series.c.grp, metric_series.c.name, metric_series.c.rank)
+)
+_NAMES: BindParameter[Any] = bindparam("names", expanding=True)
+_TAILS = _SERIES.where(metric_series.c.name.in_(_NAMES))
+_CHUNKS = (
+    select(
+        metric_chunk.c.run_id,
+        metric_chunk.c.grp,
+        metric_chunk.c.name,
+        metric_chunk.c.rank,
+        metric_chunk.c.number,
+        metric_chunk.c.attempt,
+        metric_chunk.c.body,
+    )
+    .where(metric_chunk.c.run_id.in_(_IDS), metric_chunk.c.name.in_(_NAMES))
+    .order_by(metric_chunk.c.number)
+)
+_EVENTS = (
+    select(
+        metric_event.c.id,
+        metric_event.c.subscriber,
+        metric_event.c.run_id,
+        metric_event.c.attempt,
+        metric_event.c.at,
+        metric_event.c.step,
+        metric_event.c.body,
+    )
+    .where(metric_event.c.subscriber == bindparam("of"), metric_event.c.id > bindparam("after_id"))
+    .order_by(metric_event.c.id)
+    .limit(bindparam("at_most"))
+)
+_FORGET = delete(metric_event).where(
+    metric_event.c.subscriber == bindparam("of"), metric_event.c.id <= bindparam("until_id")
+)
+
+
+class SqlMetrics:
+    """Implements `model.metrics.MetricStore` in SQL."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._put_series = sql.put(metric_series, database.dialect)
+        self._put_position = sql.put_position(database.dialect)
+
+    def positions(self, run_ids: Collection[str]) -> dict[Position, int]:
+        with self._database.reading() as connection:
+            return _positions(connection, run_ids)
+
+    def take(self, batches: Sequence[ReportBatch], *, lease: Lease | None = None) -> list[bool]:
+        if not batches:
+            return []
+        run_ids = sorted({batch.run_id for batch in batches})
+        with self._database.writing() as connection:
+            fence(connection, lease)
+            existing = {row[0] for row in _each(connection, _EXISTING, run_ids)}
+            positions = _positions(connection, run_ids)
+            taken = []
+            for batch in batches:
+                place = (batch.run_id, batch.attempt, batch.node)
+                fits = batch.run_id in existing and positions.get(place, 0) == batch.begin
+                if fits:
+                    positions[place] = batch.end
+                taken.append(fits)
+            self._keep(connection, [each for each, fits in zip(batches, taken, strict=True) if fits])
+        return taken
+
+    def latest(self, run_ids: Collection[str]) -> dict[str, LatestReport]:
+        found: dict[str, LatestReport] = {}
+        with self._database.reading() as connection:
+            for run_id, attempt, node, _, latest in _each(connection, _POSITIONS, run_ids):
+                if latest is not None:
+                    report = latest_from_json(latest, attempt=attempt, node=node)
+                    found[run_id] = newer(found.get(run_id), report)
+        return found
+
+    def summaries(self, run_ids: Collection[str]) -> list[MetricSummary]:
+        with self._database.reading() as connection:
+            return [
+                totals_from_json(row.totals).summary(_key(row))
+                for row in _each(connection, _SUMMARIES, sorted(run_ids))
+            ]
+
+    def points(self, keys: Sequence[SeriesKey]) -> dict[SeriesKey, Points]:
+        chunks: dict[SeriesKey, list[Chunk]] = {key: [] for key in keys}
+        run_ids, names = sorted({key.run_id for key in keys}), sorted({key.name for key in keys})
+        with self._database.reading() as connection:
+            # Tails first: a chunk that is closed between the two queries is known as the tail it was.
+            tails = list(_each(connection, _TAILS, run_ids, names=names))
+            closed = list(_each(connection, _CHUNKS, run_ids, names=names))
+        ends: dict[SeriesKey, int] = {}
+        for row in tails:
+            key = _key(row)
+            ends[key] = row.closed
+        for row in closed:
+            key = _key(row)
+            if key in chunks and row.number < ends.get(key, 0):
+                chunks[key].append(_chunk(row))
+        for row in tails:
+            key = _key(row)
+            if key in chunks:
+                chunks[key].append(Chunk(row.closed, row.attempt, points_of(row.body)))
+        return {key: points_that_count(found) for key, found in chunks.items() if found}
+
+    def events(self, subscriber: str, *, after_id: int, limit: int = 1000) -> list[MetricEvent]:
+        values = {"of": subscriber, "after_id": after_id, "at_most": limit}
+        with self._database.reading() as connection:
+            return [_event(row) for row in connection.execute(_EVENTS, values)]
+
+    def forget_events(self, subscriber: str, *, until_id: int) -> None:
+        with self._database.writing() as connection:
+            connection.execute(_FORGET, {"of": subscriber, "until_id": until_id})
+
+    def _keep(self, connection: Connection, batches: Sequence[ReportBatch]) -> None:
+        """Write what batches bring, their ends and their events."""
+        known: dict[SeriesKey, Series] = {}
+        counts: dict[str, int] = {}
+        for row in _each(connection, _SERIES, sorted({each.run_id for each in batches if each.reports})):
+            totals, tail = totals_from_json(row.totals), points_of(row.body)
+            known[_key(row)] = Series(row.attempt, row.closed, totals, tail)
+            counts[row.run_id] = counts.get(row.run_id, 0) + 1
+        changed: set[SeriesKey] = set()
+        for batch in batches:
+            changed |= add_batch(known, counts, batch)
+        _count_anew(connection, {key: known[key] for key in changed if known[key].rewound})
+        if chunks := [
+            _of_chunk(key, chunk) for key in sorted(changed, key=_order) for chunk in known[key].fresh
+        ]:
+            connection.execute(insert(metric_chunk), chunks)
+        if changed:
+            rows = [_of_series(key, known[key]) for key in sorted(changed, key=_order)]
+            connection.execute(self._put_series, rows)
+        if batches:
+            connection.execute(self._put_position, [_of_position(batch) for batch in batches])
+        if events := [_of_event(event) for batch in batches for event in batch.events]:
+            connection.execute(insert(metric_event), events)
+
+
+def _count_anew(connection: Connection, rewound: dict[SeriesKey, Series]) -> None:
+    """Count the totals of series whose newest attempt repeats what an earlier one reported."""
+    if not rewound:
+        return
+    run_ids, names = sorted({key.run_id for key in rewound}), sorted({key.name for key in rewound})
+    closed: dict[SeriesKey, list[Chunk]] = {key: [] for key in rewound}
+    for row in _each(connection, _CHUNKS, run_ids, names=names):
+        key = _key(row)
+        if key in closed:
+            closed[key].append(_chunk(row))
+    for key, series in rewound.items():
+        series.count_anew(closed[key])
+
+
+def _positions(connection: Connection, run_ids: Collection[str]) -> dict[Position, int]:
+    rows = _each(connection, _POSITIONS, run_ids)
+    return {(run_id, attempt, node): read_to for run_id, attempt, node, read_to, _ in rows}
+
+
+def _each(connection: Connection, statement: Any, run_ids: Iterable[str], **values: Any) -> Iterator[Any]:
+    """The rows of a query for many runs."""
+    ids = [run_id for run_id in run_ids if storable(run_id)]
+    for start in range(0, len(ids), sql.CHUNK):
+        yield from connection.execute(statement, {"ids": ids[start : start + sql.CHUNK], **values})
+
+
+def _key(row: Any) -> SeriesKey:
+    return SeriesKey(run_id=row.run_id, group=row.grp, name=row.name, rank=row.rank)
+
+
+def _order(key: SeriesKey) -> tuple[str, str, str, int]:
+    return key.run_id, key.group, key.name, key.rank
+
+
+def _chunk(row: Any) -> Chunk:
+    return Chunk(row.number, row.attempt, points_of(row.body))
+
+
+def _of_key(key: SeriesKey) -> dict[str, Any]:
+    return {"run_id": key.run_id, "grp": key.group, "name": key.name, "rank": key.rank}
+
+
+def _of_chunk(key: SeriesKey, chunk: Chunk) -> dict[str, Any]:
+    body = chunk.points.to_bytes()
+    return {**_of_key(key), "number": chunk.number, "attempt": chunk.attempt, "body": body}
+
+
+def _of_series(key: SeriesKey, series: Series) -> dict[str, Any]:
+    return {
+        **_of_key(key),
+        "attempt": series.attempt,
+        "closed": series.closed,
+        "totals": series.totals.to_json(),
+        "body": series.tail.to_bytes(),
+    }
+
+
+def _of_position(batch: ReportBatch) -> dict[str, Any]:
+    return {
+        "run_id": batch.run_id,
+        "attempt": batch.attempt,
+        "node": batch.node,
+        "read_to": batch.end,
+        "latest": latest_to_json(batch),
+    }
+
+
+def _of_event(event: MetricEvent) -> dict[str, Any]:
+    return {
+        "subscriber": event.subscriber,
+        "run_id": event.run_id,
+        "attempt": event.attempt,
+        "at": event.at,
+        "step": event.step,
+        "body": json.dumps(dict(event.body)),
+    }
+
+
+def _event(row: Any) -> MetricEvent:
+    return MetricEvent(
+        id=row.id,
+        subscriber=row.subscriber,
+        run_id=row.run_id,
+        attempt=row.attempt,
+        at=row.at,
+        step=row.step,
+        body=json.loads(row.body),
+    )
