@@ -107,6 +107,8 @@ class Channel:
         if not self.sending.acquire(timeout=timeout_s):
             raise Unavailable(f"nothing could be sent within {timeout_s:g} s")
         try:
+            if self.lost_at is not None:  # its descriptor may be another file's by now
+                raise ConnectionError("it has ended")
             poll = select.poll()
             poll.register(self._descriptor, select.POLLOUT)
             while rest:

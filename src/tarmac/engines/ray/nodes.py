@@ -185,6 +185,9 @@ class RayNodes:
     def _tend(self, node: RayNode) -> None:
         """Have a link to a node that lives, and hear of it."""
         try:
+            if node.up and not node.survey:  # it was reached, and broke off or was too slow in the middle
+                self._survey(node)
+                return
             if node.up:
                 node.ping()
                 node.examine(self._travels)
@@ -205,6 +208,9 @@ class RayNodes:
 
     def _link(self, node: RayNode, endpoint: Endpoint) -> None:
         node.connect(endpoint)
+        self._survey(node)
+
+    def _survey(self, node: RayNode) -> None:
         try:
             node.prepare(self._travels)
         finally:  # also a node that cannot be used now is shown

@@ -16,7 +16,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from tarmac.engines.ray.far import actor
 
 NAMESPACE = "tarmac"
-ACTOR_S = 60.0
+ACTOR_S = 55.0
 RESERVE_S = 4.0
 RESERVE_LOOK_S = 0.003
 TINY = 0.001
@@ -56,6 +56,10 @@ class Driver:
                 self._actors.pop(member_id, None)
                 if last:
                     raise
+            except ray.exceptions.GetTimeoutError:  # whatever it waits for: the next call has another one
+                self._actors.pop(member_id, None)
+                ray.kill(starter)
+                raise
         raise AssertionError("returned or raised above")
 
     def reserve(self, member_ids: list[str]) -> list[str]:
