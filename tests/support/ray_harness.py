@@ -180,14 +180,14 @@ class RayHarness:
         self.engine.close()
         self.engine = self.open(**knobs)
 
-    def hang(self) -> None:
+    def hang(self, **knobs: Any) -> None:
         """A warm parent that takes every request and forks nothing."""
         fake = self.home / "python-that-hangs"
         fake.write_text(
             '#!/bin/bash\nfd="${@: -2:1}"\nwhile read -r _ <&"$fd"; do echo \'{"pid": 1}\' >&"$fd"; done\n'
         )
         fake.chmod(0o755)
-        self.reopen(python=str(fake))
+        self.reopen(python=str(fake), **knobs)
 
     def close(self) -> None:
         for attempt in self._started:

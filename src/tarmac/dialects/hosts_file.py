@@ -139,14 +139,14 @@ def _refuse_twins(lines: list[_Line], problems: Problems) -> None:
 
 
 def _refuse_differences(lines: list[_Line], problems: Problems) -> None:
-    """What every node of a cluster offers is said once for all of them."""
-    for field in ("slots", "cpus"):
+    """What every node of a cluster offers, and where things lie there, is said once for all of them."""
+    for field, otherwise in _ALIKE.items():
         for line in lines[1:]:
             first, value = getattr(lines[0].machine, field), getattr(line.machine, field)
             if value != first:
                 found, other = (f"{field}={each}" if each else f"no {field}=" for each in (value, first))
                 text = f"{line.machine.name} has {found}, {lines[0].machine.name} has {other}"
-                hint = "the same on all hosts, or on none: then each has what is found there"
+                hint = f"the same on all hosts, or on none: then {otherwise}"
                 problems.add_at(line.name.line, line.name.column, text, hint)
 
 
@@ -186,6 +186,11 @@ def _matching(form: re.Pattern[str], allowed: str) -> Callable[[str], str]:
     return read
 
 
+_ALIKE = {
+    "slots": "each has what is found there",
+    "cpus": "each has what is found there",
+    "python": "it is python3",
+}
 _FIELDS: dict[str, Callable[[str], Any]] = {
     "port": _count(1024, 65_535),
     "slots": _count(1, 1_024),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine_harness import LOG, Work, ended, running, started, submit
+from processes import ended as gone
 from ray_harness import RayHarness, StandInRay
 from tarmac.engines.ray.engine import RayEngine
 from tarmac.engines.ray.link import Link
@@ -17,6 +18,7 @@ from tarmac.engines.ray.settings import read_settings
 from tarmac.model.errors import Unavailable
 from tarmac.model.ports import ObservedState
 from tarmac.model.run import CauseCode, LeaveRequest, Outcome
+from tarmac.node.host import operations
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -147,3 +149,21 @@ def test_an_agent_takes_nobody_without_its_token(ray: RayHarness) -> None:
     stranger = Endpoint(address=known.address, port=known.port, token="00" * 32)
     with pytest.raises(Unavailable, match="another token"):
         Link(stranger, on_news=lambda _: None)
+
+
+def test_a_node_whose_survey_failed_is_offered_once_it_is_told_again(ray: RayHarness) -> None:
+    first = ray.engine._nodes.at("127.0.0.1")
+    first.survey = {}  # as after a link that broke off in the middle, or an agent that was too slow
+    ray.wait(lambda: sorted(node.name for node in ray.engine.nodes()) == ["node1", "node2"])
+
+
+def test_agents_end_with_their_cluster_and_runs_do_not(ray: RayHarness) -> None:
+    attempt = started(ray, Work(lasts=True), run_id="stays")
+    pids = list(ray.ray.pids.values())
+    ray.ray.down = True  # Ray has ended before: nothing starts other agents
+    assert operations.end_agents(str(ray.home / "far")) == 2
+    assert operations.end_agents(str(ray.home / "far")) == 0
+    for pid in pids:
+        assert gone(pid)
+    ray.ray.down = False
+    assert ray.settle(attempt, running).state is ObservedState.RUNNING

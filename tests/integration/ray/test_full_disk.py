@@ -12,6 +12,7 @@ import pytest
 
 from engine_harness import Work, ended, running, started, submit
 from ray_harness import RayHarness
+from tarmac.engines.attempts.supervision import RunnerTimeouts
 from tarmac.model.cluster import Node
 from tarmac.model.ports import ObservedState
 from tarmac.model.run import CauseCode, LeaveRequest, Outcome
@@ -72,3 +73,15 @@ def test_nothing_is_placed_on_a_full_disk_and_what_runs_there_goes_on(small: Ray
     assert small.settle(again, ended).outcome is Outcome.COMPLETED
     small.engine.request_leave(lasting, LeaveRequest.STOP)
     assert small.settle(lasting, ended).outcome is Outcome.STOPPED
+
+
+def test_an_attempt_whose_runner_finds_no_room_for_its_claim_is_lost(small: RayHarness) -> None:
+    small.hang(patience=RunnerTimeouts(start_again_s=1.0, starts=2))
+    attempt = submit(small, Work(), run_id="late", on=(1,))
+    filling = fill(small.home / "far")
+    seen = small.settle(attempt, ended)
+    assert (seen.outcome, seen.cause and seen.cause.code) == (Outcome.LOST, CauseCode.PLATFORM_FAULT)
+    assert seen.cause is not None
+    assert FULL in seen.cause.message
+    filling.unlink()
+    assert small.settle(attempt, ended) == seen

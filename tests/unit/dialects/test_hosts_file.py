@@ -10,8 +10,8 @@ from tarmac.model.machine import Machine
 
 WELL = """
 # our GPU servers
-ada@gpu1.example.org slots=8 cpus=16 address=10.0.0.1   # the first
-gpu2 head slots=8 cpus=16 port=6380
+ada@gpu1.example.org slots=8 cpus=16 address=10.0.0.1 python=/opt/ray/bin/python3   # the first
+gpu2 head slots=8 cpus=16 port=6380 python=/opt/ray/bin/python3
 gpu3 slots=8 cpus=16 python=/opt/ray/bin/python3 directory=/data/tarmac
 """
 
@@ -23,10 +23,11 @@ def _problems(text: str) -> list[str]:
 
 
 def test_a_line_is_a_machine_with_what_it_says() -> None:
+    all_have = {"slots": 8, "cpus": 16, "python": "/opt/ray/bin/python3"}
     assert read_machines(WELL, filename="hosts.txt") == (
-        Machine(name="gpu1.example.org", user="ada", slots=8, cpus=16, address="10.0.0.1"),
-        Machine(name="gpu2", head=True, slots=8, cpus=16, port=6380),
-        Machine(name="gpu3", slots=8, cpus=16, python="/opt/ray/bin/python3", directory="/data/tarmac"),
+        Machine(name="gpu1.example.org", user="ada", address="10.0.0.1", **all_have),
+        Machine(name="gpu2", head=True, port=6380, **all_have),
+        Machine(name="gpu3", directory="/data/tarmac", **all_have),
     )
 
 
@@ -55,6 +56,11 @@ def test_all_problems_are_found_each_at_its_place_with_the_nearest_word() -> Non
         ("# nobody\n", "hosts.txt: no host is in this file (one line a host, such as 'ada@gpu1 slots=8')"),
         ("a\nb port=7000\n", "hosts.txt:2:1: port= is for the head alone"),
         ("a slots=1 slots=2\n", "hosts.txt:1:11: slots stands twice on this line"),
+        (
+            "a python=/opt/a/bin/python\nb\n",
+            "hosts.txt:2:1: b has no python=, a has python=/opt/a/bin/python "
+            "(the same on all hosts, or on none: then it is python3)",
+        ),
         (
             "a slots=4\nb slots=8\n",
             "hosts.txt:2:1: b has slots=8, a has slots=4 "

@@ -110,6 +110,10 @@ class Services:
         timeout_s = grace_s + END_MARGIN_S
         return bool(self._do("end_service", timeout_s=timeout_s, place=place, grace_s=grace_s))
 
+    def end_agents(self, directory: str) -> None:
+        """End the agents that serve a directory there; runs go on."""
+        self._call("end_agents", home=directory)
+
     def remove(self, paths: Sequence[str]) -> None:
         """Remove directories and files with all that is in them."""
         self._do("remove_trees", timeout_s=REMOVE_S, paths=list(paths))

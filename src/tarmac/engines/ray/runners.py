@@ -123,13 +123,23 @@ class RayRunners:
         except OSError as error:
             if error.errno not in writing.SPACE_ERRORS or place.has(view.attempt_id, node.node):
                 raise
-            place.note_disk(error)
-            cause = Cause(
-                code=CauseCode.PLATFORM_FAULT, message=f"{place.name}: {place.full}", node=node.node
-            )
-            self.lose(view, node, cause)
+            self._lose_by_disk(place, view, node, error)
             return False
         return True
+
+    def _withdraw(self, place: RayNode, view: AttemptView, node: NodeView, error: OSError) -> None:
+        """Where a full disk takes neither claim nor fence: without its document no runner starts."""
+        document = self.directory(view.attempt_id) / protocol.ATTEMPT_FILE
+        try:
+            place.call("remove_trees", paths=[str(document)])
+        except OSError as problem:
+            raise Unavailable(f"cannot fence attempt {view.attempt_id}: {problem.strerror}") from None
+        self._lose_by_disk(place, view, node, error)
+
+    def _lose_by_disk(self, place: RayNode, view: AttemptView, node: NodeView, error: OSError) -> None:
+        place.note_disk(error)
+        message = f"{place.name}: {place.full}"
+        self.lose(view, node, Cause(code=CauseCode.PLATFORM_FAULT, message=message, node=node.node))
 
     def life(self, view: AttemptView, node: NodeView) -> Life:
         away = self.node(view, node.node).life()
@@ -154,7 +164,9 @@ class RayRunners:
                 place.call("fence", directory=str(self.directory(view.attempt_id)), nodes=[node.node])
                 place.refresh({view.attempt_id: node.node})
             except OSError as error:
-                raise Unavailable(f"cannot fence attempt {view.attempt_id}: {error.strerror}") from None
+                if error.errno not in writing.SPACE_ERRORS:
+                    raise Unavailable(f"cannot fence attempt {view.attempt_id}: {error.strerror}") from None
+                self._withdraw(place, view, node, error)
         view.refresh()
 
     def lose(self, view: AttemptView, node: NodeView, cause: Cause) -> None:

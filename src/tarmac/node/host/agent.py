@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, Callable, Mapping, Optional, Sequence
 from tarmac.node.attempt import claims, liveness
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.files import secretfiles
-from tarmac.node.host import inventory, operations, sessions
+from tarmac.node.host import agents, inventory, operations, sessions
 from tarmac.node.host.gpus import Gpus
 from tarmac.node.host.serving import Server, operation
 from tarmac.node.host.warm_parent import WarmParent
@@ -70,6 +70,7 @@ def serve(stream: BinaryIO, output: int) -> None:
     detach.default_signals()
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    agents.note(order["home"], order["address"])
     Agent(listening, order["home"], bytes.fromhex(order["token"])).run()
     os._exit(0)
 

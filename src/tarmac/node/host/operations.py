@@ -18,7 +18,7 @@ from tarmac.node.attempt import claims, clearing, copies, sealed
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.attempt.protocol import ASK_FILE
 from tarmac.node.files import inside, staging, untrusted
-from tarmac.node.host import machine, services
+from tarmac.node.host import agents, machine, services
 from tarmac.node.host.changes import Changes
 from tarmac.node.host.commands import Commands
 from tarmac.node.host.relay import Relays
@@ -227,6 +227,11 @@ def service(place: str) -> dict[str, Any]:
 def end_service(place: str, *, grace_s: float) -> bool:
     """End such a program; see `services`."""
     return services.end(place, grace_s=grace_s)
+
+
+def end_agents(home: str) -> int:
+    """End the agents of a home that run here; see `agents`."""
+    return agents.end_all(home)
 
 
 def remove_trees(paths: Sequence[str]) -> None:
