@@ -31,6 +31,7 @@ LAZY_MODULES = {
     "tarmac.engines.ray.servers.opening",
     "tarmac.engines.slurm.kind",
     "tarmac.node.entry",
+    "tarmac.node.hooks.image",
     "tarmac.node.runner",
     "tarmac.server.__main__",
     "tarmac.server.settings",

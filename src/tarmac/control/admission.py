@@ -23,6 +23,7 @@ from tarmac.control.state.engines import AttachedEngine
 from tarmac.control.state.facts import Shape, candidate_of
 from tarmac.control.state.node_inventory import rehearsal_nodes
 from tarmac.launch import site_name
+from tarmac.launch.container import container_launch
 from tarmac.model.actor import Actor
 from tarmac.model.changes import NewRun
 from tarmac.model.cluster import Node, admits, rehearsal_cluster
@@ -246,9 +247,12 @@ def _comparable(spec: RunSpec) -> RunSpec:
 
 
 def refuse_system_packages(spec: RunSpec, *, allowed: bool) -> None:
-    """Refuse a run that would install packages on a node it shares, unless the server allows it."""
+    """Refuse a run that would install packages on a node it shares, unless the server allows it.
+
+    In a container they are gone with the attempt.
+    """
     step = next((step for step in spec.setup if isinstance(step, SystemPackages)), None)
-    if step is not None and not allowed:
+    if step is not None and not allowed and container_launch(spec) is None:
         named = ", ".join(step.packages[:PACKAGES_NAMED])
         raise Refused(
             f"{spec.name} would install packages of the distribution ({named}), and no container keeps them "

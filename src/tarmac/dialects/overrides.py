@@ -35,7 +35,7 @@ OVERRIDES = Fields(
         {"name", "slots", "nodes", "uneven", "cluster", "pool", "shard", "hostnames", "exclude_hostnames"}
         | {"mode", "max_rapid_cycles", "priority", "weight", "env", "secrets", "labels"}
         | {"rehearse", "time_limit", "retries", "queueing", "command", "slot_type", "image", "code", "paused"}
-        | {"stop_on_nan", "slurm", "no_code", "after"}
+        | {"stop_on_nan", "slurm", "no_code", "no_container", "after"}
     ),
     synonyms=words_for(slots="gpus", slot_type="gpu_type", env="environment", time_limit="timeout"),
 )
@@ -214,11 +214,12 @@ def _code(spec: RunSpec, flags: Section) -> LocalDirectory | Repository | None:
 
 def _environment(environment: Environment, flags: Section) -> Environment:
     image = flags.read("image", IMAGE, environment.image)
+    without = flags.read("no_container", flag(), environment.without_container)
     value = flags.get("env")
     variables = environment.variables
     if value is not None:
         variables = {**variables, **read_variables(value)}
-    return replace(environment, image=image, variables=variables)
+    return replace(environment, image=image, variables=variables, without_container=without)
 
 
 def _labels(labels: Mapping[str, str], value: Value | None) -> Mapping[str, str]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from tarmac.launch import variables
 from tarmac.launch.batch import batch_launch
+from tarmac.launch.container import container_launch
 from tarmac.launch.environment import (
     common_environment,
     on_one_machine,
@@ -36,7 +37,6 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
     setup = setup_environment(run, attempt)
     one_machine = on_one_machine(ranked)
     common = common_environment(run, attempt, setup=setup, first=ranked[0], one_machine=one_machine)
-    sharers = len(ranked) if one_machine else 1
 
     def worker(assignment: Assignment, node: Node) -> WorkerLaunch:
         return WorkerLaunch(
@@ -48,7 +48,7 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
                 assignment,
                 common=common,
                 node=node,
-                cpus=node.capacity.cpus / sharers,
+                cpus=node.capacity.cpus / (len(ranked) if one_machine else 1),
                 neighbours=len(placed[node.name]),
             ),
             slots=assignment.slots,
@@ -88,6 +88,7 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
         input_artifacts=spec.input_artifacts,
         secrets=secret_launches(spec.secrets),
         batch=batch_launch(spec, attempt.allocation),
+        container=container_launch(spec),
     )
 
 

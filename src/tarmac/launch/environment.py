@@ -12,10 +12,11 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from tarmac.launch import variables
+from tarmac.launch.container import container_launch
 from tarmac.launch.topology import Assignment
 from tarmac.model.cluster import Node
 from tarmac.model.run import Attempt, Run
-from tarmac.model.spec import Environment, Mode
+from tarmac.model.spec import Mode, RunSpec
 from tarmac.node.attempt.protocol import LATE_PORT
 
 USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -24,7 +25,7 @@ USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 def setup_environment(run: Run, attempt: Attempt) -> dict[str, str]:
     """What the setup steps find: the workers' environment, less what differs between workers."""
     return {
-        **_surroundings(run.spec.environment),
+        **_surroundings(run.spec),
         **run.spec.environment.variables,
         variables.RUN_ID: run.id,
         variables.RUN_NAME: run.name,
@@ -107,8 +108,15 @@ def _threads(assignment: Assignment, node: Node, *, cpus: float, neighbours: int
     return max(1, int(share / max(1, assignment.processes)))
 
 
-def _surroundings(environment: Environment) -> dict[str, str]:
-    """PATH and its like: the usual, then the submitter's, then the virtual environment before both."""
+def _surroundings(spec: RunSpec) -> dict[str, str]:
+    """PATH and its like: the usual, then the submitter's, then the virtual environment before both.
+
+    In a container the image says what is usual there, and nothing of the submitter's shell holds.
+    """
+    environment = spec.environment
+    if container_launch(spec) is not None:
+        found = {variables.UNBUFFERED: "1"}
+        return found if environment.venv is None else {**found, variables.VIRTUAL_ENV: environment.venv}
     found = {variables.PATH: USUAL_PATH, variables.UNBUFFERED: "1"}
     found |= {name: value for name, value in environment.inherited.items() if value}
     if environment.venv is not None:

@@ -81,6 +81,21 @@ class HooksLaunch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerLaunch:
+    """The image that an attempt runs in, on all of its nodes.
+
+    With `pull_always` its registry is asked for a tag also where a node has an image of that name.
+    `credentials` names the secret with those for the registry. `shared_memory_bytes` None: as much as a node
+    gives.
+    """
+
+    image: str
+    pull_always: bool = False
+    credentials: str | None = None
+    shared_memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLaunch:
     """What is asked of a cluster's own queue for an attempt, beside its nodes.
 
@@ -109,7 +124,8 @@ class Launch:
     `time_limit_s` is what is left of the run's limit, after `ran_s` of earlier attempts. After `allotted_s`
     the attempt is to be asked to leave, for its workers to know: from their start, or earlier where setting
     up for long is part of it (`allots_setup`). `artifacts` says how often they are synced, `input_artifacts`
-    which versions are placed into the run's own directories before its first workers start. With
+    which versions are placed into the run's own directories before its first workers start. In a `container`
+    run steps, hooks and workers (None: on the node itself). With
     `own_packages`, what its commands install with pip is theirs alone, with setup steps or without. With
     `own_directories` each worker starts in a directory of its own, unless there are steps or hooks. The
     `secrets` that the attempt is given are named: their values are in no launch. `batch` is what a cluster
@@ -138,6 +154,7 @@ class Launch:
     own_directories: bool = False
     secrets: tuple[SecretLaunch, ...] = ()
     batch: BatchLaunch = NO_BATCH
+    container: ContainerLaunch | None = None
 
 
 ApplyConventions = Callable[[Run, Attempt, Launch], Launch]

@@ -244,12 +244,14 @@ class Environment:
 
     `inherited` are the submitter's PATH, VIRTUAL_ENV and CONDA_PREFIX, recorded at submission to the
     user's own embedded server; `variables` (what the run file says) win over them. `image` is the container
-    image that was asked for; `modules` are loaded on each node, in order, before anything else.
+    image that everything of the run is started in, unless a submission or its server said that it is
+    `without_container`; `modules` are loaded on each node, in order, before anything else.
     """
 
     variables: Mapping[str, str] = field(default_factory=dict)
     venv: str | None = None
     image: str | None = None
+    without_container: bool = False
     modules: tuple[str, ...] = ()
     inherited: Mapping[str, str] = field(default_factory=dict)
 

@@ -14,10 +14,21 @@ _OF_THE_USER = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "TMPDIR")
 """Where the run says nothing: from the runner's own environment, else from the account; nothing else is."""
 
 
+_AS_ROOT = {"HOME": "/root", "USER": "root", "LOGNAME": "root"}
+"""Of the user in a container, whoever that is outside."""
+
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
 def complete(variables: Mapping[str, str], run: NodeRun) -> dict[str, str]:
     """The whole environment of a process: what the attempt says, and what this node adds."""
     env = {**account(), **{name: os.environ[name] for name in _OF_THE_USER if name in os.environ}}
+    if run.container is not None:
+        env = _of_container(run.container.env, variables)
     env.update(variables)
+    if run.container is not None and run.container.numbers:
+        env.update(_renumbered(env, run.container.numbers))
     env.update(run.secret_env)
     env.update(run.node_env)
     if run.venv is not None:
@@ -31,6 +42,33 @@ def complete(variables: Mapping[str, str], run: NodeRun) -> dict[str, str]:
         # Last: whatever the run brings along itself is found first.
         env["PYTHONPATH"] = os.pathsep.join(filter(None, (env.get("PYTHONPATH"), run.document.sdk)))
     return env
+
+
+def outside(variables: Mapping[str, str], run: NodeRun) -> dict[str, str]:
+    """That of a process beside the runner, though the attempt may run in a container."""
+    env = {**variables, "PATH": os.environ.get("PATH", _PATH)} if run.container is not None else variables
+    container, run.container = run.container, None
+    try:
+        return complete(env, run)
+    finally:
+        run.container = container
+
+
+def _of_container(image: Mapping[str, str], variables: Mapping[str, str]) -> dict[str, str]:
+    """What an image says, below what the attempt does; of the node's own nothing."""
+    env = {"PATH": _PATH, **_AS_ROOT, **image}
+    venv = variables.get("VIRTUAL_ENV")
+    if venv is not None:
+        env["PATH"] = f"{venv}/bin:{env['PATH']}"
+    return env
+
+
+def _renumbered(env: Mapping[str, str], numbers: Mapping[int, int]) -> dict[str, str]:
+    """The visible slots, as programs count them that see no others."""
+    slots = env.get(_VISIBLE, "").split(",")
+    if not all(slot.isdigit() and int(slot) in numbers for slot in slots):
+        return {}
+    return {_VISIBLE: ",".join(str(numbers[int(slot)]) for slot in slots)}
 
 
 @lru_cache(maxsize=1)

@@ -15,13 +15,14 @@ from tarmac.node.attempt.events import EventLog
 from tarmac.node.attempt.exit_outcome import Cause, Exit, ExitOutcome, LeaveRequest
 from tarmac.node.attempt.granted import GrantedNode
 from tarmac.node.attempt.paths import AttemptPaths
+from tarmac.node.container.entry import Container
 from tarmac.node.files import untrusted
 from tarmac.node.files.logroom import LogRoom
 from tarmac.node.files.masking import NO_SECRETS, Mask
 from tarmac.node.files.timeindex import TimeIndex
 from tarmac.node.kernel import fifo
 from tarmac.node.kernel.memory import OomKills
-from tarmac.node.kernel.mountplan import Plan
+from tarmac.node.kernel.mountplan import Bind, Plan
 from tarmac.node.kernel.namespaces import ProcessNamespace
 from tarmac.node.kernel.workergroup import WorkerGroup
 from tarmac.node.processes.children import Child, Children
@@ -55,7 +56,14 @@ class Worker:
 
 
 class NodeRun:
-    """The state that hooks read and change; files of the protocol are read and written by name here."""
+    """The state that hooks read and change; files of the protocol are read and written by name here.
+
+    `mounted` is the private view of the disk, `container` where everything of the attempt is started, where
+    hooks have made them; `shown` is what a container is to show beside the attempt's own directories.
+    """
+
+    mounted: Optional[Plan] = None
+    container: Optional[Container] = None
 
     def __init__(
         self,
@@ -76,7 +84,6 @@ class NodeRun:
         self.events = events
         self.namespace = namespace
         self.own_disk_view = namespace is not None
-        self.mounted: Optional[Plan] = None
         self.wake_channel = WakeChannel(
             self.node, events.flush, look_s=document.look_s, outside_only=namespace is not None
         )
@@ -100,6 +107,7 @@ class NodeRun:
         self.secret_values: dict[str, str] = {}
         self.secret_env: dict[str, str] = {}
         self.secret_mounts: list[tuple[str, str, tuple[str, ...]]] = []
+        self.shown: list[Bind] = []
         self.git = document.git
         self.venv: Optional[str] = None
         self.programs: list[str] = []

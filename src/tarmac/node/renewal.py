@@ -26,7 +26,7 @@ def renew(run: NodeRun, end: ExitOutcome) -> bool:
 def _is_plain(run: NodeRun) -> bool:
     document = run.document
     special = document.secrets or document.setup or document.hooks or document.own_packages or run.part.mounts
-    return run.namespace is not None and not special
+    return run.namespace is not None and not special and document.container is None
 
 
 def _has_company() -> bool:

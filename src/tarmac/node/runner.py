@@ -45,6 +45,21 @@ def _set_up(run: NodeRun) -> None:
         set_up(run)
 
 
+def _enter_image(run: NodeRun) -> None:
+    """The same for the hook of the container."""
+    if run.document.container is not None:
+        from tarmac.node.hooks.image import enter_image  # noqa: PLC0415
+
+        enter_image(run)
+
+
+def _leave_image(run: NodeRun) -> None:
+    if run.document.container is not None:
+        from tarmac.node.hooks.image import leave_image  # noqa: PLC0415
+
+        leave_image(run)
+
+
 HOOKS: tuple[Callable[[NodeRun], None], ...] = (
     meet,
     artifacts_in,
@@ -54,6 +69,7 @@ HOOKS: tuple[Callable[[NodeRun], None], ...] = (
     place_artifacts,
     copy_code,
     bind_inside,
+    _enter_image,
     _set_up,
     run_before,
     limit_workers,
@@ -101,6 +117,7 @@ def run_attempt(
     lift(run)
     run.events.append("ended", outcome=end.outcome, cause=end.cause, finished=run.finished)
     _deliver(run)
+    _leave_image(run)
     return renew(run, end)
 
 

@@ -21,6 +21,7 @@ from tarmac.model.run import Attempt
 from tarmac.model.spec import RunSpec
 from tarmac.server.changes import Changes
 from tarmac.server.http.counting import RequestCounts
+from tarmac.server.settings import ContainerUse
 from tarmac.server.storage.annotation_service import AnnotationService
 from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.server.storage.dataset_service import DatasetService
@@ -44,6 +45,7 @@ class Service:
     remover: RunRemover
     annotations: AnnotationService
     arrivals: Arrivals
+    containers: ContainerUse
     code: DirectoryCodeStore
     clock: Clock
     changes: Changes

@@ -64,6 +64,7 @@ TABLES: Mapping[str, Sequence[Setting]] = {
         Setting(key="git_transports", kind=list, default=list(SAFE_TRANSPORTS)),
         Setting(key="git_timeout_s", kind=float, default=DEFAULT_GIT_TIMEOUT_S, least=1),
     ),
+    "containers": (Setting(key="use", kind=str, default="auto"),),
     "setup": (Setting(key="allow_system_packages", kind=bool, default=False),),
     "names": (
         Setting(key="clusters", kind=dict, default={}),

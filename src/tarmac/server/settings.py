@@ -10,6 +10,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,14 @@ class CodeSettings:
     work_days: float = DEFAULT_WORK_DAYS
 
 
+class ContainerUse(StrEnum):
+    """Whether runs are started in the images that they name: `required` refuses those without."""
+
+    AUTO = "auto"
+    NONE = "none"
+    REQUIRED = "required"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What a server is told; `local` and `pools` make the local cluster."""
@@ -86,6 +95,7 @@ class Settings:
     log_days: float = DEFAULT_LOG_DAYS
     git: GitSettings = GitSettings()
     allow_system_packages: bool = False
+    containers: ContainerUse = ContainerUse.AUTO
     determined: Mapping[str, Any] = field(default_factory=dict)
     names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     local: tuple[NodeGroup, ...] = ()
@@ -134,6 +144,7 @@ class _Reader:
         )
         git = self._git(values["git"])
         names = {key: self._names(key, table) for key, table in values["names"].items()}
+        containers = self._containers(values["containers"]["use"])
         code = self._code(values["code"], ended_days=values["list"]["ended_days"])
         if self._problems:
             raise InvalidInput(self._problems)
@@ -150,6 +161,7 @@ class _Reader:
             log_days=values["logs"]["keep_days"],
             git=git,
             allow_system_packages=values["setup"]["allow_system_packages"],
+            containers=containers,
             determined={name: value for name, value in values["determined"].items() if value is not None},
             names=names,
             local=tuple(local),
@@ -186,6 +198,13 @@ class _Reader:
             keep_days=max(values["keep_days"], ended_days),
             work_days=values["work_days"],
         )
+
+    def _containers(self, use: str) -> ContainerUse:
+        if use in list(ContainerUse):
+            return ContainerUse(use)
+        allowed = ", ".join(ContainerUse)
+        self._problem(f"containers.use: {use!r} is none of {allowed}", hint=nearest(use, list(ContainerUse)))
+        return ContainerUse.AUTO
 
     def _log_limit(self, text: str) -> int:
         if text == DEFAULT_LOG_LIMIT:

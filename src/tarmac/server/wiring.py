@@ -223,6 +223,7 @@ def service_of(parts: Parts, home: Home, settings: Settings, *, stop: Callable[[
     return Service(
         plane=parts.plane,
         arrivals=Arrivals(parts.directories),
+        containers=settings.containers,
         code=parts.directories,
         artifacts=parts.artifacts,
         datasets=parts.datasets,

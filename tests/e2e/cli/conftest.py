@@ -27,5 +27,7 @@ def settled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
 def _shell(directory: Path) -> Iterator[Shell]:
     shell = Shell(directory / "home", directory / "project")
     shell.directory.mkdir()
+    shell.home.mkdir(mode=0o700)
+    (shell.home / "settings.toml").write_text('[containers]\nuse = "none"\n')  # the images are made up
     yield shell
     shell.close()

@@ -74,7 +74,8 @@ class RunCommand(click.Command):
     metavar="NAME",
     help="Not on this machine; may be repeated.",
 )
-@click.option("--image", metavar="IMAGE", help="The container image.")
+@click.option("--image", metavar="IMAGE", help="Run in this container image.")
+@click.option("--no-container", is_flag=True, help="Run on the node itself, whatever image the file names.")
 @click.option(
     "--code",
     metavar="DIR",
@@ -207,8 +208,7 @@ def overrides(options: dict[str, Any], command: tuple[str, ...] | None) -> dict[
         overrides["slots"] = options["gpus"]
     if options["code"] is not None:
         overrides["code"] = str(Path(options["code"]).absolute())
-    if options["no_code"]:
-        overrides["no_code"] = True
+    overrides |= {flag: True for flag in ("no_code", "no_container") if options[flag]}
     overrides |= {
         name: list(options[name]) for name in ("hostnames", "exclude_hostnames", "after") if options[name]
     }

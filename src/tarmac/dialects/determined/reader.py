@@ -29,7 +29,6 @@ from tarmac.dialects.determined.storage import DEFAULT_STORAGE
 from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
 from tarmac.dialects.kinds import LARGEST_TEXT_BYTES, Misfit
 from tarmac.dialects.located import Scalar, Table
-from tarmac.dialects.native.environment import image_warning
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Value
 from tarmac.dialects.yaml_tree import compose_table
@@ -180,8 +179,6 @@ class _File:
         kind = "cuda" if config["resources"]["slots_per_trial"] > 0 else "cpu"
         settings = config["environment"]
         image = (settings["image"] or {}).get(kind)
-        if image is not None:
-            self._problems.warn(None, image_warning(image))
         return Environment(
             variables=self._variables(settings["environment_variables"].get(kind) or []), image=image
         )

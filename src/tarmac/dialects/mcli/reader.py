@@ -137,7 +137,6 @@ def _image(run: Section) -> str | None:
     if not _IMAGE.fullmatch(image):
         value.refuse(f"the image name {image[:60]!r} is not valid", "such as mosaicml/pytorch:latest")
         return None
-    value.warn(f"{image} is not pulled by this version: commands run on the nodes as they are")
     return image
 
 

@@ -39,8 +39,6 @@ def read_environment(run: Section, directory: str) -> Environment:
         venv = section.read("venv", path_from(directory), None)
         image = section.read("image", IMAGE, None)
         modules = section.read_list("modules", MODULE, "a list of modules", or_one=True)
-        if image is not None:
-            run.problems.warn(None, image_warning(image))
         if (listed := section.get("variables")) is not None:
             variables = read_variables(listed)
     if (short := run.get("env")) is not None:
@@ -49,11 +47,6 @@ def read_environment(run: Section, directory: str) -> Environment:
             short.refuse(f"{name} is set here and in environment.variables")
         variables |= added
     return Environment(variables=variables, venv=venv, image=image, modules=modules)
-
-
-def image_warning(image: str) -> str:
-    """What becomes of a container image, in a sentence for the user."""
-    return f"the image {image!r} is kept but not used: commands run directly on the nodes here"
 
 
 def read_variables(value: Value) -> dict[str, str]:

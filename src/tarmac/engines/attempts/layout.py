@@ -46,6 +46,11 @@ class Layout:
         """The Python environments that setup steps made, by what is in them."""
         return self.home / "environments"
 
+    @property
+    def images(self) -> Path:
+        """The images that runs were pulled for, on the node."""
+        return self.home / "images"
+
     def attempt(self, attempt_id: str) -> Path | None:
         """The directory of an attempt; None if this cannot be the id of one."""
         match = _ATTEMPT_ID.fullmatch(attempt_id)

@@ -13,12 +13,13 @@ from pathlib import Path
 from tarmac.engines.attempts.layout import Layout
 from tarmac.launch.quoting import join
 from tarmac.model.errors import InvalidInput
-from tarmac.model.launch import HooksLaunch, Launch, NodeLaunch, SetupLaunch, WorkerLaunch
+from tarmac.model.launch import ContainerLaunch, HooksLaunch, Launch, NodeLaunch, SetupLaunch, WorkerLaunch
 from tarmac.model.secret import SecretLaunch
 from tarmac.model.spec import Checkout, PythonPackages, SystemPackages
 from tarmac.node.attempt import protocol, steps
 from tarmac.node.attempt.document import (
     AttemptDocument,
+    ContainerPart,
     MountPart,
     NodePart,
     SecretPart,
@@ -28,6 +29,7 @@ from tarmac.node.attempt.document import (
 )
 from tarmac.node.attempt.protocol import ARTIFACT_KINDS, ARTIFACT_VARIABLES, LOOK_S
 from tarmac.node.attempt.steps import AptStep, CheckoutStep, CommandStep, PipStep, Step
+from tarmac.node.container.reference import ALWAYS
 from tarmac.node.files.gitrules import GitRules
 
 HIDDEN = "(hidden)"
@@ -118,6 +120,7 @@ def render(launch: Launch, layout: Layout, settings: NodeSettings) -> AttemptReq
         notify=settings.notify,
         look_s=settings.look_s,
         shared_directory=settings.shared_directory,
+        container=_container(launch.container, layout),
         code=str(layout.code(launch.code_digest)) if launch.code_digest else None,
         setup=tuple(_step(step) for step in launch.setup),
         setup_env=dict(sorted(launch.setup_env.items())),
@@ -157,6 +160,18 @@ def _secret(secret: SecretLaunch) -> SecretPart:
     """A secret as attempt.json names it: its value is in no request."""
     variables = dict(sorted(secret.variables.items()))
     return SecretPart(secret.name, variables, file=secret.file, target=secret.target)
+
+
+def _container(container: ContainerLaunch | None, layout: Layout) -> ContainerPart | None:
+    if container is None:
+        return None
+    return ContainerPart(
+        container.image,
+        str(layout.images),
+        pull=ALWAYS if container.pull_always else "",
+        credentials=container.credentials,
+        shared_memory_bytes=container.shared_memory_bytes,
+    )
 
 
 def _hooks(hooks: HooksLaunch) -> Mapping[str, tuple[tuple[str, ...], ...]]:

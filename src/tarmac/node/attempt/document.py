@@ -92,6 +92,21 @@ class SyncPart(NamedTuple):
     inputs: tuple[str, ...] = ()
 
 
+class ContainerPart(NamedTuple):
+    """The image that the attempt runs in.
+
+    `images` is the directory of the node's images, `pull` "always" where the registry is to be asked for a
+    tag that is known here, `credentials` the secret with those for the registry. `shared_memory_bytes` None:
+    as much as the node gives.
+    """
+
+    image: str
+    images: str
+    pull: str = ""
+    credentials: Optional[str] = None
+    shared_memory_bytes: Optional[int] = None
+
+
 class NodePart(NamedTuple):
     """What one node does of an attempt.
 
@@ -128,7 +143,8 @@ class AttemptDocument(NamedTuple):
     `lease_s`: how long the workers go on while the server does not ask about the attempt on their node, where
     that can be cut off; the file of the node in `contact` counts too. `log_limit_bytes`: what the logs of
     its workers may hold on a node.
-    `shared_directory`: all nodes see one and the same attempt directory.
+    `shared_directory`: all nodes see one and the same attempt directory. `container`: steps, hooks and
+    workers run in it (None: beside the runner).
     """
 
     attempt_id: str
@@ -156,6 +172,7 @@ class AttemptDocument(NamedTuple):
     pause_signal: Optional[str] = None
     grace_s: float = 0.0
     shared_directory: bool = True
+    container: Optional[ContainerPart] = None
     sdk: Optional[str] = None
     sync: Optional[SyncPart] = None
     secrets: tuple[SecretPart, ...] = ()

@@ -32,6 +32,10 @@ class AttemptPaths:
         """The paths of one node's part."""
         return NodePaths(os.path.join(self.directory, protocol.NODES, name))
 
+    def root(self, node: str) -> str:
+        """What a node writes beside its directories, where the attempt runs in an image; gone at the end."""
+        return os.path.join(self.directory, protocol.ROOTS, node)
+
     def node_names(self) -> list[str]:
         """The nodes that have a part of it here."""
         try:

@@ -43,6 +43,8 @@
                                       once one of them has heard of a pause
       nodes/NODE/venv/                what this attempt alone installs, over the environments it shares
       nodes/NODE/left                 only with hooks: the workers of this node have ended
+      roots/NODE/                     only in an image, while the attempt runs: what was written there beside
+                                      the directories that the node shows
       nodes/NODE/runner.log           only after a fault of the runner itself: its traceback
       nodes/NODE/sync.jsonl           only where there are artifacts: what the sidecar that keeps them says
       nodes/NODE/sync.log             what it writes besides: nothing, unless it fails
@@ -105,6 +107,7 @@ ASK_FILE = "ask"
 FAILED_FILE = "failed"
 LOGS = "logs"
 NODES = "nodes"
+ROOTS = "roots"
 
 CLAIM_FILE = "claim"
 EVENTS_FILE = "events.jsonl"

@@ -143,6 +143,7 @@ def _carry_out(
             env=environment.complete(run.document.setup_env, run),
             directory=run.node.work,
             log=run.setup_log,
+            place=run.container,
         )
         _attend(run, child, check)
     except CannotStart as problem:

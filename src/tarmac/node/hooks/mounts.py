@@ -21,6 +21,9 @@ def mount(run: NodeRun) -> None:
         return
     for bind, variables in wishes:
         run.node_env.update(dict.fromkeys(variables, bind.source))
+    if run.document.container is not None:
+        _show(run, wishes)
+        return
     try:
         plan = mounts.make_true([bind for bind, _ in wishes], own_view=run.own_disk_view)
         run.own_disk_view = run.own_disk_view or bool(plan.binds)
@@ -37,6 +40,16 @@ def mount(run: NodeRun) -> None:
     for bind, variables in wishes:
         if bind.target in targets:
             run.node_env.update(dict.fromkeys(variables, bind.target))
+
+
+def _show(run: NodeRun, wishes: Sequence[tuple[Bind, Sequence[str]]]) -> None:
+    """Leave it to the container, whose root has every path that is named."""
+    for bind, variables in wishes:
+        if os.path.exists(bind.source):
+            run.shown.append(bind)
+            run.node_env.update(dict.fromkeys(variables, bind.target))
+        else:
+            run.events.append("notice", text=_sorry([bind.target], f"{bind.source} does not exist"))
 
 
 def bind_inside(run: NodeRun) -> None:

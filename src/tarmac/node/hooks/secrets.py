@@ -12,6 +12,7 @@ import os
 from tarmac.node.attempt import sealed
 from tarmac.node.attempt.document import SecretPart
 from tarmac.node.files import secretfiles
+from tarmac.node.kernel.mountplan import Bind
 from tarmac.node.noderun import NodeRun
 
 _VALUE, _PATH, _DIRECTORY = "{value}", "{path}", "{directory}"
@@ -75,6 +76,7 @@ def _write_files(run: NodeRun) -> dict[str, str]:
     if not values:
         return {}
     place, in_memory = secretfiles.make(run.document.token, run.part.node, run.node.directory)
+    run.shown.append(Bind(place, place))
     if not in_memory:
         run.events.append(
             "notice", text=f"no file system in memory at {secretfiles.MEMORY}: files of secrets lie on disk"

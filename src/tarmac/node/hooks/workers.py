@@ -46,6 +46,7 @@ def _start(run: NodeRun, worker: Worker) -> None:
             directory=worker.directory,
             log=worker.log,
             groups=worker.group.members if worker.group is not None else (),
+            place=run.container,
         )
     except CannotStart as problem:
         worker.exit = Exit(

@@ -139,7 +139,7 @@ def _carry_out_inside(plan: Plan) -> None:
             _bind(_path(handles[bind.source]), bind.target)
             done.append(bind.target)
             if bind.read_only:
-                _make_read_only(bind.target)
+                make_read_only(bind.target)
         for cover in plan.covers:
             _seal(cover.directory)
     except OSError:
@@ -165,7 +165,7 @@ def _cover(cover: Cover, original: int) -> None:
     )
     _show(cover, _path(original))
     if cover.read_only:
-        _make_read_only(cover.directory)
+        make_read_only(cover.directory)
 
 
 def _show(cover: Cover, original: str) -> None:
@@ -193,7 +193,7 @@ def _bind(source: str, target: str) -> None:
     syscalls.mount(source, target, "", syscalls.MS_BIND | syscalls.MS_REC)
 
 
-def _make_read_only(target: str) -> None:
+def make_read_only(target: str) -> None:
     """The mount itself and every one below it: nothing is changed through them, nor run as somebody else."""
     flags = syscalls.MS_RDONLY | syscalls.MS_NOSUID | syscalls.MS_NODEV
     for path in _mounts_below(os.path.realpath(target)):

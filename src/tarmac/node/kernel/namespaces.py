@@ -169,16 +169,20 @@ def own_disk_view() -> None:
     syscalls.mount("none", "/", "", syscalls.MS_REC | syscalls.MS_SLAVE)
 
 
-def become_own_root(namespaces: int = 0) -> None:
-    """Enter a user namespace that maps only this user, and others besides. Raises OSError."""
+def become_own_root(namespaces: int = 0, *, as_root: bool = False) -> None:
+    """Enter a user namespace that maps only this user, and others besides. Raises OSError.
+
+    With `as_root` it is called root in there, as images expect it.
+    """
     if lines(_RESTRICTED) == ["1"]:
         raise PermissionError(f"users may not make namespaces here ({_RESTRICTED})")
     user, group = os.geteuid(), os.getegid()
+    inside = (0, 0) if as_root else (user, group)
     syscalls.unshare(syscalls.CLONE_NEWUSER | namespaces)
     for name, text in (
         ("setgroups", "deny"),
-        ("uid_map", f"{user} {user} 1"),
-        ("gid_map", f"{group} {group} 1"),
+        ("uid_map", f"{inside[0]} {user} 1"),
+        ("gid_map", f"{inside[1]} {group} 1"),
     ):
         with open(f"/proc/self/{name}", "w", encoding="utf-8") as file:
             file.write(text)

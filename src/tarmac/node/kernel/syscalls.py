@@ -6,10 +6,14 @@ import ctypes
 import errno
 import os
 import struct
-from typing import Iterable, NamedTuple
+from typing import Collection, Iterable, NamedTuple
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_PR_CAPBSET_DROP = 24
+_PR_SET_NO_NEW_PRIVS = 38
+_CAPABILITIES_3 = 0x20080522
+_HIGHEST_CAPABILITY = 63
 _WITHOUT_GROWING = 1  # FALLOC_FL_KEEP_SIZE
 _HOLE = 2  # FALLOC_FL_PUNCH_HOLE
 _SIGNAL_SET_BYTES = 128
@@ -26,6 +30,7 @@ MS_NOEXEC = 0x8
 MS_REMOUNT = 0x20
 MS_BIND = 0x1000
 MS_REC = 0x4000
+MS_PRIVATE = 0x40000
 MS_SLAVE = 0x80000
 
 MNT_DETACH = 2
@@ -48,6 +53,8 @@ IN_ISDIR = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
 _libc.mount.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p]
+_libc.capget.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
+_libc.capset.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
 _libc.umount2.argtypes = [ctypes.c_char_p, ctypes.c_int]
 _libc.unshare.argtypes = [ctypes.c_int]
 _libc.setns.argtypes = [ctypes.c_int, ctypes.c_int]
@@ -74,6 +81,33 @@ def become_subreaper() -> None:
 def die_with_parent(number: int) -> None:
     """Ask the kernel to send this process a signal when its parent ends. Check the parent afterwards."""
     _check(_libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0), "prctl")
+
+
+def control(operation: int, value: int, *, optional: bool = False) -> None:
+    """prctl(2) with one value; `optional`: not every kernel knows it."""
+    result = _libc.prctl(operation, value, 0, 0, 0)
+    if not optional:
+        _check(result, "prctl")
+
+
+def limit_capabilities(numbers: Collection[int]) -> None:
+    """Give up every capability of this process but these, also for what it executes; none is added."""
+    for number in range(_HIGHEST_CAPABILITY + 1):
+        if number not in numbers:
+            control(_PR_CAPBSET_DROP, number, optional=True)  # no kernel knows all of them
+    header, data = struct.pack("<Ii", _CAPABILITIES_3, 0), ctypes.create_string_buffer(24)
+    _check(_libc.capget(header, data), "capget")
+    _, low, _, _, high, _ = struct.unpack("<6I", data.raw)
+    low, high = (
+        part & sum(1 << number % 32 for number in numbers if number // 32 == place)
+        for place, part in enumerate((low, high))
+    )
+    _check(_libc.capset(header, struct.pack("<6I", low, low, 0, high, high, 0)), "capset")
+
+
+def renounce_privileges() -> None:
+    """Nothing that this process executes ever gets more than it has: no set-user-ID, no file capabilities."""
+    control(_PR_SET_NO_NEW_PRIVS, 1)
 
 
 def unshare(flags: int) -> None:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Callable, Mapping, NoReturn, Optional, Sequence
 
 from tarmac.node.kernel import groups, procfs
-from tarmac.node.processes.spawn import spawn
+from tarmac.node.processes.spawn import Place, spawn
 
 
 class Child:
@@ -67,9 +67,12 @@ class Children:
         log: str,
         stdout: Optional[str] = None,
         groups: Sequence[str] = (),
+        place: Optional[Place] = None,
     ) -> Child:
         """Start a process; raises spawn.CannotStart, or OSError."""
-        child = Child(spawn(argv, env=env, directory=directory, log=log, stdout=stdout, groups=groups))
+        child = Child(
+            spawn(argv, env=env, directory=directory, log=log, stdout=stdout, groups=groups, place=place)
+        )
         self._by_pid[child.pid] = child
         self.none_left = False
         return child
@@ -88,6 +91,18 @@ class Children:
         pid = spawn(argv, env=env, directory=directory, log=log, stdout=stdout, stdin=stdin)
         child = self._by_pid[pid] = Child(pid)
         self.aside |= {pid}
+        return child
+
+    def fork(self, become: Callable[[], NoReturn]) -> Child:
+        """Fork a process that becomes something, and is one of the attempt's own. Raises OSError."""
+        pid = os.fork()
+        if pid == 0:
+            try:
+                become()
+            finally:
+                os._exit(1)
+        child = self._by_pid[pid] = Child(pid)
+        self.none_left = False
         return child
 
     def fork_aside(self, become: Callable[[], NoReturn]) -> Child:

@@ -12,7 +12,7 @@ import errno
 import os
 import signal
 import sys
-from typing import Mapping, NoReturn, Optional, Sequence, Tuple
+from typing import Mapping, NoReturn, Optional, Protocol, Sequence, Tuple
 
 from tarmac.node.attempt import words
 from tarmac.node.files import untrusted
@@ -28,6 +28,18 @@ _FIRST = 1
 _SPAWNS = hasattr(os, "posix_spawn") and hasattr(os, "POSIX_SPAWN_DUP2") and sys.platform == "linux"
 _EXHAUSTED = (errno.EAGAIN, errno.ENOMEM)
 """No fault of the command's: the machine has no room for another process."""
+
+
+class Place(Protocol):
+    """Where processes run that do not run beside the runner: in a container."""
+
+    def enter(self) -> None:
+        """In the process that is to be the command: go there. Raises OSError."""
+        ...
+
+    def command(self, argv: Sequence[str], env: Mapping[str, str]) -> Sequence[str]:
+        """There: what is executed for a command."""
+        ...
 
 
 class CannotStart(Exception):
@@ -47,11 +59,13 @@ def spawn(
     stdout: Optional[str] = None,
     stdin: Optional[int] = None,
     groups: Sequence[str] = (),
+    place: Optional[Place] = None,
 ) -> int:
     """The pid of a new process whose output is appended to `log`; raises CannotStart, or OSError.
 
     With `stdout`, what is written to its standard output alone goes to that file. `stdin` becomes its input.
-    It joins the control groups whose `cgroup.procs` are `groups`, before it is the command.
+    It joins the control groups whose `cgroup.procs` are `groups`, and enters the `place`, before it is the
+    command; directory and command are those that it finds there.
     """
     if not argv:
         raise CannotStart("its command is empty", words.NOT_FOUND_EXIT)
@@ -60,16 +74,17 @@ def spawn(
     try:
         stdout_handle = log_handle if stdout is None else untrusted.open_to_append(stdout)
         streams = (stdin, stdout_handle, log_handle)
-        if os.getpid() == _FIRST and _SPAWNS and not groups:
+        if os.getpid() == _FIRST and _SPAWNS and not groups and place is None:
             pid, problem = _start_untied(argv, env, directory, streams)
+            path = _find(argv[0], env=env, directory=directory) if problem else None
         else:
-            pid, problem = _start_tied(argv, env, directory, streams, groups)
+            pid, problem, path = _start_tied(argv, env, directory, streams, groups=groups, place=place)
     finally:
         os.close(log_handle)
         if stdout_handle not in (-1, log_handle):
             os.close(stdout_handle)
     if problem:
-        raise _explain(argv[0], problem, env=env, directory=directory)
+        raise _explain(argv[0], problem, path, env=env)
     return pid
 
 
@@ -94,7 +109,7 @@ def _start_untied(
                     problem = error.errno
         return 0, problem
     except NotImplementedError:  # a C library that cannot do all of it
-        return _start_tied(argv, env, directory, streams, ())
+        return _start_tied(argv, env, directory, streams, groups=(), place=None)[:2]
     except (ValueError, TypeError):
         return 0, errno.EINVAL
     except OSError as error:
@@ -134,22 +149,28 @@ def _start_tied(
     env: Mapping[str, str],
     directory: str,
     streams: _Streams,
+    *,
     groups: Sequence[str],
-) -> tuple[int, int]:
-    """The same, in a process that joins the groups and ties itself to us first."""
+    place: Optional[Place],
+) -> tuple[int, int, Optional[str]]:
+    """The same, in a process that joins the groups, enters the place and ties itself to us first.
+
+    With where the command was found that cannot be executed.
+    """
     hear, say = os.pipe()  # closed by exec: end of file means that the command runs
     runner = os.getpid()
     pid = os.fork()
     if pid == 0:
         for group in groups:
             _join(group, say)
-        _become(argv, env=env, directory=directory, streams=streams, say=say, runner=runner)
+        _become(argv, env=env, directory=directory, streams=streams, say=say, runner=runner, place=place)
     os.close(say)
     with open(hear, "rb") as heard:
         problem = heard.read()
     if problem:
         os.waitpid(pid, 0)
-    return pid, int(problem or 0)
+    number, _, path = problem.partition(b"\n")
+    return pid, int(number or 0), os.fsdecode(path) or None
 
 
 def _become(
@@ -160,10 +181,14 @@ def _become(
     streams: _Streams,
     say: int,
     runner: int,
+    place: Optional[Place],
 ) -> NoReturn:
     """In the child: become the command, or say through the pipe why not. Never returns."""
     try:
         os.setsid()
+        if place is not None:
+            place.enter()  # before we are tied: whoever becomes another user is tied to nobody
+            argv = place.command(argv, env)
         syscalls.die_with_parent(signal.SIGKILL)
         if os.getppid() != runner:
             os._exit(1)  # the runner was gone before we were tied to it
@@ -178,7 +203,8 @@ def _become(
         os.execvpe(argv[0], list(argv), env)
     except (OSError, ValueError, TypeError) as error:
         number = error.errno if isinstance(error, OSError) and error.errno else errno.EINVAL
-        os.write(say, str(number).encode())
+        path = _find(argv[0], env=env, directory=directory) or ""
+        os.write(say, os.fsencode(f"{number}\n{path}"))
     finally:
         os._exit(words.NOT_FOUND_EXIT)
 
@@ -194,8 +220,7 @@ def _join(group: str, say: int) -> None:
         os._exit(words.NOT_FOUND_EXIT)
 
 
-def _explain(command: str, number: int, *, env: Mapping[str, str], directory: str) -> CannotStart:
-    path = _find(command, env=env, directory=directory)
+def _explain(command: str, number: int, path: Optional[str], *, env: Mapping[str, str]) -> CannotStart:
     if number == errno.ENOENT and path is None:
         if "/" in command:
             return CannotStart(f"{command!r}: there is no such file", words.NOT_FOUND_EXIT)

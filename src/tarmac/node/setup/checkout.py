@@ -1,5 +1,6 @@
 """A repository in the working directory of a node. Called by `hooks.setup`.
 
+git is that of the node, also where the run has a container: so are the credentials that it uses.
 The clone is complete, so that `git describe` and versions made of tags work; `gitrules` says how git is
 called.
 """
@@ -33,7 +34,7 @@ def clone(work: SetupWork, step: CheckoutStep) -> str:
         _check_out(work, place, commit)
         if step.submodules:
             _git(work, "submodule", "--quiet", "update", "--init", "--recursive", directory=place)
-        head = work.ask(gitrules.argv("rev-parse", "HEAD"), env=_env(work), directory=place)
+        head = work.ask(gitrules.argv("rev-parse", "HEAD"), env=_env(work), directory=place, outside=True)
     except StepFailed as failed:
         failed.hint = gitrules.hint_for(tail.last_lines(work.log))
         if failed.exit_code == 127:
@@ -66,6 +67,7 @@ def _check_out(work: SetupWork, place: str, commit: Optional[str]) -> None:
         gitrules.argv("rev-parse", "--quiet", "--verify", f"{commit}^{{commit}}"),
         env=_env(work),
         directory=place,
+        outside=True,
     )
     if answer is None and gitrules.is_whole(commit):
         # It may lie on no branch and no tag: servers give it to whoever knows its name.
@@ -76,11 +78,11 @@ def _check_out(work: SetupWork, place: str, commit: Optional[str]) -> None:
 
 
 def _git(work: SetupWork, *arguments: str, directory: Optional[str] = None) -> None:
-    work.do(gitrules.argv(*arguments), env=_env(work), directory=directory)
+    work.do(gitrules.argv(*arguments), env=_env(work), directory=directory, outside=True)
 
 
 def _env(work: SetupWork) -> dict[str, str]:
-    around = work.env()
+    around = work.env_outside()
     env = gitrules.environment(work.run.git, around)
     env.update({name: value for name, value in around.items() if name.startswith("TARMAC_")})
     return env

@@ -16,7 +16,7 @@ from tarmac.node.files import untrusted
 from tarmac.node.leave import check_leave, outcome_of
 from tarmac.node.noderun import Leave, NodeRun
 from tarmac.node.processes.children import Child
-from tarmac.node.processes.spawn import CannotStart
+from tarmac.node.processes.spawn import CannotStart, Place
 
 _STEP_GRACE_S = 0.3
 
@@ -52,25 +52,47 @@ class SetupWork:
         """What a step finds around it now: later steps see what earlier ones installed."""
         return environment.complete(self.run.document.setup_env, self.run)
 
+    def env_outside(self) -> dict[str, str]:
+        """The same for what runs beside the runner, also where the attempt runs in a container."""
+        return environment.outside(self.run.document.setup_env, self.run)
+
     def say(self, line: str) -> None:
         """A line of our own in the setup log."""
         untrusted.append_text(self.log, f"{line}\n")
 
-    def do(self, argv: Sequence[str], *, env: Mapping[str, str], directory: Optional[str] = None) -> None:
-        """Run a process to its end; raises StepFailed, or Leave when the attempt is asked to."""
-        child = self._started(argv, env=env, directory=directory or self.directory, log=self.log)
+    def do(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        directory: Optional[str] = None,
+        outside: bool = False,
+    ) -> None:
+        """Run a process to its end; raises StepFailed, or Leave when the attempt is asked to.
+
+        It runs where the workers will, or `outside` of their container.
+        """
+        place = None if outside else self.run.container
+        child = self._started(argv, env=env, directory=directory or self.directory, log=self.log, place=place)
         self._attend(child)
         if child.exit_code != 0:
             how = f"was ended by {child.signal}" if child.signal else f"exited with {child.exit_code}"
             raise StepFailed(how, exit_code=child.exit_code, ended_by=child.signal)
 
     def ask(
-        self, argv: Sequence[str], *, env: Mapping[str, str], directory: Optional[str] = None
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        directory: Optional[str] = None,
+        outside: bool = False,
     ) -> Optional[str]:
-        """What a process prints, errors included; None when it fails."""
+        """What a process prints, errors included; None when it fails. It runs where `do` runs one."""
+        place = None if outside else self.run.container
         with suppress(FileNotFoundError):
             os.unlink(self._scratch)
-        child = self._started(argv, env=env, directory=directory or self.directory, log=self._scratch)
+        place_of = directory or self.directory
+        child = self._started(argv, env=env, directory=place_of, log=self._scratch, place=place)
         self._attend(child)
         printed = untrusted.read_bytes(self._scratch, untrusted.NOTE_BYTES).decode("utf-8", errors="replace")
         os.unlink(self._scratch)
@@ -83,9 +105,11 @@ class SetupWork:
         self.run.children.reap()
         check_leave(self.run)
 
-    def _started(self, argv: Sequence[str], *, env: Mapping[str, str], directory: str, log: str) -> Child:
+    def _started(
+        self, argv: Sequence[str], *, env: Mapping[str, str], directory: str, log: str, place: Optional[Place]
+    ) -> Child:
         try:
-            return self.run.children.start(argv, env=dict(env), directory=directory, log=log)
+            return self.run.children.start(argv, env=dict(env), directory=directory, log=log, place=place)
         except CannotStart as problem:
             raise StepFailed(str(problem), exit_code=problem.exit_code) from None
 

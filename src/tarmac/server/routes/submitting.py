@@ -81,6 +81,7 @@ def draft_of(request: Request, body: SubmissionBody, service: Service) -> Draft:
         dialects=service.dialects,
         names=service.names,
         code_limit_bytes=service.arrivals.limit_bytes,
+        containers=service.containers,
     )
 
 

@@ -29,6 +29,7 @@ from tarmac.model.run import Run
 from tarmac.model.spec import LocalDirectory, RunSpec
 from tarmac.server.http.auth import Caller
 from tarmac.server.setting_tables import DEFAULT_CODE_LIMIT_BYTES
+from tarmac.server.settings import ContainerUse
 from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.server.storage.dataset_service import DatasetService
 from tarmac.server.storage.secret_service import SecretService
@@ -65,6 +66,7 @@ class Draft:
     dialects: Sequence[Dialect] = DIALECTS
     names: Names = NO_NAMES
     code_limit_bytes: int = DEFAULT_CODE_LIMIT_BYTES
+    containers: ContainerUse = ContainerUse.AUTO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +115,23 @@ def planned(draft: Draft, plane: ControlPlane) -> Prepared:
     return Prepared(submission=submission, warnings=reading.warnings)
 
 
+def use_containers(spec: RunSpec, use: ContainerUse) -> tuple[RunSpec, tuple[str, ...]]:
+    """The spec as the server's setting for containers has it, and what it warns of. Raises InvalidInput."""
+    environment = spec.environment
+    image = environment.image
+    if spec.site is not None:
+        return spec, ()
+    if use is ContainerUse.REQUIRED and (image is None or environment.without_container):
+        raise InvalidInput(
+            "this server starts runs in images alone, and this one names none",
+            hint="name one: `environment: {image: ...}` in the run file, or --image",
+        )
+    if image is not None and use is ContainerUse.NONE and not environment.without_container:
+        spec = replace(spec, environment=replace(environment, without_container=True))
+        return spec, (f"the image {image} is not used: this server starts commands on the nodes themselves",)
+    return spec, ()
+
+
 @lru_cache(maxsize=_MOST_READINGS)
 def read_once(
     source: str,
@@ -144,6 +163,8 @@ def _spec(draft: Draft, plane: ControlPlane) -> Reading:
         spec, notes = use_local_names(spec, draft.names)
     if draft.code_digest is not None and isinstance(spec.code, LocalDirectory):
         spec = replace(spec, code=replace(spec.code, digest=draft.code_digest))
+    spec, more = use_containers(spec, draft.containers)
+    notes += more
     return replace(reading, spec=spec, warnings=(*reading.warnings, *notes))
 
 

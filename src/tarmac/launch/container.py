@@ -1,0 +1,14 @@
+"""The image that a run's attempts run in. Called by `compose` and `environment`."""
+
+from __future__ import annotations
+
+from tarmac.model.launch import ContainerLaunch
+from tarmac.model.spec import RunSpec
+
+
+def container_launch(spec: RunSpec) -> ContainerLaunch | None:
+    """The container of a run; None: it has none, or its site's own script starts it (`site_steps`)."""
+    image = spec.environment.image
+    if image is None or spec.environment.without_container or spec.site is not None:
+        return None
+    return ContainerLaunch(image=image)

@@ -1,0 +1,121 @@
+"""What registries and archives say of an image: manifests and its configuration. Pure; called by `images`."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Mapping, NamedTuple, Optional, Sequence
+
+from tarmac.node.container.failures import ARCHITECTURE, DAMAGED, ImageProblem
+
+MOST_CONFIG_BYTES = 8 * 1024 * 1024
+MANIFEST_TYPES = (
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+    "application/vnd.oci.image.manifest.v1+json",
+    "application/vnd.docker.distribution.manifest.v2+json",
+)
+
+_MACHINES = {
+    "x86_64": "amd64",
+    "aarch64": "arm64",
+    "ppc64le": "ppc64le",
+    "s390x": "s390x",
+    "riscv64": "riscv64",
+}
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_OWN_VARIABLES = "TARMAC_"
+
+
+class Piece(NamedTuple):
+    """A layer as it travels: what its bytes have as digest, and how many they are (0: not known)."""
+
+    digest: str
+    size_bytes: int
+
+
+class Manifest(NamedTuple):
+    """The parts of an image for one kind of machine."""
+
+    config: Piece
+    layers: tuple[Piece, ...]
+
+
+class ImageConfig(NamedTuple):
+    """What an image says of itself that runs are given: its variables, less those that are ours."""
+
+    env: Mapping[str, str]
+
+
+def architecture(machine: str) -> str:
+    """The word of images for a kind of machine, as `uname -m` says it."""
+    return _MACHINES.get(machine, machine)
+
+
+def choose(index: Mapping[str, Any], machine: str, image: str) -> Optional[str]:
+    """The digest of the manifest for this machine; None where `index` is no list of several.
+
+    Raises ImageProblem where there is none for it.
+    """
+    if "manifests" not in index:
+        return None
+    runs_here, others = architecture(machine), []
+    for entry in _list(index, "manifests"):
+        platform = entry.get("platform") or {}
+        found, system = platform.get("architecture"), platform.get("os", "linux")
+        if found in (runs_here, None) and system in ("linux", ""):
+            return _digest(entry)
+        others.append(f"{system}/{found}")
+    shown = ", ".join(sorted(set(others) - {"unknown/unknown"}))
+    raise ImageProblem(
+        ARCHITECTURE,
+        f"{image} is not for this node's architecture, linux/{runs_here}",
+        f"it is there for {shown}" if shown else None,
+    )
+
+
+def read_manifest(content: Mapping[str, Any]) -> Manifest:
+    """The parts of an image; raises ImageProblem for what is no manifest that we know."""
+    if content.get("schemaVersion") != 2 or not isinstance(content.get("config"), dict):
+        raise ImageProblem(DAMAGED, "its manifest is of a kind that is not known", "push the image again")
+    layers = tuple(_piece(entry) for entry in _list(content, "layers"))
+    return Manifest(_piece(content["config"]), layers)
+
+
+def read_config(content: Mapping[str, Any], machine: str, image: str) -> ImageConfig:
+    """What an image says of itself; raises ImageProblem where it is for another kind of machine."""
+    found = content.get("architecture")
+    if found and found != architecture(machine):
+        raise ImageProblem(
+            ARCHITECTURE,
+            f"{image} is for {content.get('os', 'linux')}/{found}, this node is {architecture(machine)}",
+        )
+    inner = content.get("config")
+    entries = inner.get("Env") if isinstance(inner, dict) else None
+    pairs = [entry.partition("=") for entry in entries or () if isinstance(entry, str) and "\0" not in entry]
+    return ImageConfig(
+        {
+            name: value
+            for name, _, value in pairs
+            if _VARIABLE.fullmatch(name) and not name.startswith(_OWN_VARIABLES)
+        }
+    )
+
+
+def _piece(entry: Mapping[str, Any]) -> Piece:
+    size_bytes = entry.get("size")
+    return Piece(_digest(entry), size_bytes if isinstance(size_bytes, int) and size_bytes > 0 else 0)
+
+
+def _digest(entry: Mapping[str, Any]) -> str:
+    digest = entry.get("digest")
+    if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+        raise ImageProblem(DAMAGED, f"its manifest names the digest {str(digest)[:80]!r}")
+    return digest
+
+
+def _list(content: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:
+    found = content.get(name)
+    if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
+        raise ImageProblem(DAMAGED, f"its manifest has no list of {name}")
+    return found

@@ -1,0 +1,259 @@
+"""Fetching an image: from its registry or an archive, layer by layer, each once on a node.
+
+Called by the hook `image` in a process of its own (who ends a pull ends that), and by `tarmac images`.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import time
+from contextlib import suppress
+from typing import IO, Any, Callable, Optional, Protocol
+
+from tarmac.node.container import archives, failures, manifests
+from tarmac.node.container.failures import ImageProblem
+from tarmac.node.container.images import Image, Images, locked
+from tarmac.node.container.manifests import ImageConfig, Manifest, Piece
+from tarmac.node.container.reference import ALWAYS, is_root, known_as, local_path, parse
+from tarmac.node.container.registry import Login, Registry, read_login
+from tarmac.node.container.streams import LayerStream, archive_in
+from tarmac.node.container.unpacking import unpack
+from tarmac.node.files import untrusted
+
+_KEY_CHARACTERS = 24
+"""Of a digest: all layers of an image have to fit in the one page of options of a mount."""
+
+_SAY_EVERY_S = 2.0
+_POLL_S = 0.2
+_MB = 1_000_000
+_APPTAINER = ".sif"
+_MAKE_ROOM = "remove images that nobody needs: see `tarmac images`"
+_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+Say = Callable[[str], None]
+
+
+class Source(Protocol):
+    """Where an image comes from."""
+
+    def manifest(self, version: str) -> bytes:
+        """The manifest of a tag or digest. Raises ImageProblem."""
+        ...
+
+    def open(self, digest: str, offset_bytes: int = 0) -> IO[bytes]:
+        """The bytes of a digest, from an offset on. Raises ImageProblem."""
+        ...
+
+
+class Puller:
+    """Fetches into the images of a node. `machine`: as `uname -m` says it, where it is not this one."""
+
+    def __init__(self, images: Images, say: Say, *, machine: Optional[str] = None) -> None:
+        self._images = images
+        self._say = say
+        self._machine = machine or os.uname().machine
+
+    def ensure(self, name: str, *, credentials: Optional[str] = None, pull: str = "") -> Image:
+        """The image, fetched where it is not there; with `pull` ALWAYS its registry is asked in any case.
+
+        `credentials` are those for its registry, as `registry.read_login` takes them. Raises ImageProblem.
+        """
+        try:
+            self._images.prepare()
+            with self._images.fetching():
+                path = local_path(name)
+                if path is not None:
+                    return self._local(name, os.path.abspath(path))
+                return self._remote(name, credentials=credentials, pull=pull)
+        except OSError as error:
+            place = self._images.directory
+            if error.errno in _SPACE:
+                message = f"the disk of {place} is full: the image does not fit"
+                raise ImageProblem(failures.DISK_FULL, message, _MAKE_ROOM) from None
+            raise ImageProblem(failures.REFUSED, f"{place} cannot keep the image: {error}") from None
+
+    def _local(self, name: str, path: str) -> Image:
+        if not os.path.exists(path):
+            raise ImageProblem(failures.UNKNOWN_IMAGE, f"there is no image at {path} on this node")
+        if path.endswith(_APPTAINER):
+            hint = "name the image of a registry that it was made of, or an archive of `docker save`"
+            raise ImageProblem(failures.REFUSED, f"{path} is an image of Apptainer", hint)
+        if is_root(path):
+            return Image(name, "", (os.path.realpath(path),), {})
+        key = known_as(path)
+        return self._images.by_key(key) or self._fetch(archives.Archive(path), key, name, "")
+
+    def _remote(self, name: str, *, credentials: Optional[str], pull: str) -> Image:
+        reference = parse(name)
+        found = self._images.by_key(str(reference))
+        if found is not None and (pull != ALWAYS or reference.digest is not None):
+            return found
+        try:
+            login = (
+                _login_of_the_user(reference.registry)
+                if credentials is None
+                else read_login(credentials, reference.registry)
+            )
+        except ValueError as error:
+            message = f"the credentials for {reference.registry}: {error}"
+            raise ImageProblem(failures.CREDENTIALS, message) from None
+        return self._fetch(Registry(reference, login), str(reference), name, reference.version)
+
+    def _fetch(self, source: Source, key: str, name: str, version: str) -> Image:
+        """Fetch what is missing of an image, and note that it is whole."""
+        content = source.manifest(version)
+        if version.startswith("sha256:"):
+            _check(content, version)
+        digest, found = _digest_of(content), _object_in(content, name)
+        chosen = manifests.choose(found, self._machine, name)
+        if chosen is not None:
+            content = source.manifest(chosen)
+            _check(content, chosen)
+            found = _object_in(content, name)
+        image = self._images.by_digest(digest)
+        if image is None:
+            image = self._pull(source, manifests.read_manifest(found), name, digest)
+        self._images.add(key, image)
+        return image
+
+    def _pull(self, source: Source, manifest: Manifest, name: str, digest: str) -> Image:
+        config = self._config(source, manifest.config, name)
+        missing = [piece for piece in manifest.layers if not os.path.isdir(self._place(piece))]
+        progress = _Progress(name, missing, len(manifest.layers), self._say)
+        self._check_space(missing)
+        for piece in missing:
+            self._ensure_layer(source, piece, progress)
+        progress.end(digest)
+        return Image(
+            name,
+            digest,
+            tuple(os.path.basename(self._place(piece)) for piece in manifest.layers),
+            dict(config.env),
+            sum(piece.size_bytes for piece in manifest.layers),
+            time.time(),
+        )
+
+    def _config(self, source: Source, piece: Piece, name: str) -> ImageConfig:
+        with source.open(piece.digest) as stream:
+            content = stream.read(manifests.MOST_CONFIG_BYTES)
+        _check(content, piece.digest)
+        return manifests.read_config(_object_in(content, name), self._machine, name)
+
+    def _ensure_layer(self, source: Source, piece: Piece, progress: _Progress) -> None:
+        """Fetch a layer, or wait for whoever is at it."""
+        place = self._place(piece)
+        with locked(f"{place}.lock", rest=progress.rest):
+            if os.path.isdir(place):
+                progress.skip(piece)
+                return
+            draft = f"{place}.part"
+            with suppress(FileNotFoundError):  # half of it, from somebody who was ended
+                untrusted.remove_tree(draft)
+            os.mkdir(draft, 0o755)
+            try:
+                with LayerStream(piece, source.open, progress.count) as stream:
+                    with archive_in(stream) as archive:
+                        unpack(archive, draft)
+                    stream.check()
+            except BaseException:
+                with suppress(OSError):
+                    untrusted.remove_tree(draft)
+                raise
+            os.replace(draft, place)
+            progress.note_layer()
+
+    def _place(self, piece: Piece) -> str:
+        return os.path.join(self._images.layers, piece.digest.partition(":")[2][:_KEY_CHARACTERS])
+
+    def _check_space(self, missing: list[Piece]) -> None:
+        """Unpacked, layers need more than they do on their way: what does not even fit so is not begun."""
+        needed = sum(piece.size_bytes for piece in missing)
+        free = shutil.disk_usage(self._images.directory).free
+        if needed > free:
+            place = self._images.directory
+            message = f"the image needs more than {needed // _MB} MB, {place} has {free // _MB} MB left"
+            raise ImageProblem(failures.DISK_FULL, message, _MAKE_ROOM)
+
+
+class _Progress:
+    """What is said while an image is fetched: a line now and then."""
+
+    def __init__(self, name: str, missing: list[Piece], layers: int, say: Say) -> None:
+        self._name = name
+        self._say = say
+        self._layers = layers
+        self._whole = layers - len(missing)
+        self._total_bytes = sum(piece.size_bytes for piece in missing)
+        self._come_bytes = 0
+        self._due = time.monotonic() + _SAY_EVERY_S
+        self._rests = False
+        if missing:
+            say(f"pulling {name}: {_megabytes(self._total_bytes)} in {len(missing)} of {layers} layers")
+
+    def count(self, size_bytes: int) -> None:
+        """So many bytes have come."""
+        self._come_bytes += size_bytes
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + _SAY_EVERY_S
+            come, total = _megabytes(self._come_bytes), _megabytes(self._total_bytes)
+            self._say(f"pulled {come} of {total}, {self._whole} of {self._layers} layers")
+
+    def rest(self) -> None:
+        """Somebody else on this node fetches the layer."""
+        if not self._rests:
+            self._say("(another run is pulling the same: waiting for it)")
+            self._rests = True
+        time.sleep(_POLL_S)
+
+    def skip(self, piece: Piece) -> None:
+        """Somebody else has fetched the layer."""
+        self._total_bytes -= piece.size_bytes
+        self.note_layer()
+
+    def note_layer(self) -> None:
+        """Another layer is there."""
+        self._whole += 1
+
+    def end(self, digest: str) -> None:
+        """All are there."""
+        self._say(f"{self._name} is {digest} ({_megabytes(self._come_bytes)} pulled)")
+
+
+def _megabytes(size_bytes: int) -> str:
+    return f"{size_bytes / _MB:,.1f} MB"
+
+
+def _login_of_the_user(registry: str) -> Optional[Login]:
+    """What the node's user has logged in to with `docker login` or `podman login`."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    home = os.environ.get("DOCKER_CONFIG") or os.path.expanduser("~/.docker")
+    places = [os.environ.get("REGISTRY_AUTH_FILE"), f"{runtime}/containers/auth.json", f"{home}/config.json"]
+    for path in filter(None, places):
+        with suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
+            login = read_login(file.read(), registry)
+            if login is not None:
+                return login
+    return None
+
+
+def _digest_of(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+def _check(content: bytes, digest: str) -> None:
+    if _digest_of(content) != digest:
+        raise ImageProblem(failures.DAMAGED, f"what came as {digest} is something else")
+
+
+def _object_in(content: bytes, name: str) -> dict[str, Any]:
+    try:
+        found = json.loads(content)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ImageProblem(failures.DAMAGED, f"the manifest of {name} cannot be read")
+    return found

@@ -1,0 +1,101 @@
+"""Names of images, as `docker pull` takes them, and paths of images on the node. Pure; called by `images`."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple, Optional
+
+from tarmac.node.container.failures import UNKNOWN_IMAGE, ImageProblem
+
+DOCKER_HUB = "docker.io"
+ALWAYS = "always"
+"""How an image is pulled: its registry is asked even if the node has an image of that name."""
+
+_OFFICIAL = "library"
+_DEFAULT_TAG = "latest"
+
+_REPOSITORY = re.compile(r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*")
+_TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_REGISTRY = re.compile(
+    r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?|\[[0-9a-fA-F:.]+\](:[0-9]{1,5})?"
+)
+
+_SCHEMES = ("docker://", "oci://")
+_ARCHIVES = ("oci-archive:", "docker-archive:", "oci:")
+
+
+class Reference(NamedTuple):
+    """An image of a registry; `digest` wins over `tag`."""
+
+    registry: str
+    repository: str
+    tag: Optional[str]
+    digest: Optional[str]
+
+    @property
+    def version(self) -> str:
+        """What is asked for in the repository."""
+        return self.digest or self.tag or _DEFAULT_TAG
+
+    def __str__(self) -> str:
+        name = f"{self.registry}/{self.repository}"
+        tag = f":{self.tag}" if self.tag else ""
+        digest = f"@{self.digest}" if self.digest else ""
+        return f"{name}{tag}{digest}"
+
+
+def local_path(image: str) -> Optional[str]:
+    """The path of an image that is a file or directory of the node; None: it is one of a registry."""
+    for prefix in _ARCHIVES:
+        if image.startswith(prefix):
+            return image[len(prefix) :]
+    return image if image.startswith(("/", "./", "../")) else None
+
+
+def parse(image: str) -> Reference:
+    """What an image is called, in full; raises ImageProblem for what is no name of one."""
+    text = image
+    for scheme in _SCHEMES:
+        text = text[len(scheme) :] if text.startswith(scheme) else text
+    text, at, digest = text.partition("@")
+    registry, rest = _registry(text)
+    repository, colon, tag = rest.partition(":")
+    if registry == DOCKER_HUB and "/" not in repository:
+        repository = f"{_OFFICIAL}/{repository}"
+    good = (
+        _REPOSITORY.fullmatch(repository)
+        and _REGISTRY.fullmatch(registry)
+        and (not colon or _TAG.fullmatch(tag))
+        and (not at or _DIGEST.fullmatch(digest))
+    )
+    if not good:
+        hint = "such as pytorch/pytorch:2.4.0 or registry.example.org/team/image@sha256:..."
+        raise ImageProblem(UNKNOWN_IMAGE, f"{image[:200]!r} is no name of an image", hint)
+    return Reference(registry, repository, tag or (None if digest else _DEFAULT_TAG), digest or None)
+
+
+def is_loopback(registry: str) -> bool:
+    """Whether a registry is one of this machine, which speaks plain HTTP as a rule."""
+    name = registry if registry.startswith("[") else registry.partition(":")[0]
+    return name == "localhost" or name.startswith(("127.", "[::1]"))
+
+
+def is_root(path: str) -> bool:
+    """Whether a directory is a root file system as it stands, and not an image as OCI lays it out."""
+    return os.path.isdir(path) and not os.path.exists(os.path.join(path, "oci-layout"))
+
+
+def known_as(path: str) -> str:
+    """What an image at a path is called: it may change, and is another one then."""
+    found = os.stat(path)
+    return f"{os.path.realpath(path)}?{found.st_mtime_ns}.{found.st_size}"
+
+
+def _registry(text: str) -> tuple[str, str]:
+    """The first part is a registry where it looks like a machine."""
+    first, slash, rest = text.partition("/")
+    if slash and (first == "localhost" or "." in first or ":" in first):
+        return (DOCKER_HUB if first in ("index.docker.io", "registry-1.docker.io") else first), rest
+    return DOCKER_HUB, text

@@ -1,0 +1,209 @@
+"""A registry over HTTP, as the distribution specification describes it. Called by `images`.
+
+What it asks of a registry is little: a manifest, and the bytes of a digest, from any offset on. Of the
+standard library, so that a node needs no other program to fetch an image.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import re
+import ssl
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import IO, Any, Mapping, NamedTuple, Optional
+
+from tarmac.node.container import failures
+from tarmac.node.container.failures import ImageProblem
+from tarmac.node.container.manifests import MANIFEST_TYPES
+from tarmac.node.container.reference import DOCKER_HUB, Reference, is_loopback
+
+TIMEOUT_S = 30.0
+MOST_MANIFEST_BYTES = 8 * 1024 * 1024
+_HUB = "registry-1.docker.io"
+_CHALLENGE = re.compile(r'([a-zA-Z_]+)="([^"]*)"')
+_NOT_HERE = (404, 400)
+_NO_ENTRY = (401, 403)
+
+
+class Login(NamedTuple):
+    """Who we are for a registry."""
+
+    user: str
+    password: str
+
+    @property
+    def header(self) -> str:
+        """The value of an Authorization header."""
+        pair = f"{self.user}:{self.password}".encode()
+        return f"Basic {base64.b64encode(pair).decode()}"
+
+
+class Registry:
+    """The repository of one image; `login` None: as anybody."""
+
+    def __init__(self, reference: Reference, login: Optional[Login], *, timeout_s: float = TIMEOUT_S) -> None:
+        self._reference = reference
+        self._login = login
+        self._timeout_s = timeout_s
+        self._authorization: Optional[str] = None
+        name = _HUB if reference.registry == DOCKER_HUB else reference.registry
+        scheme = "http" if is_loopback(reference.registry) else "https"
+        self._base = f"{scheme}://{name}/v2/{reference.repository}"
+
+    def manifest(self, version: str) -> bytes:
+        """The manifest of a tag or digest. Raises ImageProblem."""
+        headers = {"Accept": ", ".join(MANIFEST_TYPES)}
+        with self._get(f"/manifests/{version}", headers, what=version) as answer:
+            found = answer.read(MOST_MANIFEST_BYTES + 1)
+        if len(found) > MOST_MANIFEST_BYTES:
+            raise ImageProblem(failures.DAMAGED, f"the manifest of {self._reference} is too long")
+        return found
+
+    def open(self, digest: str, offset_bytes: int = 0) -> IO[bytes]:
+        """The bytes of a digest from an offset on. Raises ImageProblem."""
+        headers = {"Range": f"bytes={offset_bytes}-"} if offset_bytes else {}
+        answer = self._get(f"/blobs/{digest}", headers, what=digest)
+        if offset_bytes and answer.status != http.client.PARTIAL_CONTENT:
+            _skip(answer, offset_bytes)
+        return answer
+
+    def _get(self, path: str, headers: Mapping[str, str], *, what: str) -> http.client.HTTPResponse:
+        """The answer to a request, made again with an authorization where one is asked for."""
+        for last in (False, True):
+            request = urllib.request.Request(self._base + path, headers=dict(headers))
+            if self._authorization is not None:  # never to where we are sent on
+                request.add_unredirected_header("Authorization", self._authorization)
+            try:
+                return self._open(request)
+            except urllib.error.HTTPError as error:
+                with error:
+                    if error.code == 401 and not last:
+                        self._authorize(error.headers.get("WWW-Authenticate") or "")
+                        continue
+                    raise self._explain(error, what) from None
+        raise AssertionError("unreachable")
+
+    def _open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        try:
+            answer: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=self._timeout_s)
+            return answer
+        except urllib.error.HTTPError:
+            raise
+        except (OSError, http.client.HTTPException, ssl.SSLError) as error:
+            reason = getattr(error, "reason", None) or error
+            raise ImageProblem(
+                failures.UNREACHABLE,
+                f"the registry {self._reference.registry} cannot be reached: {reason}",
+                "check the registry's name, and whether this node may reach it",
+            ) from None
+
+    def _authorize(self, challenge: str) -> None:
+        """Take up what a registry asks for: a token of its own, or name and password."""
+        kind, _, rest = challenge.partition(" ")
+        fields = dict(_CHALLENGE.findall(rest))
+        if kind.lower() == "bearer" and "realm" in fields:
+            self._authorization = f"Bearer {self._token(fields)}"
+        elif self._login is not None:
+            self._authorization = self._login.header
+        else:
+            raise self._no_entry()
+
+    def _token(self, fields: Mapping[str, str]) -> str:
+        realm = fields["realm"]
+        if not realm.startswith(
+            ("https://", *(("http://",) if is_loopback(self._reference.registry) else ()))
+        ):
+            raise ImageProblem(failures.DAMAGED, f"{self._reference.registry} sends to {realm[:80]!r}")
+        query = {"scope": f"repository:{self._reference.repository}:pull"}
+        query.update({"service": fields["service"]} if "service" in fields else {})
+        request = urllib.request.Request(f"{realm}?{urllib.parse.urlencode(query)}")
+        if self._login is not None:
+            request.add_unredirected_header("Authorization", self._login.header)
+        try:
+            with self._open(request) as answer:
+                content = json.loads(answer.read(MOST_MANIFEST_BYTES))
+        except urllib.error.HTTPError as error:
+            with error:
+                raise self._explain(error, realm) from None
+        token = content.get("token") or content.get("access_token") if isinstance(content, dict) else None
+        if not isinstance(token, str):
+            raise ImageProblem(failures.DAMAGED, f"{self._reference.registry} gave no token")
+        return token
+
+    def _explain(self, error: urllib.error.HTTPError, what: str) -> ImageProblem:
+        name, codes = f"{self._reference.registry}/{self._reference.repository}", _codes(error)
+        if error.code in _NO_ENTRY:
+            return self._no_entry()
+        if error.code in _NOT_HERE:
+            if "NAME_UNKNOWN" in codes:
+                return ImageProblem(failures.UNKNOWN_IMAGE, f"there is no image {name}")
+            return ImageProblem(failures.UNKNOWN_TAG, f"the image {name} has no {what}")
+        return ImageProblem(
+            failures.UNREACHABLE,
+            f"the registry {self._reference.registry} answers {error.code} {error.reason}",
+        )
+
+    def _no_entry(self) -> ImageProblem:
+        image = f"{self._reference.registry}/{self._reference.repository}"
+        if self._login is None:
+            return ImageProblem(
+                failures.CREDENTIALS, f"{image} is given to nobody without credentials, or does not exist"
+            )
+        return ImageProblem(
+            failures.CREDENTIALS, f"{image}: the registry refuses the user {self._login.user!r}"
+        )
+
+
+def read_login(text: str, registry: str) -> Optional[Login]:
+    """The login for a registry in a text: `user:password`, or what `docker login` writes.
+
+    None where it has none for it. Raises ValueError for what is neither.
+    """
+    if not text.lstrip().startswith("{"):
+        user, colon, password = text.strip().partition(":")
+        if not colon or not user:
+            raise ValueError("credentials are user:password, or the config.json of docker login")
+        return Login(user, password)
+    content = json.loads(text)
+    known = content.get("auths", content) if isinstance(content, dict) else {}
+    for name, entry in known.items() if isinstance(known, dict) else ():
+        if isinstance(entry, dict) and _same_registry(name, registry):
+            return _login_of(entry)
+    return None
+
+
+def _login_of(entry: Mapping[str, Any]) -> Optional[Login]:
+    if isinstance(entry.get("auth"), str):
+        user, _, password = base64.b64decode(entry["auth"]).decode().partition(":")
+        return Login(user, password.rstrip("\0"))
+    if "username" in entry:
+        return Login(str(entry["username"]), str(entry.get("password", "")))
+    return None
+
+
+def _same_registry(name: str, registry: str) -> bool:
+    place = name.partition("://")[2] or name
+    place = place.partition("/")[0]
+    return place == registry or (registry == DOCKER_HUB and place in ("index.docker.io", _HUB, DOCKER_HUB))
+
+
+def _codes(error: urllib.error.HTTPError) -> set[str]:
+    """What a registry's answer says beyond its number."""
+    try:
+        content = json.loads(error.read(MOST_MANIFEST_BYTES))
+        return {str(entry.get("code")) for entry in content.get("errors", ())}
+    except (OSError, ValueError, AttributeError):
+        return set()
+
+
+def _skip(stream: IO[bytes], count: int) -> None:
+    """Read past what is known: not every registry can begin in the middle."""
+    while count > 0:
+        piece = stream.read(min(count, 1024 * 1024))
+        if not piece:
+            return
+        count -= len(piece)

@@ -1,0 +1,219 @@
+"""The root file system of a container, and the way into it. Called by the hook `image`.
+
+A process that is thrown away makes a mount namespace (for a user who is not root: with a user namespace, in
+which it is called root), puts the root together there, and takes it as its own; the namespaces stay as long
+as they are held open. The root is an overlay: the layers of the image, read-only and shared by all attempts,
+below a directory of the attempt's own. In it are shown the node's devices as far as the container gets them,
+and the directories of the attempt under their own paths. Once the old root is gone, names and links of the
+image lead nowhere else.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import Callable, Mapping, NamedTuple, NoReturn, Optional
+
+from tarmac.node.container.entry import Container
+from tarmac.node.kernel import mounts, namespaces, syscalls
+from tarmac.node.kernel.mountplan import Bind
+
+_PLAIN = syscalls.MS_NOSUID | syscalls.MS_NODEV
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_STREAMS = (("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1"))
+_LINKS = (*_STREAMS, ("stderr", "/proc/self/fd/2"), ("ptmx", "pts/ptmx"))
+_READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
+_HIDDEN = ("/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/sched_debug", "/proc/acpi", "/proc/scsi")
+_COPIES = ("/etc/resolv.conf", "/etc/hosts", "/etc/hostname")
+_MOST_COPY_BYTES = 1024 * 1024
+_DONE = b"done"
+_DONE_AS_USER = b"done as user"
+
+
+class Root(NamedTuple):
+    """A root to make: an overlay of `layers` (below `base`, the topmost first) under `place`, and its binds.
+
+    `in_memory`: what is written beside the binds is kept there, not in `place`. `devices` are shown besides
+    those that every container has; `shared_memory_bytes` None: as much as the node gives.
+    """
+
+    base: str
+    layers: tuple[str, ...]
+    place: str
+    binds: tuple[Bind, ...]
+    devices: tuple[str, ...] = ()
+    shared_memory_bytes: Optional[int] = None
+    in_memory: bool = False
+
+
+class CannotMake(Exception):
+    """This node does not let us make the root."""
+
+
+def make(root: Root, env: Mapping[str, str], numbers: Mapping[int, int]) -> Container:
+    """Make the root, and the way into it, for which `env` and `numbers` are.
+
+    Raises CannotMake, or OSError when nothing can be forked.
+    """
+    hear, say = os.pipe()
+    wait, release = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(release)
+        _leave_after(lambda: _build(root), say=say, wait=wait)
+    os.close(say)
+    os.close(wait)
+    try:
+        reply = os.read(hear, 4096)
+        if reply not in (_DONE, _DONE_AS_USER):
+            raise CannotMake(reply.decode("utf-8", "replace") or "the process that makes it ended early")
+        users = _open_namespace(pid, "user") if reply == _DONE_AS_USER else None
+        return Container(_open_namespace(pid, "mnt"), users, env, numbers)
+    finally:
+        os.close(hear)
+        os.close(release)
+        os.waitpid(pid, 0)
+
+
+def _open_namespace(pid: int, kind: str) -> int:
+    return os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _leave_after(build: Callable[[], bool], *, say: int, wait: int) -> NoReturn:
+    """In the child: build, say how that went, and wait until our namespaces are held."""
+    try:
+        try:
+            os.write(say, _DONE_AS_USER if build() else _DONE)
+        except OSError as error:
+            where = f" ({error.filename})" if error.filename else ""
+            os.write(say, f"{error.strerror}{where}".encode())
+        except Exception as error:  # noqa: BLE001 - whatever it is, its maker has to hear of it
+            os.write(say, f"{type(error).__name__}: {error}".encode())
+        os.close(say)
+        os.read(wait, 1)
+    finally:
+        os._exit(0)
+
+
+def _build(root: Root) -> bool:
+    """Make the root; returns whether that took a user namespace."""
+    as_user = False
+    try:
+        syscalls.unshare(syscalls.CLONE_NEWNS)
+    except PermissionError:
+        as_user = True
+        namespaces.become_own_root(syscalls.CLONE_NEWNS, as_root=True)
+    syscalls.mount("none", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
+    copies = {path: found for path in _COPIES if (found := _content(path)) is not None}
+    sources = [os.open(bind.source, os.O_PATH | os.O_CLOEXEC) for bind in root.binds]
+    devices = [*(f"/dev/{name}" for name in _DEVICES), *root.devices]
+    shown = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in devices if os.path.exists(path)]
+    merged = _overlay(root)
+    old = f"/.tarmac-{os.urandom(8).hex()}"
+    os.mkdir(merged + old, 0o700)
+    syscalls.pivot_root(merged, merged + old)
+    os.chdir("/")
+    _show_kernel(old)
+    _show_devices(shown, old, root.shared_memory_bytes)
+    for path, content in copies.items():
+        _replace(path, content)
+    for bind, source in zip(root.binds, sources):  # noqa: B905 - one for each
+        _bind(f"/proc/self/fd/{source}", bind.target)
+        if bind.read_only:
+            mounts.make_read_only(bind.target)
+    syscalls.unmount(old)
+    os.rmdir(old)
+    _make_usual()
+    return as_user
+
+
+def _overlay(root: Root) -> str:
+    """Mount the overlay; returns where."""
+    place = root.place
+    os.makedirs(place, mode=0o700, exist_ok=True)
+    if root.in_memory:
+        syscalls.mount("tarmac", place, "tmpfs", _PLAIN, "mode=700")
+    upper, work, merged = (os.path.join(place, name) for name in ("upper", "work", "merged"))
+    for path in (upper, work, merged):
+        os.makedirs(path, mode=0o755, exist_ok=True)
+    os.chdir(root.base)
+    lower = ":".join(map(_escaped, root.layers))
+    options = f"userxattr,lowerdir={lower},upperdir={_escaped(upper)},workdir={_escaped(work)}"
+    syscalls.mount("overlay", merged, "overlay", _PLAIN, options)
+    return merged
+
+
+def _show_kernel(old: str) -> None:
+    """/proc as the runner sees it (its processes, where it has a namespace of them), and /sys."""
+    _bind(f"{old}/proc", "/proc")
+    _bind(f"{old}/sys", "/sys")
+    with suppress(OSError):  # a user's namespace may not take back what is mounted there; nor may its user
+        mounts.make_read_only("/sys")
+    null = f"{old}/dev/null"
+    for path in _READ_ONLY:
+        if os.path.exists(path):
+            _bind(path, path)
+            with suppress(PermissionError):
+                mounts.make_read_only(path)
+    for path in _HIDDEN:
+        with suppress(FileNotFoundError):
+            if os.path.isdir(path):
+                syscalls.mount("tarmac", path, "tmpfs", _PLAIN | syscalls.MS_RDONLY, "size=0")
+            elif os.path.exists(path):
+                syscalls.mount(null, path, "", syscalls.MS_BIND)
+
+
+def _show_devices(devices: list[tuple[str, int]], old: str, shared_memory_bytes: Optional[int]) -> None:
+    """A /dev of its own, with a few devices of the node and shared memory that ends with the attempt."""
+    os.makedirs("/dev", exist_ok=True)
+    syscalls.mount("tarmac", "/dev", "tmpfs", syscalls.MS_NOSUID, "size=64k,mode=755")
+    for path, handle in devices:
+        _bind(f"/proc/self/fd/{handle}", path)
+    if os.path.isdir(f"{old}/dev/pts"):
+        _bind(f"{old}/dev/pts", "/dev/pts")
+    for name, target in _LINKS:
+        os.symlink(target, f"/dev/{name}")
+    os.mkdir("/dev/shm", 0o1777)
+    size = "" if shared_memory_bytes is None else f",size={shared_memory_bytes}"
+    syscalls.mount("tarmac", "/dev/shm", "tmpfs", _PLAIN, f"mode=1777{size}")
+
+
+def _bind(source: str, target: str) -> None:
+    """Show a source at a target, which is made where it is missing."""
+    if os.path.isdir(source):
+        os.makedirs(target, exist_ok=True)
+    elif not os.path.lexists(target):
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
+    syscalls.mount(source, target, "", syscalls.MS_BIND | syscalls.MS_REC)
+
+
+def _replace(path: str, content: bytes) -> None:
+    """A small file of the node's, in the place of what the image has."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    with open(path, "wb") as file:
+        file.write(content)
+
+
+def _make_usual() -> None:
+    """What every program may expect, and a small image may lack."""
+    for path, mode in (("/tmp", 0o1777), ("/var/tmp", 0o1777), ("/root", 0o700), ("/run", 0o755)):
+        if not os.path.isdir(path):
+            with suppress(FileExistsError):
+                os.makedirs(path)
+                os.chmod(path, mode)
+
+
+def _content(path: str) -> Optional[bytes]:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_MOST_COPY_BYTES)
+    except OSError:
+        return None
+
+
+def _escaped(path: str) -> str:
+    """A path among the options of an overlay."""
+    return path.replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,")

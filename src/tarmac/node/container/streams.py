@@ -1,0 +1,146 @@
+"""The bytes of a layer as they come: counted, checked against their digest, gone on with after a break.
+
+Called by `images`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import http.client
+import io
+import shutil
+import subprocess
+import threading
+from contextlib import contextmanager
+from typing import IO, Callable, Iterator, Optional
+
+from tarmac.node.container import failures
+from tarmac.node.container.failures import ImageProblem
+from tarmac.node.container.manifests import Piece
+
+_GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_TRIES = 5
+_CHUNK_BYTES = 256 * 1024
+
+Open = Callable[[str, int], IO[bytes]]
+"""What opens the bytes of a digest from an offset on."""
+
+
+class LayerStream(io.RawIOBase):
+    """The bytes of a layer; `count` is called with how many have come each time."""
+
+    def __init__(self, piece: Piece, opener: Open, count: Callable[[int], None]) -> None:
+        super().__init__()
+        self._piece = piece
+        self._opener = opener
+        self._count = count
+        self._summary = hashlib.sha256()
+        self._offset = 0
+        self._source: Optional[IO[bytes]] = None
+        self._breaks = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        view = memoryview(buffer)  # type: ignore[arg-type]
+        piece = self._read(min(len(view), _CHUNK_BYTES))
+        view[: len(piece)] = piece
+        self._summary.update(piece)
+        self._offset += len(piece)
+        self._count(len(piece))
+        return len(piece)
+
+    def check(self) -> None:
+        """Read what is left, and compare. Raises ImageProblem where it is not what its digest says."""
+        while self.read(_CHUNK_BYTES):
+            pass
+        if f"sha256:{self._summary.hexdigest()}" != self._piece.digest:
+            raise ImageProblem(
+                failures.DAMAGED, f"the bytes of {self._piece.digest} are others than its name says"
+            )
+
+    def close(self) -> None:
+        if self._source is not None:
+            self._source.close()
+        super().close()
+
+    def _read(self, count: int) -> bytes:
+        """The next bytes; where the connection broke, from a new one."""
+        while True:
+            try:
+                if self._source is None:
+                    self._source = self._opener(self._piece.digest, self._offset)
+                found = self._source.read(count)
+                if found or self._offset >= self._piece.size_bytes:
+                    return found
+                raise OSError("it ended early")
+            except (OSError, http.client.HTTPException, ImageProblem) as error:
+                self._breaks += 1
+                if self._source is not None:
+                    self._source.close()
+                    self._source = None
+                elif isinstance(error, ImageProblem) and not error.passing:
+                    raise
+                if self._breaks >= _TRIES:
+                    if isinstance(error, ImageProblem):
+                        raise
+                    message = f"the registry breaks off after {self._offset} bytes: {error}"
+                    raise ImageProblem(failures.UNREACHABLE, message) from None
+
+
+@contextmanager
+def archive_in(stream: io.RawIOBase) -> Iterator[IO[bytes]]:
+    """The archive that a layer is, whatever it is compressed with. Raises ImageProblem, OSError."""
+    buffered = io.BufferedReader(stream, _CHUNK_BYTES)
+    start = buffered.peek(len(_ZSTD))
+    try:
+        if start.startswith(_GZIP):
+            yield gzip.GzipFile(fileobj=buffered)  # type: ignore[misc]
+        elif start.startswith(_ZSTD):
+            with _through_zstd(buffered) as archive:
+                yield archive
+        else:
+            yield buffered
+    finally:
+        buffered.detach()
+
+
+@contextmanager
+def _through_zstd(compressed: IO[bytes]) -> Iterator[IO[bytes]]:
+    """Python before 3.14 cannot read it, the program `zstd` can."""
+    program = shutil.which("zstd")
+    if program is None:
+        raise ImageProblem(
+            failures.REFUSED,
+            "the image is compressed with zstd",
+            "install zstd on the node, or push it with gzip",
+        )
+    process = subprocess.Popen([program, "-dc"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    problems: list[Exception] = []
+    feeder = threading.Thread(target=_feed, args=(compressed, process.stdin, problems), daemon=True)
+    feeder.start()
+    try:
+        yield process.stdout
+    finally:
+        process.stdout.close()
+        process.kill() if process.poll() is None else None
+        feeder.join()
+        process.wait()
+    if problems:
+        raise problems[0]
+
+
+def _feed(source: IO[bytes], sink: IO[bytes], problems: list[Exception]) -> None:
+    try:
+        with sink:
+            while piece := source.read(_CHUNK_BYTES):
+                sink.write(piece)
+    except BrokenPipeError:
+        return
+    except (ImageProblem, OSError, ValueError) as problem:
+        problems.append(problem)

@@ -1,0 +1,156 @@
+"""A layer of an image, from its archive to a directory that an overlay shows. Called by `images`.
+
+The archive is a stranger's: nothing is written outside the directory, whatever its names and links say;
+device files and pipes are left out, and no file keeps the right to be run as somebody else. What a layer
+removes of those below it (`.wh.NAME`) becomes what an overlay knows for that.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tarfile
+import zlib
+from contextlib import suppress
+from typing import IO
+
+from tarmac.node.container import failures
+from tarmac.node.container.failures import ImageProblem
+from tarmac.node.files import untrusted
+
+_WHITEOUT = ".wh."
+_OPAQUE = ".wh..wh..opq"
+_OPAQUE_MARK = "user.overlay.opaque"
+_MOST_LINKS = 40
+_CHUNK_BYTES = 1024 * 1024
+_RIGHTS = 0o777
+"""Of a file's mode: not who it runs as."""
+
+
+def unpack(stream: IO[bytes], directory: str) -> None:
+    """Unpack an archive into an empty directory. Raises ImageProblem for what is no archive, OSError."""
+    layer = _Layer(directory)
+    try:
+        with tarfile.open(fileobj=stream, mode="r|", errorlevel=1) as archive:
+            for member in archive:
+                layer.place(archive, member)
+    except (tarfile.TarError, EOFError, ValueError, UnicodeError, zlib.error) as error:
+        raise ImageProblem(failures.DAMAGED, f"a layer is no archive: {error}") from None
+    layer.set_modes()
+
+
+class _Layer:
+    """The directory of a layer while it is filled; nobody else writes there."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._own = os.geteuid() != 0
+        self._modes: dict[str, int] = {}
+
+    def place(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+        """Make one entry."""
+        path = os.path.normpath(f"/{member.name}").lstrip("/")
+        if not path:
+            return
+        parent, name = self._directory(os.path.dirname(path)), os.path.basename(path)
+        place = os.path.join(parent, name)
+        if name.startswith(_WHITEOUT):
+            _remove_below(parent, name)
+            return
+        if member.isdir():
+            if not _is_directory(place):
+                self._clear(place)
+                os.mkdir(place, 0o700)
+            self._modes[place] = (member.mode & 0o1777) | (0o700 if self._own else 0)
+        elif member.issym():
+            self._clear(place)
+            os.symlink(member.linkname, place)
+        elif member.islnk():
+            self._link(member.linkname, place)
+            return
+        elif member.isfile():
+            self._clear(place)
+            self._write(archive, member, place)
+        else:
+            return  # a device or a pipe
+        if not self._own:
+            os.chown(place, member.uid, member.gid, follow_symlinks=False)
+        with suppress(OSError, OverflowError):
+            os.utime(place, (member.mtime, member.mtime), follow_symlinks=False)
+
+    def set_modes(self) -> None:
+        """Give the directories their modes, which may keep us from writing in them: at the end."""
+        for path in reversed(list(self._modes)):
+            os.chmod(path, self._modes[path])
+
+    def _write(self, archive: tarfile.TarFile, member: tarfile.TarInfo, place: str) -> None:
+        source = archive.extractfile(member)
+        handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with open(handle, "wb") as file:
+            while source is not None and (piece := source.read(_CHUNK_BYTES)):
+                file.write(piece)
+            if not self._own:
+                os.chown(file.fileno(), member.uid, member.gid)
+            os.fchmod(file.fileno(), (member.mode & _RIGHTS) | (0o600 if self._own else 0))
+
+    def _link(self, to: str, place: str) -> None:
+        """A second name for a file of the same layer."""
+        path = os.path.normpath(f"/{to}").lstrip("/")
+        source = os.path.join(self._directory(os.path.dirname(path)), os.path.basename(path))
+        if not os.path.lexists(source) or _is_directory(source):
+            raise ImageProblem(failures.DAMAGED, f"a layer has a link to {to[:200]!r}, which it has not")
+        if source != place:
+            self._clear(place)
+            os.link(source, place, follow_symlinks=False)
+
+    def _directory(self, path: str) -> str:
+        """The real place of a directory of the layer, made where it is missing.
+
+        Links are followed as they would be in the container: they lead nowhere else.
+        """
+        here, left, links = self._root, path.split("/")[::-1], 0
+        while left:
+            name = left.pop()
+            if name in ("", "."):
+                continue
+            if name == "..":
+                here = os.path.dirname(here) if here != self._root else self._root
+                continue
+            place = os.path.join(here, name)
+            if os.path.islink(place):
+                links += 1
+                if links > _MOST_LINKS:
+                    raise ImageProblem(failures.DAMAGED, f"a layer has links in a circle at {path[:200]!r}")
+                to = os.readlink(place)
+                here = self._root if to.startswith("/") else here
+                left.extend(to.split("/")[::-1])
+                continue
+            if not _is_directory(place):
+                self._clear(place)
+                os.mkdir(place, 0o755)
+            here = place
+        return here
+
+    def _clear(self, place: str) -> None:
+        """Remove what comes again under its name."""
+        if _is_directory(place):
+            untrusted.remove_tree(place)
+            for path in [path for path in self._modes if path == place or path.startswith(f"{place}/")]:
+                del self._modes[path]
+        else:
+            with suppress(FileNotFoundError):
+                os.unlink(place)
+
+
+def _remove_below(parent: str, name: str) -> None:
+    """Note that something of the layers below is no more."""
+    hidden = name[len(_WHITEOUT) :]
+    place = os.path.join(parent, hidden)
+    if name == _OPAQUE:
+        os.setxattr(parent, _OPAQUE_MARK, b"y")
+    elif hidden not in ("", ".", "..") and not os.path.lexists(place):
+        os.mknod(place, stat.S_IFCHR, os.makedev(0, 0))
+
+
+def _is_directory(place: str) -> bool:
+    return os.path.isdir(place) and not os.path.islink(place)
