@@ -35,13 +35,21 @@ class Archive:
                 self._tar = tarfile.open(path)  # noqa: SIM115 - as long as we live
             self._read()
         except FileNotFoundError:
+            self.close()
             raise ImageProblem(failures.UNKNOWN_IMAGE, f"there is no image at {path}") from None
         except (tarfile.TarError, ValueError, KeyError, IndexError, TypeError) as error:
+            self.close()
             hint = "save it with `docker save` or `podman save`"
             raise ImageProblem(failures.DAMAGED, f"{path} is no archive of an image: {error}", hint) from None
         except OSError as error:
+            self.close()
             message = f"the image {path} cannot be read: {error.strerror}"
             raise ImageProblem(failures.UNKNOWN_IMAGE, message) from None
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._tar is not None:
+            self._tar.close()
 
     def manifest(self, version: str) -> bytes:
         """The manifest: that of the image, or of a digest it names."""

@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import IO, Any, Callable, Optional, Protocol
 
 from tarmac.node.container import archives, failures, manifests
@@ -85,7 +85,11 @@ class Puller:
         if is_root(path):
             return Image(name, "", (os.path.realpath(path),), {})
         key = known_as(path)
-        return self._images.by_key(key) or self._fetch(archives.Archive(path), key, name, "")
+        found = self._images.by_key(key)
+        if found is not None:
+            return found
+        with closing(archives.Archive(path)) as archive:
+            return self._fetch(archive, key, name, "")
 
     def _remote(self, name: str, *, credentials: Optional[str], pull: str) -> Image:
         reference = parse(name)

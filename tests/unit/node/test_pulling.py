@@ -1,0 +1,234 @@
+"""Images fetched from a registry or an archive: `node/container/pulling.py` and what it calls."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tarfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from images import BuiltImage, Entry, archive, build, registry, special
+from tarmac.node.container import failures
+from tarmac.node.container.failures import ImageProblem
+from tarmac.node.container.images import Image, Images
+from tarmac.node.container.pulling import Puller
+from tarmac.node.container.reference import ALWAYS
+
+LOGIN = ("ada", "lovelace")
+CONTENT = os.urandom(200_000)
+TWO = build(archive([("etc/a", b"1"), ("opt/big", CONTENT)]), archive([("etc/b", b"2")]), env=["A=1"])
+
+
+def puller(directory: Path, lines: list[str] | None = None) -> Puller:
+    return Puller(Images(str(directory)), (lines if lines is not None else []).append)
+
+
+def shown(directory: Path, image: Image) -> dict[str, str]:
+    """What each layer has, as names with contents."""
+    found = {}
+    for key in image.layers:
+        layer = directory / "layers" / key
+        for path in sorted(layer.rglob("*")):
+            if path.is_file() and not path.is_symlink():
+                found[str(path.relative_to(layer))] = path.read_bytes()[:9].decode("latin-1")
+    return found
+
+
+@pytest.mark.parametrize(("login", "tokens"), [(None, False), (None, True), (LOGIN, False), (LOGIN, True)])
+def test_an_image_is_fetched_with_what_its_registry_asks_for(
+    tmp_path: Path, login: tuple[str, str] | None, tokens: bool
+) -> None:
+    lines: list[str] = []
+    with registry(images={"team/two:1": TWO}, login=login, tokens=tokens) as double:
+        name = f"{double.address}/team/two:1"
+        image = puller(tmp_path, lines).ensure(name, credentials=login and ":".join(login))
+    assert (image.digest, image.env) == (TWO.digest, {"A": "1"})
+    assert set(shown(tmp_path, image)) == {"etc/a", "etc/b", "opt/big"}
+    assert lines[0].startswith(f"pulling {name}: ")
+    assert TWO.digest in lines[-1]
+
+
+def test_what_is_here_is_not_asked_for_again_but_where_that_is_said(tmp_path: Path) -> None:
+    with registry(images={"two:1": TWO}) as double:
+        name = f"{double.address}/two:1"
+        first = puller(tmp_path).ensure(name)
+        asked = len(double.requests)
+        assert puller(tmp_path).ensure(name) == first == Images(str(tmp_path)).find(name)
+        assert len(double.requests) == asked
+        double.images["two:1"] = newer = build(archive([("etc/c", b"3")]))
+        assert puller(tmp_path).ensure(name, pull=ALWAYS).digest == newer.digest
+        assert puller(tmp_path).ensure(name).digest == newer.digest
+
+
+def test_ten_at_once_fetch_each_layer_once(tmp_path: Path) -> None:
+    with registry(images={"two:1": TWO}) as double, ThreadPoolExecutor(10) as pool:
+        name = f"{double.address}/two:1"
+        found = list(pool.map(lambda _: puller(tmp_path).ensure(name), range(10)))
+    assert {image.digest for image in found} == {TWO.digest}
+    layers = [path for path in double.pulls() if len(TWO.contents[path.rpartition("/")[2]]) > 0]
+    config = max(set(layers), key=layers.count)
+    assert sorted(layers.count(path) for path in set(layers) - {config}) == [1, 1]
+
+
+def test_a_broken_connection_is_gone_on_with_where_it_broke(tmp_path: Path) -> None:
+    with registry(images={"two:1": TWO}, break_at=50_000) as double:
+        image = puller(tmp_path).ensure(f"{double.address}/two:1")
+    layer = tmp_path / "layers" / image.layers[0]
+    assert (layer / "opt/big").read_bytes() == CONTENT
+
+
+def test_the_password_is_not_sent_to_where_layers_lie(tmp_path: Path) -> None:
+    with (
+        registry(images={"two:1": TWO}) as storage,
+        registry(images={"two:1": TWO}, login=LOGIN, elsewhere=storage.address) as double,
+    ):
+        puller(tmp_path).ensure(f"{double.address}/two:1", credentials=":".join(LOGIN))
+    assert storage.pulls()
+    assert set(storage.seen) == {None}
+
+
+@pytest.mark.parametrize(
+    ("image", "credentials", "kind", "text"),
+    [
+        ("two:1", None, failures.CREDENTIALS, "is given to nobody without credentials"),
+        ("two:1", "ada:wrong", failures.CREDENTIALS, "refuses the user 'ada'"),
+        ("two:1", "nonsense", failures.CREDENTIALS, "user:password"),
+        ("two:2", ":".join(LOGIN), failures.UNKNOWN_TAG, "has no 2"),
+        ("three:1", ":".join(LOGIN), failures.UNKNOWN_IMAGE, "there is no image"),
+    ],
+)
+def test_what_is_wrong_is_told_apart(
+    tmp_path: Path, image: str, credentials: str | None, kind: str, text: str
+) -> None:
+    """M6: an image that cannot be pulled, and why."""
+    with registry(images={"two:1": TWO}, login=LOGIN) as double, pytest.raises(ImageProblem) as found:
+        puller(tmp_path).ensure(f"{double.address}/{image}", credentials=credentials)
+    assert found.value.kind == kind
+    assert text in found.value.message
+    assert "lovelace" not in str(found.value)
+
+
+def test_a_registry_that_is_not_there(tmp_path: Path) -> None:
+    with registry() as double:
+        address = double.address
+    with pytest.raises(ImageProblem, match="cannot be reached") as found:
+        puller(tmp_path).ensure(f"{address}/two:1")
+    assert found.value.kind == failures.UNREACHABLE
+
+
+def test_other_bytes_than_the_digest_says_leave_no_layer(tmp_path: Path) -> None:
+    first, second, _ = TWO.contents
+    forged = BuiltImage(TWO.manifest, {**TWO.contents, second: TWO.contents[first]})
+    with registry(images={"two:1": forged}) as double, pytest.raises(ImageProblem) as found:
+        puller(tmp_path).ensure(f"{double.address}/two:1")
+    assert found.value.kind in (failures.DAMAGED, failures.UNREACHABLE)
+    assert [path.name[:6] for path in (tmp_path / "layers").iterdir() if path.suffix != ".lock"] == [
+        first[7:13]
+    ]
+
+
+def test_an_image_for_another_machine_is_not_fetched(tmp_path: Path) -> None:
+    foreign = build(archive([("a", b"1")]), architecture="mips")
+    with registry(images={"foreign:1": foreign}) as double, pytest.raises(ImageProblem) as found:
+        puller(tmp_path).ensure(f"{double.address}/foreign:1")
+    assert found.value.kind == failures.ARCHITECTURE
+    assert len(double.pulls()) == 1  # its configuration says so
+
+
+def test_an_archive_is_an_image(tmp_path: Path) -> None:
+    path = TWO.write_archive(tmp_path / "two.tar")
+    image = puller(tmp_path / "images").ensure(str(path))
+    assert set(shown(tmp_path / "images", image)) == {"etc/a", "etc/b", "opt/big"}
+    (tmp_path / "broken.tar").write_bytes(b"no archive")
+    with pytest.raises(ImageProblem, match="is no archive of an image"):
+        puller(tmp_path / "images").ensure(str(tmp_path / "broken.tar"))
+    with pytest.raises(ImageProblem, match="there is no image at"):
+        puller(tmp_path / "images").ensure("/nowhere.tar")
+
+
+def test_what_a_layer_removes_is_noted_for_the_overlay(tmp_path: Path) -> None:
+    image = unpacked(tmp_path, [("opt/.wh.gone", b""), ("d/.wh..wh..opq", b""), ("d/new", b"1")])
+    assert stat.S_ISCHR((image / "opt/gone").lstat().st_mode)
+    assert (image / "opt/gone").lstat().st_rdev == 0
+    assert os.getxattr(image / "d", "user.overlay.opaque") == b"y"
+
+
+def test_no_layer_writes_outside_of_its_directory(tmp_path: Path) -> None:
+    """The names and links of an image are a stranger's."""
+    outside = tmp_path / "outside"
+    outside.mkdir(mode=0o711)
+    (outside / "kept").write_text("kept")
+    target = str(outside)
+    image = unpacked(
+        tmp_path,
+        [
+            ("../escaped", b"1"),
+            (f"{target}/absolute", b"1"),
+            ("link", special(tarfile.SYMTYPE, link=target)),
+            ("link/through", b"1"),
+            ("up", special(tarfile.SYMTYPE, link="../../../../../../..")),
+            (f"up{target}/through", b"1"),
+            ("first", special(tarfile.SYMTYPE, link="second")),
+            ("kept", special(tarfile.LNKTYPE, link="link/through")),
+            ("changed", special(tarfile.DIRTYPE, mode=0o777)),
+            ("changed", special(tarfile.SYMTYPE, link=target)),
+            ("device", special(tarfile.CHRTYPE)),
+            ("pipe", special(tarfile.FIFOTYPE)),
+        ],
+    )
+    assert [path.name for path in outside.iterdir()] == ["kept"]
+    assert stat.S_IMODE(outside.stat().st_mode) == 0o711
+    assert not list(tmp_path.glob("escaped"))
+    assert (image / "escaped").exists()
+    assert (image / target.lstrip("/") / "through").read_bytes() == b"1"
+    assert not os.path.lexists(image / "device")
+    assert not os.path.lexists(image / "pipe")
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [("x", special(tarfile.LNKTYPE, link="/etc/passwd"))],
+        [("a", special(tarfile.SYMTYPE, link="b")), ("b", special(tarfile.SYMTYPE, link="a")), ("a/c", b"1")],
+    ],
+)
+def test_links_that_lead_nowhere_are_damage(tmp_path: Path, entries: list[tuple[str, Entry]]) -> None:
+    with pytest.raises(ImageProblem) as found:
+        unpacked(tmp_path, entries)
+    assert found.value.kind == failures.DAMAGED
+
+
+def test_no_file_of_an_image_is_run_as_somebody_else(tmp_path: Path) -> None:
+    raised = special(tarfile.REGTYPE, mode=0o6755)
+    image = unpacked(tmp_path, [("su", raised), ("wide", special(tarfile.DIRTYPE, mode=0o6777))])
+    assert stat.S_IMODE((image / "su").stat().st_mode) == 0o755
+    assert stat.S_IMODE((image / "wide").stat().st_mode) & 0o6000 == 0
+
+
+def test_an_image_in_use_stays_and_shared_layers_do(tmp_path: Path) -> None:
+    base = archive([("base", b"1")])
+    images = Images(str(tmp_path))
+    one, two = (
+        puller(tmp_path).ensure(
+            str(build(base, archive([(name, b"1")])).write_archive(tmp_path / f"{name}.tar"))
+        )
+        for name in ("one", "two")
+    )
+    use = images.use(one.digest)
+    assert not images.remove(one.digest)
+    os.close(use)
+    assert images.remove(one.digest)
+    assert not images.remove(one.digest)
+    assert images.all() == [two]
+    assert set(shown(tmp_path, two)) == {"base", "two"}
+    assert not (tmp_path / "layers" / one.layers[1]).exists()
+
+
+def unpacked(directory: Path, entries: list[tuple[str, Entry]]) -> Path:
+    """The directory of the one layer of an image with these entries."""
+    path = build(archive(entries)).write_archive(directory / "image.tar")
+    image = puller(directory / "images").ensure(str(path))
+    return directory / "images" / "layers" / image.layers[0]
