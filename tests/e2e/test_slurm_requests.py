@@ -229,7 +229,7 @@ def test_files_of_other_systems_run_there(shell: Shell, site: Path) -> None:
     runs = [
         shell.tarmac("run", str(EXAMPLES / file), *there, *more, code=0).stdout.strip()
         for file, *more in (
-            ("21-mcli/variables.yaml", "--slots", "4"),
+            ("21-mcli/variables.yaml", "--slots", "4", "--no-container"),
             ("22-isc/variables.isc", "--mode", "batch", "--slots", "4"),
             ("23-determined/variables.yaml", "--code", str(determined)),
         )

@@ -20,6 +20,8 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 def settled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     """A user whose server stands; shared by the tests of a module."""
     for shell in _shell(tmp_path_factory.mktemp("settled")):
+        shell.home.mkdir(mode=0o700)
+        (shell.home / "settings.toml").write_text('[containers]\nuse = "none"\n')  # images here are made up
         shell.tarmac("server", "start", code=0)
         yield shell
 
@@ -27,7 +29,5 @@ def settled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
 def _shell(directory: Path) -> Iterator[Shell]:
     shell = Shell(directory / "home", directory / "project")
     shell.directory.mkdir()
-    shell.home.mkdir(mode=0o700)
-    (shell.home / "settings.toml").write_text('[containers]\nuse = "none"\n')  # the images are made up
     yield shell
     shell.close()

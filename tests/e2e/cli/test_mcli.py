@@ -14,6 +14,9 @@ import pages
 from shell import Shell
 
 SETTINGS = """
+[containers]
+use = "none"
+
 [[local]]
 nodes = 2
 slots = 2
