@@ -21,6 +21,7 @@ from tarmac.model.errors import WaitTimeout as WaitTimeout
 from tarmac.node.sdk import checkpoint as checkpoint
 from tarmac.node.sdk import finished as finished
 from tarmac.node.sdk import latest_checkpoint as latest_checkpoint
+from tarmac.node.sdk import parameters as parameters
 from tarmac.node.sdk import report as report
 from tarmac.node.sdk import should_pause as should_pause
 from tarmac.node.sdk import time_left as time_left

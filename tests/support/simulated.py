@@ -16,6 +16,7 @@ from tarmac.control.reconcilers.dependencies import dependency_pass
 from tarmac.control.reconcilers.reap import reap_pass
 from tarmac.control.reconcilers.reconcile import reconcile_pass
 from tarmac.control.reconcilers.schedule import schedule_pass
+from tarmac.control.reconcilers.search import search_pass
 from tarmac.control.reconcilers.stage import stage_pass
 from tarmac.control.reconcilers.submit import submit_pass
 from tarmac.control.service import ControlPlane
@@ -23,6 +24,7 @@ from tarmac.engines.sim import Behaviour, SimBatchEngine, SimEngine, VirtualCloc
 from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Cluster, Node, Pool
 from tarmac.model.errors import InvalidInput, LeaseLost, Unavailable
+from tarmac.model.experiment import Experiments
 from tarmac.model.launch import Launch
 from tarmac.model.metrics import ReportBatch
 from tarmac.model.ports import StagedCode
@@ -136,6 +138,20 @@ class InterruptibleMetrics(MemoryMetrics):
         )
 
 
+class InterruptibleExperiments:
+    """Experiments of the in-memory store, with a call before and after each write."""
+
+    def __init__(self, kept: Experiments, interrupted: Callable[[Callable[[], Any]], Any]) -> None:
+        self._kept = kept
+        self._interrupted = interrupted
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._kept, name)
+        if name not in ("create", "apply", "remove"):
+            return method
+        return lambda *values, **named: self._interrupted(lambda: method(*values, **named))
+
+
 class InterruptibleStore(MemoryStore):
     """The in-memory store with a call before and after each durable write: a test may crash there."""
 
@@ -145,6 +161,7 @@ class InterruptibleStore(MemoryStore):
         self.metrics = InterruptibleMetrics(
             self._runs, self._write, self._fence, interrupted=self._interrupted
         )
+        self.experiments = InterruptibleExperiments(self.experiments, self._interrupted)
 
     def create_runs(self, new: Sequence[NewRun]) -> list[Run]:
         return self._interrupted(lambda: super(InterruptibleStore, self).create_runs(new))
@@ -208,6 +225,8 @@ class Server:
             match loop:
                 case "stage":
                     stage_pass(control, lease)
+                case "search":
+                    search_pass(control, self.plane.searches, lease)
                 case "schedule":
                     dependency_pass(control, lease)
                     wanted = (submit_pass(control, lease), schedule_pass(control, lease).next_at)

@@ -16,6 +16,7 @@ from tarmac.client.artifact_calls import ArtifactCalls
 from tarmac.client.calls import segment
 from tarmac.client.cluster_calls import ClusterCalls
 from tarmac.client.embedded import EmbeddedServer, home_of
+from tarmac.client.experiment_calls import ExperimentCalls
 from tarmac.client.follow import EventCursor, LogCursor, follow
 from tarmac.client.secret_calls import SecretCalls
 from tarmac.client.session_calls import SessionCalls
@@ -40,6 +41,7 @@ class SubmitOptions(TypedDict, total=False):
     extras: Mapping[str, Any] | None  # files beside it, and parameters
     overrides: Mapping[str, Any] | None  # values in place of the file's own
     clone: str | None  # a run, instead of a text
+    sweep: Mapping[str, str] | None  # a grid of values for parameters
     resume: bool  # the clone begins from its last checkpoint, with its code
 
 
@@ -59,7 +61,7 @@ URL_VARIABLE = "TARMAC_URL"
 TOKEN_VARIABLE = "TARMAC_TOKEN"
 
 
-class Client(ClusterCalls, ArtifactCalls, SecretCalls, SessionCalls):
+class Client(ClusterCalls, ArtifactCalls, ExperimentCalls, SecretCalls, SessionCalls):
     """A connection to a tarmac server: the one `url` or TARMAC_URL names, else the user's own.
 
     The user's own lives in `home` (by default TARMAC_HOME, else where XDG says) and is started when there is
@@ -136,6 +138,22 @@ class Client(ClusterCalls, ArtifactCalls, SecretCalls, SessionCalls):
     def dry_run(self, source: str | None = None, **options: Unpack[SubmitOptions]) -> api.DryRun:
         """What a submission would do now: placement, command and variables per node. Nothing is kept."""
         return self._send("POST", "/runs?dry_run=true", _submission(source, **options))
+
+    def create_experiment(
+        self,
+        source: str | None = None,
+        *,
+        fork: str | None = None,
+        idempotency_key: str | None = None,
+        **options: Unpack[SubmitOptions],
+    ) -> api.Experiment:
+        """Begin a search: the text of a run file that searches, or one with `sweep`, or a fork of another."""
+        body = _submission(source, idempotency_key=idempotency_key or _new_key(), **options)
+        return self._send("POST", "/experiments", {**self._bringing([body])[0], "fork": fork})
+
+    def preview_search(self, source: str, **options: Unpack[SubmitOptions]) -> list[api.PreviewLine]:
+        """How many trials of what length a search would come to. Nothing is kept."""
+        return self._send("POST", "/experiments/preview", _submission(source, **options))
 
     def launch(self, run: Run, **overrides: Any) -> api.Run:
         """Submit a run described in Python."""
@@ -325,6 +343,7 @@ def _submission(
     overrides: Mapping[str, Any] | None = None,
     clone: str | None = None,
     resume: bool = False,
+    sweep: Mapping[str, str] | None = None,
     idempotency_key: str | None = None,
 ) -> dict[str, Any]:
     return {
@@ -335,6 +354,7 @@ def _submission(
         "extras": dict(extras or {}),
         "overrides": dict(overrides or {}),
         "clone": clone,
+        **({"sweep": dict(sweep)} if sweep else {}),
         **({"resume": True} if resume else {}),  # a server of before does not know it
         "submitter": {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ},
         "idempotency_key": idempotency_key,

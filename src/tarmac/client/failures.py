@@ -9,6 +9,7 @@ from typing import Any
 from tarmac.model.errors import (
     Forbidden,
     InvalidInput,
+    IsExperiment,
     NeverFits,
     NotFound,
     Problem,
@@ -22,7 +23,7 @@ from tarmac.model.errors import (
 
 _CLASSES: Mapping[str, type[TarmacError]] = {
     kind.code: kind
-    for kind in (NotFound, Refused, TooLarge, Unauthorized, Forbidden, Unavailable, StorageFull)
+    for kind in (NotFound, Refused, IsExperiment, TooLarge, Unauthorized, Forbidden, Unavailable, StorageFull)
 }
 
 

@@ -28,7 +28,7 @@ from tarmac.model.actor import Actor
 from tarmac.model.changes import NewRun
 from tarmac.model.cluster import Node, admits, rehearsal_cluster
 from tarmac.model.copying import changed
-from tarmac.model.errors import NeverFits, Refused
+from tarmac.model.errors import IsExperiment, NeverFits, Refused
 from tarmac.model.lifecycle import INITIAL_STATE, RunEvent, RunState, steps
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY
 from tarmac.model.run import Allocation, CauseCode, Run
@@ -244,6 +244,15 @@ def _comparable(spec: RunSpec) -> RunSpec:
         input_artifacts=(),
         environment=replace(spec.environment, inherited={}),
     )
+
+
+def refuse_search(spec: RunSpec) -> None:
+    """Refuse to submit a search as one run."""
+    if spec.search is not None:
+        raise IsExperiment(
+            f"{spec.name} searches over its parameters: it is an experiment, not one run",
+            hint="tarmac experiment create, or tarmac run, begins it",
+        )
 
 
 def refuse_system_packages(spec: RunSpec, *, allowed: bool) -> None:

@@ -20,6 +20,7 @@ from tarmac.control.reconcilers.dependencies import dependency_pass
 from tarmac.control.reconcilers.reap import reap_pass
 from tarmac.control.reconcilers.reconcile import reconcile_pass
 from tarmac.control.reconcilers.schedule import schedule_pass
+from tarmac.control.reconcilers.search import search_pass
 from tarmac.control.reconcilers.stage import stage_pass
 from tarmac.control.reconcilers.submit import submit_pass
 from tarmac.control.service import ControlPlane
@@ -27,6 +28,7 @@ from tarmac.control.serving import step_down
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.control.state.event_bus import Wakeup
+from tarmac.control.state.searches import Searches
 from tarmac.model.abilities import Notifies
 from tarmac.model.errors import LeaseLost, TarmacError
 from tarmac.model.ports import FetchesCode
@@ -70,6 +72,7 @@ class Loops:
         self._loops = [
             self._loop(Wakeup.STAGE, _in_time(stage), 5.0),
             self._loop(Wakeup.SCHEDULE, _schedule, 1.0),
+            self._loop(Wakeup.SEARCH, _in_time(partial(_search, plane.searches)), 1.0),
             self._loop(Wakeup.LEASE, _in_time(_renew), SIGN_OF_LIFE_S),
         ]
         self._started = False
@@ -173,6 +176,10 @@ def _schedule(control: ControlState, lease: Lease | None) -> float | None:
     submit_at, plan_at = submit_pass(control, lease), schedule_pass(control, lease).next_at
     control.tallies.note_cycle(time.perf_counter() - began_at)
     return min((at for at in (submit_at, plan_at) if at is not None), default=None)
+
+
+def _search(searches: Searches, control: ControlState, lease: Lease | None) -> None:
+    search_pass(control, searches, lease)
 
 
 def _renew(control: ControlState, lease: Lease | None) -> None:

@@ -12,12 +12,13 @@ from types import MappingProxyType
 from typing import Any
 
 from tarmac.control import draining, reports, sessions
-from tarmac.control.admission import Accepted, Admission, Submission, same_request
+from tarmac.control.admission import Accepted, Admission, Submission, refuse_search, same_request
 from tarmac.control.cluster_machines import ClusterMachines
 from tarmac.control.clusters import Clusters
 from tarmac.control.decisions import steps
 from tarmac.control.dependencies import awaited_runs
 from tarmac.control.draining import ALL_NODES, NodeChoice
+from tarmac.control.experiments import ExperimentService
 from tarmac.control.lookup import find_run
 from tarmac.control.permissions import Action, check
 from tarmac.control.queue import queueing
@@ -29,6 +30,7 @@ from tarmac.control.serving import whereabouts
 from tarmac.control.sessions import Session, WorkerChoice
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Listener
+from tarmac.control.state.searches import SearcherOf, Searches, own_searcher
 from tarmac.control.why import Why, why
 from tarmac.model.abilities import ClearsRemains, FileEntry, ListsFiles
 from tarmac.model.actor import Actor, RunScope
@@ -36,6 +38,7 @@ from tarmac.model.changes import RunStep
 from tarmac.model.cluster import Pool
 from tarmac.model.engine_kinds import EngineKind, StartsClusters
 from tarmac.model.errors import InvalidInput, Refused, Unavailable
+from tarmac.model.experiment import Experiment
 from tarmac.model.launch import ApplyConventions, as_it_is
 from tarmac.model.lifecycle import IllegalStep, RunState
 from tarmac.model.ports import (
@@ -98,6 +101,7 @@ class ControlPlane:
         alone: bool = False,
         allow_system_packages: bool = False,
         resolve: ResolveReferences = no_references,
+        searcher_of: SearcherOf = own_searcher,
     ) -> None:
         """`engine` serves this server's own cluster, and every described one of its own kind.
 
@@ -107,6 +111,7 @@ class ControlPlane:
         `serving`: which cluster this is the server of; without it, of the local one and of every attempt.
         `alone`: nobody else will ever write to this store (a simulation): it is not read again.
         `allow_system_packages`: runs may install packages of the distribution on their nodes.
+        `searcher_of` begins searches.
         """
         self.control = ControlState(
             store=store,
@@ -126,6 +131,8 @@ class ControlPlane:
         self.clusters = Clusters(self.control)
         self.cluster_machines = ClusterMachines(self.control, self.clusters, starter)
         self._admission = Admission(self.control)
+        self.searches = Searches(self.control, searcher_of)
+        self.experiments = ExperimentService(self.control, self._admission, self.searches, resolve)
 
     # --- commands
 
@@ -133,6 +140,7 @@ class ControlPlane:
         """Accept runs, all or none, durably. Raises Refused for what can never fit, or for a reused key."""
         for submission in submissions:
             check(submission.actor, Action.SUBMIT)
+            refuse_search(submission.spec)
         now = self.control.clock.now()
         new = [self._admission.new_run(self._resolved(submission), now) for submission in submissions]
         accepted = []
@@ -145,6 +153,10 @@ class ControlPlane:
                 )
             accepted.append(Accepted(run=run, created=created, warnings=self._admission.warnings(run)))
         return accepted
+
+    def create_experiment(self, submission: Submission, *, parent: str | None = None) -> Experiment:
+        """Begin a search over parameters; see `ExperimentService.create`."""
+        return self.experiments.create(self._resolved(submission), parent=parent)
 
     def stop(self, actor: Actor, reference: str) -> Run:
         """End the run for good. A run that has ended, or is already stopping, stays as it is."""

@@ -219,7 +219,14 @@ def _why_queued(control: ControlState, run: Run) -> Why:
             lambda ledger: (explain(ledger, run.id, now), scope_of_run(ledger, run.id, now))
         )
     except KeyError:
-        return Why(run_id=run.id, state=run.state, headline="it was just queued or placed: look again")
+        with control.lock:
+            most = control.run_cache().limits.waits(run.id)
+        headline = "it was just queued or placed: look again"
+        if most is not None:
+            headline = (
+                f"queued: the trials of its experiment may hold {most} slots together (max_slots), and do"
+            )
+        return Why(run_id=run.id, state=run.state, headline=headline)
     if isinstance(answer, Placement):
         nodes = ", ".join(answer.allocation.nodes)
         return Why(

@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from tarmac.launch import variables
 from tarmac.launch.container import container_launch
+from tarmac.launch.parameters import trial_variables
 from tarmac.launch.topology import Assignment
 from tarmac.model.cluster import Node
 from tarmac.model.run import Attempt, Run
@@ -30,6 +31,7 @@ def setup_environment(run: Run, attempt: Attempt) -> dict[str, str]:
         variables.RUN_ID: run.id,
         variables.RUN_NAME: run.name,
         variables.ATTEMPT: str(attempt.number),
+        **trial_variables(run),
     }
 
 

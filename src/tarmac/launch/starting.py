@@ -6,6 +6,7 @@ cluster that starts it by a job, that is the script of the site.
 
 from __future__ import annotations
 
+from tarmac.launch.parameters import filled
 from tarmac.launch.quoting import quote
 from tarmac.launch.site_steps import batch_steps, find_module_command, load_modules, rehearsed_steps
 from tarmac.model.launch import HooksLaunch, SetupLaunch
@@ -20,13 +21,14 @@ def worker_argv(spec: RunSpec, command: Command) -> tuple[str, ...]:
         return ("bash", "-l", "-c", "\n".join(batch_steps(spec)))
     if spec.site is not None:
         return ("bash", "-c", "\n".join(rehearsed_steps(spec)))
-    return _with_modules(spec, argv(command))
+    return _with_modules(spec, argv(filled(spec, command)))
 
 
 def setup_launches(spec: RunSpec) -> tuple[SetupLaunch, ...]:
     """The setup steps; commands as argvs."""
     return tuple(
-        _with_modules(spec, argv(step)) if isinstance(step, Command) else step for step in spec.setup
+        _with_modules(spec, argv(filled(spec, step))) if isinstance(step, Command) else step
+        for step in spec.setup
     )
 
 
@@ -35,8 +37,12 @@ def hooks_launch(spec: RunSpec) -> HooksLaunch:
     hooks, at_site = spec.hooks, spec.site is not None
     return HooksLaunch(
         before_login=_login_hook(spec, hooks.before_login),
-        before=() if at_site else tuple(_with_modules(spec, argv(command)) for command in hooks.before),
-        after=() if at_site else tuple(_with_modules(spec, argv(command)) for command in hooks.after),
+        before=()
+        if at_site
+        else tuple(_with_modules(spec, argv(filled(spec, command))) for command in hooks.before),
+        after=()
+        if at_site
+        else tuple(_with_modules(spec, argv(filled(spec, command))) for command in hooks.after),
         after_login=_login_hook(spec, hooks.after_login),
     )
 

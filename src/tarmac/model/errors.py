@@ -99,6 +99,12 @@ class NeverFits(Refused):
         self.reasons = tuple(reasons)
 
 
+class IsExperiment(Refused):
+    """A file that searches over its parameters was submitted as one run."""
+
+    code = "is_experiment"
+
+
 class TooLarge(TarmacError):
     """The request is larger than any may be."""
 

@@ -15,6 +15,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 from tarmac.model.changes import NewRun, RunStep, UsageBucket
 from tarmac.model.cluster import Cluster
 from tarmac.model.dataset import Dataset
+from tarmac.model.experiment import Experiments
 from tarmac.model.launch import Launch
 from tarmac.model.metrics import MetricStore
 from tarmac.model.native import NativeStatus
@@ -155,6 +156,11 @@ class Store(Protocol):
 
     def remove_cluster(self, name: str) -> None:
         """Forget the description of a cluster; nothing happens if there is none."""
+        ...
+
+    @property
+    def experiments(self) -> Experiments:
+        """The record of experiments, in the same database."""
         ...
 
     def datasets(self) -> list[Dataset]:

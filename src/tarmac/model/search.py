@@ -94,14 +94,16 @@ class SearchSpec:
     """A search, as its file has it.
 
     `metric` is what trials report and the search compares, at a length: the report's own step, or its value
-    of `time_metric`. A trial is at most `max_time` long. With `promotion`, a trial rests at each rung until
-    it is among the best of it; without, it goes on unless it is not. `max_trials` None: as many as the method
+    of `time_metric`; `metric_group` is the group of metrics that it is of (None: any). A trial is at most
+    `max_time` long. With `promotion`, a trial rests at each rung until it is among the best of it; without,
+    it goes on unless it is not. `max_trials` None: as many as the method
     has (grid, single). `max_concurrent_trials` 0: as many as the method can use at once. `max_slots` bounds
     the slots of all trials together.
     """
 
     method: SearchMethod
     metric: str = ""
+    metric_group: str | None = None
     smaller_is_better: bool = True
     space: tuple[ParameterRange, ...] = ()
     seed: int = 0
@@ -124,11 +126,16 @@ class SearchSpec:
 class TrialPlace:
     """Of which experiment a run is a trial, with which number (from 1).
 
-    `max_slots` bounds the slots that all trials of it hold together; `seed` is for the trial's own use.
+    `max_slots` bounds the slots that all trials of it hold together; `seed` is for the trial's own use. The
+    search is told `metric` of each report (of this group of metrics: None, of any), at its step or its value
+    of `time_metric`.
     """
 
     experiment: str
     number: int
+    metric: str
+    metric_group: str | None = None
+    time_metric: str | None = None
     seed: int = 0
     max_slots: int | None = None
 

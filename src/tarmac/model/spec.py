@@ -15,6 +15,7 @@ from tarmac.model.cluster import Cluster, NodeGroup, rehearsal_cluster
 from tarmac.model.dependency import Dependency
 from tarmac.model.described import renamed
 from tarmac.model.resources import Resources
+from tarmac.model.search import SearchSpec, TrialPlace
 from tarmac.model.secret import SecretUse
 from tarmac.model.site import SiteRequest
 
@@ -269,6 +270,8 @@ class RunSpec:
     are ids; `parameters` (JSON, None: none given) reach the run as a file. `site` is what a site's batch
     system is asked for beyond what the rest says; `slurm` are directives for its job where a Slurm runs it
     ("": without a value, None: dropped). `after` are the runs whose ends it waits for before it may start.
+    With a `search` it is of an experiment, whose trials are runs of the same spec with values in place of it;
+    `trial` says of which experiment a run is one.
     """
 
     name: str
@@ -303,6 +306,8 @@ class RunSpec:
     secrets: tuple[SecretUse, ...] = ()
     site: SiteRequest | None = None
     slurm: Mapping[str, str | None] = field(default_factory=dict)
+    search: SearchSpec | None = None
+    trial: TrialPlace | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
 
     @property

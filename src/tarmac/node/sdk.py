@@ -1,9 +1,9 @@
-"""The SDK inside a run: `import tarmac` in a training script gives these six functions.
+"""The SDK inside a run: `import tarmac` in a training script gives these seven functions.
 
 Works without network, through files that the runner named in the environment, and outside a run too, so
-that the same script runs anywhere: then `should_pause()` is False, `time_left()` is None, `report` and
-`finished` do nothing, `checkpoint()` writes below ./checkpoints, and `latest_checkpoint()` is None (never a
-surprising resumption).
+that the same script runs anywhere: then `should_pause()` is False, `time_left()` is None, `parameters()` is
+empty, `report` and `finished` do nothing, `checkpoint()` writes below ./checkpoints, and
+`latest_checkpoint()` is None (never a surprising resumption).
 
 A process that asks `should_pause()` (or `time_left()`) is not sent the signal of a pause, nor are its peers:
 see `polls`.
@@ -21,12 +21,13 @@ import shutil
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Iterator, Mapping, Optional
+from typing import Any, Dict, Iterator, Mapping, Optional
 
 from tarmac.node.attempt import protocol
 from tarmac.node.progress import polls
 
 _OUTSIDE = "checkpoints"
+_PARAMETERS_VARIABLE = "TARMAC_PARAMETERS"
 
 _NOT_FINITE = ("nan", "inf", "-inf")
 
@@ -78,6 +79,15 @@ def time_left() -> Optional[float]:
         return 0.0
     leave_at = os.environ.get(protocol.LEAVE_VARIABLE)
     return None if leave_at is None else max(0.0, float(leave_at) - time.time())
+
+
+def parameters() -> Dict[str, Any]:
+    """The parameters of this run: `parameters()["lr"]`; of a trial, those that its search chose."""
+    path = os.environ.get(_PARAMETERS_VARIABLE)
+    if path is None:
+        return {}
+    found: Dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+    return found
 
 
 def report(

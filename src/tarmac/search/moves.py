@@ -93,6 +93,10 @@ class Searcher(Protocol):
         """What follows from an event; an event of a trial that has ended is ignored."""
         ...
 
+    def reopen(self, trial: int) -> None:
+        """A trial that had ended runs again: its end did not count."""
+        ...
+
     @property
     def state(self) -> Mapping[str, Any]:
         """All there is to keep, as JSON."""

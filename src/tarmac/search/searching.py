@@ -44,7 +44,7 @@ class Search:
         self._created: int = state["created"] if state else 0
         self._open: set[int] = set(state["open"]) if state else set()
         self._closing: set[int] = set(state["closing"]) if state else set()
-        self._ends: dict[str, int] = dict(state["ends"]) if state else {}
+        self._ends: dict[int, str] = dict(state["ends"]) if state else {}
         if state:
             self._method.restore(state["method"])
 
@@ -62,6 +62,10 @@ class Search:
             return self._carried_out(self._method.validation(event.trial, event.length, metric))
         return self._ended(event)
 
+    def reopen(self, trial: int) -> None:
+        if trial not in self._open:
+            self._open.add(trial)
+
     @property
     def state(self) -> Mapping[str, Any]:
         return {
@@ -69,24 +73,27 @@ class Search:
             "created": self._created,
             "open": sorted(self._open),
             "closing": sorted(self._closing),
-            "ends": self._ends,
+            "ends": sorted(self._ends.items()),
             "method": self._method.state,
         }
 
     @property
     def progress(self) -> float:
-        ended = sum(count for how, count in self._ends.items() if how != TrialEnd.INVALID)
-        return min(ended / max(self._method.trials, 1), 1.0)
+        valid = sum(how != TrialEnd.INVALID for trial, how in self._ends.items() if trial not in self._open)
+        return min(valid / max(self._method.trials, 1), 1.0)
 
     def _ended(self, event: Ended) -> list[Operation]:
         self._open.discard(event.trial)
         closed = event.trial in self._closing
         self._closing.discard(event.trial)
         how = TrialEnd.COMPLETED if closed and event.how is TrialEnd.STOPPED else event.how
-        self._ends[how.value] = self._ends.get(how.value, 0) + 1
-        operations = self._carried_out(self._method.ended(event.trial, event.how, closed))
+        again = event.trial in self._ends
+        self._ends[event.trial] = how.value
+        operations = (
+            self._carried_out(self._method.ended(event.trial, event.how, closed)) if not again else []
+        )
         if not self._open:
-            failed = set(self._ends) <= {TrialEnd.FAILED.value}
+            failed = set(self._ends.values()) <= {TrialEnd.FAILED.value}
             operations.append(Finish(failed=failed))
         return operations
 

@@ -21,6 +21,7 @@ from tarmac.server.routes.artifacts import artifact_routes
 from tarmac.server.routes.clusters import cluster_routes
 from tarmac.server.routes.code import code_routes
 from tarmac.server.routes.datasets import dataset_routes
+from tarmac.server.routes.experiments import experiment_routes
 from tarmac.server.routes.following import following_routes
 from tarmac.server.routes.nodes import node_routes
 from tarmac.server.routes.operation import operation_routes
@@ -39,6 +40,7 @@ _ROUTES = (
     (submitting_routes, "runs"),
     (code_routes, "code"),
     (run_routes, "runs"),
+    (experiment_routes, "experiments"),
     (annotation_routes, "runs"),
     (work_file_routes, "runs"),
     (following_routes, "following"),

@@ -56,12 +56,21 @@ class SubmissionBody(_Body, title="Submission"):
     resume: bool = Field(
         False, description="the clone begins from the last checkpoint of that run, with its code"
     )
+    sweep: dict[str, str] = Field(
+        default_factory=dict, description="values of parameters, as `1e-3,1e-4` or `0..9`: a grid of all"
+    )
     submitter: dict[str, str] = Field(
         default_factory=dict, description="PATH, VIRTUAL_ENV and CONDA_PREFIX of the submitter's shell"
     )
     idempotency_key: str | None = Field(
         None, max_length=LONGEST_KEY, description="the same key twice is the same run"
     )
+
+
+class ExperimentBody(SubmissionBody, title="NewExperiment"):
+    """A run file that searches over its parameters; or `fork`, an experiment to make another one of."""
+
+    fork: str | None = Field(None, description="experiment reference, instead of source")
 
 
 class BatchBody(_Body, title="Batch"):

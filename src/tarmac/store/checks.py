@@ -12,6 +12,7 @@ from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.cluster import Cluster
 from tarmac.model.dataset import Dataset
 from tarmac.model.errors import InvalidInput, Problem
+from tarmac.model.experiment import ExperimentChange
 from tarmac.model.lifecycle import INITIAL_STATE, IllegalStep, RunState, sources, steps
 from tarmac.model.run import RUN_OUTCOMES, Run
 from tarmac.model.secret import SecretVersion
@@ -66,6 +67,27 @@ def check_dataset(dataset: Dataset) -> None:
 def check_annotation(annotation: Annotation) -> None:
     """Raise InvalidInput for texts that some database cannot hold."""
     texts = {"the text": annotation.text, "the user": annotation.actor}
+    if problems := tuple(problem for what, text in texts.items() for problem in _bad_text(what, text)):
+        raise InvalidInput(problems)
+
+
+def check_experiment_change(change: ExperimentChange) -> None:
+    """Raise what `check_new` and `check_step` raise; InvalidInput for bad text, IllegalStep for `seq`."""
+    for new in change.new_runs:
+        check_new(new)
+    for step in change.steps:
+        check_step(step)
+    before, after = change.before, change.after
+    if after.seq != (1 if before is None else before.seq + 1):
+        raise IllegalStep(f"a change of experiment {after.id} does not count up")
+    if before is not None and (before.id, before.user, before.spec) != (after.id, after.user, after.spec):
+        raise IllegalStep(f"a change of experiment {before.id} changes what never changes")
+    texts = {
+        "the name": after.name,
+        "the project": after.project,
+        "the user": after.user,
+        "the idempotency key": after.idempotency_key or "",
+    }
     if problems := tuple(problem for what, text in texts.items() for problem in _bad_text(what, text)):
         raise InvalidInput(problems)
 

@@ -1,4 +1,4 @@
-"""The guard of transactions that act for a cluster. Called by `sql` and `metrics`."""
+"""The guard of transactions that act for a cluster. Called by `sql`, `metrics` and `experiments`."""
 
 from __future__ import annotations
 

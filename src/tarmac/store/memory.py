@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
-from types import TracebackType
 from typing import Any
 
 from tarmac.model.changes import NewRun, RunStep, UsageBucket, first_actor, usage_of
 from tarmac.model.cluster import Cluster
 from tarmac.model.codec import encode
 from tarmac.model.dataset import Dataset
-from tarmac.model.errors import LeaseLost, StorageFull
+from tarmac.model.errors import LeaseLost
+from tarmac.model.experiment import Experiments
 from tarmac.model.lifecycle import (
     INITIAL_EVENT,
     INITIAL_STATE,
@@ -43,8 +43,10 @@ from tarmac.store.checks import (
 )
 from tarmac.store.failures import Conflict
 from tarmac.store.memory_annotations import MemoryAnnotations
+from tarmac.store.memory_experiments import MemoryExperiments
 from tarmac.store.memory_metrics import MemoryMetrics
 from tarmac.store.memory_secrets import MemorySecrets
+from tarmac.store.memory_writes import CountedWrites
 
 
 class MemoryStore:
@@ -56,7 +58,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._write = _Writes(self._lock)
+        self._write = CountedWrites(self._lock)
         self._runs: dict[str, Run] = {}
         self._live: set[str] = set()
         self._where: dict[str, tuple[str | None, str | None]] = {}
@@ -74,6 +76,9 @@ class MemoryStore:
         self.secrets = MemorySecrets()
         self.annotations = MemoryAnnotations(self._runs, self._lock)
         self.metrics = MemoryMetrics(self._runs, self._write, self._fence)
+        self.experiments: Experiments = MemoryExperiments(
+            self._write, self._lock, self._fence, self._write_runs
+        )
 
     # --- knobs ------------------------------------------------------------------------------------
 
@@ -323,6 +328,16 @@ class MemoryStore:
                 attempts[where] = new
         return taken
 
+    def _write_runs(self, new: Sequence[NewRun], steps: Sequence[RunStep]) -> bool:
+        """New runs and steps, as a part of another write; False, and nothing is done, where one is stale."""
+        if not all(self._judge(steps)):
+            return False
+        for item in new:
+            self._keep_new(item)
+        for step in steps:
+            self._keep_step(step)
+        return True
+
     def _keep_step(self, step: RunStep) -> None:
         run, state = step.after, step.before.state
         self._runs[run.id] = run
@@ -365,34 +380,3 @@ class MemoryStore:
         )
         self._events.append(event)
         history.append(event)
-
-
-class _Writes:
-    """One write at a time, each counted, and broken where a test says so: `with` it around every write."""
-
-    def __init__(self, lock: Lock) -> None:
-        self.begun = 0
-        self.disk_full = False
-        self.failures_before: dict[int, BaseException] = {}
-        self.failures_after: dict[int, BaseException] = {}
-        self._lock = lock
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-        try:
-            self.begun += 1
-            if self.begun in self.failures_before:
-                raise self.failures_before.pop(self.begun)
-            if self.disk_full:
-                raise StorageFull("the disk of the database in memory is full: nothing was changed")
-        except BaseException:
-            self._lock.release()
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        failure = self.failures_after.pop(self.begun, None) if error is None else None
-        self._lock.release()
-        if failure is not None:
-            raise failure

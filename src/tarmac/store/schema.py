@@ -30,6 +30,7 @@ from sqlalchemy import (
 from sqlalchemy import event as hooks
 
 from tarmac.model.annotation import AnnotationKind
+from tarmac.model.experiment import ExperimentState
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.run import RUN_OUTCOMES, LeaveRequest, Outcome
 from tarmac.model.spec import Mode
@@ -37,7 +38,7 @@ from tarmac.model.spec import Mode
 BASE = "0014"
 """The oldest schema that migrations start from."""
 
-HEAD = "0020"
+HEAD = "0021"
 """The newest migration: what `alembic_version` says of a database with this schema."""
 
 Bytewise = Text().with_variant(Text(collation="C"), "postgresql")
@@ -260,6 +261,39 @@ metric_event = Table(
     Index("ix_metric_event_subscriber", "subscriber", "id"),
     Index("ix_metric_event_run", "run_id"),
     sqlite_autoincrement=True,
+)
+
+# Searches over parameters. `record` is what changes of one as JSON, less the state of its search.
+experiment = Table(
+    "experiment",
+    metadata,
+    Column("id", Bytewise, primary_key=True),
+    Column("seq", Integer, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("project", Text, nullable=False),
+    Column("user_name", Text, nullable=False),
+    Column("server", Bytewise, nullable=False),
+    Column("archived", Boolean, nullable=False),
+    Column("idempotency_key", Text),
+    Column("spec", Text, nullable=False),
+    Column("record", Text, nullable=False),
+    Column("search_state", Text),
+    UniqueConstraint("idempotency_key", "user_name"),
+    Index("ix_experiment_state", "state", "id"),
+    Index("ix_experiment_name", "name", "id"),
+    one_of("state", ExperimentState),
+)
+
+trial = Table(
+    "trial",
+    metadata,
+    Column("experiment_id", Bytewise, ForeignKey("experiment.id", ondelete="CASCADE"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("run_id", Bytewise, nullable=False),  # stays when its run is removed
+    Column("body", Text, nullable=False),
+    PrimaryKeyConstraint("experiment_id", "number"),
+    Index("ix_trial_run", "run_id"),
 )
 
 # Which home serves a cluster. A row stays: its token must grow.

@@ -17,6 +17,7 @@ from sqlalchemy import Connection
 from tarmac.model.changes import NewRun, RunStep, UsageBucket
 from tarmac.model.cluster import Cluster
 from tarmac.model.dataset import Dataset
+from tarmac.model.experiment import Experiments
 from tarmac.model.lifecycle import IllegalStep
 from tarmac.model.run import Attempt, Event, Run
 from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
@@ -35,6 +36,7 @@ from tarmac.store.checks import (
     storable,
 )
 from tarmac.store.database import Database
+from tarmac.store.experiments import SqlExperiments
 from tarmac.store.failures import Conflict
 from tarmac.store.fencing import fence
 from tarmac.store.metrics import SqlMetrics
@@ -69,6 +71,7 @@ class SqlStore:
         self.secrets = SqlSecrets(database)
         self.annotations = SqlAnnotations(database)
         self.metrics = SqlMetrics(database)
+        self.experiments: Experiments = SqlExperiments(database, self._write_runs)
         self._put_attempts = sql.put_attempts(database.dialect)
         self._add_usage = sql.add_usage(database.dialect)
         self._put_cluster = sql.put_cluster(database.dialect)
@@ -293,6 +296,18 @@ class SqlStore:
             taken = [connection.execute(sql.STEP_RUNS, rows.of_step(step)).rowcount == 1 for step in steps]
             self._record(connection, [step for step, done in zip(steps, taken, strict=True) if done])
         return taken
+
+    def _write_runs(self, connection: Connection, new: Sequence[NewRun], steps: Sequence[RunStep]) -> bool:
+        """New runs and steps, as a part of another transaction; False where a step is stale."""
+        if new:
+            _insert(connection, new)
+        if steps:
+            if connection.execute(sql.STEP_RUNS, [rows.of_step(step) for step in steps]).rowcount != len(
+                steps
+            ):
+                return False
+            self._record(connection, steps)
+        return True
 
     def _record(self, connection: Connection, steps: Sequence[RunStep]) -> None:
         """The events and attempts of steps that were taken."""

@@ -76,10 +76,11 @@ def test_reports_reach_the_node_directory(warm: Warm, tmp_path: Path) -> None:
 
 
 def test_an_absent_tarmac_is_made_up_for(tmp_path: Path) -> None:
-    """Without site packages there is no tarmac: the shim gives the six functions, and nothing else."""
+    """Without site packages there is no tarmac: the shim gives the seven functions, and nothing else."""
     source = "import tarmac; print(tarmac.should_pause(), sorted(tarmac.__all__))"
     assert _shimmed(source, {"PYTHONPATH": Installation("").sdk}) == (
-        "False ['checkpoint', 'finished', 'latest_checkpoint', 'report', 'should_pause', 'time_left']\n"
+        "False ['checkpoint', 'finished', 'latest_checkpoint', 'parameters', 'report', 'should_pause', "
+        "'time_left']\n"
     )
 
 

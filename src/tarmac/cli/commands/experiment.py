@@ -11,6 +11,7 @@ import click
 from tarmac.artifacts.code.tree import check_size, scan
 from tarmac.cli.commands import acts
 from tarmac.cli.commands.ls import ls
+from tarmac.cli.commands.search import SEARCH_COMMANDS, act_on_search, is_native
 from tarmac.cli.commands.show import show
 from tarmac.cli.displays.determined import queue_table
 from tarmac.cli.following import LogChoice, follow
@@ -20,18 +21,20 @@ from tarmac.cli.output import print_json, print_text, print_warnings
 from tarmac.cli.queueacts import change_queue
 from tarmac.cli.queuechanges import read_options
 from tarmac.cli.runfile import read_text, rehearsal_of
+from tarmac.cli.searches import begin
 from tarmac.cli.session import LAST, connect
 from tarmac.cli.views.followview import standard_view
 from tarmac.dialects.determined.context import context_of
 from tarmac.dialects.determined.identity import experiment_id
 from tarmac.model.cluster import DEFAULT_POOL
-from tarmac.model.errors import InvalidInput, NotFound
+from tarmac.model.errors import InvalidInput, IsExperiment, NotFound
 
 if TYPE_CHECKING:
     from tarmac import api
     from tarmac.client import Client
 
 SYSTEM = "determined"
+NATIVE = "native"
 _PAGE = 500
 
 _ABSENT = {
@@ -45,9 +48,10 @@ _ABSENT = {
 
 @click.group(cls=Subcommands)
 def experiment() -> None:
-    """Create and follow experiments as with Determined's command line.
+    """Create and follow experiments: searches over parameters, whose trials are runs.
 
-    EXPERIMENT is a run, by id or name, or its number as Determined would have it.
+    EXPERIMENT is one, by id or name. As with Determined's command line, it may also be a run, or its number
+    as Determined would have it.
     """
 
 
@@ -80,7 +84,7 @@ def create(
     as_json: bool,
     **absent: Any,
 ) -> None:
-    """Create an experiment from a configuration and the directory of its code.
+    """Create an experiment from a run file that searches, or from a configuration of Determined.
 
     CONTEXT_DIR is the configuration's own directory where it is not given. What its .detignore names stays
     behind; more than 95 MB is refused. Without -f the command returns once it is created.
@@ -94,17 +98,24 @@ def create(
     directory = _directory(context) if context is not None else text.directory
     _check_context(directory)
     client = connect()
-    record = client.submit(
-        source=text.text,
-        filename=text.filename,
-        directory=directory,
-        dialect=SYSTEM,
-        extras={"parameters": dict(changes)} if changes else {},
-        overrides={
+    native = is_native(text.text)
+    request: dict[str, Any] = {
+        "source": text.text,
+        "filename": text.filename,
+        "directory": directory,
+        "dialect": NATIVE if native else SYSTEM,
+        "extras": {"changes" if native else "parameters": dict(changes)} if changes else {},
+        "overrides": {
             "paused": paused or None,
             "rehearse": rehearsal_of(rehearse) if rehearse is not None else None,
         },
-    )
+    }
+    try:
+        if native:
+            raise IsExperiment("it searches")
+        record = client.submit(**request)
+    except IsExperiment:
+        sys.exit(begin(client, request, None, detach=not follow or paused, as_json=as_json))
     if follow and not paused:
         _follow(client, record, as_json=as_json)
     _print_created(record, as_json=as_json)
@@ -178,14 +189,20 @@ def _verb(name: str, command: click.Command, help_text: str) -> None:
     @json_option
     @click.pass_context
     def act(ctx: click.Context, *, experiments: tuple[str, ...], wait: bool, as_json: bool) -> None:
-        runs = tuple(_reference(item) for item in experiments)
-        ctx.invoke(command, runs=runs, wait=wait, as_json=as_json)
+        searches = [item for item in experiments if act_on_search(name, item, as_json=as_json)]
+        if runs := tuple(_reference(item) for item in experiments if item not in searches):
+            ctx.invoke(command, runs=runs, wait=wait, as_json=as_json)
 
 
 _verb("pause", acts.pause, "Pause it: its trial saves and leaves its slots.")
 _verb("activate", acts.resume, "Resume it from its checkpoint.")
 _verb("cancel", acts.stop, "End it: its trial is asked to leave, and made to after its grace.")
 _verb("kill", acts.stop, "The same as cancel.")
+_verb("stop", acts.stop, "The same as cancel.")
+
+
+for _command in SEARCH_COMMANDS:
+    experiment.add_command(_command)
 
 
 def _refuse_absent(absent: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ from tarmac.cli.reading import How, how_of, reading_options
 from tarmac.cli.runfile import STDIN, from_command, read_run_file, rehearsal_of
 from tarmac.cli.session import connect
 from tarmac.cli.views.errors import INTERRUPTED
+from tarmac.model.errors import IsExperiment
 
 if TYPE_CHECKING:
     from tarmac import api
@@ -149,6 +150,14 @@ class RunCommand(click.Command):
     "--dry-run", is_flag=True, help="Show placement, commands and variables; start and keep nothing."
 )
 @click.option("--verbose", is_flag=True, help="With --dry-run: every variable, and what the engine is sent.")
+@click.option(
+    "--sweep",
+    "sweep",
+    multiple=True,
+    type=KeyValue(),
+    help="Try these values of a parameter, as lr=1e-3,1e-4 or seed=0..9: an experiment of all combinations. "
+    "May be repeated.",
+)
 @click.option("--detach", "-d", is_flag=True, help="Do not follow it: print its id and return.")
 @click.option("--idempotency-key", metavar="KEY", help="Submitting twice with the same key is one run.")
 @json_option
@@ -165,6 +174,7 @@ def run(
     verbose: bool,
     detach: bool,
     idempotency_key: str | None,
+    sweep: tuple[tuple[str, str], ...],
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -191,14 +201,33 @@ def run(
     request = _request(file, clone, command, options) | _read_as(how, file)
     if resume:
         request["resume"] = True
+    if sweep:
+        sys.exit(
+            _searched(client, request | {"sweep": dict(sweep)}, idempotency_key, detach, as_json=as_json)
+        )
     if dry_run:
         _dry_run(client, request, whole=verbose, as_json=as_json)
         return
-    if detach:
-        _detached(_submit(client, request, idempotency_key), as_json=as_json)
-        return
-    client.open()
-    sys.exit(_followed(client, request, idempotency_key, as_json=as_json))
+    try:
+        if detach:
+            _detached(_submit(client, request, idempotency_key), as_json=as_json)
+            return
+        client.open()
+        sys.exit(_followed(client, request, idempotency_key, as_json=as_json))
+    except IsExperiment:
+        sys.exit(_searched(client, request, idempotency_key, detach, as_json=as_json))
+
+
+def _searched(
+    client: Client, request: dict[str, Any], key: str | None, detach: bool, *, as_json: bool
+) -> int:
+    """Begin an experiment instead of a run."""
+    from tarmac.cli.searches import begin
+
+    try:
+        return begin(client, request, key, detach=detach, as_json=as_json)
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
 def overrides(options: dict[str, Any], command: tuple[str, ...] | None) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.cluster import LOCAL_CLUSTER, Node, Pool
 from tarmac.model.engine_kinds import EngineKind
 from tarmac.model.errors import LeaseLost
+from tarmac.model.experiment import Experiment, ExperimentChange
 from tarmac.model.launch import ApplyConventions, as_it_is
 from tarmac.model.lifecycle import OCCUPYING_STATES, RunEvent, RunState
 from tarmac.model.ports import Clock, CodeStore, Engine, Ids, Store
@@ -45,6 +46,9 @@ _WAKEUPS = {
     RunState.PAUSED: Wakeup.SCHEDULE,
 }
 """Which loop has something to do once a run has come to a state."""
+
+_NEWS_OF_TRIALS = frozenset({RunState.ENDED, RunState.PAUSED})
+"""States of a trial that its search wants to hear of."""
 
 
 class ControlState:
@@ -145,10 +149,7 @@ class ControlState:
             applied = steps
             if not all(taken):
                 applied = [step for step, done in zip(steps, taken, strict=True) if done]
-            unknown = [step.after.id for step in applied if not self._run_cache.absorb(step)]
-            self._usage.note(applied)
-            self.tallies.note(applied)
-            self.estimator.note(step.after for step in applied if step.after.state is RunState.ENDED)
+            unknown = self._take_up(applied)
             if len(applied) < len(steps):
                 unknown += [step.before.id for step, done in zip(steps, taken, strict=True) if not done]
             if unknown:
@@ -157,6 +158,42 @@ class ControlState:
         if any(item.event is RunEvent.RELEASED for step in applied for item in step.events):
             self.event_bus.notify(Wakeup.SCHEDULE)
         return taken
+
+    def create_experiment(self, change: ExperimentChange) -> Experiment:
+        """Make a new experiment durable; see `Experiments.create`."""
+        with self.lock:
+            stored = self.store.experiments.create(change)
+            if stored.id == change.after.id:
+                for new in change.new_runs:
+                    self._run_cache.take(new.run, None)
+        if stored.id == change.after.id:
+            self._announce([new.run for new in change.new_runs])
+        return stored
+
+    def commit_experiment(self, change: ExperimentChange, *, lease: Lease | None = None) -> bool:
+        """Make a change of an experiment; see `Experiments.apply`. Stale: its runs are read again."""
+        with self.lock:
+            if not self.store.experiments.apply(change, lease=lease):
+                self._run_cache.reload(self.store, [step.before.id for step in change.steps])
+                return False
+            for new in change.new_runs:
+                self._run_cache.take(new.run, None)
+            if unknown := self._take_up(change.steps):
+                self._run_cache.reload(self.store, unknown)
+        self._announce([new.run for new in change.new_runs] + [step.after for step in change.steps])
+        return True
+
+    def wake_search(self) -> None:
+        """There is news for a search."""
+        self.event_bus.notify(Wakeup.SEARCH)
+
+    def _take_up(self, applied: Sequence[RunStep]) -> list[str]:
+        """Note steps that were just committed; the runs that have to be read."""
+        unknown = [step.after.id for step in applied if not self._run_cache.absorb(step)]
+        self._usage.note(applied)
+        self.tallies.note(applied)
+        self.estimator.note(step.after for step in applied if step.after.state is RunState.ENDED)
+        return unknown
 
     def run_cache(self) -> RunCache:
         """The cache, with what other servers wrote taken up. Use it under `lock`."""
@@ -307,6 +344,8 @@ class ControlState:
     def _announce(self, runs: Sequence[Run]) -> None:
         wakeups = set()
         for run in runs:
+            if run.spec.trial is not None and run.state in _NEWS_OF_TRIALS:
+                wakeups.add((Wakeup.SEARCH, ""))
             if run.state is not RunState.RUNNING:
                 wakeup = _WAKEUPS[run.state]
                 wakeups.add((wakeup, self._engine_key(run) if wakeup is Wakeup.DELIVER else ""))

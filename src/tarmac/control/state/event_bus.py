@@ -17,6 +17,7 @@ class Wakeup(StrEnum):
     """The loops that can be woken; of the last three each engine has its own."""
 
     STAGE = "stage"
+    SEARCH = "search"
     SCHEDULE = "schedule"
     LEASE = "lease"
     DELIVER = "deliver"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from tarmac.control.decisions.steps import ASKS
 from tarmac.control.state.engines import Engines
 from tarmac.control.state.facts import Shape, Shapes, candidate_of, holding_of
+from tarmac.control.state.group_limits import GroupLimits
 from tarmac.control.state.waiters import Waiters
 from tarmac.model.changes import RunStep
 from tarmac.model.lifecycle import OCCUPYING_STATES, TERMINAL_STATES, AttemptState, RunState
@@ -38,6 +39,7 @@ class RunCache:
         self._engines = engines
         self.for_delegates: dict[str, dict[str, Run]] = {}
         self.waiters = Waiters()
+        self.limits = GroupLimits()
         self.runs: dict[str, Run] = {}
         self.attempts: dict[str, Attempt] = {}
         self.pending: dict[str, Run] = {}
@@ -134,6 +136,7 @@ class RunCache:
             self._hold(run, attempt)
         else:
             self._release(run_id)
+        self._look_again(self.limits.note(run, holds=run_id in self.attempts))
 
     def note_delivered(self, run_id: str) -> None:
         """The engine of a run was told everything."""
@@ -207,7 +210,9 @@ class RunCache:
             return None
         if attempt is not None:
             return holding_of(run, attempt, self._shape(run))
-        return candidate_of(run, self._shape(run)) if run.state is RunState.QUEUED else None
+        if run.state is not RunState.QUEUED or self.limits.waits(run_id) is not None:
+            return None
+        return candidate_of(run, self._shape(run))
 
     def _delegated(self, run: Run, attempt: Attempt | None) -> bool:
         """Whether it is for the queue of a cluster, not for the scheduler."""
@@ -224,6 +229,11 @@ class RunCache:
             shape = self._shapes[run.id] = self._known_shapes.of(run.spec)
         return shape
 
+    def _look_again(self, run_ids: Iterable[str]) -> None:
+        """What others of their group do decides whether these may start."""
+        for run_id in run_ids:
+            self._changed.setdefault(run_id)
+
     def _drop(self, run_id: str) -> None:
         if run_id in self._fact_ids:
             self._changed[run_id] = None
@@ -231,6 +241,7 @@ class RunCache:
             self._changed.pop(run_id, None)  # a server that never plans remembers no run that ended
         self._release(run_id)
         self.waiters.forget(run_id)
+        self._look_again(self.limits.forget(run_id))
         run = self.runs.get(run_id)
         if run is not None:
             self.for_delegates.get(run.spec.target.cluster or "", {}).pop(run_id, None)

@@ -27,8 +27,7 @@ RUN = Fields(
     | {"after"}
     | {"stop_on_nan"}
     | {"setup", "environment", "env", "labels", "hooks", "binds", "datasets", "input_artifacts", "artifacts"}
-    | {"parameters", "secrets", "conventions", "site", "slurm", "unique_name"},
-    later=frozenset({"search"}),
+    | {"parameters", "search", "secrets", "conventions", "site", "slurm", "unique_name"},
     synonyms={**ROLE.synonyms}
     | words_for(
         {
@@ -43,6 +42,7 @@ RUN = Fields(
         input_artifacts="input_artifact_id_list",
         binds="mounts bind_mounts",
         parameters="params hyperparameters",
+        search="searcher sweep hyperparameter_search",
         code="workdir working_dir directory",
         hostnames="hosts",
         exclude_hostnames="exclude excluded excludes",

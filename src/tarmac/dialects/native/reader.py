@@ -17,6 +17,7 @@ from tarmac.dialects.native.environment import read_environment, read_labels, re
 from tarmac.dialects.native.fields import RUN, read_mode, read_rapid_cycles
 from tarmac.dialects.native.inputs import read_artifacts, read_binds, read_ids, read_parameters
 from tarmac.dialects.native.roles import read_roles
+from tarmac.dialects.native.search import read_search
 from tarmac.dialects.native.secrets import read_secrets
 from tarmac.dialects.native.setup import read_setup
 from tarmac.dialects.native.slurm import read_slurm
@@ -38,7 +39,7 @@ def read_native(text: str, *, filename: str, directory: str, extras: Extras = NO
     problems = Problems(filename)
     tree = compose_table(text, problems, "fields such as 'command: ...' are")
     run = Section(change(tree, extras.changes, problems), RUN, problems=problems)
-    mode = read_mode(run)
+    mode, search = read_mode(run), read_search(run)
     spec = RunSpec(
         name=run.read("name", names.NAME, names.name_from_file(filename)),
         project=run.read("project", names.NAME, "default"),
@@ -67,7 +68,8 @@ def read_native(text: str, *, filename: str, directory: str, extras: Extras = NO
         datasets=read_ids(run.get("datasets"), "datasets"),
         input_artifacts=read_ids(run.get("input_artifacts"), "artifacts"),
         artifacts=read_artifacts(run.get("artifacts")),
-        parameters=read_parameters(run),
+        parameters=read_parameters(run) if search is None else None,
+        search=search,
         secrets=read_secrets(run.get("secrets")),
         site=read_site(run.get("site")),
         slurm=read_slurm(run.get("slurm")),

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from tarmac.dialects.names import reserved
+from tarmac.dialects.native.search import written_parameters, written_search
 from tarmac.dialects.plain import to_yaml
 from tarmac.model.cluster import Cluster, NodeGroup, Pool
 from tarmac.model.codec import encode
@@ -47,7 +48,10 @@ from tarmac.model.spec import (
 def write(spec: RunSpec, *, directory: str | None = None) -> str:
     """The native run file that says the same; paths below `directory` are written relative to it."""
     fields = without_empty(_fields(spec, directory))
-    if spec.parameters is not None:  # none of them is still a file of its own
+    if spec.search is not None:
+        fields["parameters"] = _plain(written_parameters(spec.search))
+        fields["search"] = _plain(written_search(spec.search))
+    elif spec.parameters is not None:  # none of them is still a file of its own
         fields["parameters"] = _plain(spec.parameters)
     return to_yaml(fields)
 

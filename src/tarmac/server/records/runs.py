@@ -25,7 +25,7 @@ from tarmac.server.records.copying import copy_fields, copy_known
 
 
 def run_record(run: Run, *, warnings: Sequence[str] = ()) -> api.Run:
-    spec, source = _shown(run.spec)
+    spec, source = shown(run.spec)
     return copy_fields(
         api.Run,
         run,
@@ -147,7 +147,7 @@ def dry_run_record(dry_run: DryRun, *, warnings: Sequence[str]) -> api.DryRun:
     return shown
 
 
-def _shown(spec: RunSpec) -> tuple[dict[str, Any], str]:
+def shown(spec: RunSpec) -> tuple[dict[str, Any], str]:
     """A spec as JSON and its source, without what looks like a key."""
     record, source = encode(spec), spec.source
     record.pop("source", None)

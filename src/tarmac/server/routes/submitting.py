@@ -76,6 +76,7 @@ def draft_of(request: Request, body: SubmissionBody, service: Service) -> Draft:
         overrides=body.overrides,
         clone=body.clone,
         resume=body.resume,
+        sweep=tuple(body.sweep.items()),
         submitter=body.submitter,
         idempotency_key=body.idempotency_key,
         dialects=service.dialects,

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
 from tarmac.artifacts.versions.catalog import Catalog
 from tarmac.control.permissions import Action, check
 from tarmac.control.service import ControlPlane
 from tarmac.model.abilities import ClearsRemains
 from tarmac.model.actor import Actor
-from tarmac.model.errors import Refused, TarmacError, Unavailable
+from tarmac.model.errors import NotFound, Refused, TarmacError, Unavailable
 from tarmac.model.lifecycle import RunState
 from tarmac.model.ports import Clock, Store
 from tarmac.model.run import Run
@@ -68,6 +69,11 @@ class RunRemover:
             )
         self._remove(run, self._store.live_runs())
         return run
+
+    def remove_if_there(self, actor: Actor, run_id: str) -> None:
+        """Remove a run by its id; one that is gone already is no error."""
+        with suppress(NotFound):
+            self.remove(actor, run_id)
 
     def tidy(self) -> None:
         """Remove runs that ended longer ago than they are kept."""

@@ -19,6 +19,7 @@ from tarmac.control.admission import Submission
 from tarmac.control.service import ControlPlane
 from tarmac.dialects import Reading, changed, override, read
 from tarmac.dialects.dialect import NO_EXTRAS, Dialect, Extras
+from tarmac.dialects.native.sweeps import swept
 from tarmac.dialects.registry import DIALECTS
 from tarmac.dialects.site_names import NO_NAMES, Names, use_local_names
 from tarmac.model.errors import InvalidInput, Refused
@@ -49,6 +50,7 @@ class Draft:
     """A submission as it was sent: `source` or `clone`, and what goes with it.
 
     With `resume` the clone begins from the last checkpoint of its original, which has ended, with its code.
+    `base` is a spec in place of a text; `sweep` makes a grid of values for parameters.
     """
 
     caller: Caller
@@ -61,6 +63,8 @@ class Draft:
     code_digest: str | None = None
     clone: str | None = None
     resume: bool = False
+    base: RunSpec | None = None
+    sweep: tuple[tuple[str, str], ...] = ()
     submitter: Mapping[str, str] = field(default_factory=dict)
     idempotency_key: str | None = None
     dialects: Sequence[Dialect] = DIALECTS
@@ -158,8 +162,11 @@ def _spec(draft: Draft, plane: ControlPlane) -> Reading:
     """What a draft says, with what the command line changes, and the snapshot of its code if it was sent."""
     reading = _reading(draft, plane)
     spec = override(reading.spec, draft.overrides) if draft.overrides else reading.spec
+    spec = swept(spec, draft.sweep) if draft.sweep else spec
     notes: tuple[str, ...] = ()
-    if draft.clone is None:  # the names of a run that is cloned are those of here already
+    if (
+        draft.clone is None and draft.base is None
+    ):  # the names of a run that is cloned are those of here already
         spec, notes = use_local_names(spec, draft.names)
     if draft.code_digest is not None and isinstance(spec.code, LocalDirectory):
         spec = replace(spec, code=replace(spec.code, digest=draft.code_digest))
@@ -169,6 +176,9 @@ def _spec(draft: Draft, plane: ControlPlane) -> Reading:
 
 
 def _reading(draft: Draft, plane: ControlPlane) -> Reading:
+    if draft.base is not None:
+        spec = replace(draft.base, start_paused=False)
+        return Reading(spec=changed(spec, draft.extras.changes) if draft.extras.changes else spec)
     if draft.clone is not None:
         if draft.source is not None:
             raise InvalidInput("a submission is either a run file or a clone of a run, not both")

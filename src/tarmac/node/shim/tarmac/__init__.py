@@ -33,6 +33,22 @@ if _spec is not None and _spec.loader is not None:
 else:
     # The package this file travels in has the rest: .../node/shim/tarmac/__init__.py
     __path__ = [os.path.dirname(os.path.dirname(_OURS))]
-    from tarmac.node.sdk import checkpoint, finished, latest_checkpoint, report, should_pause, time_left
+    from tarmac.node.sdk import (
+        checkpoint,
+        finished,
+        latest_checkpoint,
+        parameters,
+        report,
+        should_pause,
+        time_left,
+    )
 
-    __all__ = ["checkpoint", "finished", "latest_checkpoint", "report", "should_pause", "time_left"]
+    __all__ = [
+        "checkpoint",
+        "finished",
+        "latest_checkpoint",
+        "parameters",
+        "report",
+        "should_pause",
+        "time_left",
+    ]

@@ -1,0 +1,76 @@
+"""Beginning an experiment from a run file and following it to its end. Used by `run` and `experiment`."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tarmac.cli.output import print_json, print_text, print_warnings
+from tarmac.cli.views.experimentview import best_line, number_text, summary_lines, trial_state, trials_table
+from tarmac.cli.views.terminal import stdout_terminal
+
+if TYPE_CHECKING:
+    from tarmac import api
+    from tarmac.client import Client
+
+LOOK_S = 0.5
+"""How often the trials are looked at while they are followed."""
+
+EXIT_CODES = {"completed": 0, "failed": 1, "stopped": 130}
+
+
+def begin(client: Client, request: dict[str, Any], key: str | None, *, detach: bool, as_json: bool) -> int:
+    """Create an experiment, and follow it unless `detach`; the exit code."""
+    record = client.create_experiment(**request, idempotency_key=key)
+    if detach:
+        if as_json:
+            print_json(record)
+        else:
+            print_warnings(record["warnings"])
+            print_text(record["id"])
+        return 0
+    if not as_json:
+        print_warnings(record["warnings"])
+        click.echo(f"experiment {record['name']} ({record['id']}) begins; Ctrl-C leaves it alone", err=True)
+    return follow_experiment(client, record["id"], as_json=as_json)
+
+
+def follow_experiment(client: Client, experiment_id: str, *, as_json: bool) -> int:
+    """Say how each trial ends, then show them all and the best; the exit code."""
+    ended: set[int] = set()
+    pause = threading.Event()
+    while True:
+        record = client.experiment(experiment_id)
+        trials = client.trials(experiment_id)
+        for trial in trials:
+            if trial["end"] is not None and trial["number"] not in ended:
+                ended.add(trial["number"])
+                if not as_json:
+                    click.echo(_end_line(record, trial), err=True)
+        if record["state"] == "ended":
+            break
+        pause.wait(LOOK_S)
+    show(record, trials, client.best_trials(experiment_id), as_json=as_json)
+    return EXIT_CODES.get(record["outcome"] or "", 1)
+
+
+def show(record: api.Experiment, trials: list[api.Trial], best: list[api.Trial], *, as_json: bool) -> None:
+    """An experiment, the table of its trials, and the best of them."""
+    if as_json:
+        print_json({**record, "trials": trials, "best": best[0] if best else None})
+        return
+    for line in summary_lines(record, trials):
+        print_text(line)
+    if trials:
+        print_text(trials_table(record, trials, stdout_terminal()))
+    if best:
+        print_text(best_line(record, best[0]))
+
+
+def _end_line(record: api.Experiment, trial: api.Trial) -> str:
+    metric = record["search"]["metric"]
+    best = f", best {metric} {number_text(trial['best'])}" if trial["best"] is not None else ""
+    at = f" at {number_text(trial['at'])}" if trial["at"] is not None else ""
+    return f"trial {trial['number']}: {trial_state(trial)}{at}{best}"

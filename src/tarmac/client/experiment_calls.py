@@ -1,0 +1,81 @@
+"""The methods about experiments. Inherited by `client.Client`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from tarmac.client.calls import Calls, segment
+
+if TYPE_CHECKING:
+    from tarmac import api
+
+
+class ExperimentCalls(Calls):
+    """One method per route. Inherited by `Client`."""
+
+    def experiments(
+        self,
+        *,
+        states: Sequence[str] = (),
+        user: str | None = None,
+        project: str | None = None,
+        archived: bool | None = None,
+        before: str | None = None,
+        limit: int = 100,
+        mine: bool = False,
+    ) -> api.ExperimentPage:
+        """A page of the list of experiments, newest first; `before` is the `next` of the page above."""
+        return self._get(
+            "/experiments",
+            limit=limit,
+            state=list(states),
+            user=user,
+            project=project,
+            archived=None if archived is None else str(archived).lower(),
+            before=before,
+            scope="mine" if mine else None,
+        )
+
+    def experiment(self, reference: str) -> api.Experiment:
+        """An experiment, by id, unique beginning of an id, or name (the newest of that name)."""
+        return self._get(_path(reference))
+
+    def trials(self, reference: str) -> list[api.Trial]:
+        """All trials of an experiment, by number."""
+        return self._get(_path(reference, "/trials"))
+
+    def best_trials(self, reference: str, *, limit: int = 1) -> list[api.Trial]:
+        """The trials with the best metric, best first."""
+        return self._get(_path(reference, "/best"), limit=limit)
+
+    def pause_experiment(self, reference: str) -> api.Experiment:
+        """Set aside every trial with its checkpoint; nothing more is begun."""
+        return self._send("POST", _path(reference, "/pause"))
+
+    def activate_experiment(self, reference: str) -> api.Experiment:
+        """Let the trials of a paused experiment go on."""
+        return self._send("POST", _path(reference, "/activate"))
+
+    def stop_experiment(self, reference: str) -> api.Experiment:
+        """End an experiment and its trials for good."""
+        return self._send("POST", _path(reference, "/stop"))
+
+    def continue_experiment(self, reference: str) -> api.Experiment:
+        """Go on with an experiment that has ended: trials that failed or were stopped run again."""
+        return self._send("POST", _path(reference, "/continue"))
+
+    def archive_experiment(self, reference: str, archived: bool = True) -> api.Experiment:
+        """Hide an experiment that has ended from plain lists, or show it again."""
+        return self._send(
+            "POST", _path(reference, f"/archive?{urlencode({'archived': str(archived).lower()})}")
+        )
+
+    def remove_experiment(self, reference: str) -> api.Experiment:
+        """Remove an experiment that has ended, with its trials' runs, files and artifacts."""
+        return self._send("DELETE", _path(reference))
+
+
+def _path(reference: str, rest: str = "") -> str:
+    return f"/experiments/{segment('experiment', reference)}{rest}"

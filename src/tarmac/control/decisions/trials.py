@@ -1,0 +1,294 @@
+"""What a search asks for, as changes of trials and their runs. Pure; called by the search pass and commands.
+
+`ChangeDraft` collects what one change of an experiment consists of: runs and trials as they come to be by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import isfinite
+from typing import Any
+
+from tarmac.control.decisions import steps
+from tarmac.model.changes import NewRun, RunStep
+from tarmac.model.experiment import (
+    Experiment,
+    ExperimentChange,
+    ExperimentState,
+    Trial,
+    TrialReport,
+    TrialState,
+)
+from tarmac.model.lifecycle import RUN_TABLE, RunEvent, RunState
+from tarmac.model.metrics import MetricReport
+from tarmac.model.run import Attempt, Outcome, Run
+from tarmac.model.search import TrialPlace
+from tarmac.model.spec import RunSpec
+from tarmac.search import (
+    Create,
+    Ended,
+    Finish,
+    GoOn,
+    Operation,
+    Searcher,
+    Stop,
+    TrialEnd,
+    Validation,
+    Wait,
+)
+
+CLOSED = "closed"
+"""How a trial ended that its search ended."""
+
+LONGEST_NAME = 63
+
+NewTrialRun = Callable[[RunSpec], NewRun]
+"""Makes the record of a run."""
+
+_PAUSED = frozenset({RunState.PAUSED, RunState.PAUSING})
+_ENDS = {
+    Outcome.COMPLETED: TrialEnd.COMPLETED,
+    Outcome.FAILED: TrialEnd.FAILED,
+    Outcome.STOPPED: TrialEnd.STOPPED,
+}
+
+
+def trial_spec(experiment: Experiment, create: Create) -> RunSpec:
+    """The spec of a trial: that of its experiment, with values in place of the search."""
+    spec, search = experiment.spec, experiment.search
+    end = f"-{create.trial}"
+    return replace(
+        spec,
+        name=spec.name[: LONGEST_NAME - len(end)].rstrip("-._") + end,
+        unique_name=False,
+        start_paused=False,
+        search=None,
+        parameters=merged(spec.parameters or {}, create.parameters),
+        trial=TrialPlace(
+            experiment=experiment.id,
+            number=create.trial,
+            metric=search.metric,
+            metric_group=search.metric_group,
+            time_metric=search.time_metric,
+            seed=create.seed,
+            max_slots=search.max_slots,
+        ),
+    )
+
+
+def trial_report(run: Run, report: MetricReport) -> Mapping[str, Any] | None:
+    """What the search of a trial is told of one of its reports, as JSON; None: nothing."""
+    trial = run.spec.trial
+    if trial is None or trial.metric_group not in (None, report.group):
+        return None
+    metric = report.values.get(trial.metric)
+    length = report.step if trial.time_metric is None else report.values.get(trial.time_metric)
+    if metric is None or length is None or not isfinite(length):
+        return None
+    value = metric if isfinite(metric) else None
+    return {"experiment": trial.experiment, "trial": trial.number, "length": length, "metric": value}
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested values, those of `above` winning."""
+    result = dict(below)
+    for name, value in above.items():
+        inner = result.get(name)
+        if isinstance(inner, Mapping) and isinstance(value, Mapping):
+            result[name] = merged(inner, value)
+        else:
+            result[name] = value
+    return result
+
+
+@dataclass(slots=True, kw_only=True)
+class ChangeDraft:
+    """One change of an experiment while it is decided.
+
+    `runs` and `attempts` are those of its trials, as far as they are needed; `now` is the time of the change.
+    """
+
+    experiment: Experiment
+    trials: dict[int, Trial]
+    runs: dict[str, Run]
+    attempts: Mapping[str, Attempt]
+    searcher: Searcher
+    new_run: NewTrialRun
+    now: float
+    before: Experiment | None = None
+    touched: dict[int, Trial] = field(default_factory=dict)
+    new_runs: list[NewRun] = field(default_factory=list)
+    run_steps: list[RunStep] = field(default_factory=list)
+
+    def begin(self) -> None:
+        """The first trials."""
+        self._carry_out(self.searcher.begin())
+
+    def report(self, report: TrialReport) -> None:
+        """A trial has reported the metric."""
+        self.experiment = replace(self.experiment, cursor=report.id)
+        trial = self.trials.get(report.trial)
+        if trial is None:
+            return
+        better = trial.best is None or (
+            report.metric < trial.best
+            if self.experiment.search.smaller_is_better
+            else report.metric > trial.best
+        )
+        trial = replace(trial, latest=report.metric, at=report.length)
+        if better and report.metric == report.metric:
+            trial = replace(trial, best=report.metric, best_at=report.length)
+        self._put(trial)
+        if trial.state is not TrialState.ENDED and self.experiment.state is ExperimentState.ACTIVE:
+            self._carry_out(self.searcher.handle(Validation(trial.number, report.length, report.metric)))
+
+    def end(self, trial: Trial, run: Run | None) -> None:
+        """The run of a trial has ended; None: it is not there any more."""
+        how = TrialEnd.STOPPED if run is None or run.outcome is None else _ENDS[run.outcome]
+        if trial.invalid:
+            how = TrialEnd.INVALID
+        closed = trial.state is TrialState.CLOSING and how is TrialEnd.STOPPED
+        self._put(replace(trial, state=TrialState.ENDED, end=CLOSED if closed else how.value))
+        if self.experiment.state is ExperimentState.ACTIVE:  # else it may be gone on with, and ends anew
+            self._carry_out(self.searcher.handle(Ended(trial.number, how)))
+
+    def pause(self) -> None:
+        """Set aside every trial that goes on."""
+        self.experiment = replace(self.experiment, state=ExperimentState.PAUSED)
+        for trial in self._going():
+            self._pause(trial)
+
+    def activate(self) -> None:
+        """Let every trial go on that does not wait for the search."""
+        self.experiment = replace(self.experiment, state=ExperimentState.ACTIVE)
+        for trial in self._going():
+            self._resume(trial)
+
+    def stop(self) -> None:
+        """End every trial, and the experiment with the last of them."""
+        self.experiment = replace(self.experiment, state=ExperimentState.STOPPING)
+        for trial in self._left():
+            self._stop(trial)
+
+    def go_on(self, spec_of: Callable[[RunSpec, Trial], RunSpec]) -> None:
+        """An ended experiment goes on: trials that failed or were stopped run again, as `spec_of` says."""
+        self.experiment = replace(
+            self.experiment, state=ExperimentState.ACTIVE, outcome=None, message=None, ended_at=None
+        )
+        for trial in list(self.trials.values()):
+            if trial.end in (TrialEnd.FAILED, TrialEnd.STOPPED):
+                create = Create(trial.number, trial.parameters, trial.seed, trial.length)
+                new = self.new_run(spec_of(trial_spec(self.experiment, create), trial))
+                self.new_runs.append(new)
+                self.runs[new.run.id] = new.run
+                self.searcher.reopen(trial.number)
+                self._put(replace(trial, run_id=new.run.id, state=TrialState.OPEN, end=None))
+
+    def reject(self, number: int) -> None:
+        """A trial says that its parameters make no sense."""
+        trial = self.trials[number]
+        if trial.state is not TrialState.ENDED and not trial.invalid:
+            self._stop(self._put(replace(trial, invalid=True)))
+
+    def settle(self, message: str | None = None) -> None:
+        """An experiment that was stopped ends with the last of its trials."""
+        if self.experiment.state is ExperimentState.STOPPING and not self._left():
+            self._end(Outcome.STOPPED, message or "stopped by request")
+
+    def change(self) -> ExperimentChange:
+        """All of it."""
+        before = self.before
+        after = replace(
+            self.experiment,
+            seq=1 if before is None else before.seq + 1,
+            search_state=self.searcher.state,
+            progress=1.0 if self.experiment.outcome is Outcome.COMPLETED else self.searcher.progress,
+        )
+        return ExperimentChange(
+            before=before,
+            after=after,
+            trials=tuple(self.touched[number] for number in sorted(self.touched)),
+            new_runs=tuple(self.new_runs),
+            steps=tuple(self.run_steps),
+        )
+
+    def _carry_out(self, operations: Sequence[Operation]) -> None:
+        for operation in operations:
+            match operation:
+                case Create():
+                    self._create(operation)
+                case GoOn(trial=number, length=length):
+                    trial = self._put(replace(self.trials[number], length=length, state=TrialState.OPEN))
+                    self._resume(trial)
+                case Wait(trial=number):
+                    self._pause(self._put(replace(self.trials[number], state=TrialState.WAITING)))
+                case Stop(trial=number):
+                    self._stop(self._put(replace(self.trials[number], state=TrialState.CLOSING)))
+                case Finish(failed=failed):
+                    outcome = Outcome.FAILED if failed else Outcome.COMPLETED
+                    self._end(outcome, "every trial failed" if failed else None)
+
+    def _create(self, create: Create) -> None:
+        new = self.new_run(trial_spec(self.experiment, create))
+        self.new_runs.append(new)
+        self.runs[new.run.id] = new.run
+        self._put(
+            Trial(
+                experiment=self.experiment.id,
+                number=create.trial,
+                run_id=new.run.id,
+                parameters=create.parameters,
+                seed=create.seed,
+                length=create.length,
+            )
+        )
+
+    def _end(self, outcome: Outcome, message: str | None) -> None:
+        self.experiment = replace(
+            self.experiment, state=ExperimentState.ENDED, outcome=outcome, message=message, ended_at=self.now
+        )
+
+    def _put(self, trial: Trial) -> Trial:
+        self.trials[trial.number] = self.touched[trial.number] = trial
+        return trial
+
+    def _going(self) -> list[Trial]:
+        return [trial for trial in self._left() if trial.state is TrialState.OPEN]
+
+    def _left(self) -> list[Trial]:
+        return [trial for trial in self.trials.values() if trial.state is not TrialState.ENDED]
+
+    def _pause(self, trial: Trial) -> None:
+        run = self._possible(trial, RunEvent.PAUSE_REQUESTED)
+        if run is not None and run.state not in _PAUSED:
+            self._step(steps.pause_run(run, self.attempts.get(run.id), self.now))
+
+    def _resume(self, trial: Trial) -> None:
+        run = self._possible(trial, RunEvent.RESUME_REQUESTED)
+        if run is not None:
+            self._step(steps.resume_run(run, self.now))
+
+    def _stop(self, trial: Trial) -> None:
+        run = self._possible(trial, RunEvent.STOP_REQUESTED)
+        if run is not None:
+            self._step(steps.stop_run(run, self.attempts.get(run.id), self.now))
+
+    def _possible(self, trial: Trial, event: RunEvent) -> Run | None:
+        """The run of a trial, where this may happen to it."""
+        run = self.runs.get(trial.run_id)
+        return run if run is not None and event in RUN_TABLE[run.state] else None
+
+    def _step(self, step: RunStep) -> None:
+        self.run_steps.append(step)
+        self.runs[step.after.id] = step.after
+
+
+def ended_trials(trials: Collection[Trial], runs: Mapping[str, Run]) -> list[Trial]:
+    """The trials whose run has ended, or is gone, and whose search does not know it yet."""
+    return [
+        trial
+        for trial in trials
+        if trial.state is not TrialState.ENDED
+        and ((run := runs.get(trial.run_id)) is None or run.state is RunState.ENDED)
+    ]

@@ -1,0 +1,301 @@
+"""Experiments as people see and command them. Made by `service`; every method may be called from any thread.
+
+A command is decided on what is durable and made in one transaction with what it does to the runs of trials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from tarmac.control.admission import Admission, Submission
+from tarmac.control.decisions import steps
+from tarmac.control.decisions.trials import ChangeDraft, trial_spec
+from tarmac.control.permissions import Action, check
+from tarmac.control.state.control_state import ControlState
+from tarmac.control.state.searches import Searches
+from tarmac.model.actor import Actor
+from tarmac.model.changes import RunStep
+from tarmac.model.errors import InvalidInput, NotFound, Refused, Unavailable
+from tarmac.model.experiment import Experiment, ExperimentQuery, ExperimentState, Trial
+from tarmac.model.ports import ResolveReferences, no_references
+from tarmac.model.run import Run
+from tarmac.model.search import HALVING, SAMPLERS
+from tarmac.model.spec import LocalDirectory, Repository, RunSpec
+from tarmac.model.text import nearest
+from tarmac.search import Create, PreviewLine, preview
+
+COMMAND_TRIES = 20
+"""How often a command is decided anew when the experiment moves under it."""
+
+Decide = Callable[[ChangeDraft], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialRow:
+    """A trial and the run it is; None where that was removed."""
+
+    trial: Trial
+    run: Run | None
+
+
+class ExperimentService:
+    """Commands and questions about experiments. Errors are those of `service.ControlPlane`."""
+
+    def __init__(
+        self,
+        control: ControlState,
+        admission: Admission,
+        searches: Searches,
+        resolve: ResolveReferences = no_references,
+    ) -> None:
+        self._control = control
+        self._admission = admission
+        self._searches = searches
+        self._resolve = resolve
+
+    # --- commands
+
+    def create(self, submission: Submission, *, parent: str | None = None) -> Experiment:
+        """Begin a search durably: its first trials are queued, unless it is to start paused.
+
+        The code is staged here, once for all trials. Raises Refused for trials that can never fit.
+        """
+        spec, control = submission.spec, self._control
+        check(submission.actor, Action.SUBMIT)
+        if spec.search is None:
+            raise InvalidInput("this describes one run, not an experiment", hint="a search, or --sweep")
+        if spec.rehearsal is not None:
+            raise InvalidInput(
+                "an experiment cannot be rehearsed on a cluster of its own: each trial would get one",
+                hint="tarmac cluster add of a local shape, or [local] in settings.toml, gives it nodes",
+            )
+        now = control.clock.now()
+        staged = control.code.stage(spec.code) if spec.code is not None else None
+        code = spec.code
+        if staged is not None and isinstance(code, LocalDirectory):
+            code = replace(code, digest=staged.digest)
+        elif staged is not None and isinstance(code, Repository):
+            code = replace(code, commit=staged.commit or code.commit)
+        experiment = Experiment(
+            id=control.ids.run_id(now),
+            spec=replace(spec, code=code, start_paused=False),
+            user=submission.actor.user,
+            created_at=now,
+            server=control.server,
+            parent=parent,
+            code_digest=staged.digest if staged is not None else None,
+            code_commit=staged.commit if staged is not None else None,
+            idempotency_key=submission.idempotency_key,
+        )
+        draft = ChangeDraft(
+            experiment=experiment,
+            trials={},
+            runs={},
+            attempts={},
+            searcher=self._searches.start(experiment.search),
+            new_run=self._searches.new_runs(experiment),
+            now=now,
+        )
+        first = trial_spec(experiment, Create(1, {}))
+        self._admission.new_run(replace(submission, spec=first), now)  # refuses what never fits
+        draft.begin()
+        if spec.start_paused:
+            draft.pause()
+        stored = control.create_experiment(draft.change())
+        if stored.id != experiment.id and not _same_request(stored, experiment):
+            raise Refused(
+                f"the key {stored.idempotency_key!r} was used for another experiment, {stored.id}",
+                hint="use a new key for a new experiment",
+            )
+        return stored
+
+    def pause(self, actor: Actor, reference: str) -> Experiment:
+        """Set aside every trial that goes on, with its checkpoint; nothing more is begun."""
+
+        def decide(draft: ChangeDraft) -> None:
+            _refuse_ended(draft.experiment, "paused")
+            if draft.experiment.state is ExperimentState.ACTIVE:
+                draft.pause()
+
+        return self._command(actor, reference, decide)
+
+    def activate(self, actor: Actor, reference: str) -> Experiment:
+        """Let the trials of a paused experiment go on from their checkpoints."""
+
+        def decide(draft: ChangeDraft) -> None:
+            _refuse_ended(draft.experiment, "activated")
+            if draft.experiment.state is ExperimentState.PAUSED:
+                draft.activate()
+
+        return self._command(actor, reference, decide)
+
+    def stop(self, actor: Actor, reference: str) -> Experiment:
+        """End it for good: its trials are stopped. One that has ended, or is stopping, stays as it is."""
+
+        def decide(draft: ChangeDraft) -> None:
+            if draft.experiment.state in (ExperimentState.ACTIVE, ExperimentState.PAUSED):
+                draft.stop()
+                draft.settle()
+
+        return self._command(actor, reference, decide)
+
+    def go_on(self, actor: Actor, reference: str) -> Experiment:
+        """Go on with an experiment that has ended: trials that failed or were stopped run again.
+
+        Each begins from the last checkpoint that its run had. Refused of searches that compare trials, and
+        where every trial came to its end.
+        """
+
+        def decide(draft: ChangeDraft) -> None:
+            experiment = draft.experiment
+            if experiment.state is not ExperimentState.ENDED:
+                raise Refused(
+                    f"{_named(experiment)} has not ended: it is {experiment.state}",
+                    hint=f"tarmac experiment activate {experiment.id} goes on with one that is paused",
+                )
+            if experiment.search.method in HALVING | SAMPLERS:
+                raise Refused(
+                    f"{_named(experiment)} cannot be continued: its search has compared all its trials",
+                    hint=f"tarmac experiment fork {experiment.id} begins another of its configuration",
+                )
+            draft.go_on(self._from_checkpoint)
+            if not draft.new_runs:
+                raise Refused(f"{_named(experiment)} has nothing to go on with: every trial has completed")
+
+        return self._command(actor, reference, decide)
+
+    def set_archived(self, actor: Actor, reference: str, archived: bool) -> Experiment:
+        """Hide an experiment that has ended from plain lists, or show it again."""
+
+        def decide(draft: ChangeDraft) -> None:
+            if draft.experiment.state is not ExperimentState.ENDED:
+                raise Refused(f"{_named(draft.experiment)} has not ended", hint="stop it first")
+            draft.experiment = replace(draft.experiment, archived=archived)
+
+        return self._command(actor, reference, decide)
+
+    def reject_trial(self, actor: Actor, run_id: str) -> Trial:
+        """A trial says that its parameters make no sense: it is ended, and another takes its place."""
+        trial = self._control.store.experiments.trial_of(run_id)
+        if trial is None:
+            raise NotFound(f"run {run_id} is no trial of an experiment")
+
+        def decide(draft: ChangeDraft) -> None:
+            draft.reject(trial.number)
+
+        self._command(actor, trial.experiment, decide)
+        return replace(trial, invalid=True)
+
+    def remove(self, actor: Actor, reference: str) -> tuple[Experiment, Sequence[Trial]]:
+        """Forget an experiment that has ended; with its trials, whose runs are the caller's to remove."""
+        experiment = self.find(actor, reference)
+        check(actor, Action.CONTROL, owner=experiment.user, what="experiments")
+        trials = self._control.store.experiments.trials(experiment.id)
+        if not self._control.store.experiments.remove(experiment.id):
+            raise Refused(
+                f"{_named(experiment)} has not ended: it is {experiment.state}",
+                hint=f"tarmac experiment stop {experiment.id}",
+            )
+        self._searches.drop(experiment.id)
+        return experiment, trials
+
+    # --- questions
+
+    def find(self, actor: Actor, reference: str) -> Experiment:
+        """The experiment an actor means: id, name (newest, own first), unique beginning of an id."""
+        check(actor, Action.READ)
+        store = self._control.store.experiments
+        found = store.find(reference, user=actor.user)
+        if not found:
+            raise NotFound(f"there is no experiment {reference!r}", hint=self._nearest(reference))
+        if len(found) > 1 and reference not in (found[0].name, found[0].id):
+            listed = ", ".join(_named(each) for each in found)
+            raise Refused(f"{reference!r} means several experiments: {listed}", hint="give more of the id")
+        return found[0]
+
+    def experiments(self, actor: Actor, query: ExperimentQuery) -> list[Experiment]:
+        """A page of the list, newest first."""
+        check(actor, Action.READ)
+        return self._control.store.experiments.experiments(query)
+
+    def trials(self, actor: Actor, experiment: Experiment) -> list[TrialRow]:
+        """All trials, by number, with their runs as they are now."""
+        check(actor, Action.READ)
+        trials = self._control.store.experiments.trials(experiment.id)
+        runs = self._control.store.load_runs([trial.run_id for trial in trials])
+        return [TrialRow(trial=trial, run=runs.get(trial.run_id)) for trial in trials]
+
+    def best(self, actor: Actor, experiment: Experiment, *, limit: int = 1) -> list[TrialRow]:
+        """The trials with the best metric, best first; those without one are left out."""
+        rows = [row for row in self.trials(actor, experiment) if row.trial.best is not None]
+        return sorted(rows, key=lambda row: rank(experiment, row.trial))[:limit]
+
+    def preview(self, submission: Submission) -> tuple[PreviewLine, ...]:
+        """What a search would come to; nothing is kept."""
+        check(submission.actor, Action.SUBMIT)
+        if submission.spec.search is None:
+            raise InvalidInput("this describes one run, not an experiment")
+        return preview(submission.spec.search)
+
+    def _command(self, actor: Actor, reference: str, decide: Decide) -> Experiment:
+        experiment = self.find(actor, reference)
+        check(actor, Action.CONTROL, owner=experiment.user, what="experiments")
+        for _ in range(COMMAND_TRIES):
+            with self._control.lock:
+                self._searches.drop(experiment.id)  # decided on what is durable
+                draft = self._searches.draft(experiment.id)
+                if draft is None:
+                    raise NotFound(f"there is no experiment {reference!r}")
+                before = draft.experiment
+                decide(draft)
+                self._searches.drop(experiment.id)
+                if draft.experiment == before and not draft.touched:
+                    return before
+                draft.run_steps = [_by(actor, step) for step in draft.run_steps]
+                change = draft.change()
+                if self._control.commit_experiment(change):
+                    self._control.wake_search()
+                    return change.after
+        raise Unavailable(f"experiment {experiment.id} changes too quickly", hint="try again")
+
+    def _from_checkpoint(self, spec: RunSpec, trial: Trial) -> RunSpec:
+        """The spec of a trial that begins from the last checkpoint of its run, if that left one."""
+        try:
+            return self._resolve(replace(spec, input_artifacts=(*spec.input_artifacts, trial.run_id)))
+        except InvalidInput:
+            return spec
+
+    def _nearest(self, reference: str) -> str:
+        recent = self._control.store.experiments.experiments(ExperimentQuery())
+        near = nearest(reference, [each.name for each in recent] + [each.id for each in recent])
+        if near:
+            return f"did you mean {near}?"
+        return "tarmac experiment ls lists them" if recent else "there is no experiment yet"
+
+
+def rank(experiment: Experiment, trial: Trial) -> tuple[float, int]:
+    """Sorts trials, best first; of equals the older."""
+    best = trial.best if trial.best is not None else float("inf")
+    return (best if experiment.search.smaller_is_better else -best, trial.number)
+
+
+def _by(actor: Actor, step: RunStep) -> RunStep:
+    return steps.caused_by(actor, step)
+
+
+def _named(experiment: Experiment) -> str:
+    return f"{experiment.name} ({experiment.id})"
+
+
+def _refuse_ended(experiment: Experiment, what: str) -> None:
+    if experiment.state in (ExperimentState.ENDED, ExperimentState.STOPPING):
+        state = f"has ended ({experiment.outcome})" if experiment.outcome else f"is {experiment.state}"
+        raise Refused(
+            f"{_named(experiment)} {state} and cannot be {what}",
+            hint=f"tarmac experiment continue {experiment.id} goes on with it",
+        )
+
+
+def _same_request(one: Experiment, other: Experiment) -> bool:
+    return replace(one.spec, code=None) == replace(other.spec, code=None)

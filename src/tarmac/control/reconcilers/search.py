@@ -1,0 +1,60 @@
+"""Search: tells the searches of experiments what became of their trials, and does what they ask for.
+
+Run by the search loop. What a search was told, its new state, the trials that it asks for and the steps of
+runs stand in one transaction, guarded by the experiment: killed at any moment, nothing is told twice, and no
+trial is lost or begun again.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from tarmac.control.decisions.trials import ended_trials
+from tarmac.control.state.control_state import ControlState
+from tarmac.control.state.searches import Searches
+from tarmac.model.errors import TarmacError
+from tarmac.model.experiment import Experiment, ExperimentState
+from tarmac.model.serving import Lease
+
+AT_WORK = frozenset({ExperimentState.ACTIVE, ExperimentState.STOPPING})
+
+log = logging.getLogger(__name__)
+
+
+def search_pass(control: ControlState, searches: Searches, lease: Lease | None) -> int:
+    """Take every experiment on; how many changed."""
+    changed = 0
+    for experiment in searches.live():
+        if experiment.state in AT_WORK:
+            try:
+                changed += _advance(control, searches, experiment, lease)
+            except TarmacError as error:  # one that cannot go on holds up no other
+                searches.drop(experiment.id)
+                log.warning("experiment %s (%s): %s", experiment.name, experiment.id, error)
+    searches.forget_reports()
+    return changed
+
+
+def _advance(control: ControlState, searches: Searches, experiment: Experiment, lease: Lease | None) -> bool:
+    """One change with all the news there are; False where there is none, or the change was not taken."""
+    trials = searches.trials(experiment.id)
+    ended = ended_trials(trials.values(), searches.runs_of(trials))  # first: their reports are all there now
+    reports = searches.reports(experiment)
+    if not reports and not ended:
+        return False
+    draft = searches.draft(experiment.id)
+    if draft is None or draft.before != experiment:
+        searches.drop(experiment.id)
+        return False
+    for report in reports:
+        draft.report(report)
+    for trial in ended:
+        known = draft.trials[trial.number]
+        draft.end(known, draft.runs.get(known.run_id))
+    draft.settle()
+    change = draft.change()
+    if control.commit_experiment(change, lease=lease):
+        searches.take(draft, change.after)
+        return True
+    searches.drop(experiment.id)
+    return False

@@ -1,0 +1,79 @@
+"""A grid from the command line: `tarmac run --sweep lr=1e-3,1e-4 --sweep seed=0..9`. Called by the server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tarmac.dialects.kinds import yaml12
+from tarmac.dialects.located import Scalar
+from tarmac.model.errors import InvalidInput, Problem
+from tarmac.model.search import ParameterRange, RangeKind, SearchMethod, SearchSpec
+from tarmac.model.spec import RunSpec
+
+MOST_POINTS = 10_000
+"""How many values one `A..B` has at most."""
+
+_SPAN = re.compile(r"(-?\d{1,15})\.\.(-?\d{1,15})")
+
+
+def swept(spec: RunSpec, sweep: Sequence[tuple[str, str]]) -> RunSpec:
+    """The spec as a grid over these values; the other parameters stay as they are.
+
+    Raises InvalidInput for a sweep without values, or of a file that searches already.
+    """
+    if spec.search is not None and spec.search.method is not SearchMethod.GRID:
+        raise InvalidInput(
+            f"--sweep makes a grid, and the file searches already ({spec.search.method})",
+            hint="take the search out of the file, or leave --sweep out",
+        )
+    problems = [problem for name, text in sweep for problem in _problems(name, text)]
+    if problems:
+        raise InvalidInput(problems)
+    named = {tuple(name.split(".")): values_of(text) for name, text in sweep}
+    kept = spec.search.space if spec.search is not None else tuple(_constants(spec.parameters or {}))
+    space = tuple(item for item in kept if item.path not in named) + tuple(
+        ParameterRange(path=path, kind=RangeKind.CHOICE, values=values) for path, values in named.items()
+    )
+    search = spec.search or SearchSpec(method=SearchMethod.GRID)
+    return replace(spec, search=replace(search, space=space))
+
+
+def values_of(text: str) -> tuple[Any, ...]:
+    """The values that `1e-3,1e-4` or `0..9` lists."""
+    found: list[Any] = []
+    for part in text.split(","):
+        span = _SPAN.fullmatch(part.strip())
+        if span is None:
+            found.append(yaml12(Scalar(text=part.strip())))
+            continue
+        low, high = int(span[1]), int(span[2])
+        found += range(low, high + 1) if low <= high else range(low, high - 1, -1)
+    return tuple(found)
+
+
+def _problems(name: str, text: str) -> list[Problem]:
+    where = f"--sweep {name}"
+    if not name or "" in name.split("."):
+        return [Problem(message=f"{where}: a parameter has a name", hint="--sweep lr=1e-3,1e-4")]
+    parts = [part.strip() for part in text.split(",")]
+    if "" in parts:
+        return [Problem(message=f"{where}: a value is missing in {text!r}", hint="--sweep lr=1e-3,1e-4")]
+    spans = [span for part in parts if (span := _SPAN.fullmatch(part)) is not None]
+    if any(abs(int(span[2]) - int(span[1])) >= MOST_POINTS for span in spans):
+        return [
+            Problem(message=f"{where}: at most {MOST_POINTS:,} values are allowed", hint="--sweep seed=0..9")
+        ]
+    return []
+
+
+def _constants(values: Mapping[str, Any], path: tuple[str, ...] = ()) -> list[ParameterRange]:
+    found: list[ParameterRange] = []
+    for name, value in values.items():
+        if isinstance(value, Mapping) and value:
+            found += _constants(value, (*path, name))
+        else:
+            found.append(ParameterRange(path=(*path, name), kind=RangeKind.CONST, values=(value,)))
+    return found

@@ -1,0 +1,70 @@
+"""The parameters of a run in its commands, as `${parameters.lr}`, and as variables of a trial.
+
+Used by `starting` and `environment`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tarmac.launch import variables
+from tarmac.launch.quoting import quote
+from tarmac.model.run import Run
+from tarmac.model.spec import Command, RunSpec
+
+_NAMED = re.compile(r"\$\{parameters\.([A-Za-z0-9_.-]+)\}")
+
+
+def filled(spec: RunSpec, command: Command) -> Command:
+    """The command with the values of parameters in place of their names; a name without a value stays."""
+    if spec.parameters is None:
+        return command
+    known = _leaves(spec.parameters)
+    if command.script is not None:
+        return Command(script=_NAMED.sub(lambda found: _quoted(known, found), command.script))
+    argv = tuple(_NAMED.sub(lambda found: known.get(found[1], found[0]), word) for word in command.argv or ())
+    return Command(argv=argv)
+
+
+def unknown_names(spec: RunSpec, command: Command) -> list[str]:
+    """What a command names of the parameters that is not among them."""
+    known = _leaves(spec.parameters or {})
+    words = [command.script] if command.script is not None else list(command.argv or ())
+    return [name for word in words for name in _NAMED.findall(word) if name not in known]
+
+
+def trial_variables(run: Run) -> dict[str, str]:
+    """What a trial finds beside its parameters' file: each as a variable, and of what it is a trial."""
+    trial = run.spec.trial
+    if trial is None:
+        return {}
+    values = {
+        f"{variables.PARAMETER_PREFIX}{re.sub('[^A-Za-z0-9]', '_', name).upper()}": value
+        for name, value in _leaves(run.spec.parameters or {}).items()
+        if "\0" not in value
+    }
+    return {
+        **values,
+        variables.EXPERIMENT_ID: trial.experiment,
+        variables.TRIAL: str(trial.number),
+        variables.TRIAL_SEED: str(trial.seed),
+    }
+
+
+def _leaves(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Every value by its path with dots, as text."""
+    found: dict[str, str] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            found |= _leaves(value, f"{prefix}{name}.")
+        else:
+            found[f"{prefix}{name}"] = value if isinstance(value, str) else json.dumps(value)
+    return found
+
+
+def _quoted(known: Mapping[str, str], found: re.Match[str]) -> str:
+    value = known.get(found[1])
+    return found[0] if value is None else quote(value)

@@ -1,0 +1,228 @@
+"""`SqlExperiments`: experiments and their trials. Made by `SqlStore`, on its database.
+
+A change of an experiment and what it does to runs stand in one transaction: `write_runs` makes the latter.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Select, bindparam, delete, insert, select, update
+
+from tarmac.model.changes import NewRun, RunStep
+from tarmac.model.codec import decode, encode
+from tarmac.model.experiment import (
+    Experiment,
+    ExperimentChange,
+    ExperimentQuery,
+    ExperimentState,
+    Trial,
+)
+from tarmac.model.serving import Lease
+from tarmac.store.checks import check_experiment_change, storable
+from tarmac.store.database import Database
+from tarmac.store.failures import Conflict
+from tarmac.store.fencing import fence
+from tarmac.store.schema import experiment, trial
+
+WriteRuns = Callable[[Connection, Sequence[NewRun], Sequence[RunStep]], bool]
+"""Keeps new runs and applies steps within a transaction; False where a step is stale."""
+
+LAST_CHARACTER = "\U0010ffff"
+
+_EXPERIMENTS = select(experiment.c.record, experiment.c.spec, experiment.c.search_state)
+_BY_ID = _EXPERIMENTS.where(experiment.c.id == bindparam("of_id"))
+_BY_KEY = _EXPERIMENTS.where(
+    experiment.c.idempotency_key == bindparam("of_key"), experiment.c.user_name == bindparam("of_user")
+)
+_BY_NAME = (
+    _EXPERIMENTS.where(experiment.c.name == bindparam("of_name"))
+    .order_by(experiment.c.id.desc())
+    .limit(bindparam("most"))
+)
+_BY_NAME_OF_USER = _BY_NAME.where(experiment.c.user_name == bindparam("of_user"))
+_BY_PREFIX = (
+    _EXPERIMENTS.where(experiment.c.id >= bindparam("low"), experiment.c.id < bindparam("high"))
+    .order_by(experiment.c.id.desc())
+    .limit(bindparam("most"))
+)
+_LIVE = (
+    select(experiment.c.id, experiment.c.seq)
+    .where(experiment.c.state != ExperimentState.ENDED.value)
+    .order_by(experiment.c.id)
+)
+_UPDATE = update(experiment).where(
+    experiment.c.id == bindparam("guard_id"), experiment.c.seq == bindparam("guard_seq")
+)
+_REMOVE = delete(experiment).where(
+    experiment.c.id == bindparam("guard_id"), experiment.c.state == ExperimentState.ENDED.value
+)
+_TRIALS = select(trial.c.body).where(trial.c.experiment_id == bindparam("of_id")).order_by(trial.c.number)
+_TRIAL_OF = select(trial.c.body).where(trial.c.run_id == bindparam("of_run"))
+_DROP_TRIAL = delete(trial).where(
+    trial.c.experiment_id == bindparam("guard_experiment"), trial.c.number == bindparam("guard_number")
+)
+
+
+class SqlExperiments:
+    """Implements `model.experiment.Experiments` in SQL."""
+
+    def __init__(self, database: Database, write_runs: WriteRuns) -> None:
+        self._database = database
+        self._write_runs = write_runs
+
+    def create(self, change: ExperimentChange) -> Experiment:
+        check_experiment_change(change)
+        try:
+            return self._create(change)
+        except Conflict:  # one was kept under this key after we looked: now we find it
+            return self._create(change)
+
+    def apply(self, change: ExperimentChange, *, lease: Lease | None = None) -> bool:
+        check_experiment_change(change)
+        assert change.before is not None, "a new experiment is created"
+        guard = {"guard_id": change.before.id, "guard_seq": change.before.seq}
+        try:
+            with self._database.writing() as connection:
+                fence(connection, lease)
+                if connection.execute(_UPDATE, {**guard, **_row(change.after)}).rowcount != 1:
+                    raise _Stale
+                self._keep(connection, change)
+        except _Stale:
+            return False
+        return True
+
+    def experiment(self, experiment_id: str) -> Experiment | None:
+        if not storable(experiment_id):
+            return None
+        with self._database.reading() as connection:
+            row = connection.execute(_BY_ID, {"of_id": experiment_id}).one_or_none()
+        return _experiment(row) if row is not None else None
+
+    def find(self, reference: str, *, user: str | None = None, limit: int = 10) -> list[Experiment]:
+        if not reference or not storable(reference):
+            return []
+        named = {"of_name": reference, "most": limit}
+        bounds = {"low": reference, "high": reference + LAST_CHARACTER, "most": limit}
+        with self._database.reading() as connection:
+            found = (
+                connection.execute(_BY_ID, {"of_id": reference}).all()
+                or connection.execute(_BY_NAME_OF_USER, {**named, "of_user": user}).all()
+                or connection.execute(_BY_NAME, named).all()
+                or connection.execute(_BY_PREFIX, bounds).all()
+            )
+        return [_experiment(row) for row in found]
+
+    def experiments(self, query: ExperimentQuery) -> list[Experiment]:
+        with self._database.reading() as connection:
+            return [_experiment(row) for row in connection.execute(_matching(query)).all()]
+
+    def live(self) -> dict[str, int]:
+        with self._database.reading() as connection:
+            return {row.id: row.seq for row in connection.execute(_LIVE).all()}
+
+    def trials(self, experiment_id: str) -> list[Trial]:
+        if not storable(experiment_id):
+            return []
+        with self._database.reading() as connection:
+            found = connection.execute(_TRIALS, {"of_id": experiment_id}).scalars().all()
+        return [decode(Trial, json.loads(body)) for body in found]
+
+    def trial_of(self, run_id: str) -> Trial | None:
+        if not storable(run_id):
+            return None
+        with self._database.reading() as connection:
+            body = connection.execute(_TRIAL_OF, {"of_run": run_id}).scalar_one_or_none()
+        return decode(Trial, json.loads(body)) if body is not None else None
+
+    def remove(self, experiment_id: str) -> bool:
+        if not storable(experiment_id):
+            return False
+        with self._database.writing() as connection:
+            return connection.execute(_REMOVE, {"guard_id": experiment_id}).rowcount == 1
+
+    def _create(self, change: ExperimentChange) -> Experiment:
+        after = change.after
+        with self._database.writing() as connection:
+            if after.idempotency_key is not None:
+                key = {"of_key": after.idempotency_key, "of_user": after.user}
+                row = connection.execute(_BY_KEY, key).one_or_none()
+                if row is not None:
+                    return _experiment(row)
+            connection.execute(insert(experiment), {**_row(after), "spec": _written(after.spec)})
+            self._keep(connection, change)
+        return after
+
+    def _keep(self, connection: Connection, change: ExperimentChange) -> None:
+        if (change.new_runs or change.steps) and not self._write_runs(
+            connection, change.new_runs, change.steps
+        ):
+            raise _Stale
+        if change.trials:
+            keys = [
+                {"guard_experiment": each.experiment, "guard_number": each.number} for each in change.trials
+            ]
+            connection.execute(_DROP_TRIAL, keys)
+            connection.execute(insert(trial), [_trial_row(each) for each in change.trials])
+
+
+class _Stale(Exception):
+    """A guard of the change does not hold: nothing of it may stay."""
+
+
+def _matching(query: ExperimentQuery) -> Select[Any]:
+    statement = _EXPERIMENTS.order_by(experiment.c.id.desc()).limit(query.limit)
+    if query.user is not None:
+        statement = statement.where(experiment.c.user_name == query.user)
+    if query.project is not None:
+        statement = statement.where(experiment.c.project == query.project)
+    if query.states:
+        statement = statement.where(experiment.c.state.in_(sorted(state.value for state in query.states)))
+    if query.archived is not None:
+        statement = statement.where(experiment.c.archived == query.archived)
+    if query.before_id is not None:
+        statement = statement.where(experiment.c.id < query.before_id)
+    return statement
+
+
+def _row(record: Experiment) -> dict[str, Any]:
+    """The columns that a change sets: all but the spec."""
+    body = encode(record)
+    del body["spec"]
+    state = body.pop("search_state", None)
+    return {
+        "id": record.id,
+        "seq": record.seq,
+        "state": record.state.value,
+        "name": record.name,
+        "project": record.project,
+        "user_name": record.user,
+        "server": record.server,
+        "archived": record.archived,
+        "idempotency_key": record.idempotency_key,
+        "record": json.dumps(body, separators=(",", ":")),
+        "search_state": json.dumps(state, separators=(",", ":")) if state is not None else None,
+    }
+
+
+def _trial_row(record: Trial) -> dict[str, Any]:
+    return {
+        "experiment_id": record.experiment,
+        "number": record.number,
+        "run_id": record.run_id,
+        "body": _written(record),
+    }
+
+
+def _experiment(row: Sequence[Any]) -> Experiment:
+    record, spec, state = row
+    body = json.loads(record) | {"spec": json.loads(spec)}
+    if state is not None:
+        body["search_state"] = json.loads(state)
+    return decode(Experiment, body)
+
+
+def _written(value: Any) -> str:
+    return json.dumps(encode(value), separators=(",", ":"))
