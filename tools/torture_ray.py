@@ -96,6 +96,8 @@ def torture_ray(
             _await(lambda: _nodes_up(client) == NODES, READY_S)
             _await(lambda: _processes_left(nodes) == 0, LEFT_S)
             missing = NODES - _nodes_up(client)
+            if missing:
+                print(json.dumps(until_answered(partial(client.check_cluster, CLUSTER)), indent=1))
             client.stop_server()
         return count, RayCount(
             strikes=struck,

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from doomed_servers import DoomedServers, Killed
 from gitserver import NO_SSHD
 from processes import ended
 from ssh_servers import RAY_MODULE, VERSION, SshServers, ssh_servers
 from tarmac.engines.ray.servers.ray_servers import RayServers
 from tarmac.model.errors import InvalidInput
 from tarmac.model.machine import Machine, MachineState
+from tarmac.node.host.services import VARIABLE
+from tarmac.node.kernel import procfs
 from wheels import make_wheel
 
 pytestmark = pytest.mark.real_engine
@@ -205,8 +211,9 @@ def test_a_port_that_is_taken_is_named(ray: RayServers, servers: SshServers) -> 
 
 
 def test_a_missing_ray_is_installed_beside_the_cluster(ray: RayServers, servers: SshServers) -> None:
-    """Over a wheel of the stand-in: what pip does is real, but for the index."""
-    make_wheel(servers.root / "wheels", "ray", VERSION, source=RAY_MODULE, script="ray")
+    """From an index with a wheel of the stand-in: what pip does is real, and the index is a directory."""
+    wheel = make_wheel(servers.root / "index/ray", "ray", VERSION, source=RAY_MODULE, script="ray")
+    wheel.with_name("index.html").write_text(f'<a href="{wheel.name}">{wheel.name}</a>')
     for number in (1, 2):
         servers.provide(f"gpu{number}", version=None)
     machines = [replace(machine, python=sys.executable) for machine in _machines(servers, 2)]
@@ -216,3 +223,46 @@ def test_a_missing_ray_is_installed_beside_the_cluster(ray: RayServers, servers:
     assert all(_pids(ray, machines))
     start = ray.prepare(NAME, machines, install=False, progress=Lines())
     assert start.cluster.settings["python"] == f"{servers.root}/data/venv/bin/python3"
+
+
+def test_agents_end_with_the_cluster(ray: RayServers, servers: SshServers) -> None:
+    machines = _machines(servers, 1)
+    _up(ray, machines)
+    runs = servers.root / "data/runs"
+    runs.mkdir(exist_ok=True)
+    with subprocess.Popen(["sleep", "3600"]) as agent:
+        status = procfs.status(agent.pid)
+        assert status is not None
+        record = {"pid": agent.pid, "start_ticks": status.process.start_ticks, "boot_id": procfs.boot_id()}
+        (runs / "agent-127.0.0.1").write_text(json.dumps(record))
+        ray.end(NAME, machines, purge=False, progress=Lines())
+        assert agent.wait(60) == -signal.SIGKILL
+
+
+@pytest.mark.timeout(900)
+def test_what_was_killed_at_any_step_is_completed_by_the_same_again(
+    servers: SshServers, tmp_path: Path, ray: RayServers
+) -> None:
+    machines = _machines(servers, 2)
+    for lives in range(100):
+        doomed = DoomedServers(tmp_path / "tokens", servers.ssh, lives)
+        try:
+            _up(doomed, machines)
+        except Killed:
+            _up(ray, machines)
+            assert all(_pids(ray, machines)), f"not completed after {lives} steps"
+            ray.end(NAME, machines, purge=True, progress=Lines())
+            assert _marked(servers.root) == [], f"something is left after {lives} steps"
+        else:
+            break
+    assert lives >= 8, "two files and two services, each before and after"
+
+
+def _marked(root: Path) -> list[int]:
+    """The processes of services whose place is below a directory."""
+    mark, found = os.fsencode(f"{VARIABLE}={root}/"), []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):  # it has ended
+            if any(word.startswith(mark) for word in path.read_bytes().split(b"\0")):
+                found.append(int(path.parent.name))
+    return found

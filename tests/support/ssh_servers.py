@@ -120,7 +120,7 @@ def ssh_servers(root: Path, *, count: int = 4) -> Iterator[SshServers | None]:
     """So many of them, each with a stand-in for Ray; None where there can be no sshd."""
     root.mkdir()
     pip = root / "pip.conf"
-    pip.write_text(f"[install]\nno-index = true\nfind-links = {root}/wheels\n")
+    pip.write_text(f"[install]\nindex-url = file://{root}/index\n")
     with ssh_server(root / "keys", variables={"PIP_CONFIG_FILE": str(pip)}) as server:
         if server is None:
             yield None

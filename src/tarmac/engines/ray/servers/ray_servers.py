@@ -152,7 +152,7 @@ class RayServers:
         host.examine()
         services, place = host.services(), _place(name, machine)
         ran = services.end(place.service, grace_s=END_S)
-        services.end_agents(place.directory)  # after Ray, which would start another
+        services.end_agents(place.runs)  # after Ray, which would start another
         services.remove([place.token, place.state, place.scratch])
         if purge:
             services.remove([place.own, place.runs, place.environment])
