@@ -5,6 +5,7 @@
 #   make test          the test suite, but for real engines
 #   make test-engines  the tests that start a Slurm, a Ray or servers behind SSH
 #   make frameworks    what tarmac init writes for Hugging Face, Lightning and JAX, run with them
+#   make launchers     the guide of launchers, typed: DeepSpeed, accelerate, JAX and others train on two nodes
 #   make check         formatting, lint, types, layers, tidy tests
 #   make bench         the benchmark table, against the peers that this machine can have
 #   make clean         remove the environments
@@ -16,6 +17,7 @@ PYTEST_ARGS ?= -n $(shell expr 2 '*' $$(nproc)) --maxprocesses 16 --dist loadgro
 VENV := .venv
 BIN := $(VENV)/bin
 BENCH_VENV := .venv-bench
+LAUNCHERS_VENV := .venv-launchers
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
 # What pip does when it installs a package, but not for an editable one; else, where PYTHONDONTWRITEBYTECODE is
@@ -23,7 +25,7 @@ INSTALL := $(PIP) install --quiet --constraint constraints.txt
 COMPILE = $(BIN)/python -m compileall -q src
 
 .DEFAULT_GOAL := help
-.PHONY: help demo sharing test test-engines frameworks check format bench clean
+.PHONY: help demo sharing test test-engines frameworks launchers check format bench clean
 
 help:
 	@sed -n '/^# *make /s/^# *//p' Makefile
@@ -45,6 +47,9 @@ test-engines: $(VENV)/.dev $(VENV)/.demo $(BENCH_VENV)/.ray
 frameworks: $(VENV)/.dev $(VENV)/.demo $(VENV)/.frameworks
 	$(BIN)/python -m pytest tests/e2e/test_init.py
 
+launchers: $(VENV)/.dev $(VENV)/.demo $(LAUNCHERS_VENV)/.frameworks
+	$(BIN)/python -m pytest tests/e2e/test_launchers_guide.py
+
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
@@ -62,7 +67,7 @@ bench: $(VENV)/.dev $(VENV)/.bench $(BENCH_VENV)/.ray
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) $(BENCH_VENV)
+	rm -rf $(VENV) $(BENCH_VENV) $(LAUNCHERS_VENV)
 
 # Stamps: what is installed, newer than what says what to install.
 
@@ -87,6 +92,15 @@ $(VENV)/.demo: $(VENV)/.package
 
 $(VENV)/.frameworks: $(VENV)/.demo
 	$(INSTALL) --group frameworks
+	@touch $@
+
+# DeepSpeed looks for the installed torch while it is built, and needs no GPU where there is none.
+$(LAUNCHERS_VENV)/.frameworks: constraints.txt
+	$(PYTHON) -m venv $(LAUNCHERS_VENV)
+	$(LAUNCHERS_VENV)/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt \
+		setuptools torch==2.13.0 numpy accelerate "jax>=0.10"
+	$(LAUNCHERS_VENV)/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt \
+		--no-build-isolation deepspeed
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.package

@@ -8,9 +8,10 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-def variables(page: str) -> dict[str, str]:
-    """The variables in the first table of a page that lists such, and who sets each, where it says so."""
-    _, _, rest = (DOCS / "using" / page).read_text(encoding="utf-8").partition("\n| variable |")
+def variables(page: str, section: str = "") -> dict[str, str]:
+    """The variables in the first such table of a page (or section of it), and who sets each, if it says."""
+    text = (DOCS / "using" / page).read_text(encoding="utf-8")
+    _, _, rest = (text.split(section)[1] if section else text).partition("\n| variable |")
     head, *rows = rest.split("\n\n")[0].splitlines()
     cells = [re.findall(r"(?<=\| ).*?(?= \|)", row) for row in rows[1:]]
     names = [cell[0].strip("`") for cell in cells]

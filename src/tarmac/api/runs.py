@@ -15,6 +15,7 @@ class Cause(TypedDict):
     role: str | None
     replica: int | None
     worker: int | None
+    rank: int | None
     node: str | None
     exit_code: int | None
     signal: str | None
@@ -153,7 +154,7 @@ class WorkerPlacement(TypedDict):
 
 
 class Worker(TypedDict):
-    """One supervised process."""
+    """One supervised process; `rank`: among those of its role that a launcher starts."""
 
     role: str
     replica: int
@@ -165,6 +166,7 @@ class Worker(TypedDict):
     ended_at: float | None
     exit_code: int | None
     signal: str | None
+    rank: int | None
 
 
 class Milestones(TypedDict):
@@ -287,6 +289,7 @@ class LogChunk(TypedDict):
     role: str
     replica: int
     worker: int
+    rank: int | None
     node: str
     offset: int
     next: int

@@ -30,6 +30,7 @@ class LogChoice:
     role: str | None = None
     replica: int | None = None
     worker: int | None = None
+    rank: int | None = None
     attempt: int | None = None
     tail: int | None = None
     since_s: float | None = None
@@ -70,13 +71,21 @@ def follow(client: Client, run_id: str, view: View, choice: LogChoice) -> int:
 
 def expected_workers(run: Json, attempt: Json, choice: LogChoice) -> Iterator[dict[str, Any]]:
     """The chosen workers of an attempt, known from its placements before any of them has started."""
-    processes = {role.get("name", DEFAULT_ROLE): len(role["processes"]) for role in run["spec"]["roles"]}
+    roles = {role.get("name", DEFAULT_ROLE): role for role in run["spec"]["roles"]}
     for placement in attempt["placements"]:
         if choice.role not in (None, placement["role"]) or choice.replica not in (None, placement["replica"]):
             continue
-        for index in range(processes.get(placement["role"], 1)):
+        role = roles.get(placement["role"])
+        if choice.rank is not None and role is not None and role.get("launcher") is not None:
+            continue  # one of them alone writes
+        for index in range(_workers(role, placement) if role is not None else 1):
             if choice.worker in (None, index):
                 yield {"role": placement["role"], "replica": placement["replica"], "index": index}
+
+
+def _workers(role: Json, placement: Json) -> int:
+    """How many workers a replica has: with a launcher, one for each of its slots."""
+    return len(role["processes"]) if role.get("launcher") is None else max(1, len(placement["slots"]))
 
 
 def _show(event: str, data: Json, shared: SharedView, places: _Places) -> None:

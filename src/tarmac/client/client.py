@@ -51,6 +51,7 @@ class LogChoice(TypedDict, total=False):
     role: str | None
     replica: int | None
     worker: int | None
+    rank: int | None
     attempt: int | None
     tail: int | None  # only the last lines of each worker so far
     since_s: float | None  # only what was written in the last seconds
@@ -366,6 +367,7 @@ def _log_query(
     role: str | None = None,
     replica: int | None = None,
     worker: int | None = None,
+    rank: int | None = None,
     attempt: int | None = None,
     tail: int | None = None,
     since_s: float | None = None,
@@ -375,6 +377,7 @@ def _log_query(
         "role": role,
         "replica": replica,
         "worker": worker,
+        "rank": rank,
         "attempt": attempt,
         "tail": tail,
     }

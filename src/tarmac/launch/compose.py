@@ -33,8 +33,7 @@ LEAST_LIMIT_S = 1.0
 def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
     """The launch of an attempt; `nodes` maps at least the names in its allocation to their facts."""
     spec, placed = run.spec, _placed(run.spec, attempt)
-    ranked = tuple(nodes[name] for name in placed)
-    setup = setup_environment(run, attempt)
+    ranked, setup = tuple(nodes[name] for name in placed), setup_environment(run, attempt)
     one_machine = on_one_machine(ranked)
     common = common_environment(run, attempt, setup=setup, first=ranked[0], one_machine=one_machine)
 
@@ -47,13 +46,14 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
             env=worker_environment(
                 assignment,
                 common=common,
-                node=node,
+                nodes=nodes,
                 cpus=node.capacity.cpus / (len(ranked) if one_machine else 1),
                 neighbours=len(placed[node.name]),
             ),
             slots=assignment.slots,
             stop_on_failure=assignment.role.on_failure is FailureBehaviour.STOP,
             limits=assignment.limits,
+            rank=assignment.rank,
         )
 
     return Launch(

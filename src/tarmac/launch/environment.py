@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from tarmac.launch import variables
 from tarmac.launch.container import container_launch
+from tarmac.launch.launchers import launcher_variables, visible_slots
 from tarmac.launch.parameters import trial_variables
 from tarmac.launch.topology import Assignment
 from tarmac.model.cluster import Node
@@ -52,13 +53,19 @@ def common_environment(
 
 
 def worker_environment(
-    assignment: Assignment, *, common: Mapping[str, str], node: Node, cpus: float, neighbours: int
+    assignment: Assignment,
+    *,
+    common: Mapping[str, str],
+    nodes: Mapping[str, Node],
+    cpus: float,
+    neighbours: int,
 ) -> dict[str, str]:
     """The whole environment of one worker.
 
-    `cpus` are those of its node that are the attempt's to use; `neighbours` counts the attempt's workers
-    there.
+    `nodes` are those of the attempt, by name; `cpus` are those of its own that are the attempt's to use;
+    `neighbours` counts the attempt's workers there.
     """
+    node = nodes[assignment.placement.node]
     return {
         variables.THREADS: str(_threads(assignment, node, cpus=cpus, neighbours=neighbours)),
         **common,
@@ -66,12 +73,31 @@ def worker_environment(
         variables.REPLICA: str(assignment.placement.replica),
         variables.REPLICAS: str(assignment.replicas),
         variables.WORKER: str(assignment.index),
-        variables.WORKERS: str(len(assignment.role.processes)),
+        variables.WORKERS: str(assignment.neighbours),
         variables.NNODES: str(assignment.nodes),
         variables.NODE_RANK: str(assignment.node_rank),
         variables.N_PROC: str(assignment.processes_on_node),
         variables.VISIBLE_SLOTS: ",".join(map(str, assignment.slots)),
+        **_of_launcher(assignment, common=common, nodes=nodes),
     }
+
+
+def _of_launcher(
+    assignment: Assignment, *, common: Mapping[str, str], nodes: Mapping[str, Node]
+) -> dict[str, str]:
+    launcher, place = assignment.role.launcher, assignment.place
+    if launcher is None or place is None:
+        return {}
+    found = launcher_variables(
+        launcher,
+        place,
+        nodes=assignment.nodes,
+        node_rank=assignment.node_rank,
+        address=nodes[place.first_node].address,
+        port=common[variables.MASTER_PORT],
+        run_id=common[variables.RUN_ID],
+    )
+    return {**found, variables.VISIBLE_SLOTS: ",".join(map(str, visible_slots(launcher, place)))}
 
 
 def on_one_machine(nodes: Iterable[Node]) -> bool:
@@ -100,7 +126,7 @@ def _threads(assignment: Assignment, node: Node, *, cpus: float, neighbours: int
     Processors asked for are the worker's own. Otherwise its share of the node's `cpus` is that of its slots;
     a worker without slots shares them with the other workers of its attempt.
     """
-    own_cpus = assignment.process.resources.cpus
+    own_cpus = assignment.process.resources.cpus / (assignment.neighbours if assignment.place else 1)
     if own_cpus > 0:
         share = own_cpus
     elif assignment.slots and node.capacity.slots > 0:

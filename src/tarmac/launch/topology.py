@@ -6,13 +6,16 @@ number of its training processes.
 - `slots: N`: one worker per node; it starts N_PROC processes, one for each of its slots there.
 - fixed replicas: every worker is one process; N_PROC counts the role's workers on the node. With one
   replica on each node, NNODES x N_PROC is the number of processes of the role.
+
+With a launcher, either form has one worker for each slot: see `ranks`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tarmac.launch.ranks import Place, places
 from tarmac.model.resources import Resources
 from tarmac.model.run import Allocation, WorkerPlacement
 from tarmac.model.spec import Process, Role
@@ -31,18 +34,37 @@ class Assignment:
     node_rank: int
     nodes: int
     processes_on_node: int
+    place: Place | None = None
+
+    @property
+    def rank(self) -> int | None:
+        """Its place among all processes of its role, where a launcher starts those."""
+        return self.place.rank if self.place is not None else None
 
     @property
     def processes(self) -> int:
         """How many processes share this worker's processors: those it starts itself, else it alone."""
-        return self.processes_on_node if self.role.slots is not None else 1
+        return self.processes_on_node if self.role.slots is not None and self.place is None else 1
+
+    @property
+    def neighbours(self) -> int:
+        """How many workers its replica has."""
+        return len(self.role.processes) if self.place is None else self.place.neighbours
 
     @property
     def limits(self) -> Resources:
-        """The processors and the memory that this worker may use: what it asked for, for all its slots."""
+        """The processors and the memory that this worker may use: what it requests, for all its slots.
+
+        Of a request for several processes that a launcher starts, each may use an equal share.
+        """
         if self.role.slots is None:
-            return self.process.resources
-        return Resources(cpus=self.placement.cpus, memory_bytes=self.placement.memory_bytes)
+            request = self.process.resources
+        else:
+            request = Resources(cpus=self.placement.cpus, memory_bytes=self.placement.memory_bytes)
+        if self.place is None:
+            return request
+        count = self.place.neighbours
+        return Resources(cpus=request.cpus / count, memory_bytes=request.memory_bytes // count)
 
 
 def assignments(roles: tuple[Role, ...], allocation: Allocation) -> Iterator[Assignment]:
@@ -53,6 +75,9 @@ def assignments(roles: tuple[Role, ...], allocation: Allocation) -> Iterator[Ass
         for placement in placements:
             on_node[placement.node] = on_node.get(placement.node, 0) + 1
         ranks = {node: rank for rank, node in enumerate(node for node in allocation.nodes if node in on_node)}
+        if role.launcher is not None:
+            yield from _ranked(role, placements, ranks)
+            continue
         for placement in placements:
             yield from _of_placement(
                 role, placement, ranks=ranks, replicas=len(placements), replicas_here=on_node[placement.node]
@@ -80,4 +105,22 @@ def _of_placement(
             node_rank=ranks[placement.node],
             nodes=len(ranks),
             processes_on_node=on_node,
+        )
+
+
+def _ranked(
+    role: Role, placements: Sequence[WorkerPlacement], ranks: Mapping[str, int]
+) -> Iterator[Assignment]:
+    for place in places(placements, ranks):
+        yield Assignment(
+            role=role,
+            process=role.processes[0],
+            placement=place.placement,
+            index=place.index,
+            slots=place.slots,
+            replicas=len(placements),
+            node_rank=ranks[place.placement.node],
+            nodes=len(ranks),
+            processes_on_node=place.local_count,
+            place=place,
         )

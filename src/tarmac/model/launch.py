@@ -20,7 +20,8 @@ class WorkerLaunch:
     """One worker as it will be started: everything but the node's own paths.
 
     `index` counts the processes of its replica. `argv` is executed without a shell. `slots` are the
-    slot numbers on its node. Of the `limits`, processors and memory are meant; 0: not limited.
+    slot numbers on its node. `rank` is its place among all processes of its role, where a launcher counts
+    them. Of the `limits`, processors and memory are meant; 0: not limited.
     """
 
     role: str
@@ -31,6 +32,7 @@ class WorkerLaunch:
     slots: tuple[int, ...]
     stop_on_failure: bool
     limits: Resources = field(default_factory=Resources)
+    rank: int | None = None
 
     @property
     def name(self) -> str:

@@ -235,7 +235,7 @@ class NativeRequest(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStatus:
-    """One worker of an attempt as the node reports it."""
+    """One worker of an attempt as the node reports it; `rank` as its launch has it."""
 
     role: str
     replica: int
@@ -247,6 +247,7 @@ class WorkerStatus:
     ended_at: float | None = None
     exit_code: int | None = None
     signal: str | None = None
+    rank: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,8 +75,9 @@ class LeaveRequest(StrEnum):
 class Cause:
     """Why: a code and a sentence, and where known the worker that brought it about.
 
-    `exit_code` and `signal` (a name such as SIGKILL) exclude each other; `tail` are the worker's last log
-    lines, oldest first. `reasons` say, node by node, why none takes the run.
+    `rank` is that of the worker where a launcher counts them; `exit_code` and `signal` (a name such as
+    SIGKILL) exclude each other; `tail` are the worker's last log lines, oldest first. `reasons` say, node by
+    node, why none takes the run.
     """
 
     code: CauseCode
@@ -84,6 +85,7 @@ class Cause:
     role: str | None = None
     replica: int | None = None
     worker: int | None = None
+    rank: int | None = None
     node: str | None = None
     exit_code: int | None = None
     signal: str | None = None

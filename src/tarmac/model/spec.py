@@ -52,6 +52,19 @@ class FailureBehaviour(StrEnum):
     CONTINUE = "continue"
 
 
+class Launcher(StrEnum):
+    """What starts the processes of a role that train together, one for each of its slots.
+
+    All of these are started by tarmac, and find their world in the variables that the framework reads.
+    """
+
+    TORCH = "torch"
+    DEEPSPEED = "deepspeed"
+    ACCELERATE = "accelerate"
+    JAX = "jax"
+    PLAIN = "plain"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
     """What a process executes: a bash script (its lines kept, run with errexit and pipefail) or an argv.
@@ -82,6 +95,7 @@ class Role:
     nodes, and the one process is run once per node. With `replicas`, each replica sits on one node and
     its resources are the sum of its processes'. `uneven` allows the slots to be split unequally where no
     equal split fits the cluster; `nodes` is on how many they must be split, equally (None: the fewest).
+    With a `launcher` the only process is run once for each slot, and for a replica without slots once.
     """
 
     name: str = DEFAULT_ROLE
@@ -92,6 +106,7 @@ class Role:
     nodes: int | None = None
     uneven: bool = False
     on_failure: FailureBehaviour = FailureBehaviour.STOP
+    launcher: Launcher | None = None
 
     @property
     def replica_resources(self) -> Resources:

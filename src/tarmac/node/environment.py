@@ -38,6 +38,7 @@ def complete(variables: Mapping[str, str], run: NodeRun) -> dict[str, str]:
     env[protocol.PAUSE_VARIABLE] = run.node.pause
     env[protocol.FINISHED_VARIABLE] = run.node.finished
     env[protocol.REPORTS_VARIABLE] = run.node.reports
+    env[protocol.WORLD_VARIABLE] = run.node.world
     if run.document.sdk is not None:
         # Last: whatever the run brings along itself is found first.
         env["PYTHONPATH"] = os.pathsep.join(filter(None, (env.get("PYTHONPATH"), run.document.sdk)))

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, Mapping, Optional
 
 from tarmac.node.attempt import protocol
-from tarmac.node.progress import polls
+from tarmac.node.progress import polls, world
 
 _OUTSIDE = "checkpoints"
 _PARAMETERS_VARIABLE = "TARMAC_PARAMETERS"
@@ -55,6 +55,22 @@ class _Poll:
 
 
 _poll = _Poll()
+
+
+class _World:
+    """The look at the world of this process, once it trains: by then it has joined one."""
+
+    def __init__(self) -> None:
+        self._looked = False
+
+    def look(self) -> None:
+        """Once is enough."""
+        if not self._looked:
+            self._looked = True
+            world.check(os.environ)
+
+
+_world = _World()
 
 
 def should_pause() -> bool:
@@ -111,6 +127,7 @@ def _report(step: Optional[int], progress: Optional[float], group: str, metrics:
     path = os.environ.get(protocol.REPORTS_VARIABLE)
     if path is None:
         return
+    _world.look()
     record = {
         "at": round(time.time(), 6),
         "rank": int(os.environ.get("RANK") or os.environ.get("NODE_RANK") or 0),
@@ -143,6 +160,7 @@ def checkpoint(step: Optional[int] = None, *, keep: Optional[int] = None) -> Ite
     or if the process dies inside, nothing of it is ever seen. Without a step the number counts on from the
     highest there is. `keep` removes older checkpoints beyond that many.
     """
+    _world.look()
     root = _checkpoints()
     root.mkdir(parents=True, exist_ok=True)
     draft = root / f"{_unfinished()}{time.time_ns()}"

@@ -169,6 +169,7 @@ def test_the_choice_of_logs_is_passed_on() -> None:
         "role": "ps",
         "replica": None,
         "worker": None,
+        "rank": None,
         "attempt": None,
         "tail": 3,
         "since_s": 60.0,

@@ -50,6 +50,12 @@ _COUNT = click.IntRange(min=0)
 @click.option("--replica", type=_COUNT, metavar="N", help="Only workers of this replica.")
 @click.option("--worker", type=_COUNT, metavar="N", help="Only this worker of each replica.")
 @click.option(
+    "--rank",
+    type=_COUNT,
+    metavar="N",
+    help="Only this process of those that train together: its log, or its lines in one.",
+)
+@click.option(
     "--attempt", type=click.IntRange(min=1), metavar="N", help="Only this attempt; by default all of them."
 )
 @click.option("--tail", type=_COUNT, metavar="N", help="Only the last N lines of each worker.")
@@ -68,6 +74,7 @@ def logs(
     role: str | None,
     replica: int | None,
     worker: int | None,
+    rank: int | None,
     attempt: int | None,
     tail: int | None,
     since_s: float | None,
@@ -89,12 +96,14 @@ def logs(
         role=role,
         replica=replica,
         worker=worker,
+        rank=rank,
         attempt=attempt,
         tail=tail,
         since_s=since_s,
         times=timestamps,
     )
-    rule = LineRule(pattern=grep, timestamps=timestamps) if grep is not None or timestamps else None
+    filters = grep is not None or timestamps or rank is not None
+    rule = LineRule(pattern=grep, timestamps=timestamps, rank=rank) if filters else None
     prefix = partial(display(system).log_prefix, record) if system is not None else None
     view = standard_view(as_json=as_json, quiet=True, prefix=prefix, raw=raw, rule=rule)
     if following:

@@ -32,13 +32,19 @@ Prefix = Callable[[Json], str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineRule:
-    """Which lines are shown, all of them by default, and whether each begins with its time."""
+    """Which lines are shown, all of them by default, and whether each begins with its time.
+
+    With `rank`, of a log that several ranks write only the lines that one of them began with its number.
+    """
 
     pattern: re.Pattern[str] | None = None
     timestamps: bool = False
+    rank: int | None = None
 
-    def shows(self, line: str) -> bool:
-        """Whether a line is shown."""
+    def shows(self, line: str, *, of_one_rank: bool) -> bool:
+        """Whether a line is shown; `of_one_rank`: its log is that of one rank alone."""
+        if self.rank is not None and not of_one_rank and not line.lstrip().startswith(f"[rank={self.rank}]"):
+            return False
         return self.pattern is None or self.pattern.search(line) is not None
 
 
@@ -59,6 +65,7 @@ class LogView:
         rule: LineRule | None = None,
     ) -> None:
         self._rule = rule
+        self._of_one_rank = False
         self._at: float | None = None
         self._out = out
         self._terminal = terminal
@@ -106,6 +113,7 @@ class LogView:
         if foreign is not None:
             self._prefixes[_key(chunk, "worker")] = foreign
         self._at = chunk.get("at")
+        self._of_one_rank = chunk.get("rank") is not None
         if self._prefixes or self._rule is not None:
             self._write_lines(_key(chunk, "worker"), text)
         else:
@@ -143,7 +151,9 @@ class LogView:
 
     def _line(self, key: Key, line: str) -> None:
         visible = line.removesuffix("\r").rsplit("\r", 1)[-1]
-        if self._rule is not None and not self._rule.shows(_COLOUR_CODES.sub("", visible)):
+        if self._rule is not None and not self._rule.shows(
+            _COLOUR_CODES.sub("", visible), of_one_rank=self._of_one_rank
+        ):
             return
         if self._obeys:
             visible = escapes.lines_only(visible)

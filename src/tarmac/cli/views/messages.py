@@ -125,6 +125,8 @@ def failure_hint(run: Json) -> str:
     code, identifier = cause.get("code"), run["id"]
     role = cause.get("role")
     narrowed = f" --role {role} --replica {cause.get('replica') or 0}" if role else ""
+    if cause.get("rank") is not None:
+        narrowed = f" --rank {cause['rank']}"
     everything = f"everything it wrote: tarmac logs {identifier}{narrowed}"
     own: dict[str, str] = {
         "time_limit": "give it longer with --time-limit, or retries that resume from its checkpoint",

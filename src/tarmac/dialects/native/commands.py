@@ -43,6 +43,24 @@ def warn_of_fixed_numbers(value: Value) -> None:
             value.warn(f"{found[0]!r} is fixed; {variable} follows what the run is given")
 
 
+def refuse_launcher_programs(value: Value, launcher: str) -> None:
+    """Refuse a command that starts the processes of a node itself: it would be run once for each of them."""
+    words = value.node.items if isinstance(value.node, Items) else (value.node,)
+    line = " ".join(word.text for word in words if isinstance(word, Scalar))
+    found = _PROGRAM.search(line)
+    if found is not None:
+        value.refuse(
+            f"launcher: {launcher} starts this command once for each slot, and {found[1]!r} in it would each "
+            "time start the processes of a whole node",
+            f"take {found[1]!r} out of the command, or 'launcher' out of the file",
+        )
+
+
+_PROGRAM = re.compile(
+    r"(?:^|[\s;&|(/])(torchrun|accelerate launch|deepspeed|horovodrun|mpirun|mpiexec"
+    r"|python3? -m torch\.distributed\.(?:run|launch)|python3? -m determined\.launch\.\w+)(?:\s|$)",
+    re.ASCII,
+)
 _FIXED = re.compile(r"--(nnodes|nproc[-_]per[-_]node)[= ][0-9]+", re.ASCII)
 _EXPANSION = re.compile(r"\$(\w+|\{\w+\})", re.ASCII)
 

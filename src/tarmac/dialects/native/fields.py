@@ -6,7 +6,17 @@ from tarmac.dialects.kinds import choice, integer
 from tarmac.dialects.section import Fields, Section, words_for
 from tarmac.model.spec import Mode
 
-ROLE_FIELDS = ("command", "slots", "nodes", "uneven", "replicas", "resources", "processes", "on_failure")
+ROLE_FIELDS = (
+    "command",
+    "slots",
+    "nodes",
+    "uneven",
+    "replicas",
+    "resources",
+    "processes",
+    "launcher",
+    "on_failure",
+)
 """Fields of a role; a file without `roles` has them at its top, for its only role."""
 
 ROLE = Fields(
@@ -15,6 +25,7 @@ ROLE = Fields(
         command="cmd entrypoint run script",
         slots="gpu gpus",
         replicas="count num_replicas",
+        launcher="launch distributed",
         on_failure="on_fail failure",
     ),
 )

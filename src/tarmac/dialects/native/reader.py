@@ -75,6 +75,8 @@ def read_native(text: str, *, filename: str, directory: str, extras: Extras = NO
         slurm=read_slurm(run.get("slurm")),
         labels=_labels(run.get("labels")),
     )
+    if spec.site is not None and any(role.launcher is not None for role in spec.roles):
+        run.refuse("a run for a site starts its own processes: 'launcher' cannot stand beside 'site'")
     problems.raise_any()
     return Reading(spec=with_rehearsal(spec, spec.rehearsal), warnings=tuple(problems.warnings))
 

@@ -6,11 +6,15 @@ from tarmac.dialects import quantities
 from tarmac.dialects.kinds import choice, flag, integer, number
 from tarmac.dialects.located import Items, Scalar
 from tarmac.dialects.names import ROLE_NAME
-from tarmac.dialects.native.commands import read_command, warn_of_fixed_numbers
+from tarmac.dialects.native.commands import (
+    read_command,
+    refuse_launcher_programs,
+    warn_of_fixed_numbers,
+)
 from tarmac.dialects.native.fields import PROCESS, RESOURCES, ROLE, ROLE_FIELDS
 from tarmac.dialects.section import Section, Value
 from tarmac.model.resources import Resources
-from tarmac.model.spec import DEFAULT_ROLE, FailureBehaviour, Process, Role
+from tarmac.model.spec import DEFAULT_ROLE, FailureBehaviour, Launcher, Process, Role
 
 MOST_REPLICAS = 10_000
 MOST_ROLES = 100
@@ -31,6 +35,11 @@ def read_roles(run: Section) -> tuple[Role, ...]:
             roles += _only(_read_role(name, section))
     if not roles and not listed.problems:
         listed.refuse("at least one role is needed")
+    if len(launched := [role.name for role in roles if role.launcher is not None]) > 1:
+        listed.refuse(
+            f"roles {' and '.join(launched)} each have a launcher",
+            "a run has one MASTER_PORT: give one role one",
+        )
     if len(roles) > MOST_ROLES:
         listed.refuse(f"{len(roles)} roles; at most {MOST_ROLES} are allowed")
     return tuple(roles)
@@ -55,13 +64,16 @@ def _read_role(name: str, section: Section) -> Role | None:
     nodes = _nodes(section, spread)
     uneven = _uneven(section)
     on_failure = section.read("on_failure", choice(FailureBehaviour), FailureBehaviour.STOP)
+    launcher = _launcher(section)
     processes = _processes(section)
     if not processes:
         return None
     if spread is not None and (command := section.get("command")) is not None:
         warn_of_fixed_numbers(command)
     if spread is None:
-        return Role(name=name, processes=processes, replicas=replicas, on_failure=on_failure)
+        return Role(
+            name=name, processes=processes, replicas=replicas, on_failure=on_failure, launcher=launcher
+        )
     return Role(
         name=name,
         processes=processes,
@@ -71,7 +83,18 @@ def _read_role(name: str, section: Section) -> Role | None:
         nodes=nodes,
         uneven=uneven,
         on_failure=on_failure,
+        launcher=launcher,
     )
+
+
+def _launcher(section: Section) -> Launcher | None:
+    """What starts one process for each slot; a command that starts them itself cannot be started so."""
+    section.exclude("launcher", "processes", reason="a launcher starts one command, once for each slot")
+    launcher = section.read("launcher", choice(Launcher), None)
+    command = section.get("command")
+    if launcher is not None and command is not None:
+        refuse_launcher_programs(command, launcher)
+    return launcher
 
 
 def _nodes(section: Section, spread: Resources | None) -> int | None:

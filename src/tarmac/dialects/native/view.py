@@ -164,6 +164,7 @@ def _role(role: Role) -> Fields:
         "nodes": role.nodes,
         "uneven": role.uneven or None,
         "replicas": role.replicas if role.replicas not in (None, 1) else None,
+        "launcher": role.launcher.value if role.launcher is not None else None,
         "on_failure": role.on_failure.value if role.on_failure is not FailureBehaviour.STOP else None,
     }
     if len(role.processes) == 1:

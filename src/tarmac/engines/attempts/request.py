@@ -243,4 +243,5 @@ def _worker(worker: WorkerLaunch) -> WorkerPart:
         stop_on_failure=worker.stop_on_failure,
         cpus=worker.limits.cpus,
         memory_bytes=worker.limits.memory_bytes,
+        rank=worker.rank,
     )

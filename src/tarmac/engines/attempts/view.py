@@ -80,6 +80,7 @@ class NodeView:
                 index=worker.worker,
                 node=node,
                 log=f"{protocol.LOGS}/{worker.name}.log",
+                rank=worker.rank,
             )
 
     @property

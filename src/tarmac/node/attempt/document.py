@@ -29,6 +29,8 @@ class Unreadable(Exception):
 class WorkerPart(NamedTuple):
     """One worker as it is to be started. `cpus` and `memory_bytes` 0: not limited.
 
+    `rank` is its place among the processes of its role that train together, where tarmac starts those.
+
     `env` is whole but for what only the node knows. The runner adds, where absent, HOME, USER, LOGNAME,
     SHELL, LANG and TMPDIR; and, always, TARMAC_ATTEMPT_TOKEN, the paths of the artifacts
     (`ARTIFACT_VARIABLES`), what the SDK needs, and `sdk` at the end of PYTHONPATH. Nothing else of the
@@ -44,6 +46,7 @@ class WorkerPart(NamedTuple):
     stop_on_failure: bool = True
     cpus: float = 0.0
     memory_bytes: int = 0
+    rank: Optional[int] = None
 
     @property
     def name(self) -> str:

@@ -50,6 +50,7 @@ class Exit(NamedTuple):
     memory: str = ""
     fault: Optional[str] = None
     tail: Sequence[str] = ()
+    rank: Optional[int] = None
 
     @property
     def good(self) -> bool:
@@ -59,7 +60,8 @@ class Exit(NamedTuple):
     @property
     def name(self) -> str:
         """The worker's name in messages."""
-        return f"worker {self.role}.{self.replica}.{self.worker}"
+        name = f"worker {self.role}.{self.replica}.{self.worker}"
+        return name if self.rank is None else f"rank {self.rank} ({name})"
 
 
 class LeaveRequest(NamedTuple):
@@ -135,6 +137,7 @@ def failure(item: Exit, *, node: str) -> Cause:
         role=item.role,
         replica=item.replica,
         worker=item.worker,
+        rank=item.rank,
         node=node,
         exit_code=item.exit_code,
         signal=item.signal,

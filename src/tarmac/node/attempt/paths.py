@@ -67,6 +67,7 @@ class NodePaths:
         self.venv = os.path.join(directory, protocol.VENV)
         self.reports = os.path.join(directory, protocol.REPORTS_FILE)
         self.finished = os.path.join(directory, protocol.FINISHED_FILE)
+        self.world = os.path.join(directory, protocol.WORLD_FILE)
         self.pause = os.path.join(directory, protocol.PAUSE_FILE)
         self.left = os.path.join(directory, protocol.LEFT_FILE)
         self.runner_log = os.path.join(directory, protocol.RUNNER_LOG)

@@ -37,6 +37,8 @@
       nodes/NODE/files/               the node's `files`, for the run alone to read
       nodes/NODE/reports.jsonl        metrics and progress from the SDK, one JSON object per line
       nodes/NODE/finished             the SDK's word that the work is done, whatever the exit looks like
+      nodes/NODE/world                the SDK's word that a process trains in a world of another size than the
+                                      run's: a sentence for the user
       nodes/NODE/pause                the pause file: it exists = `should_pause()` is true
       nodes/NODE/polls.ROLE.REPLICA.WORKER  locked (shared, flock) by every process of the worker that asks
                                       `should_pause()`: its role is not sent the signal of a pause. Not empty
@@ -121,6 +123,7 @@ REPORTS_FILE = "reports.jsonl"
 LONGEST_REPORTS_BYTES = 64 * 1024 * 1024
 """Of a longer file the rest is not read, and a notice says so."""
 FINISHED_FILE = "finished"
+WORLD_FILE = "world"
 PAUSE_FILE = "pause"
 POLL_PREFIX = "polls."
 FILES = "files"
@@ -156,6 +159,7 @@ PAUSE_VARIABLE = "TARMAC_PAUSE_FILE"
 POLL_VARIABLE = "TARMAC_POLL_FILE"
 FINISHED_VARIABLE = "TARMAC_FINISHED_FILE"
 REPORTS_VARIABLE = "TARMAC_REPORTS_FILE"
+WORLD_VARIABLE = "TARMAC_WORLD_FILE"
 LEAVE_VARIABLE = "TARMAC_LEAVE_AT"
 STOP_ON_NAN_VARIABLE = "TARMAC_STOP_ON_NAN"
 CHECKPOINT_VARIABLE = "CHECKPOINT_ARTIFACT_PATH"

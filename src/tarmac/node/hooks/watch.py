@@ -14,13 +14,14 @@ SIGKILL goes to every descendant, again and again until none is left. All that d
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from typing import Optional
 
 from tarmac.node.attempt import exit_outcome, words
 from tarmac.node.attempt.exit_outcome import Exit
-from tarmac.node.files import tail
+from tarmac.node.files import tail, untrusted
 from tarmac.node.hooks.limits import end_those_over_limit, ran_out
 from tarmac.node.kernel import descendants
 from tarmac.node.noderun import NodeRun, Worker
@@ -37,6 +38,7 @@ _LISTEN_SHARE = 0.1
 _LISTEN_MOST_S = 1.0
 """A run that saves without end must not keep its runner busy with looking."""
 _GIVE_UP_S = 5.0
+_LONGEST_WORLD_BYTES = 1000
 _LAUNCHER_SIGN = "SignalException"
 """torchrun leaves with exit code 1 after a signal, and says this in its last lines."""
 
@@ -62,6 +64,7 @@ class Watch:
         self._withholds = False
         self._unsignalled = set(run.workers)
         self._leave_began = False
+        self._world_seen = False
         self._listening = Budget(_LISTEN_SHARE, most_s=_LISTEN_MOST_S)
 
     def until_over(self) -> None:
@@ -71,6 +74,7 @@ class Watch:
             for child in run.children.reap():
                 self._note_exit(next(worker for worker in run.workers if worker.child is child))
             self._look_for_failure()
+            self._look_at_world()
             if run.children.none_left:
                 return
             self._look_for_leave_requests()
@@ -108,6 +112,7 @@ class Watch:
             out_of_memory=memory is not None,
             memory=memory or "",
             tail=lines,
+            rank=part.rank,
         )
         run.exits.append(worker.exit)
         run.events.append(
@@ -133,6 +138,18 @@ class Watch:
         if run.failure_cause is not None:
             self._signal(signal.SIGTERM.name)
             self._sweep_within(MOMENT_S)
+
+    def _look_at_world(self) -> None:
+        """Tell the user, once, that processes do not train together."""
+        run = self._run
+        if self._world_seen or not os.path.exists(run.node.world):
+            return
+        self._world_seen = True
+        try:
+            text = untrusted.read_bytes(run.node.world, _LONGEST_WORLD_BYTES).decode("utf-8", "replace")
+        except (OSError, ValueError):
+            return
+        run.events.append("notice", text=" ".join(text.split()))
 
     def _first_failed(self) -> Optional[Exit]:
         lenient = [worker.exit for worker in self._run.workers if not worker.part.stop_on_failure]

@@ -50,7 +50,13 @@ def _start(run: NodeRun, worker: Worker) -> None:
         )
     except CannotStart as problem:
         worker.exit = Exit(
-            part.role, part.replica, part.worker, exit_code=problem.exit_code, signal=None, fault=str(problem)
+            part.role,
+            part.replica,
+            part.worker,
+            exit_code=problem.exit_code,
+            signal=None,
+            fault=str(problem),
+            rank=part.rank,
         )
         run.exits.append(worker.exit)
         run.events.append("worker_ended", **who, exit_code=problem.exit_code, signal=None, tail=[])

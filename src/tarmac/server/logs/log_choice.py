@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tarmac.model.errors import NotFound
-from tarmac.model.run import Attempt, Run
+from tarmac.model.run import Attempt, Run, WorkerPlacement
 from tarmac.model.spec import Role
 from tarmac.model.text import suggestion
 
@@ -18,11 +18,13 @@ def check_choice(
     role: str | None,
     replica: int | None,
     worker: int | None,
+    rank: int | None,
     setup_role: str,
 ) -> None:
-    """Raise NotFound for an attempt, role, replica or worker that the run does not have.
+    """Raise NotFound for an attempt, role, replica, worker or rank that the run does not have.
 
-    An unknown replica passes before slots were granted: the number of replicas is not known yet.
+    What only the slots say passes before they were granted: the number of replicas, of processes that a
+    launcher starts for each slot, and of ranks.
     """
     if attempt is not None and attempt not in {each.number for each in attempts}:
         had = f"it has had {len(attempts)} so far" if attempts else "it has not started yet"
@@ -34,27 +36,53 @@ def check_choice(
     if role == setup_role and role not in roles:
         return
     chosen = [roles[role]] if role is not None else list(roles.values())
-    if worker is not None and all(worker >= len(each.processes) for each in chosen):
-        raise NotFound(f"there is no worker {worker} of {_named(chosen)}: {_workers(chosen)}")
-    granted = [each for each in attempts if attempt in (None, each.number)]
-    replicas = {
-        placement.replica
-        for each in granted
+    granted = [
+        placement
+        for each in attempts
+        if attempt in (None, each.number)
         for placement in each.allocation.placements
         if any(placement.role == known.name for known in chosen)
-    }
+    ]
+    most = max(_workers(each, granted) for each in chosen)
+    if worker is not None and worker >= most > 0:
+        raise NotFound(f"there is no worker {worker} of {_named(chosen)}: {_range('worker', most)}")
+    replicas = {placement.replica for placement in granted}
     if replica is not None and replicas and replica not in replicas:
-        raise NotFound(f"there is no replica {replica} of {_named(chosen)}: {_replicas(max(replicas))}")
+        raise NotFound(
+            f"there is no replica {replica} of {_named(chosen)}: {_range('replica', max(replicas) + 1)}"
+        )
+    ranks = max((_ranks(each, attempts, attempt) for each in chosen), default=0)
+    if rank is not None and rank >= ranks > 0:
+        raise NotFound(f"there is no rank {rank} of {_named(chosen)}: {_range('rank', ranks)}")
+
+
+def _workers(role: Role, granted: Sequence[WorkerPlacement]) -> int:
+    """The most workers that a replica of a role has; 0 where its slots will say so."""
+    if role.launcher is None:
+        return len(role.processes)
+    return max(
+        (max(1, len(placement.slots)) for placement in granted if placement.role == role.name), default=0
+    )
+
+
+def _ranks(role: Role, attempts: Sequence[Attempt], number: int | None) -> int:
+    """The most ranks that a role has had in one of the attempts."""
+    if role.launcher is None:
+        return 0
+    return max(
+        (
+            sum(max(1, len(each.slots)) for each in attempt.allocation.placements if each.role == role.name)
+            for attempt in attempts
+            if number in (None, attempt.number)
+        ),
+        default=0,
+    )
 
 
 def _named(roles: Sequence[Role]) -> str:
     return f"role {roles[0].name}" if len(roles) == 1 else "any role"
 
 
-def _replicas(highest: int) -> str:
-    return "there is one, replica 0" if highest == 0 else f"there are 0 to {highest}"
-
-
-def _workers(roles: Sequence[Role]) -> str:
-    most = max(len(each.processes) for each in roles)
-    return "a replica has one, worker 0" if most == 1 else f"a replica has 0 to {most - 1}"
+def _range(word: str, count: int) -> str:
+    owner = "a replica has" if word == "worker" else "there is" if count == 1 else "there are"
+    return f"{owner} one, {word} 0" if count == 1 else f"{owner} 0 to {count - 1}"

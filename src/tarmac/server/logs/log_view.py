@@ -39,12 +39,14 @@ _NO_HOOKS = Hooks()
 class LogQuery:
     """Which logs, and from where: of each log only the last `tail` lines so far, or what came since.
 
-    `since` is a time; `places` are the next offsets of a client that comes back, and win over both.
+    A rank selects among the workers that have one, and says nothing of the others. `since` is a time;
+    `places` are the next offsets of a client that comes back, and win over both.
     """
 
     role: str | None = None
     replica: int | None = None
     worker: int | None = None
+    rank: int | None = None
     attempt: int | None = None
     tail: int | None = None
     since: float | None = None
@@ -54,6 +56,8 @@ class LogQuery:
     def wants(self, key: Mapping[str, Any]) -> bool:
         """Whether the query selects the log of this worker."""
         choice = {"role": self.role, "replica": self.replica, "worker": self.worker}
+        if key["rank"] is not None:
+            choice["rank"] = self.rank
         return all(value is None or key[name] == value for name, value in choice.items())
 
 
@@ -93,6 +97,7 @@ class LogView:
             role=query.role,
             replica=query.replica,
             worker=query.worker,
+            rank=query.rank,
             setup_role=SETUP_ROLE,
         )
         self._query = query
@@ -231,7 +236,14 @@ class _AttemptView:
             for rank, node in enumerate(attempt.allocation.nodes):
                 self._add(SETUP_ROLE, rank, 0, node=node, path=f"{LOGS}/setup.{node}.log")
         for worker in self._plane.workers(self._actor, attempt.id):
-            self._add(worker.role, worker.replica, worker.index, node=worker.node, path=worker.log)
+            self._add(
+                worker.role,
+                worker.replica,
+                worker.index,
+                rank=worker.rank,
+                node=worker.node,
+                path=worker.log,
+            )
 
     def places(self) -> dict[str, int]:
         return {log.name: log.next for log in self._logs.values()}
@@ -252,12 +264,15 @@ class _AttemptView:
             if chunk := log.rest():
                 yield "log", chunk
 
-    def _add(self, role: str, replica: int, worker: int, *, node: str, path: str) -> None:
+    def _add(
+        self, role: str, replica: int, worker: int, *, node: str, path: str, rank: int | None = None
+    ) -> None:
         key = {
             "attempt": self._attempt.number,
             "role": role,
             "replica": replica,
             "worker": worker,
+            "rank": rank,
             "node": node,
         }
         log = LogFile(self._read, path, key=key, mask=self._mask, times=self._times(path))

@@ -32,6 +32,7 @@ class LogParameters:
     role: str | None = None
     replica: int | None = None
     worker: int | None = None
+    rank: int | None = None
     attempt: int | None = None
     tail: Annotated[int | None, Query(ge=0, description="only the last lines of each worker")] = None
     since: Annotated[float | None, Query(ge=0, description="only what the last SECONDS brought")] = None
@@ -93,6 +94,7 @@ def _log_query(parameters: LogParameters, last_event_id: str | None, *, now: flo
         role=parameters.role,
         replica=parameters.replica,
         worker=parameters.worker,
+        rank=parameters.rank,
         attempt=parameters.attempt,
         tail=parameters.tail,
         since=None if parameters.since is None else now - parameters.since,

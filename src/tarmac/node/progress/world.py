@@ -1,0 +1,63 @@
+"""Whether a training process found the world that its run has: with fewer, each group trains on its own.
+
+`accelerate launch --num_machines 2` without an address does so, and exits with 0. The SDK looks once, when a
+process reports or asks something for the first time, at what torch or JAX say where they are loaded; the hook
+`watch` tells the user.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from typing import Any, Mapping, Optional
+
+from tarmac.node.attempt import protocol
+from tarmac.node.files import untrusted
+
+_LAUNCHER = "TARMAC_LAUNCHER"
+_TRAIN_TOGETHER = ("torch", "deepspeed", "accelerate", "jax")
+"""The launchers whose processes are to be one world; those of others may work alone."""
+
+
+def check(environment: Mapping[str, str]) -> None:
+    """Write down that the world of this process is not that of its run, if so; the first to see it does."""
+    path = environment.get(protocol.WORLD_VARIABLE)
+    message = mismatch(environment, sys.modules) if path is not None else None
+    if path is None or message is None or os.path.exists(path):
+        return
+    with suppress(OSError):
+        untrusted.write_new(path, message.encode())
+
+
+def mismatch(environment: Mapping[str, str], modules: Mapping[str, Any]) -> Optional[str]:
+    """What is wrong with the world of this process; None where nothing is, or nobody can tell."""
+    found = world_size(modules)
+    launcher = environment.get(_LAUNCHER, "")
+    if launcher in _TRAIN_TOGETHER:
+        needed = int(environment.get("WORLD_SIZE", "1"))
+        if found is None and launcher != "jax" and "torch" in modules:
+            found = 1
+        if found is None or found == needed:
+            return None
+        return f"a process trains in a world of {found}, and the run has {needed} processes{_ADVICE}"
+    nodes = int(environment.get("NNODES", "1"))
+    if found is None or found >= nodes:  # what a command starts on a node is its own business
+        return None
+    return f"a process trains in a world of {found}, and the run has {nodes} nodes{_ADVICE}"
+
+
+_ADVICE = ": they do not train together, unless that is meant"
+
+
+def world_size(modules: Mapping[str, Any]) -> Optional[int]:
+    """How many processes the world of this one has, by torch or JAX; None where neither has one."""
+    torch = modules.get("torch.distributed")
+    with suppress(Exception):  # whatever a library of another version says
+        if torch is not None and torch.is_available() and torch.is_initialized():
+            return int(torch.get_world_size())
+    jax = modules.get("jax._src.distributed")
+    with suppress(Exception):
+        if jax is not None and jax.global_state.num_processes:
+            return int(jax.global_state.num_processes)
+    return None
