@@ -18,13 +18,15 @@ _BASH, _SHELL = "bash", "sh"
 class Container(NamedTuple):
     """A container that stands, held open by its namespaces (`users` None: it has none of its own).
 
-    `env` are the variables of its image, `numbers` what slots are called in it (see `devices`).
+    `env` are the variables of its image, `numbers` what slots are called in it (see `devices`); `key` tells
+    its image from any other.
     """
 
     mounts: int
     users: Optional[int]
     env: Mapping[str, str]
     numbers: Mapping[int, int]
+    key: str
 
     def enter(self) -> None:
         """In the process that is to be the command: go in, without what it must not have. Raises OSError."""

@@ -50,8 +50,8 @@ class CannotMake(Exception):
     """This node does not let us make the root."""
 
 
-def make(root: Root, env: Mapping[str, str], numbers: Mapping[int, int]) -> Container:
-    """Make the root, and the way into it, for which `env` and `numbers` are.
+def make(root: Root, env: Mapping[str, str], numbers: Mapping[int, int], key: str) -> Container:
+    """Make the root, and the way into it, for which `env`, `numbers` and `key` are.
 
     Raises CannotMake, or OSError when nothing can be forked.
     """
@@ -68,7 +68,7 @@ def make(root: Root, env: Mapping[str, str], numbers: Mapping[int, int]) -> Cont
         if reply not in (_DONE, _DONE_AS_USER):
             raise CannotMake(reply.decode("utf-8", "replace") or "the process that makes it ended early")
         users = _open_namespace(pid, "user") if reply == _DONE_AS_USER else None
-        return Container(_open_namespace(pid, "mnt"), users, env, numbers)
+        return Container(_open_namespace(pid, "mnt"), users, env, numbers, key)
     finally:
         os.close(hear)
         os.close(release)
@@ -97,11 +97,13 @@ def _leave_after(build: Callable[[], bool], *, say: int, wait: int) -> NoReturn:
 
 def _build(root: Root) -> bool:
     """Make the root; returns whether that took a user namespace."""
-    as_user = False
-    try:
-        syscalls.unshare(syscalls.CLONE_NEWNS)
-    except PermissionError:
-        as_user = True
+    as_user = os.geteuid() != 0
+    if not as_user:
+        try:
+            syscalls.unshare(syscalls.CLONE_NEWNS)
+        except PermissionError:  # root of a container that has not been given that right
+            as_user = True
+    if as_user:
         namespaces.become_own_root(syscalls.CLONE_NEWNS, as_root=True)
     syscalls.mount("none", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
     copies = {path: found for path in _COPIES if (found := _content(path)) is not None}

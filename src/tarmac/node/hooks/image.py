@@ -21,11 +21,13 @@ from tarmac.node.container.failures import ImageProblem
 from tarmac.node.container.images import Image, Images
 from tarmac.node.container.reference import ALWAYS
 from tarmac.node.files import untrusted
+from tarmac.node.files.digests import digest
 from tarmac.node.kernel.mountplan import Bind
 from tarmac.node.leave import check_leave, outcome_of
 from tarmac.node.noderun import Leave, NodeRun
 
 _ANSWER_BYTES = 65536
+_KEY_CHARACTERS = 32
 
 
 def enter_image(run: NodeRun) -> None:
@@ -79,10 +81,11 @@ def _make(run: NodeRun, part: ContainerPart, images: Images, image: Image) -> Co
         shared_memory_bytes=part.shared_memory_bytes,
     )
     env = {**image.env, **found.env(image.env)}
+    key = digest(image.digest or image.layers[0])[:_KEY_CHARACTERS]
     try:
-        return root.make(request, env, found.numbers)
+        return root.make(request, env, found.numbers, key)
     except root.CannotMake as problem:
-        container = root.make(request._replace(in_memory=True), env, found.numbers)
+        container = root.make(request._replace(in_memory=True), env, found.numbers, key)
         run.events.append(
             "notice",
             text=f"what is written beside the run's own directories is held in memory ({problem})",

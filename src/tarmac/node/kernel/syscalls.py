@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import os
 import struct
 from typing import Collection, Iterable, NamedTuple
@@ -14,6 +15,7 @@ _PR_CAPBSET_DROP = 24
 _PR_SET_NO_NEW_PRIVS = 38
 _CAPABILITIES_3 = 0x20080522
 _HIGHEST_CAPABILITY = 63
+_NS_GET_USERNS = 0xB701
 _WITHOUT_GROWING = 1  # FALLOC_FL_KEEP_SIZE
 _HOLE = 2  # FALLOC_FL_PUNCH_HOLE
 _SIGNAL_SET_BYTES = 128
@@ -118,6 +120,11 @@ def unshare(flags: int) -> None:
 def join_namespace(handle: int, kind: int) -> None:
     """Enter a namespace held open; one of processes is entered by those that are forked from now on."""
     _check(_libc.setns(handle, kind), "setns")
+
+
+def owner_of_namespace(handle: int) -> int:
+    """A descriptor of the user namespace that a namespace belongs to. Raises OSError."""
+    return fcntl.ioctl(handle, _NS_GET_USERNS)
 
 
 def signal_descriptor(numbers: Iterable[int]) -> int:

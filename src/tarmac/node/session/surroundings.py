@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import resource
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 from tarmac.node.attempt import protocol
 from tarmac.node.kernel import syscalls
@@ -27,6 +27,11 @@ _NAMESPACES = {
 }
 """In the order in which they are entered: whoever is in the first may enter the others."""
 
+_OUTER = "outer"
+"""The user namespace that the namespace of processes belongs to, where the worker has one inside of that: in
+a container. Only from there the namespace of processes can be entered."""
+
+_FROM_OUTER = (_OUTER, "pid", "user", "cgroup", "ipc", "uts", "net", "mnt")
 _NETWORK = ("user", "net")
 _GROUPS = "/sys/fs/cgroup"
 _UNIFIED = "unified"
@@ -38,7 +43,7 @@ class Gone(Exception):
 
 
 class Surroundings(NamedTuple):
-    """Those of one worker, held open."""
+    """Those of one worker, held open; `capabilities` are all it may have (None: what the session has)."""
 
     process: int
     root: int
@@ -48,6 +53,7 @@ class Surroundings(NamedTuple):
     closed_groups: tuple[str, ...]
     limits: dict[int, tuple[int, int]]
     env: dict[str, str]
+    capabilities: Optional[int]
 
     def worker_lives(self) -> bool:
         """Whether the worker has not ended."""
@@ -59,7 +65,7 @@ class Surroundings(NamedTuple):
 
     def enter(self) -> None:
         """Enter the namespaces; that of processes holds for what is forked from now on. Raises OSError."""
-        self._join(tuple(self.namespaces))
+        self._join(_FROM_OUTER if _OUTER in self.namespaces else tuple(_NAMESPACES))
 
     def enter_network(self) -> None:
         """Enter the view of the network alone. Raises OSError."""
@@ -77,13 +83,18 @@ class Surroundings(NamedTuple):
             os.fchdir(self.root)
             os.chroot(".")
         os.fchdir(self.directory)
+        if self.capabilities is not None:
+            kept = [number for number in range(64) if self.capabilities >> number & 1]
+            syscalls.limit_capabilities(kept)
+            syscalls.renounce_privileges()
         if not self.worker_lives():
             raise ProcessLookupError("the worker has ended")
 
     def _join(self, names: tuple[str, ...]) -> None:
         for name in names:
             if name in self.namespaces:
-                syscalls.join_namespace(self.namespaces[name], _NAMESPACES[name])
+                kind = _NAMESPACES["user" if name == _OUTER else name]
+                syscalls.join_namespace(self.namespaces[name], kind)
 
 
 def surroundings_of(pid: int, token: str) -> Surroundings:
@@ -103,6 +114,7 @@ def surroundings_of(pid: int, token: str) -> Surroundings:
             closed_groups=closed,
             limits=_limits(pid),
             env=env,
+            capabilities=_capabilities(_read(process, "status")),
         )
     except (FileNotFoundError, ProcessLookupError):
         raise Gone from None
@@ -127,7 +139,23 @@ def _other_namespaces(process: int) -> dict[str, int]:
                 os.close(handle)
             else:
                 found[name] = handle
+    if "pid" in found and "user" in found:
+        outer = syscalls.owner_of_namespace(found["pid"])
+        own = os.stat("/proc/self/ns/user")
+        known = (own, os.fstat(found["user"]))
+        if any(os.path.samestat(os.fstat(outer), other) for other in known):
+            os.close(outer)
+        else:
+            found[_OUTER] = outer
     return found
+
+
+def _capabilities(status: bytes) -> Optional[int]:
+    """What the worker may ever have, where it has renounced more; None: nothing is kept from it."""
+    fields = dict(line.split(b":", 1) for line in status.splitlines() if b":" in line)
+    if fields.get(b"NoNewPrivs", b"0").strip() != b"1":
+        return None
+    return int(fields[b"CapBnd"], 16)
 
 
 def _groups(text: bytes) -> tuple[tuple[int, ...], tuple[str, ...]]:

@@ -46,8 +46,16 @@ class Interpreter(NamedTuple):
         return [*self, [_changed_ns(site) for site in self.sites]]
 
 
-def find(env: Mapping[str, str]) -> Optional[str]:
+_FIND = "command -v python3 || command -v python"
+
+
+def find(work: SetupWork, env: Mapping[str, str]) -> Optional[str]:
     """The Python that commands of this environment find; None: there is none."""
+    if work.run.container is not None:  # what lies where in there is for its own shell to say
+        try:
+            return (work.ask(["sh", "-c", _FIND], env=env) or "").strip() or None
+        except StepFailed:
+            return None
     for place in os.get_exec_path(dict(env)):
         for name in _NAMES:
             path = os.path.join(place, name)

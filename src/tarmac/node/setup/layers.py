@@ -115,6 +115,8 @@ class Layers:
     def _scripts_of_base(self) -> str:
         """The scripts of the run's own Python, made to see what is installed above it."""
         binaries = self.python.scripts
+        if self._work.run.container is not None:
+            return binaries  # they can be read in there alone
         with suppress(OSError):
             text = json.dumps([binaries, os.stat(binaries).st_mtime_ns])
             target = os.path.join(self._root, f"scripts-{digest(text)[:32]}")
@@ -127,10 +129,12 @@ class Layers:
 def open_layers(work: SetupWork) -> Optional[Layers]:
     """The environments of this attempt here; None where its commands find no Python."""
     env = work.env()
-    path = interpreter.find(env)
+    path = interpreter.find(work, env)
     if path is None:
         return None
     root = work.run.document.environments or os.path.join(work.run.node.directory, "environments")
+    if work.run.container is not None:  # a Python of an image may lie where another has another
+        root = os.path.join(root, f"image-{work.run.container.key}")
     os.makedirs(root, mode=0o700, exist_ok=True)
     try:
         python = interpreter.ask(work, path, env=env, root=root)

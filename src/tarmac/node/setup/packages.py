@@ -64,9 +64,15 @@ def _pip(
 ) -> None:
     python = venv.python_of(place)
     inside = {**env, "VIRTUAL_ENV": place, "PATH": f"{venv.bin_of(place)}:{env.get('PATH', os.defpath)}"}
-    if not any(os.path.isdir(os.path.join(site, "pip")) for site in layers.python.sites):
+    if not _has_pip(work, layers, python, inside):
         work.do([python, "-m", "ensurepip", "--default-pip"], env=inside, directory=directory)
     work.do([python, "-m", "pip", "install", *arguments], env=inside, directory=directory)
+
+
+def _has_pip(work: SetupWork, layers: Layers, python: str, env: Mapping[str, str]) -> bool:
+    if work.run.container is not None:
+        return work.ask([python, "-m", "pip", "--version"], env=env) is not None
+    return any(os.path.isdir(os.path.join(site, "pip")) for site in layers.python.sites)
 
 
 def _environment(env: Mapping[str, str]) -> dict[str, str]:

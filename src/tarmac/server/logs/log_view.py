@@ -13,6 +13,7 @@ from typing import Any
 
 from tarmac import api
 from tarmac.control.service import ControlPlane
+from tarmac.launch.container import container_launch
 from tarmac.model.actor import Actor
 from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import AttemptState, RunState
@@ -200,8 +201,8 @@ class LogView:
 
 
 def _sets_up(spec: RunSpec) -> bool:
-    """Whether setup steps, or commands around the workers, write logs too."""
-    return bool(spec.setup) or spec.hooks != _NO_HOOKS
+    """Whether setup steps, commands around the workers, or the fetching of an image write logs too."""
+    return bool(spec.setup) or spec.hooks != _NO_HOOKS or container_launch(spec) is not None
 
 
 class _AttemptView:

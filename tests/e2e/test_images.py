@@ -1,0 +1,261 @@
+"""Runs in images, by the command line: real runners, images made on the spot, a registry of this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from images import archive, busybox_image, registry
+from shell import Shell
+
+LOGIN = ("ada", "lovelace")
+
+
+@pytest.fixture(scope="module")
+def boxed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """A user with `box.tar`, an image with a shell; the entry point and a variable in it are hostile."""
+    directory = tmp_path_factory.mktemp("boxed")
+    shell = Shell(directory / "home", directory / "project")
+    shell.directory.mkdir()
+    env = ("GREETING=hello", "TARMAC_RUN_ID=forged", "PATH=/opt/bin:/bin")
+    layer = archive([("opt/bin/own", b"#!/bin/sh\necho own program\n")])
+    busybox_image(layer, env=env, Entrypoint=["/bin/false"]).write_archive(shell.directory / "box.tar")
+    shell.tarmac("server", "start", code=0)
+    yield shell
+    shell.close()
+
+
+def run_file(shell: Shell, name: str, body: str, *, image: str | None = None) -> str:
+    """Write a run file for the image; its name."""
+    where = image or str(shell.directory / "box.tar")
+    return shell.write(f"{name}.yaml", f"name: {name}\nenvironment: {{image: '{where}'}}\n{body}")
+
+
+def test_a_run_finds_its_image_and_what_is_its_own(boxed: Shell) -> None:
+    """I5, D11: the command runs in the image, with the paths and variables of tarmac, as root."""
+    file = run_file(
+        boxed,
+        "finds",
+        "code: code\n"
+        "command: |\n"
+        "  own\n"
+        "  echo $GREETING $HOME $(id -u) $TARMAC_RUN_ID\n"
+        "  cat file; pwd\n"
+        "  echo kept > $CRUD_ARTIFACT_PATH/kept\n"
+        "  test $CRUD_ARTIFACT_PATH = /mnt/crud\n"
+        "  ls /usr/lib/python3* /etc/debian_version || true\n"
+        "  echo $SHELL_OF_MINE end\n",
+    )
+    boxed.write("code/file", "my code\n")
+    done = boxed.tarmac("run", file, code=0)
+    run = boxed.json("show", "finds")["run"]
+    first, second, third, fourth, *rest = done.stdout.splitlines()
+    assert (first, second) == ("own program", f"hello /root 0 {run['id']}")
+    assert third == "my code"
+    assert fourth.startswith(str(boxed.home))
+    assert any("/etc/debian_version: No such file" in line for line in rest)
+    kept = boxed.home / "runs" / run["id"] / "artifacts" / "crud" / "kept"
+    assert kept.read_text() == "kept\n"
+    assert kept.stat().st_uid == os.getuid()
+    assert not (boxed.home / "runs" / run["id"] / "attempts" / "1" / "roots" / "node").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "text"),
+    [
+        ("exit 7", 7, "exited with 7"),
+        ("kill -9 $$", 137, "SIGKILL"),
+        ("[no-such-program]", 127, "there is no such command on the PATH /opt/bin:/bin"),
+        ("[/etc]", 126, "Permission denied"),
+    ],
+)
+def test_ends_are_told_apart_as_outside(boxed: Shell, command: str, code: int, text: str) -> None:
+    file = run_file(boxed, "ends", f"command: {command}\n")
+    done = boxed.tarmac("run", file)
+    assert (done.returncode, text in done.stderr) == (code, True), done.stderr
+
+
+def test_steps_hooks_and_workers_share_what_they_change_of_the_image(boxed: Shell) -> None:
+    file = run_file(
+        boxed,
+        "steps",
+        "setup:\n- echo from a step > /etc/from-step\n"
+        "hooks: {before: ['cat /etc/from-step > /etc/from-hook']}\n"
+        "command: cat /etc/from-hook\n",
+    )
+    assert boxed.tarmac("run", file, code=0).stdout == "from a step\n"
+    again = run_file(boxed, "again", "command: test ! -e /etc/from-step\n")
+    boxed.tarmac("run", again, code=0)
+    failing = run_file(boxed, "failing", "setup:\n- exit 3\ncommand: 'true'\n")
+    done = boxed.tarmac("run", failing, code=3)
+    assert "setup step 1 (exit 3)" in done.stderr
+    assert "exited with 3" in done.stderr
+
+
+def test_a_run_in_an_image_pauses_and_resumes(boxed: Shell) -> None:
+    """The signal reaches the program itself, and the next attempt finds its artifacts."""
+    file = run_file(
+        boxed,
+        "pauses",
+        "command: |\n"
+        "  count=/mnt/checkpoints/count\n"
+        "  echo x >> $count\n"
+        "  trap 'echo leaving; exit 0' TERM\n"
+        "  test $(wc -l < $count) -gt 1 && exit 0\n"
+        "  echo ready\n"
+        "  while true; do sleep 0.1; done\n",
+    )
+    boxed.tarmac("run", "-d", file, code=0)
+    boxed.until("logs", "pauses", said="ready")
+    boxed.tarmac("pause", "pauses", "--wait", code=0)
+    assert "leaving" in boxed.tarmac("logs", "pauses").stdout
+    boxed.tarmac("resume", "pauses", code=0)
+    boxed.wait_until("pauses", "ended")
+    assert boxed.json("show", "pauses")["run"]["outcome"] == "completed"
+
+
+@pytest.mark.parametrize("how", ["stop", "runner", "server"])
+def test_nothing_of_a_run_in_an_image_outlives_it(boxed: Shell, how: str) -> None:
+    """A daemon in the image that left its session; after a stop, and after `kill -9` of runner and server."""
+    file = run_file(
+        boxed,
+        f"gone-{how}",
+        "command: |\n  setsid sh -c 'while true; do sleep 0.1; done' &\n  echo ready\n  sleep 600\n",
+    )
+    boxed.tarmac("run", "-d", file, code=0)
+    boxed.until("logs", f"gone-{how}", said="ready")
+    run = boxed.json("show", f"gone-{how}")["run"]["id"]
+    assert len(mine(run)) >= 3
+    if how == "server":
+        os.kill(int((boxed.home / "server.lock").read_text().split()[0]), signal.SIGKILL)
+    if how == "runner":
+        os.kill(runner_of(run), signal.SIGKILL)
+        boxed.until("show", run, said="lost")
+    boxed.tarmac("stop", run, "--wait", code=0)
+    assert mine(run) == []
+
+
+def test_a_session_is_in_the_image_with_no_more_rights(boxed: Shell) -> None:
+    """`tarmac exec` beside a worker in an image: its files, and none of the powers that it lacks."""
+    file = run_file(boxed, "beside", "command: |\n  echo x > /etc/mine\n  echo ready\n  sleep 600\n")
+    boxed.tarmac("run", "-d", file, code=0)
+    boxed.until("logs", "beside", said="ready")
+    assert boxed.tarmac("exec", "beside", "--", "cat", "/etc/mine", code=0).stdout == "x\n"
+    assert boxed.tarmac("exec", "beside", "--", "mount", "-t", "tmpfs", "x", "/tmp").returncode != 0
+    status = boxed.tarmac("exec", "beside", "--", "grep", "NoNewPrivs", "/proc/self/status", code=0).stdout
+    assert status.split() == ["NoNewPrivs:", "1"]
+    boxed.tarmac("stop", "beside", "--wait", code=0)
+
+
+def test_an_image_that_cannot_be_pulled_ends_its_run_with_the_reason(boxed: Shell) -> None:
+    """M6: FailedPull, with what to do; the password of the registry is in no message."""
+    small = busybox_image()
+    with registry(images={"team/box:1": small}, login=LOGIN) as double:
+        for image, text in (
+            (f"{double.address}/team/box:1", "without credentials"),
+            ("127.0.0.1:1/box", "cannot be reached"),
+            ("/nowhere.tar", "there is no image at /nowhere.tar"),
+            ("Wrong Name", None),
+        ):
+            file = run_file(boxed, "pulled", "command: 'true'\n", image=image)
+            done = boxed.tarmac("run", file)
+            if text is None:
+                assert done.returncode == 2
+                continue
+            assert (done.returncode, text in done.stderr) == (1, True), done.stderr
+            assert boxed.json("show", "pulled")["run"]["cause"]["code"] == "image_pull"
+    assert "FailedPull" in boxed.tarmac("ls", "--as", "mcli", "-a").stdout
+
+
+def test_ten_runs_of_one_image_pull_it_once_with_progress(boxed: Shell) -> None:
+    with registry(images={"team/box:2": busybox_image(archive([("two", b"2")]))}) as double:
+        image = f"{double.address}/team/box:2"
+        files = [run_file(boxed, f"ten-{number}", "command: cat /two\n", image=image) for number in range(10)]
+        for file in files:
+            boxed.tarmac("run", "-d", file, code=0)
+        boxed.tarmac("wait", *(f"ten-{number}" for number in range(10)), code=0)
+    assert {double.pulls().count(path) for path in double.pulls() if path.endswith(layers_of(double))} == {1}
+
+
+def layers_of(double: object) -> tuple[str, ...]:
+    """The digests of the layers, not of the configuration."""
+    (built,) = double.images.values()  # type: ignore[attr-defined]
+    return tuple(digest for digest, content in built.contents.items() if content[:2] == b"\x1f\x8b")
+
+
+def test_a_stop_ends_a_pull_at_once(boxed: Shell) -> None:
+    gate = threading.Event()
+    slow = busybox_image(archive([("slow", os.urandom(50_000))]))
+    with registry(images={"slow:1": slow}, gate=gate) as double:
+        file = run_file(boxed, "slow", "command: 'true'\n", image=f"{double.address}/slow:1")
+        boxed.tarmac("run", "-d", file, code=0)
+        boxed.until("logs", "slow", said="pulling")
+        boxed.tarmac("stop", "slow", "--wait", code=0)
+        gate.set()
+    assert boxed.json("show", "slow")["run"]["outcome"] == "stopped"
+
+
+def test_an_image_and_its_commands_may_little(boxed: Shell) -> None:
+    """A hostile image does no more than a hostile command: nothing of the node is changed or seen."""
+    secret = boxed.directory / "mine"
+    secret.write_text("mine")
+    tries = (
+        f"cat {secret}",
+        "mount -t tmpfs none /opt",
+        "umount /proc/sys",
+        "mknod /tmp/disk b 8 0",
+        "echo x > /proc/sys/kernel/hostname",
+        "echo x > /proc/sysrq-trigger",
+        "echo x > /sys/kernel/profiling",
+        "head -c1 /proc/kcore > /tmp/core && test -s /tmp/core",
+        "mount -o remount,rw /sys",
+        "chroot /proc/1/root true",
+        "test -S /var/run/docker.sock",
+    )
+    script = "".join(f"  if ({each}) 2>/dev/null; then echo 'DONE: {each}'; fi\n" for each in tries)
+    file = run_file(boxed, "hostile", f"command: |\n{script}  echo end\n")
+    assert boxed.tarmac("run", file, code=0).stdout == "end\n"
+
+
+def test_a_run_goes_without_where_it_is_told_to(boxed: Shell) -> None:
+    file = run_file(boxed, "without", "command: test -e /etc/debian_version -o -e /etc/os-release\n")
+    boxed.tarmac("run", "--no-container", file, code=0)
+    assert boxed.tarmac("run", file).returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("use", "code", "text"), [("none", 0, "is not used"), ("required", 2, "images alone")]
+)
+def test_a_server_says_whether_images_are_used(shell: Shell, use: str, code: int, text: str) -> None:
+    shell.home.mkdir(mode=0o700)
+    (shell.home / "settings.toml").write_text(f"[containers]\nuse = '{use}'\n")
+    image = "environment: {image: nowhere/at-all}\n" if use == "none" else ""
+    done = shell.tarmac("run", shell.write("a.yaml", f"name: a\n{image}command: 'true'\n"), code=code)
+    assert text in done.stderr
+
+
+def mine(run: str) -> list[int]:
+    """The processes whose environment names the run, and its runner's."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"TARMAC_RUN_ID={run}".encode() in (path / "environ").read_bytes().split(b"\0"):
+                found.append(int(path.name))
+        except OSError:
+            continue
+    return found
+
+
+def runner_of(run: str) -> int:
+    """The first process of the run's namespace."""
+    status = Path(f"/proc/{mine(run)[0]}/status").read_text()
+    parent = int(next(line for line in status.splitlines() if line.startswith("PPid:")).split()[1])
+    while b"tarmac/node" not in Path(f"/proc/{parent}/cmdline").read_bytes():
+        status = Path(f"/proc/{parent}/status").read_text()
+        parent = int(next(line for line in status.splitlines() if line.startswith("PPid:")).split()[1])
+    return parent
