@@ -34,6 +34,7 @@ class Promises:
             assert not engine.violations, engine.violations
             assert all(count == 1 for count in engine.starts.values()), engine.starts
         live = store.live_attempts()
+        self._check_arrays(live)
         assert len({attempt.run_id for attempt in live}) == len(live), "a run has two live attempts"
         held = [
             (placement.node, slot)
@@ -106,6 +107,14 @@ class Promises:
         self._check_counts(run, attempts)
         self._check_share(run)
         self._check_cycle_report(run)
+
+    def _check_arrays(self, live: list[Attempt]) -> None:
+        """No more members of an array hold slots than may at once."""
+        runs = [run for attempt in live if (run := self._simulation.store.run(attempt.run_id)) is not None]
+        for array_id, count in Counter(run.array_id for run in runs if run.array_id).items():
+            array = next(run.spec.array for run in runs if run.array_id == array_id)
+            assert array is not None
+            assert array.at_most is None or count <= array.at_most, f"{count} of array {array_id} run at once"
 
     def _check_dependencies(self, run: Run) -> None:
         """No attempt before what it waits for has ended as it should; what is met stays met."""

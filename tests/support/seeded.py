@@ -18,6 +18,7 @@ from tarmac.control.draining import NodeChoice
 from tarmac.control.queue.queueing import QueueChange
 from tarmac.control.service import Submission
 from tarmac.engines.sim import Behaviour, SimEngine
+from tarmac.model.array import RunArray
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, NodeState, Packing, Policy, Pool, ShareBy
 from tarmac.model.dependency import Condition, Dependency
 from tarmac.model.errors import InvalidInput, Refused
@@ -25,6 +26,7 @@ from tarmac.model.launch import Launch
 from tarmac.model.lifecycle import IllegalStep, RunState
 from tarmac.model.run import Run
 from tarmac.model.spec import LocalDirectory, Mode, Queueing, RunSpec, Target
+from tarmac.model.summary import RunQuery
 
 OTHER_POOL = "other"
 
@@ -154,6 +156,7 @@ class History:
                 [Submission(spec=wanted, actor=member(user), idempotency_key=key)]
             )
             self.accepted[key] = accepted[0].run.id
+            self._note_members(key, accepted[0].run)
 
         while key not in self.accepted:  # a client asks again, under the same key, until it has an answer
             try:
@@ -162,6 +165,14 @@ class History:
                 raise
             except Refused:  # it would never fit: nothing was accepted
                 return
+
+    def _note_members(self, key: str, first: Run) -> None:
+        """The other members of an array have been accepted as well."""
+        if first.array_id is not None:
+            found = self.simulation.store.runs(RunQuery(array_id=first.array_id))
+            assert len(found) == 3, f"array {first.array_id} has {len(found)} members"
+            others = {f"{key}[{member.array_index}]": member.id for member in found if member.id != first.id}
+            self.accepted |= others
 
     def _command(self, verb: str) -> None:
         run_id = self._some_run()
@@ -297,6 +308,8 @@ class History:
             wanted["after"] = tuple(
                 Dependency(run=run_id, condition=random.choice(list(Condition))) for run_id in sorted(others)
             )
+        if random.random() < 0.05:
+            wanted["array"] = RunArray(indices="1,3,5", at_most=random.choice((None, 1, 2)))
         shape = random.random()
         if shape < 0.5:
             wanted["slots"] = random.choice((1, 1, 2, 4, 8))

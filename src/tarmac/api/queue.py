@@ -32,6 +32,8 @@ class QueueEntry(TypedDict):
     project: str
     retry_at: float | None
     awaits: list[AwaitedRun]
+    array_id: str | None
+    array_index: int | None
     estimate: Estimate | None
     native: NativeStatus | None
 

@@ -85,6 +85,8 @@ class Run(TypedDict):
     max_turns: int | None
     retry_at: float | None
     dependencies: list[AwaitedRun]
+    array_id: str | None
+    array_index: int | None
     attained_slot_s: float
     ran_s: float
     cycle_report: CycleReport | None
@@ -128,6 +130,22 @@ class RunSummary(TypedDict):
     system: str
     slot_type: str | None
     image: str | None
+    array_id: str | None
+    array_index: int | None
+
+
+class Array(TypedDict):
+    """An array: how many of its members are in which state, or have ended how; `indices` as written."""
+
+    id: str
+    name: str
+    project: str
+    user: str
+    indices: str
+    at_most: int | None
+    total: int
+    counts: dict[str, int]
+    created_at: float
 
 
 class RunStatus(RunSummary):

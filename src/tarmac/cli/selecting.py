@@ -87,6 +87,19 @@ def matching_runs(client: Client, selection: Selection, states: Collection[str])
     return found[::-1]
 
 
+def means_all(run: api.Run, reference: str) -> bool:
+    """Whether a reference that led to this run means every member of its array, as the server has it."""
+    return run["array_id"] is not None and reference in (run["name"], run["array_id"])
+
+
+def member_ids(client: Client, run: api.Run, reference: str) -> list[str]:
+    """The ids of the runs that a reference means: of all members of an array in order, or of this run."""
+    if not means_all(run, reference):
+        return [run["id"]]
+    members = list(pages(client, None, {"array": run["array_id"], "everything": True}))
+    return [member["id"] for member in sorted(members, key=lambda member: member["array_index"] or 0)]
+
+
 def pages(client: Client, limit: int | None, query: dict[str, Any]) -> Iterator[api.RunSummary]:
     """Runs as the server lists them, page by page as they are read."""
     before: str | None = None

@@ -176,6 +176,7 @@ class Client(ClusterCalls, ArtifactCalls, ExperimentCalls, SecretCalls, SessionC
         user: str | None = None,
         project: str | None = None,
         name: str | None = None,
+        array: str | None = None,
         labels: Mapping[str, str] | None = None,
         before: str | None = None,
         limit: int = 100,
@@ -193,6 +194,7 @@ class Client(ClusterCalls, ArtifactCalls, ExperimentCalls, SecretCalls, SessionC
             user=user,
             project=project,
             name=name,
+            array=array,
             before=before,
             all="true" if everything else None,
             scope="mine" if mine else None,
@@ -202,8 +204,12 @@ class Client(ClusterCalls, ArtifactCalls, ExperimentCalls, SecretCalls, SessionC
         """A run, by id, unique beginning of an id, name (the newest of that name), or `@last`."""
         return self._get(_run_path(reference))
 
+    def array(self, reference: str) -> api.Array:
+        """The array that is meant, or that a run is a member of; raises NotFound for a single run."""
+        return self._get(_run_path(reference, "/array"))
+
     def stop(self, reference: str) -> api.Run:
-        """End a run for good."""
+        """End a run for good; the name or id of an array means all its members, here and below."""
         return self._send("POST", _run_path(reference, "/stop"))
 
     def pause(self, reference: str) -> api.Run:

@@ -99,6 +99,7 @@ class Run:
     weight: float | None = None
     queueing: str | None = None
     after: str | Sequence[str] | None = None
+    array: str | None = None
     retries: int | None = None
     time_limit: str | None = None
     stop_on_nan: bool | None = None

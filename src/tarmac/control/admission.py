@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from tarmac.control.arrays import members_of
 from tarmac.control.delegation import (
     capacity_of,
     offers_of,
@@ -89,6 +90,10 @@ class Admission:
         if run.state is not state:
             run = changed(run, state=state, seq=1 + len(events))
         return NewRun(run=run, events=events)
+
+    def new_runs(self, submission: Submission, now: float) -> list[NewRun]:
+        """The records of all members of an array, or of the one run; raises Refused likewise."""
+        return members_of(self.new_run(submission, now), self._control.ids, now)
 
     def warnings(self, run: Run) -> tuple[str, ...]:
         """What is to be said of a run that was admitted, on the nodes that it was judged by."""

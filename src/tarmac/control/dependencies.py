@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tarmac.control.arrays import means_all
 from tarmac.control.lookup import find_run
 from tarmac.model.actor import Actor
 from tarmac.model.dependency import AwaitedRun, Condition, Dependency
@@ -27,11 +28,12 @@ def awaited_runs(store: Store, actor: Actor, after: Sequence[Dependency]) -> tup
         except (NotFound, Refused) as error:
             problems.append(Problem(message=f"after: {error.message}", hint=error.hint))
             continue
-        before = found.get(run.id)
+        identifier = str(run.array_id) if means_all(run, dependency.run) else run.id
+        before = found.get(identifier)
         condition = dependency.condition
         if before is not None and before.condition is Condition.COMPLETED:
             condition = Condition.COMPLETED
-        found[run.id] = AwaitedRun(run_id=run.id, name=run.name, condition=condition)
+        found[identifier] = AwaitedRun(run_id=identifier, name=run.name, condition=condition)
     if problems:
         raise InvalidInput(problems)
     return tuple(found.values())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 
 from tarmac.model.actor import Actor
+from tarmac.model.array import split_member
 from tarmac.model.errors import NotFound, Refused
 from tarmac.model.ports import Store
 from tarmac.model.run import Run
@@ -30,13 +31,28 @@ def find_run(store: Store, actor: Actor, reference: str) -> Run:
     exact = store.run(reference)
     if exact is not None:
         return exact
-    found = store.find_runs(reference, user=actor.user)
+    found = store.find_runs(reference, user=actor.user) or _in_array(store, actor, reference)
     if not found:
         raise NotFound(f"there is no run {reference!r}", hint=_nearest(store, reference))
     if len(found) > 1 and found[0].name != reference:
         listed = ", ".join(f"{run.id} ({run.name})" for run in found)
         raise Refused(f"{reference!r} means several runs: {listed}", hint="give more of the id")
     return found[0]
+
+
+def _in_array(store: Store, actor: Actor, reference: str) -> list[Run]:
+    """The run that `NAME[3]` means; of an array's own id, its newest member."""
+    member = split_member(reference)
+    if member is None:
+        query = RunQuery(array_id=reference, limit=1)
+    else:
+        name, index = member
+        named = store.find_runs(name, user=actor.user)
+        array_id = named[0].array_id if named else name
+        if array_id is None:
+            return []
+        query = RunQuery(array_id=array_id, array_index=index, limit=1)
+    return list(store.load_runs([each.id for each in store.runs(query)]).values())
 
 
 def _nearest(store: Store, reference: str) -> str:

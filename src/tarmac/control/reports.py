@@ -17,6 +17,7 @@ from tarmac.control.state.node_inventory import rehearsal_nodes
 from tarmac.launch import site_text
 from tarmac.model.abilities import SendsScript
 from tarmac.model.cluster import Node
+from tarmac.model.copying import changed
 from tarmac.model.errors import Problem, Unavailable
 from tarmac.model.launch import Launch
 from tarmac.model.run import Run
@@ -82,6 +83,8 @@ def dry_run(control: ControlState, submission: Submission) -> DryRun:
     now = control.clock.now()
     refuse_system_packages(submission.spec, allowed=control.allow_system_packages)
     run = new_run_record(submission, run_id=DRY_RUN_ID, now=now, server=control.server)
+    if run.spec.array is not None:  # the first of its members is shown
+        run = changed(run, array_id=DRY_RUN_ID, array_index=run.spec.array.values()[0])
     rendered = site_text(run.spec)
     engine = control.engines.delegate_of(run.spec.target.cluster)
     if rendered is not None and run.spec.rehearsal is None and engine is None:

@@ -7,12 +7,14 @@ follows. A command is done when it is durable: what it asks for happens soon aft
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from tarmac.control import draining, reports, sessions
 from tarmac.control.admission import Accepted, Admission, Submission, refuse_search, same_request
+from tarmac.control.arrays import ArrayStatus, array_status, live_members, means_all
 from tarmac.control.cluster_machines import ClusterMachines
 from tarmac.control.clusters import Clusters
 from tarmac.control.decisions import steps
@@ -137,14 +139,19 @@ class ControlPlane:
     # --- commands
 
     def submit(self, submissions: Sequence[Submission]) -> list[Accepted]:
-        """Accept runs, all or none, durably. Raises Refused for what can never fit, or for a reused key."""
+        """Accept runs, all or none, durably. Raises Refused for what can never fit, or for a reused key.
+
+        Of an array all members are accepted, and the answer has the first.
+        """
         for submission in submissions:
             check(submission.actor, Action.SUBMIT)
             refuse_search(submission.spec)
         now = self.control.clock.now()
-        new = [self._admission.new_run(self._resolved(submission), now) for submission in submissions]
+        new = [self._admission.new_runs(self._resolved(submission), now) for submission in submissions]
+        stored = iter(self.control.accept([item for members in new for item in members]))
         accepted = []
-        for item, run in zip(new, self.control.accept(new), strict=True):
+        for members in new:
+            item, (run, *_) = members[0], [next(stored) for _ in members]
             created = run.id == item.run.id
             if not created and not same_request(run.spec, item.run.spec):
                 raise Refused(
@@ -198,6 +205,10 @@ class ControlPlane:
         """The run an actor means: id, name (the newest of that name, of their own first) or unique prefix."""
         check(actor, Action.READ)
         return find_run(self.control.store, actor, reference)
+
+    def array(self, actor: Actor, reference: str) -> ArrayStatus:
+        """The array that is meant, or that a run is a member of; raises NotFound."""
+        return array_status(self.control.store, self.find(actor, reference))
 
     def find_here(self, actor: Actor, reference: str) -> Run:
         """The same, for what lies beside the run; raises Refused where another server has that."""
@@ -309,6 +320,8 @@ class ControlPlane:
     ) -> Run:
         run = self.find(actor, reference)
         check(actor, Action.CONTROL, owner=run.user)
+        if means_all(run, reference):
+            return self._command_all(actor, run, decide)
         for _ in range(COMMAND_TRIES):
             step = decide(run, self.control.attempt_of(run), self.control.clock.now())
             if step is None:
@@ -317,6 +330,21 @@ class ControlPlane:
                 return step.after
             run = self.find(actor, run.id)
         raise Unavailable(f"run {run.id} changes too quickly", hint="try again")
+
+    def _command_all(
+        self, actor: Actor, run: Run, decide: Callable[[Run, Attempt | None, float], RunStep | None]
+    ) -> Run:
+        """The same of every member of its array that has not ended; what a member's state forbids is left."""
+        for _ in range(COMMAND_TRIES):
+            now = self.control.clock.now()
+            requested: list[RunStep] = []
+            for member in live_members(self.control.store, run):
+                with suppress(IllegalStep):
+                    step = decide(member, self.control.attempt_of(member), now)
+                    requested += [steps.caused_by(actor, step)] if step is not None else []
+            if all(self.control.commit(requested)):
+                return self.find(actor, run.id)
+        raise Unavailable(f"array {run.name} ({run.array_id}) changes too quickly", hint="try again")
 
 
 def _stop(run: Run, attempt: Attempt | None, now: float) -> RunStep | None:

@@ -13,7 +13,7 @@ from typing import Any
 from tarmac.dialects import names, quantities
 from tarmac.dialects.kinds import Kind, choice, flag, integer
 from tarmac.dialects.located import Table, from_plain
-from tarmac.dialects.native.after import read_after
+from tarmac.dialects.native.after import ARRAY, read_after
 from tarmac.dialects.native.commands import read_command
 from tarmac.dialects.native.environment import IMAGE, path_from, read_labels, read_variables
 from tarmac.dialects.native.fields import read_mode, read_rapid_cycles
@@ -35,7 +35,7 @@ OVERRIDES = Fields(
         {"name", "slots", "nodes", "uneven", "cluster", "pool", "shard", "hostnames", "exclude_hostnames"}
         | {"mode", "max_rapid_cycles", "priority", "weight", "env", "secrets", "labels"}
         | {"rehearse", "time_limit", "retries", "queueing", "command", "slot_type", "image", "code", "paused"}
-        | {"stop_on_nan", "slurm", "no_code", "no_container", "after"}
+        | {"stop_on_nan", "slurm", "no_code", "no_container", "after", "array"}
     ),
     synonyms=words_for(slots="gpus", slot_type="gpu_type", env="environment", time_limit="timeout"),
 )
@@ -58,6 +58,7 @@ def override(spec: RunSpec, overrides: Mapping[str, Any]) -> RunSpec:
         weight=flags.read("weight", WEIGHT, spec.weight),
         queueing=flags.read("queueing", choice(Queueing), spec.queueing),
         after=read_after(flags, spec.after),
+        array=flags.read("array", ARRAY, spec.array),
         start_paused=flags.read("paused", flag(), spec.start_paused),
         retries=flags.read("retries", RETRIES, spec.retries),
         stop_on_nan=flags.read("stop_on_nan", flag(), spec.stop_on_nan),

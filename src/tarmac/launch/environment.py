@@ -33,6 +33,21 @@ def setup_environment(run: Run, attempt: Attempt) -> dict[str, str]:
         variables.RUN_NAME: run.name,
         variables.ATTEMPT: str(attempt.number),
         **trial_variables(run),
+        **_of_array(run),
+    }
+
+
+def _of_array(run: Run) -> dict[str, str]:
+    """Which member of its array a run is."""
+    if run.spec.array is None or run.array_id is None:
+        return {}
+    indices = run.spec.array.values()
+    return {
+        variables.ARRAY_ID: run.array_id,
+        variables.ARRAY_INDEX: str(run.array_index),
+        variables.ARRAY_COUNT: str(len(indices)),
+        variables.ARRAY_MIN: str(indices[0]),
+        variables.ARRAY_MAX: str(indices[-1]),
     }
 
 

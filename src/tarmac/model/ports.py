@@ -17,6 +17,7 @@ from tarmac.model.cluster import Cluster
 from tarmac.model.dataset import Dataset
 from tarmac.model.experiment import Experiments
 from tarmac.model.launch import Launch
+from tarmac.model.lifecycle import RunState
 from tarmac.model.metrics import MetricStore
 from tarmac.model.native import NativeStatus
 from tarmac.model.run import (
@@ -72,7 +73,6 @@ class Store(Protocol):
 
     def run(self, run_id: str) -> Run | None:
         """The run with exactly this id."""
-        ...
 
     def find_runs(self, reference: str, *, user: str | None = None, limit: int = 10) -> list[Run]:
         """Runs a user may mean: that exact id, else runs of that name (newest first; those of `user` alone
@@ -82,15 +82,15 @@ class Store(Protocol):
 
     def runs(self, query: RunQuery) -> list[RunSummary]:
         """A page of the list, newest first (ids sort by time of creation)."""
-        ...
+
+    def array_counts(self, array_id: str) -> Mapping[tuple[RunState, Outcome | None], int]:
+        """How many members of an array are in each state, and have ended how."""
 
     def load_runs(self, run_ids: Sequence[str]) -> dict[str, Run]:
         """The runs with these ids; missing ones are left out."""
-        ...
 
     def live_runs(self) -> list[Run]:
         """Every run that has not ended, by id."""
-        ...
 
     def remove_runs(self, run_ids: Collection[str]) -> frozenset[str]:
         """Forget runs that have ended, with their attempts and events; which of these there were.

@@ -345,6 +345,8 @@ class Run:
     retry: Retry | None = None
     dependencies: tuple[AwaitedRun, ...] = ()
     idempotency_key: str | None = None
+    array_id: str | None = None
+    array_index: int | None = None
     server: str = LOCAL_CLUSTER
 
     @property

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from tarmac.model.array import RunArray
 from tarmac.model.cluster import Cluster, NodeGroup, rehearsal_cluster
 from tarmac.model.dependency import Dependency
 from tarmac.model.described import renamed
@@ -284,9 +285,9 @@ class RunSpec:
     start, and waits to be resumed; no run file says so, a submission does. `datasets` and `input_artifacts`
     are ids; `parameters` (JSON, None: none given) reach the run as a file. `site` is what a site's batch
     system is asked for beyond what the rest says; `slurm` are directives for its job where a Slurm runs it
-    ("": without a value, None: dropped). `after` are the runs whose ends it waits for before it may start.
-    With a `search` it is of an experiment, whose trials are runs of the same spec with values in place of it;
-    `trial` says of which experiment a run is one.
+    ("": without a value, None: dropped). `after` are the runs whose ends it waits for before it may start;
+    `array` makes equal runs of it, one for each index. With a `search` it is of an experiment, whose trials
+    are runs of the same spec with values in place of it; `trial` says of which experiment a run is one.
     """
 
     name: str
@@ -305,6 +306,7 @@ class RunSpec:
     weight: float = 1.0
     queueing: Queueing = Queueing.WAIT
     after: tuple[Dependency, ...] = ()
+    array: RunArray | None = None
     start_paused: bool = False
     retries: int = 0
     stop_on_nan: bool = False

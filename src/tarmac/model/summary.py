@@ -19,7 +19,8 @@ from tarmac.model.spec import Mode, RunSpec
 class RunQuery:
     """Which runs to list: newest first, at most `limit`, those before `before_id` when paging.
 
-    Empty `states` means all; `user`, `project`, `name` None means any; every pair of `labels` must match.
+    Empty `states` means all; `user`, `project`, `name`, `array_id` and `array_index` None mean any; every
+    pair of `labels` must match.
     With `ended_after`, runs that ended before it are left out (those that have not ended stay); with
     `ended_before`, all others are.
     """
@@ -28,6 +29,8 @@ class RunQuery:
     user: str | None = None
     project: str | None = None
     name: str | None = None
+    array_id: str | None = None
+    array_index: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     ended_after: float | None = None
     ended_before: float | None = None
@@ -68,6 +71,8 @@ class RunSummary(NamedTuple):
     system: str
     slot_type: str | None
     image: str | None
+    array_id: str | None = None
+    array_index: int | None = None
 
 
 def matches(run: Run, query: RunQuery) -> bool:
@@ -77,6 +82,8 @@ def matches(run: Run, query: RunQuery) -> bool:
         and query.user in (None, run.user)
         and query.project in (None, run.project)
         and query.name in (None, run.name)
+        and query.array_id in (None, run.array_id)
+        and query.array_index in (None, run.array_index)
         and (query.before_id is None or run.id < query.before_id)
         and (query.ended_before is None or (run.ended_at or inf) < query.ended_before)
         and (query.ended_after is None or run.ended_at is None or run.ended_at > query.ended_after)
@@ -112,6 +119,8 @@ def summary_of(run: Run, cluster: str | None, pool: str | None = None) -> RunSum
         slot_type=slot_type_of(spec),
         system=spec.conventions.system,
         image=spec.environment.image,
+        array_id=run.array_id,
+        array_index=run.array_index,
     )
 
 

@@ -26,6 +26,7 @@ class ReasonCode(StrEnum):
     GANG = "gang"  # fits a part of the run, and all or none are placed
     RESTS = "rests"  # it failed, and pauses before its next try
     AWAITS = "awaits"  # other runs have to end before
+    ARRAY_LIMIT = "array_limit"  # as many members of its array run as may at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

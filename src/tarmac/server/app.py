@@ -17,6 +17,7 @@ from tarmac.server.http import errors
 from tarmac.server.http.auth import Access, AuthMiddleware
 from tarmac.server.http.bodies import Bodies
 from tarmac.server.routes.annotations import annotation_routes
+from tarmac.server.routes.arrays import array_routes
 from tarmac.server.routes.artifacts import artifact_routes
 from tarmac.server.routes.clusters import cluster_routes
 from tarmac.server.routes.code import code_routes
@@ -42,6 +43,7 @@ _ROUTES = (
     (run_routes, "runs"),
     (experiment_routes, "experiments"),
     (annotation_routes, "runs"),
+    (array_routes, "runs"),
     (work_file_routes, "runs"),
     (following_routes, "following"),
     (session_routes, "sessions"),

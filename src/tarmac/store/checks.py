@@ -165,5 +165,5 @@ def _bad_text(what: str, text: str) -> Iterator[Problem]:
         yield Problem(message=f"{what} contains a NUL character: {text!r}")
 
 
-def _identity(run: Run) -> tuple[str, str, float, str | None]:
-    return run.id, run.user, run.created_at, run.idempotency_key
+def _identity(run: Run) -> tuple[object, ...]:
+    return run.id, run.user, run.created_at, run.idempotency_key, run.array_id, run.array_index

@@ -6,6 +6,7 @@ test breaks a write, throws the control plane away and builds another on the sam
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
@@ -27,7 +28,7 @@ from tarmac.model.lifecycle import (
     attempt_step,
 )
 from tarmac.model.lifecycle import step as next_state
-from tarmac.model.run import Attempt, Event, Run
+from tarmac.model.run import Attempt, Event, Outcome, Run
 from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
 from tarmac.model.summary import RunQuery, RunSummary, matches, summary_of
 from tarmac.store.checks import (
@@ -110,8 +111,6 @@ class MemoryStore:
             del self._events[: max(0, events_until - self._forgotten)]
             self._forgotten = max(self._forgotten, events_until)
 
-    # --- runs -------------------------------------------------------------------------------------
-
     def create_runs(self, new: Sequence[NewRun]) -> list[Run]:
         for item in new:
             check_new(item)
@@ -152,10 +151,8 @@ class MemoryStore:
 
     def find_runs(self, reference: str, *, user: str | None = None, limit: int = 10) -> list[Run]:
         with self._lock:
-            if not reference:
-                return []
-            if reference in self._runs:
-                return [self._runs[reference]]
+            if not reference or reference in self._runs:
+                return [self._runs[reference]] if reference else []
             newest = [self._runs[run_id] for run_id in sorted(self._runs, reverse=True)]
         named = [run for run in newest if run.name == reference]
         own = [run for run in named if run.user == user]
@@ -166,6 +163,10 @@ class MemoryStore:
             newest = [self._runs[run_id] for run_id in sorted(self._runs, reverse=True)]
             found = [run for run in newest if matches(run, query)][: query.limit]
             return [summary_of(run, self._where[run.id][0], self._where[run.id][1]) for run in found]
+
+    def array_counts(self, array_id: str) -> dict[tuple[RunState, Outcome | None], int]:
+        with self._lock:
+            return dict(Counter((r.state, r.outcome) for r in self._runs.values() if r.array_id == array_id))
 
     def live_runs(self) -> list[Run]:
         with self._lock:

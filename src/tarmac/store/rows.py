@@ -7,7 +7,7 @@ so that any text a user can type (or a worker can print) fits every database.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache, partial
 from operator import attrgetter
@@ -90,13 +90,20 @@ def of_new_run(run: Run) -> Values:
         "image": spec.environment.image,
         "max_turns": max_turns_of(spec),
         "server": run.server,
+        "array_id": run.array_id,
+        "array_index": run.array_index,
         **_progress(run),
     }
 
 
-def of_spec(run: Run) -> Values:
-    """The row of `run_spec`."""
-    return {"run_id": run.id, "body": _written(run.spec)}
+def of_specs(runs: Iterable[Run]) -> Iterator[Values]:
+    """The rows of `run_spec`: what the members of an array share is written once."""
+    spec: RunSpec | None = None
+    body = ""
+    for run in runs:
+        if run.spec is not spec:
+            spec, body = run.spec, _written(run.spec)
+        yield {"run_id": run.id, "body": body}
 
 
 def of_labels(run: Run) -> list[Values]:
@@ -254,6 +261,11 @@ def to_summary(row: Sequence[Any]) -> RunSummary:
     """One line of a list, from the columns of `statements._SUMMARIES`."""
     words = (_STATES[row[5]], _OUTCOMES[row[6]], _MODES[row[7]])
     return RunSummary._make((*row[:5], *words, *row[8:17], _CAUSES[row[17]], *row[18:]))
+
+
+def to_count(row: Sequence[Any]) -> tuple[tuple[RunState, Outcome | None], int]:
+    """How many members of an array are in a state, from the columns of `statements.ARRAY_COUNTS`."""
+    return (_STATES[row[0]], _OUTCOMES[row[1]]), row[2]
 
 
 def to_attempt(row: Sequence[Any]) -> Attempt:

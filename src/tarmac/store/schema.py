@@ -38,7 +38,7 @@ from tarmac.model.spec import Mode
 BASE = "0014"
 """The oldest schema that migrations start from."""
 
-HEAD = "0021"
+HEAD = "0022"
 """The newest migration: what `alembic_version` says of a database with this schema."""
 
 Bytewise = Text().with_variant(Text(collation="C"), "postgresql")
@@ -106,6 +106,8 @@ run = Table(
     Column("server", Bytewise, nullable=False, server_default=text("'local'")),  # by its own cluster
     Column("retry", Text),
     Column("dependencies", Text),
+    Column("array_id", Bytewise),
+    Column("array_index", BigInteger),
     UniqueConstraint("idempotency_key", "user_name"),
     Index("ix_run_state", "state", "id"),
     Index("ix_run_user", "user_name", "id"),
@@ -115,6 +117,12 @@ run = Table(
     one_of("state", RunState),
     one_of("outcome", RUN_OUTCOMES),
     one_of("mode", Mode),
+)
+
+hooks.listen(
+    run,
+    "after_create",
+    DDL("CREATE INDEX ix_run_array ON run (array_id, array_index) WHERE array_id IS NOT NULL"),  # type: ignore[no-untyped-call]
 )
 
 # Apart from `run`, because it is the bulk of a run and never changes: steps rewrite short rows.

@@ -18,8 +18,8 @@ from tarmac.model.changes import NewRun, RunStep, UsageBucket
 from tarmac.model.cluster import Cluster
 from tarmac.model.dataset import Dataset
 from tarmac.model.experiment import Experiments
-from tarmac.model.lifecycle import IllegalStep
-from tarmac.model.run import Attempt, Event, Run
+from tarmac.model.lifecycle import IllegalStep, RunState
+from tarmac.model.run import Attempt, Event, Outcome, Run
 from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
 from tarmac.model.summary import RunQuery, RunSummary
 from tarmac.store import rows
@@ -160,6 +160,13 @@ class SqlStore:
             )
             found = connection.execute(sql.summaries(query, few_ended=few_ended)).all()
         return [rows.to_summary(row) for row in found]
+
+    def array_counts(self, array_id: str) -> dict[tuple[RunState, Outcome | None], int]:
+        if not storable(array_id):
+            return {}
+        with self._database.reading() as connection:
+            found = connection.execute(sql.ARRAY_COUNTS, {"array_id": array_id}).all()
+        return dict(rows.to_count(row) for row in found)
 
     def live_runs(self) -> list[Run]:
         with self._database.reading() as connection:
@@ -334,7 +341,7 @@ def _known_by_key(connection: Connection, new: Sequence[NewRun]) -> dict[Key, Ru
 
 def _insert(connection: Connection, new: Sequence[NewRun]) -> None:
     connection.execute(sql.INSERT_RUNS, [rows.of_new_run(item.run) for item in new])
-    connection.execute(sql.INSERT_SPECS, [rows.of_spec(item.run) for item in new])
+    connection.execute(sql.INSERT_SPECS, list(rows.of_specs(item.run for item in new)))
     connection.execute(sql.INSERT_EVENTS, [event for item in new for event in rows.of_first_events(item)])
     if labels := [label for item in new for label in rows.of_labels(item.run)]:
         connection.execute(sql.INSERT_LABELS, labels)

@@ -109,6 +109,11 @@ RUNS_BY_PREFIX = (
     .order_by(run.c.id.desc())
     .limit(_LIMIT)
 )
+ARRAY_COUNTS = (
+    select(run.c.state, run.c.outcome, func.count())
+    .where(run.c.array_id == bindparam("array_id"))
+    .group_by(run.c.state, run.c.outcome)
+)
 LIVE_RUNS = _RUNS.where(run.c.state.in_(words(LIVE_STATES))).order_by(run.c.id)
 
 _SUMMARIES = select(*(_RENAMED[name] if name in _RENAMED else run.c[name] for name in RunSummary._fields))
@@ -153,6 +158,10 @@ def _matching(statement: Select[Any], query: RunQuery) -> Select[Any]:
         statement = statement.where(run.c.project == query.project)
     if query.name is not None:
         statement = statement.where(run.c.name == query.name)
+    if query.array_id is not None:
+        statement = statement.where(run.c.array_id == query.array_id)
+    if query.array_index is not None:
+        statement = statement.where(run.c.array_index == query.array_index)
     if query.ended_before is not None:
         statement = statement.where(run.c.ended_at < query.ended_before)
     if query.before_id is not None:

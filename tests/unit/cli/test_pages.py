@@ -240,6 +240,8 @@ def failed_run() -> Any:
         "max_turns": None,
         "retry_at": None,
         "dependencies": [],
+        "array_id": None,
+        "array_index": None,
         "native": None,
         "cycle_report": None,
         "share": None,

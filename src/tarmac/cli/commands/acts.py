@@ -16,12 +16,15 @@ from tarmac.cli.selecting import (
     Selection,
     confirm,
     matching_runs,
+    means_all,
+    member_ids,
     selection_of,
     selection_options,
     yes_option,
 )
 from tarmac.cli.session import connect
-from tarmac.cli.views.messages import state_of
+from tarmac.cli.views.arrayview import counts_text, written
+from tarmac.cli.views.messages import state_of, title
 from tarmac.cli.views.sharing import checkpoint_text, lost_text
 from tarmac.model.errors import TarmacError
 from tarmac.model.lifecycle import LIVE_STATES, RunState
@@ -137,16 +140,22 @@ def rm(*, yes: bool, as_json: bool, **options: Any) -> None:
     _end(refusals)
 
 
-def _named(client: Client, references: Sequence[str], refusals: list[TarmacError]) -> list[api.Run]:
+def _named(client: Client, references: Sequence[str], refusals: list[TarmacError]) -> list[Any]:
     """The runs of these names, each once; what is not found joins the refusals."""
-    found: dict[str, api.Run] = {}
+    found: dict[str, Any] = {}
     for reference in references:
         try:
             run = client.run(reference)
-            found[run["id"]] = run
+            found[run["id"]] = _all_members(client, run) if means_all(run, reference) else run
         except TarmacError as error:
             refusals.append(error)
     return list(found.values())
+
+
+def _all_members(client: Client, run: api.Run) -> dict[str, Any]:
+    """The array of a run, to be named and removed as one."""
+    array = client.array(str(run["array_id"]))
+    return {**run, "id": array["id"], "name": written(array), "array_index": None}
 
 
 def _end(refusals: Sequence[TarmacError]) -> NoReturn:
@@ -162,13 +171,20 @@ def _act(act: _Act, selection: Selection, *, yes: bool, wait: bool, as_json: boo
     references = selection.runs or _confirmed(client, act, selection, yes=yes)
     refusals: list[TarmacError] = []
     sent: list[tuple[api.Run, int]] = []
+    arrays: list[api.Array] = []
     for reference in references:
         try:
             known = len(client.events(reference)) if wait else 0
-            sent.append((act.send(client, reference), known))
+            run = act.send(client, reference)
+            if means_all(run, reference):
+                arrays.append(_sent_to_all(client, act, run, wait=wait))
+            else:
+                sent.append((run, known))
         except TarmacError as error:
             refusals.append(error)
-    records: list[api.Run] = []
+    records: list[Any] = [*arrays]
+    for array in arrays if not as_json else ():
+        print_text(f"{written(array)} ({array['id']}): {counts_text(array['counts'])}")
     for run, known in sent:
         record = _once_done(client, run, act.goal, known) if wait else run
         records.append(record)
@@ -177,6 +193,14 @@ def _act(act: _Act, selection: Selection, *, yes: bool, wait: bool, as_json: boo
     if as_json:
         print_json({"runs": records})
     _end(refusals)
+
+
+def _sent_to_all(client: Client, act: _Act, run: api.Run, *, wait: bool) -> api.Array:
+    """The array of a run whose members were all asked the same; with `wait` once all have done it."""
+    array_id = str(run["array_id"])
+    for run_id in member_ids(client, run, array_id) if wait else ():
+        _once_done(client, client.run(run_id), act.goal, 0)
+    return client.array(array_id)
 
 
 def _confirmed(client: Client, act: _Act, selection: Selection, *, yes: bool) -> tuple[str, ...]:
@@ -212,7 +236,7 @@ def _checkpoints(client: Client, run: api.Run) -> str:
 
 def result_text(run: api.Run, checkpoints: str = "") -> str:
     """What happens to a run after a request, and to its work."""
-    name = f"{run['name']} ({run['id']})"
+    name = f"{title(run)} ({run['id']})"
     sentence = {
         "pending": "is waiting to be queued",
         "queued": "is queued",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,11 @@ from tarmac.cli.displays.registry import as_option, display
 from tarmac.cli.following import LogChoice, expected_workers, follow
 from tarmac.cli.options import Duration, json_option, run_argument
 from tarmac.cli.output import remark
+from tarmac.cli.selecting import means_all, member_ids
 from tarmac.cli.session import connect
 from tarmac.cli.views.followview import View, standard_view
 from tarmac.cli.views.logview import LineRule
+from tarmac.cli.views.messages import title
 
 if TYPE_CHECKING:
     from tarmac import api
@@ -105,10 +108,30 @@ def logs(
     filters = grep is not None or timestamps or rank is not None
     rule = LineRule(pattern=grep, timestamps=timestamps, rank=rank) if filters else None
     prefix = partial(display(system).log_prefix, record) if system is not None else None
-    view = standard_view(as_json=as_json, quiet=True, prefix=prefix, raw=raw, rule=rule)
+    form: dict[str, Any] = {"quiet": True, "prefix": prefix, "raw": raw, "rule": rule}
+    if means_all(record, run):
+        if following or as_json:
+            raise click.UsageError(
+                f"{run} is an array: give one member, as '{title(record)}'", click.get_current_context()
+            )
+        _print_members(
+            client, member_ids(client, record, run), choice, partial(standard_view, as_json=False, **form)
+        )
+        return
+    view = standard_view(as_json=as_json, **form)
     if following:
         sys.exit(follow(client, record["id"], view, choice))
     _print(client, record, choice, view, as_json=as_json)
+
+
+def _print_members(
+    client: Client, run_ids: Sequence[str], choice: LogChoice, view: Callable[[], View]
+) -> None:
+    """The logs of the members of an array one after the other, each below its name (on stderr)."""
+    for run_id in run_ids:
+        member = client.run(run_id)
+        remark(title(member))
+        _print(client, member, choice, view(), as_json=False)
 
 
 def _print(client: Client, run: api.Run, choice: LogChoice, view: View, *, as_json: bool) -> None:

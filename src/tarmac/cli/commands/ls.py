@@ -15,6 +15,7 @@ from tarmac.cli.options import KeyValue, json_option
 from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.selecting import pages
 from tarmac.cli.session import connect
+from tarmac.cli.views.arrayview import as_array, first_members
 from tarmac.cli.views.runview import column_names, ordered, run_table, sort_keys
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.model.lifecycle import LIVE_STATES, RunState
@@ -49,6 +50,7 @@ _MODES = ("batch", "cycle", "interruptible", "burst")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N runs.")
 @click.option("--columns", metavar="NAME,...", help="These columns of the table, as name,state,ended.")
 @click.option("--sort", metavar="NAME,...", help="Sort by these columns; -NAME: the largest first.")
+@click.option("--expand", is_flag=True, help="A line for each member of an array, not one for all.")
 @as_option
 @json_option
 def ls(
@@ -64,6 +66,7 @@ def ls(
     limit: int | None,
     columns: str | None,
     sort: str | None,
+    expand: bool,
     system: str | None,
     as_json: bool,
 ) -> None:
@@ -80,13 +83,16 @@ def ls(
     names = column_names(columns) if columns is not None else None
     keys = sort_keys(sort) if sort is not None else []
     client = connect()
+    expand = expand or as_json or system is not None
     query: dict[str, Any] = {"user": user, "project": project, "name": name, "labels": dict(labels)}
     query["mine"] = mine
     if states or mode or everything or limit or system:
-        runs = _take(client, None if keys else limit, choice, everything=everything, **query)
+        runs = _take(client, None if keys else limit, choice, expand=expand, everything=everything, **query)
         hidden = False
     else:
-        runs, hidden = _recent(client, query)
+        runs, hidden = _recent(client, query, expand=expand)
+    if not expand:
+        runs = [as_array(run, client.array(run["id"])) if run["array_id"] else run for run in runs]
     if keys:
         runs = ordered(runs, keys, now=time.time())[:limit]
     if as_json:
@@ -109,10 +115,12 @@ def ls(
         remark("older runs have ended too: tarmac ls --all")
 
 
-def _recent(client: Client, query: dict[str, Any]) -> tuple[list[api.RunSummary], bool]:
+def _recent(client: Client, query: dict[str, Any], *, expand: bool) -> tuple[list[api.RunSummary], bool]:
     """All live runs and the newest ended ones, newest first; and whether older ones were left out."""
-    live = _take(client, None, _Filter(words=LIVE_STATES), **query)
-    ended = _take(client, ENDED_SHOWN + 1, _Filter(words=frozenset({RunState.ENDED})), **query)
+    live = _take(client, None, _Filter(words=LIVE_STATES), expand=expand, **query)
+    ended = _take(client, ENDED_SHOWN + 1, _Filter(words=frozenset({RunState.ENDED})), expand=expand, **query)
+    arrays = {run["array_id"] for run in live} - {None}
+    ended = [run for run in ended if expand or run["array_id"] not in arrays]
     shown = live + ended[:ENDED_SHOWN]
     shown.sort(key=lambda run: (run["created_at"], run["id"]), reverse=True)
     return shown, len(ended) > ENDED_SHOWN
@@ -176,7 +184,10 @@ def _states() -> list[str]:
     return sorted(str(word) for word in {*RunState, *RUN_OUTCOMES})
 
 
-def _take(client: Client, limit: int | None, choice: _Filter, **query: Any) -> list[api.RunSummary]:
-    """At most `limit` runs of the choice."""
-    found = (run for run in pages(client, limit, {"states": choice.states, **query}) if choice.matches(run))
-    return list(islice(found, limit))
+def _take(
+    client: Client, limit: int | None, choice: _Filter, *, expand: bool, **query: Any
+) -> list[api.RunSummary]:
+    """At most `limit` runs of the choice; without `expand`, an array counts as one, by its first here."""
+    page = limit if expand else None
+    found = (run for run in pages(client, page, {"states": choice.states, **query}) if choice.matches(run))
+    return list(islice(found if expand else first_members(found), limit))

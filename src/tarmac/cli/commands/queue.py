@@ -10,6 +10,7 @@ from tarmac.cli.output import remark
 from tarmac.cli.queueacts import change_queue, print_queue, shown_runs
 from tarmac.cli.queuechanges import is_assignment, read_assignments, read_options
 from tarmac.cli.session import connect
+from tarmac.cli.views.queueview import with_arrays
 
 
 @click.group(cls=Subcommands, invoke_without_command=True)
@@ -17,10 +18,18 @@ from tarmac.cli.session import connect
 @click.option("--pool", metavar="NAME", help="Only pools of this name.")
 @click.option("--mine", is_flag=True, help="Only your own runs.")
 @click.option("--all", "-a", "everything", is_flag=True, help="All of a long queue, also on a terminal.")
+@click.option("--expand", is_flag=True, help="A line for each member of an array, not one for all.")
 @json_option
 @click.pass_context
 def queue(
-    ctx: click.Context, *, cluster: str | None, pool: str | None, mine: bool, everything: bool, as_json: bool
+    ctx: click.Context,
+    *,
+    cluster: str | None,
+    pool: str | None,
+    mine: bool,
+    everything: bool,
+    expand: bool,
+    as_json: bool,
 ) -> None:
     """Show the queue of each pool: running and waiting runs, in scheduling order.
 
@@ -28,11 +37,14 @@ def queue(
     else is submitted. Runs that have ended are left out.
     """
     if ctx.invoked_subcommand is not None:
-        if cluster or pool or mine or everything or as_json:
+        if cluster or pool or mine or everything or expand or as_json:
             raise click.UsageError(f"write options after {ctx.invoked_subcommand}", ctx)
         return
     limit = None if everything else shown_runs(as_json=as_json)
     pools = connect().queue(cluster=cluster, pool=pool, mine=mine, limit=limit)
+    if not (expand or as_json) and any(run["array_id"] for found in pools for run in found["runs"]):
+        whole = connect().queue(cluster=cluster, pool=pool, mine=mine, limit=None)
+        pools = with_arrays(whole, limit=limit)
     if not (cluster or pool) and not as_json:
         pools = [found for found in pools if found["runs"]]
     if not pools and not as_json:

@@ -30,7 +30,7 @@ _COMMAND = "tarmac.command"
 
 _PLAIN = (
     *("name", "slots", "cluster", "pool", "shard", "mode", "max_rapid_cycles"),
-    *("priority", "weight", "time_limit", "retries", "rehearse", "slot_type", "image", "nodes"),
+    *("priority", "weight", "time_limit", "retries", "rehearse", "slot_type", "image", "nodes", "array"),
 )
 """Options that say the same as a field of a run file."""
 
@@ -131,6 +131,11 @@ class RunCommand(click.Command):
     metavar="RUN[:ended]",
     shell_complete=complete_run,
     help="Wait until this run has completed (:ended: until it has ended, however); may be repeated.",
+)
+@click.option(
+    "--array",
+    metavar="0-99%8",
+    help="Submit equal runs that differ in TARMAC_ARRAY_INDEX: indices 0 to 99, at most 8 at once.",
 )
 @click.option("--fail-if-busy", is_flag=True, help="Fail at once instead of waiting for free slots.")
 @reading_options
@@ -347,6 +352,10 @@ def _followed(client: Client, request: dict[str, Any], idempotency_key: str | No
     from tarmac.cli.views.followview import standard_view
 
     record = _submit(client, request, idempotency_key)
+    if record["array_id"] is not None:
+        from tarmac.cli.commands.wait import wait_for_array
+
+        return wait_for_array(client, record, as_json=as_json)
     view = standard_view(as_json=as_json)
     view.submitted(record)
     return follow(client, record["id"], view, LogChoice())
@@ -357,7 +366,7 @@ def _detached(record: api.Run, *, as_json: bool) -> None:
         print_json(record)
         return
     print_warnings(record["warnings"])
-    print_text(record["id"])
+    print_text(record["array_id"] or record["id"])
 
 
 def _dry_run(client: Client, request: dict[str, Any], *, whole: bool, as_json: bool) -> None:

@@ -12,14 +12,17 @@ from tarmac.cli.commands.runs.annotate import annotation_table
 from tarmac.cli.displays.registry import as_option, display, with_statuses
 from tarmac.cli.options import json_option, run_argument
 from tarmac.cli.output import print_json, print_text
+from tarmac.cli.selecting import means_all
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age, duration, number, until
+from tarmac.cli.views.arrayview import array_text
 from tarmac.cli.views.messages import (
     BATCH,
     culprit,
     elapsed_s,
     state_cell,
     state_of,
+    title,
     worker_cell,
     worker_name,
 )
@@ -49,6 +52,9 @@ def show(*, run: str, events: bool, source: bool, system: str | None, as_json: b
     """Show one run: its state, attempts, workers and the latest it reported."""
     client = connect()
     record = client.run(run)
+    if means_all(record, run) and not (source or system):
+        _show_array(client.array(run), as_json=as_json)
+        return
     if source:
         click.echo(record["source"], nl=not record["source"].endswith("\n"))
         return
@@ -69,6 +75,13 @@ def show(*, run: str, events: bool, source: bool, system: str | None, as_json: b
     print_text(page(record, attempts, reports=reports, events=history, now=now, terminal=terminal))
     if notes:
         print_text(f"\n{annotation_table(notes, now=now, terminal=terminal)}")
+
+
+def _show_array(array: api.Array, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"array": array})
+    else:
+        print_text(array_text(array, now=time.time(), terminal=stdout_terminal()))
 
 
 def page(
@@ -168,7 +181,8 @@ def _fields(
     state = state_cell(state_of(run))
     fields = {
         "run": run["id"],
-        "name": terminal.paint(run["name"], "bold"),
+        "name": terminal.paint(title(run), "bold"),
+        "array": run["array_id"] or "",
         "state": terminal.paint(state.text, state.style),
         "cause": _cause(run) if run["outcome"] != "completed" else "",
         "exit": str(run["exit_status"]) if run["exit_status"] is not None else "",

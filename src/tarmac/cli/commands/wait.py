@@ -11,9 +11,11 @@ import click
 from tarmac.cli.commands.acts import result_text
 from tarmac.cli.options import Duration, json_option
 from tarmac.cli.output import print_error, print_json, print_text, remark
-from tarmac.cli.selecting import Selection, matching_runs, selection_of, selection_options
+from tarmac.cli.selecting import Selection, matching_runs, member_ids, selection_of, selection_options
 from tarmac.cli.session import connect
-from tarmac.cli.views.messages import ending
+from tarmac.cli.views.arrayview import counts_text, written
+from tarmac.cli.views.errors import INTERRUPTED
+from tarmac.cli.views.messages import ending, title
 from tarmac.cli.views.terminal import stderr_terminal
 from tarmac.model.errors import TarmacError, WaitTimeout
 from tarmac.model.lifecycle import LIVE_STATES
@@ -53,7 +55,7 @@ def wait(*, timeout_s: float | None, as_json: bool, **options: Any) -> None:
     terminal = stderr_terminal()
     for run in ended:
         if run["state"] != "ended":
-            remark(f"{run['name']} is still {run['state']}")
+            remark(f"{title(run)} is still {run['state']}")
         elif not as_json and run["outcome"] != "completed":
             click.echo("\n".join(ending(run, terminal, tail_shown=False)), err=True, color=True)
     for refusal in refusals:
@@ -62,6 +64,26 @@ def wait(*, timeout_s: float | None, as_json: bool, **options: Any) -> None:
         sys.exit(WaitTimeout.exit_code)
     codes = [run["exit_status"] or 0 for run in ended] + [refusal.exit_code for refusal in refusals]
     sys.exit(max(codes, default=0))
+
+
+def wait_for_array(client: Client, first: api.Run, *, as_json: bool) -> int:
+    """Wait for every member of an array that was just submitted; the largest of their exit codes."""
+    array = client.array(str(first["array_id"]))
+    for warning in first["warnings"]:
+        remark(warning)
+    remark(f"{written(array)} is array {array['id']} of {array['total']} runs")
+    try:
+        ended = [client.wait(run_id) for run_id in member_ids(client, first, array["id"])]
+    except KeyboardInterrupt:
+        remark(f"detached; its runs go on. tarmac wait {array['id']}; tarmac stop {array['id']}")
+        return INTERRUPTED
+    if as_json:
+        print_json({"runs": ended})
+    for run in ended:
+        if not as_json and run["outcome"] != "completed":
+            click.echo("\n".join(ending(run, stderr_terminal(), tail_shown=False)), err=True, color=True)
+    remark(f"{written(array)}: {counts_text(client.array(array['id'])['counts'])}")
+    return max((run["exit_status"] or 0 for run in ended), default=0)
 
 
 def _named_runs(client: Client, selection: Selection) -> tuple[list[str], list[TarmacError]]:
@@ -75,7 +97,8 @@ def _named_runs(client: Client, selection: Selection) -> tuple[list[str], list[T
     refusals: list[TarmacError] = []
     for reference in selection.runs:
         try:
-            found[client.run(reference)["id"]] = None
+            run = client.run(reference)
+            found.update(dict.fromkeys(member_ids(client, run, reference)))
         except TarmacError as error:
             refusals.append(error)
     return list(found), refusals

@@ -42,6 +42,12 @@ def state_of(record: Json) -> str:
     return str(record.get("outcome") or record["state"])
 
 
+def title(run: Json) -> str:
+    """The name of a run; of a member of an array with its index: `sweep[3]`."""
+    index = run.get("array_index")
+    return str(run["name"]) if index is None else f"{run['name']}[{index}]"
+
+
 def state_cell(word: str) -> Cell:
     """A state or an outcome in its colour."""
     return Cell(word, _STYLES.get(word))
@@ -111,7 +117,7 @@ def ending(run: Json, terminal: Terminal, *, tail_shown: bool) -> list[str]:
     message = cause.get("message")
     if outcome == "stopped":
         return [terminal.paint(f"tarmac: stopped{after}" + (f": {message}" if message else ""), "dim")]
-    lines = [f"{terminal.paint('error:', 'red')} {run['name']} failed{after}: {_why_failed(cause)}"]
+    lines = [f"{terminal.paint('error:', 'red')} {title(run)} failed{after}: {_why_failed(cause)}"]
     if cause.get("tail") and not tail_shown:
         lines.append("  its last lines:")
         lines += [f"  {terminal.paint('|', 'dim')} {line}" for line in cause["tail"]]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tarmac.cli.views.amounts import age, number, until
-from tarmac.cli.views.messages import state_cell
+from tarmac.cli.views.arrayview import counts_text
+from tarmac.cli.views.messages import state_cell, title
 from tarmac.cli.views.table import Cell, Column, render
 from tarmac.cli.views.terminal import Terminal
 
@@ -34,6 +36,43 @@ def queue_text(pools: Sequence[api.QueuePool], *, now: float, terminal: Terminal
             lines.append(terminal.paint(f"{hidden} more: tarmac queue --all --pool {pool['pool']}", "dim"))
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
+
+
+def with_arrays(pools: Sequence[api.QueuePool], *, limit: int | None) -> list[api.QueuePool]:
+    """The queues with one line for all members of an array, where its first stands."""
+    found: list[api.QueuePool] = []
+    for pool in pools:
+        members: dict[str, list[api.QueueEntry]] = {}
+        lines: list[api.QueueEntry] = []
+        for run in pool["runs"]:
+            if run["array_id"] is None:
+                lines.append(run)
+            else:
+                if run["array_id"] not in members:
+                    lines.append(run)
+                members.setdefault(run["array_id"], []).append(run)
+        shown = [_array_line(members[run["array_id"]]) if run["array_id"] else run for run in lines]
+        total = len(shown)
+        found.append({**pool, "runs": shown[:limit], "total": total})
+    return found
+
+
+def _array_line(members: Sequence[api.QueueEntry]) -> api.QueueEntry:
+    """The line of all these members of an array; the next of them to start gives the estimate."""
+    first = members[0]
+    waiting = [run for run in members if run["estimate"] is not None]
+    states = Counter(run["state"] for run in members)
+    return {
+        **first,
+        "id": str(first["array_id"]),
+        "name": f"{first['name']}[{len(members)} runs]",
+        "array_index": None,
+        "slots_acquired": sum(run["slots_acquired"] for run in members),
+        "slots_needed": sum(run["slots_needed"] for run in members),
+        "state": counts_text(states),
+        "estimate": waiting[0]["estimate"] if waiting else None,
+        "native": None,
+    }
 
 
 def start_text(estimate: api.Estimate | None, now: float) -> str:
@@ -101,7 +140,7 @@ def _row(run: api.QueueEntry, *, shared: bool, now: float) -> Sequence[Cell | st
         str(run["number"]),
         run["id"],
         run["mode"],
-        Cell(run["name"], "bold"),
+        Cell(title(run), "bold"),
         number(run["weight"]) if shared else str(run["priority"]),
         age(run["submitted_at"], now),
         f"{run['slots_acquired']}/{run['slots_needed']}",

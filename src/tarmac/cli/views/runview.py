@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tarmac.cli.views.amounts import age, duration
-from tarmac.cli.views.messages import BATCH, running_s, state_cell, state_of
+from tarmac.cli.views.messages import BATCH, running_s, state_cell, state_of, title
 from tarmac.cli.views.table import Cell, Column, render
 from tarmac.cli.views.terminal import Terminal
 from tarmac.model.errors import InvalidInput, Problem
@@ -65,7 +65,7 @@ COLUMNS: dict[str, RunColumn] = {
     "run": _text("RUN", "id"),
     "name": RunColumn(
         head=Column(title="NAME"),
-        cell=lambda run, _now: Cell(run["name"], "bold"),
+        cell=lambda run, _now: Cell(title(run), "bold"),
         value=lambda run, _now: run["name"],
     ),
     "state": RunColumn(

@@ -1,4 +1,4 @@
-"""What the ends of other runs mean for a run that waits for them: one pure function.
+"""What the ends of other runs, and of whole arrays, mean for a run that waits for them: pure functions.
 
     the other run          condition `completed`           condition `ended`
     --------------------   -----------------------------   ------------------
@@ -14,6 +14,7 @@ Called by the pass over dependencies.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from tarmac.control.decisions.steps import finished
 from tarmac.model.changes import RunStep, StepEvent
@@ -23,19 +24,48 @@ from tarmac.model.lifecycle import RunEvent, RunState, step
 from tarmac.model.run import Cause, CauseCode, Outcome, Run
 
 
-def meet_dependencies(run: Run, others: Mapping[str, Run | None], now: float) -> RunStep | None:
-    """The step that these other runs, as they are now (None: removed), call for; None: nothing is new."""
-    over = {run_id: other for run_id, other in others.items() if other is None or other.outcome is not None}
-    ends = [each for each in run.awaits if each.run_id in over]
-    for each in ends:
-        if not _is_met(each, over[each.run_id]):
-            return finished(run, Outcome.FAILED, _cause(each, over[each.run_id]), now)
-    if not ends:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """How a run has ended, or all members of an array: completed only if each has. `text` says why not."""
+
+    outcome: Outcome
+    text: str = ""
+
+
+def end_of(run: Run) -> End | None:
+    """How a run has ended; None where it has not."""
+    if run.outcome is None:
         return None
-    met = tuple(changed(each, met=True) if each in ends else each for each in run.dependencies)
+    because = f": {run.cause.message}" if run.cause is not None else ""
+    return End(
+        outcome=run.outcome, text="was stopped" if run.outcome is Outcome.STOPPED else f"failed{because}"
+    )
+
+
+def end_of_array(counts: Mapping[tuple[RunState, Outcome | None], int]) -> End | None:
+    """How an array has ended, of which so many members are in each state; None where some have not."""
+    if any(outcome is None for _, outcome in counts):
+        return None
+    others = sum(count for (_, outcome), count in counts.items() if outcome is not Outcome.COMPLETED)
+    total = sum(counts.values())
+    return End(
+        outcome=Outcome.FAILED if others else Outcome.COMPLETED,
+        text=f"did not: {others} of {total} members failed or were stopped",
+    )
+
+
+def meet_dependencies(run: Run, ends: Mapping[str, End | None], now: float) -> RunStep | None:
+    """The step that the ends of these other runs (None: removed) call for; None: it awaits none."""
+    over = [each for each in run.awaits if each.run_id in ends]
+    for each in over:
+        if not _is_met(each, ends[each.run_id]):
+            return finished(run, Outcome.FAILED, _cause(each, ends[each.run_id]), now)
+    if not over:
+        return None
+    met = tuple(changed(each, met=True) if each in over else each for each in run.dependencies)
     events = tuple(
-        StepEvent(event=RunEvent.DEPENDENCY_MET, at=now, detail=_detail(each, over[each.run_id]))
-        for each in ends
+        StepEvent(event=RunEvent.DEPENDENCY_MET, at=now, detail=_detail(each, ends[each.run_id]))
+        for each in over
     )
     assert run.state is RunState.QUEUED, "whoever waits for another run is queued"
     state = step(run.state, RunEvent.DEPENDENCY_MET)
@@ -43,23 +73,18 @@ def meet_dependencies(run: Run, others: Mapping[str, Run | None], now: float) ->
     return RunStep(before=run, after=after, events=events)
 
 
-def _is_met(awaited: AwaitedRun, other: Run | None) -> bool:
+def _is_met(awaited: AwaitedRun, end: End | None) -> bool:
     if awaited.condition is Condition.ENDED:
         return True
-    return other is not None and other.outcome is Outcome.COMPLETED
+    return end is not None and end.outcome is Outcome.COMPLETED
 
 
-def _cause(awaited: AwaitedRun, other: Run | None) -> Cause:
-    if other is None:
-        text = "was removed before it was seen how it ended"
-    else:
-        text = "was stopped" if other.outcome is Outcome.STOPPED else "failed"
-        if other.cause is not None and other.outcome is Outcome.FAILED:
-            text += f": {other.cause.message}"
+def _cause(awaited: AwaitedRun, end: End | None) -> Cause:
+    text = "was removed before it was seen how it ended" if end is None else end.text
     message = f"it was to start after {awaited} has completed, and that {text}"
     return Cause(code=CauseCode.DEPENDENCY_FAILED, message=message)
 
 
-def _detail(awaited: AwaitedRun, other: Run | None) -> dict[str, str]:
+def _detail(awaited: AwaitedRun, end: End | None) -> dict[str, str]:
     detail = {"run": awaited.run_id, "name": awaited.name}
-    return detail if other is None or other.outcome is None else detail | {"outcome": other.outcome.value}
+    return detail if end is None else detail | {"outcome": end.outcome.value}

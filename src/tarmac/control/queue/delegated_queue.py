@@ -139,4 +139,6 @@ def _entry(place: int, run: Run, attempt: Attempt | None, key: tuple[str, str]) 
         retry_at=None if run.retry is None or run.state is not RunState.QUEUED else run.retry.at,
         native=native,
         awaits=run.awaits,
+        array_id=run.array_id,
+        array_index=run.array_index,
     )

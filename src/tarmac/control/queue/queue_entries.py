@@ -41,6 +41,8 @@ class QueueEntry:
     retry_at: float | None = None
     native: NativeStatus | None = None
     awaits: tuple[AwaitedRun, ...] = ()
+    array_id: str | None = None
+    array_index: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

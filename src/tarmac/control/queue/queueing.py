@@ -251,4 +251,6 @@ def _entry(place: QueuePlace, run: Run, expected: Mapping[str, Estimate]) -> Que
         estimate=expected.get(run.id, too_far(run.id)) if waits else None,
         retry_at=None if run.retry is None or run.state is not RunState.QUEUED else run.retry.at,
         awaits=run.awaits,
+        array_id=run.array_id,
+        array_index=run.array_index,
     )

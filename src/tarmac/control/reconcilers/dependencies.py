@@ -6,8 +6,11 @@ not live here have ended, were removed, or are another server's: the store says 
 
 from __future__ import annotations
 
-from tarmac.control.decisions.dependencies import meet_dependencies
+from collections.abc import Collection
+
+from tarmac.control.decisions.dependencies import End, end_of, end_of_array, meet_dependencies
 from tarmac.control.state.control_state import ControlState
+from tarmac.model.ports import Store
 from tarmac.model.serving import Lease
 
 
@@ -15,12 +18,24 @@ def dependency_pass(control: ControlState, lease: Lease | None) -> None:
     """Record every end that a queued run waits for; end those whose run cannot complete any more."""
     with control.lock:
         run_cache = control.run_cache()
-        over = run_cache.waiters.of_others(run_cache.runs)
+        over = run_cache.waiters.of_others(run_cache.is_live)
         waiting = {run_id: run_cache.runs[run_id] for waiters in over.values() for run_id in waiters}
     if not over:
         return
-    found = control.store.load_runs(list(over))
-    others = {run_id: found.get(run_id) for run_id in over}
+    ends = _ends(control.store, over)
     now = control.clock.now()
-    steps = [meet_dependencies(run, others, now) for run in waiting.values()]
+    steps = [meet_dependencies(run, ends, now) for run in waiting.values()]
     control.commit([step for step in steps if step is not None], lease=lease)
+
+
+def _ends(store: Store, awaited: Collection[str]) -> dict[str, End | None]:
+    """How each of these runs and arrays has ended, as far as it has; None of one that was removed."""
+    found = store.load_runs(list(awaited))
+    ends: dict[str, End | None] = {}
+    for identifier in awaited:
+        run = found.get(identifier)
+        counts = store.array_counts(identifier) if run is None else {}
+        end = end_of(run) if run is not None else end_of_array(counts) if counts else None
+        if end is not None or (run is None and not counts):
+            ends[identifier] = end
+    return ends

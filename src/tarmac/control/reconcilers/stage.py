@@ -7,6 +7,7 @@ are fetched beside the pass (`fetches`), which takes up what has come of them.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from tarmac.control.decisions import steps
 from tarmac.control.fetches import Fetches
@@ -31,9 +32,10 @@ def stage_pass(control: ControlState, lease: Lease | None, fetches: Fetches | No
     with control.lock:
         pending = sorted(control.run_cache().pending.values(), key=lambda run: run.id)
     if fetches is not None:
-        fetches.want([run.id for run in pending])
+        fetches.want([run.id for run, _ in _together(pending)])
+    together = _together(pending)
     failures = {run.id: control.code_failures[run.id] for run in pending if run.id in control.code_failures}
-    for run in pending:
+    for run, others in together:
         code = _code(control, run, fetches)
         if isinstance(code, Unavailable):
             if failures.get(run.id) != str(code):
@@ -41,8 +43,16 @@ def stage_pass(control: ControlState, lease: Lease | None, fetches: Fetches | No
             failures[run.id] = str(code)
         elif code is not None:
             failures.pop(run.id, None)
-            control.commit([_staged(control, run, code)], lease=lease)
+            control.commit([_staged(control, each, code) for each in (run, *others)], lease=lease, whole=True)
     control.code_failures = failures
+
+
+def _together(pending: Sequence[Run]) -> list[tuple[Run, Sequence[Run]]]:
+    """Each run with those that get the same code in the same transaction: the members of its array."""
+    found: dict[str, list[Run]] = {}
+    for run in pending:
+        found.setdefault(run.array_id or run.id, []).append(run)
+    return [(runs[0], runs[1:]) for runs in found.values()]
 
 
 def _code(control: ControlState, run: Run, fetches: Fetches | None) -> StagedCode | TarmacError | None:

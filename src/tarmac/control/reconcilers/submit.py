@@ -27,8 +27,6 @@ def submit_pass(control: ControlState, lease: Lease | None) -> float | None:
     now = control.clock.now()  # after the runs were read: none of them came later
     for engine, runs in waiting:
         for run in runs:
-            if run.awaits:
-                continue
             if run.retry is not None and run.retry.at > now:
                 pauses.append(run.retry.at)
                 continue
@@ -42,8 +40,10 @@ def submit_pass(control: ControlState, lease: Lease | None) -> float | None:
 def _waiting(control: ControlState) -> list[tuple[AttachedEngine, list[Run]]]:
     """The queued runs for each cluster that places by itself, those that matter most first."""
     with control.lock:
+        holds_back = control.run_cache().array_limits.holds_back
         waiting = {
-            cluster: list(runs.values()) for cluster, runs in control.run_cache().for_delegates.items()
+            cluster: [run for run in runs.values() if not (run.awaits or holds_back(run))]
+            for cluster, runs in control.run_cache().for_delegates.items()
         }
     return [
         (engine, sorted(runs, key=lambda run: (-run.place.priority, run.queued_at or 0.0, run.id)))

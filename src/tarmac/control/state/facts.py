@@ -23,8 +23,11 @@ def shape_of(spec: RunSpec) -> Shape:
     return tuple(_demand(role) for role in spec.roles), spec.target
 
 
-def candidate_of(run: Run, shape: Shape | None = None) -> Candidate:
-    """The run as the scheduler sees it; `shape` is that of its spec, where it is known already."""
+def candidate_of(run: Run, shape: Shape | None = None, *, over_limit: bool = False) -> Candidate:
+    """The run as the scheduler sees it; `shape` is that of its spec, where it is known already.
+
+    `over_limit`: it has to wait for others of its array.
+    """
     spec, place = run.spec, run.place
     demands, target = shape or shape_of(spec)
     return Candidate(
@@ -51,6 +54,8 @@ def candidate_of(run: Run, shape: Shape | None = None) -> Candidate:
         turns_left=spec.max_rapid_cycles - run.turns,
         not_before=None if run.retry is None else run.retry.at,
         awaits=tuple(each.run_id for each in run.awaits),
+        array=run.array_id,
+        over_limit=over_limit,
     )
 
 

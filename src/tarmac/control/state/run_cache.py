@@ -7,9 +7,11 @@ which runs changed, for the scheduler's facts (`scheduler_state`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from tarmac.control.decisions.steps import ASKS
+from tarmac.control.state.array_limits import ArrayLimits
 from tarmac.control.state.engines import Engines
 from tarmac.control.state.facts import Shape, Shapes, candidate_of, holding_of
 from tarmac.control.state.group_limits import GroupLimits
@@ -40,6 +42,8 @@ class RunCache:
         self.for_delegates: dict[str, dict[str, Run]] = {}
         self.waiters = Waiters()
         self.limits = GroupLimits()
+        self.array_limits = ArrayLimits()
+        self._live_arrays = Counter[str]()
         self.runs: dict[str, Run] = {}
         self.attempts: dict[str, Attempt] = {}
         self.pending: dict[str, Run] = {}
@@ -123,6 +127,8 @@ class RunCache:
             self._drop(run_id)
             return
         self._changed[run_id] = None
+        if run.array_id is not None and run_id not in self.runs:
+            self._live_arrays[run.array_id] += 1
         self.runs[run_id] = run
         if run.spec.rehearsal is not None:
             self.rehearsals[run_id] = run
@@ -132,11 +138,17 @@ class RunCache:
             self.pending.pop(run_id, None)
         self._note_for_delegate(run)
         self.waiters.note(run)
+        active = attempt is not None and attempt.state is not AttemptState.ENDED
+        self._changed.update(dict.fromkeys(self.array_limits.note(run, active=active)))
         if attempt is not None and attempt.state is not AttemptState.ENDED:
             self._hold(run, attempt)
         else:
             self._release(run_id)
         self._look_again(self.limits.note(run, holds=run_id in self.attempts))
+
+    def is_live(self, identifier: str) -> bool:
+        """Whether a run, or any member of an array, has not ended."""
+        return identifier in self.runs or identifier in self._live_arrays
 
     def note_delivered(self, run_id: str) -> None:
         """The engine of a run was told everything."""
@@ -212,7 +224,7 @@ class RunCache:
             return holding_of(run, attempt, self._shape(run))
         if run.state is not RunState.QUEUED or self.limits.waits(run_id) is not None:
             return None
-        return candidate_of(run, self._shape(run))
+        return candidate_of(run, self._shape(run), over_limit=self.array_limits.holds_back(run))
 
     def _delegated(self, run: Run, attempt: Attempt | None) -> bool:
         """Whether it is for the queue of a cluster, not for the scheduler."""
@@ -242,11 +254,19 @@ class RunCache:
         self._release(run_id)
         self.waiters.forget(run_id)
         self._look_again(self.limits.forget(run_id))
+        self._changed.update(dict.fromkeys(self.array_limits.forget(run_id)))
         run = self.runs.get(run_id)
         if run is not None:
+            self._forget_member(run)
             self.for_delegates.get(run.spec.target.cluster or "", {}).pop(run_id, None)
         for table in (self.runs, self.pending, self.rehearsals, self._shapes):
             table.pop(run_id, None)
+
+    def _forget_member(self, run: Run) -> None:
+        if run.array_id is not None:
+            self._live_arrays[run.array_id] -= 1
+            if not self._live_arrays[run.array_id]:
+                del self._live_arrays[run.array_id]
 
     def _load(self, store: Store) -> None:
         self._last_event_id = store.last_event_id()  # before the runs: what comes between is read twice

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Mapping
 
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Run
@@ -34,6 +34,6 @@ class Waiters:
             if not waiting:
                 del self._of[awaited]
 
-    def of_others(self, live: Container[str]) -> Mapping[str, tuple[str, ...]]:
-        """The awaited runs that are not among the live ones here, each with who waits for it."""
-        return {run_id: tuple(waiting) for run_id, waiting in self._of.items() if run_id not in live}
+    def of_others(self, is_live: Callable[[str], bool]) -> Mapping[str, tuple[str, ...]]:
+        """The awaited runs and arrays of which nothing is live here, each with who waits for it."""
+        return {run_id: tuple(waiting) for run_id, waiting in self._of.items() if not is_live(run_id)}

@@ -1,4 +1,7 @@
-"""Reads what a run waits for: `RUN`, `RUN:completed` or `RUN:ended`. Called by `reader` and `overrides`."""
+"""Reads what a run waits for (`RUN`, `RUN:completed` or `RUN:ended`), and the indices of an array.
+
+Called by `reader` and `overrides`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import re
 from tarmac.dialects.kinds import Kind, Misfit
 from tarmac.dialects.located import Scalar
 from tarmac.dialects.section import Section
+from tarmac.model.array import RunArray, read_array
 from tarmac.model.dependency import Condition, Dependency
 
 _REFERENCE = re.compile(r"@last|[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?", re.ASCII)
@@ -29,4 +33,12 @@ def _read(scalar: Scalar) -> Dependency:
     return Dependency(run=reference, condition=condition)
 
 
+def _array(scalar: Scalar) -> RunArray:
+    try:
+        return read_array(scalar.text)
+    except ValueError as error:
+        raise Misfit(str(error)) from error
+
+
+ARRAY: Kind[RunArray] = Kind("indices such as 0-99, 1,3,5-9 or 0-99%8 (at most 8 at once)", _array)
 DEPENDENCY: Kind[Dependency] = Kind(f"{_FORMS},", _read)

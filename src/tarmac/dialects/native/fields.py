@@ -35,7 +35,7 @@ RUN = Fields(
     | {"name", "project", "roles", "code", "rehearse"}
     | {"cluster", "pool", "shard", "hostnames", "exclude_hostnames"}
     | {"mode", "max_rapid_cycles", "priority", "weight", "queueing", "retries", "time_limit", "pause"}
-    | {"after"}
+    | {"after", "array"}
     | {"stop_on_nan"}
     | {"setup", "environment", "env", "labels", "hooks", "binds", "datasets", "input_artifacts", "artifacts"}
     | {"parameters", "search", "secrets", "conventions", "site", "slurm", "unique_name"},

@@ -9,7 +9,7 @@ from tarmac.dialects.changes import change
 from tarmac.dialects.conventions import refuse_extras
 from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
 from tarmac.dialects.kinds import choice, flag, integer, number
-from tarmac.dialects.native.after import read_after
+from tarmac.dialects.native.after import ARRAY, read_after
 from tarmac.dialects.native.code import read_code
 from tarmac.dialects.native.commands import read_hooks
 from tarmac.dialects.native.conventions import read_conventions, read_site
@@ -57,6 +57,7 @@ def read_native(text: str, *, filename: str, directory: str, extras: Extras = NO
         weight=run.read("weight", WEIGHT, 1.0),
         queueing=run.read("queueing", choice(Queueing), Queueing.WAIT),
         after=read_after(run),
+        array=run.read("array", ARRAY, None),
         retries=run.read("retries", RETRIES, 0),
         stop_on_nan=run.read("stop_on_nan", flag(), False),
         time_limit_s=run.read("time_limit", quantities.duration_s(), None),

@@ -78,6 +78,7 @@ def _fields(spec: RunSpec, directory: str | None) -> Fields:
         "priority": spec.priority or None,
         "weight": spec.weight if spec.weight != 1.0 else None,
         "queueing": spec.queueing.value if spec.queueing is not Queueing.WAIT else None,
+        "array": str(spec.array) if spec.array is not None else None,
         "after": [str(dependency) for dependency in spec.after],
         "retries": spec.retries or None,
         "stop_on_nan": spec.stop_on_nan or None,

@@ -95,9 +95,18 @@ def _awaited(ledger: Ledger, run_id: str, facts: Snapshot) -> tuple[list[Candida
             deferred[current] = ledger.candidate(current)
             pools.update(ledger.request_of(deferred[current]).feasibility.pools)
             following += deferred[current].awaits
+            if deferred[current].over_limit:
+                following += _before_in_array(ledger, deferred[current])
         elif (home := ledger.home(current)) is not None:
             pools.update(home.queue.runs[current].request.feasibility.pools)
     return list(deferred.values()), pools
+
+
+def _before_in_array(ledger: Ledger, candidate: Candidate) -> Iterator[str]:
+    """The members of its array that are held back as it is, and come before it."""
+    for other in ledger.deferred.candidates():
+        if other.over_limit and other.array == candidate.array and other.run_id < candidate.run_id:
+            yield other.run_id
 
 
 def _one(

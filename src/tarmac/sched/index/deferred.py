@@ -26,7 +26,7 @@ class Deferred:
 
     def defers(self, candidate: Candidate) -> bool:
         """Whether a candidate that queues rests first."""
-        if candidate.not_before is None and not candidate.awaits:
+        if candidate.not_before is None and not candidate.awaits and not candidate.over_limit:
             return False
         rests = _rests(candidate, self.now)
         (self._asleep if rests else self._awake)[candidate.run_id] = candidate
@@ -66,6 +66,6 @@ def _rests(candidate: Candidate, now: float) -> bool:
 
 
 def _not_before(candidate: Candidate) -> float:
-    if candidate.awaits:
+    if candidate.awaits or candidate.over_limit:
         return inf
     return -inf if candidate.not_before is None else candidate.not_before

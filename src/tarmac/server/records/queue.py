@@ -46,6 +46,8 @@ def _entry_record(entry: QueueEntry) -> api.QueueEntry:
         "user": entry.user,
         "project": entry.project,
         "retry_at": entry.retry_at,
+        "array_id": entry.array_id,
+        "array_index": entry.array_index,
         "awaits": [copy_fields(api.AwaitedRun, each) for each in entry.awaits],
         "estimate": None
         if estimate is None

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from tarmac import api
+from tarmac.control.arrays import ArrayStatus
 from tarmac.control.reports import DryRun, NodeReport
 from tarmac.control.why import NamedRun, Why
 from tarmac.model.codec import encode
@@ -52,6 +53,21 @@ def run_record(run: Run, *, warnings: Sequence[str] = ()) -> api.Run:
 def _retry_at(run: Run) -> float | None:
     """Until when a run that failed, and is to be tried again, pauses."""
     return run.retry.at if run.retry is not None and run.state is RunState.QUEUED else None
+
+
+def array_record(array: ArrayStatus) -> api.Array:
+    run, request = array.run, array.run.spec.array
+    return {
+        "id": run.array_id or "",
+        "name": run.name,
+        "project": run.project,
+        "user": run.user,
+        "indices": request.indices if request is not None else "",
+        "at_most": request.at_most if request is not None else None,
+        "total": array.total,
+        "counts": dict(array.counts),
+        "created_at": run.created_at,
+    }
 
 
 def summary_record(summary: RunSummary) -> api.RunSummary:

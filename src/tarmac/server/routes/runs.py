@@ -32,6 +32,7 @@ class ListParameters:
     scope: Annotated[RunScope, Query(description="mine: the caller's own runs alone")] = RunScope.ALL
     project: str | None = None
     name: str | None = None
+    array: Annotated[str | None, Query(description="the id of an array: its members alone")] = None
     label: Annotated[list[str] | None, Query(description="KEY=VALUE")] = None
     before: str | None = None
     limit: Annotated[int, Query(ge=1, le=PAGE_LIMIT)] = 100
@@ -100,12 +101,13 @@ def run_routes(router: APIRouter, service: Service) -> None:
 
 def _run_query(parameters: ListParameters, *, recent: float) -> RunQuery:
     """What to ask the store for. A plain list leaves out what ended before `recent`."""
-    plain = not (parameters.everything or parameters.state or parameters.name)
+    plain = not (parameters.everything or parameters.state or parameters.name or parameters.array)
     return RunQuery(
         states=frozenset(parameters.state or ()),
         user=parameters.user,
         project=parameters.project,
         name=parameters.name,
+        array_id=parameters.array,
         labels=_labels(parameters.label or []),
         ended_after=recent if plain else None,
         before_id=parameters.before,

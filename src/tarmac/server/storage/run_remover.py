@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 from tarmac.artifacts.versions.catalog import Catalog
+from tarmac.control.arrays import MOST_LOADED, means_all
 from tarmac.control.permissions import Action, check
 from tarmac.control.service import ControlPlane
 from tarmac.model.abilities import ClearsRemains
@@ -62,6 +63,9 @@ class RunRemover:
         """
         run = self._plane.find_here(actor, reference)
         check(actor, Action.CONTROL, owner=run.user)
+        if means_all(run, reference):
+            self._remove_array(run)
+            return run
         if run.state is not RunState.ENDED:
             raise Refused(
                 f"{run.spec.name} ({run.id}) is {run.state}, and only a run that has ended can be removed",
@@ -74,6 +78,18 @@ class RunRemover:
         """Remove a run by its id; one that is gone already is no error."""
         with suppress(NotFound):
             self.remove(actor, run_id)
+
+    def _remove_array(self, run: Run) -> None:
+        """Remove every member of its array; raises Refused where one of them has not ended."""
+        members = self._store.runs(RunQuery(array_id=run.array_id, limit=MOST_LOADED))
+        if live := sum(member.state is not RunState.ENDED for member in members):
+            raise Refused(
+                f"{live} of {len(members)} members of {run.name} ({run.array_id}) have not ended",
+                hint=f"tarmac stop --wait {run.array_id}",
+            )
+        others = self._store.live_runs()
+        for member in self._store.load_runs([each.id for each in members]).values():
+            self._remove(member, others)
 
     def tidy(self) -> None:
         """Remove runs that ended longer ago than they are kept."""

@@ -1,0 +1,71 @@
+"""Arrays for people: one line for all members of one, and how far they are. Used by `ls` and others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from tarmac.cli.views.amounts import age
+from tarmac.cli.views.terminal import Terminal, one_line
+
+if TYPE_CHECKING:
+    from tarmac import api
+
+_ORDER = (
+    *("running", "starting", "pausing", "preempting", "stopping", "submitted", "queued", "pending", "paused"),
+    *("completed", "failed", "stopped"),
+)
+
+
+def written(array: api.Array) -> str:
+    """Its name and indices, as `sweep[0-99%8]`."""
+    limit = f"%{array['at_most']}" if array["at_most"] is not None else ""
+    return f"{array['name']}[{array['indices']}{limit}]"
+
+
+def counts_text(counts: Mapping[str, int]) -> str:
+    """How many members are in which state: `8 running, 90 queued, 2 completed`."""
+    words = sorted(counts, key=lambda word: _ORDER.index(word) if word in _ORDER else len(_ORDER))
+    return ", ".join(f"{counts[word]} {word}" for word in words)
+
+
+def array_text(array: api.Array, *, now: float, terminal: Terminal) -> str:
+    """An array on one page."""
+    fields = {
+        "array": array["id"],
+        "name": terminal.paint(one_line(written(array)), "bold"),
+        "members": str(array["total"]),
+        "state": counts_text(array["counts"]),
+        "project": array["project"] if array["project"] != "default" else "",
+        "user": array["user"],
+        "created": age(array["created_at"], now),
+        "one": f"tarmac show '{array['name']}[INDEX]'; all: tarmac ls --expand --name {array['name']}",
+    }
+    lines = (f"{terminal.paint(name.ljust(9), 'dim')} {value}" for name, value in fields.items() if value)
+    return "\n".join(lines)
+
+
+def first_members(runs: Iterable[api.RunSummary]) -> Iterator[api.RunSummary]:
+    """Single runs as they are, and of each array the member that comes first."""
+    seen: set[str] = set()
+    for run in runs:
+        array_id = run["array_id"]
+        if array_id is None or array_id not in seen:
+            seen |= {array_id} if array_id is not None else set()
+            yield run
+
+
+def as_array(run: api.RunSummary, array: api.Array) -> api.RunSummary:
+    """The line of a member as the line of all of them."""
+    counts = array["counts"]
+    only = next(iter(counts)) if len(counts) == 1 else None
+    ended = only in ("completed", "failed", "stopped")
+    return {
+        **run,
+        "id": array["id"],
+        "name": written(array),
+        "array_index": None,
+        "state": "ended" if ended else only or counts_text(counts),
+        "outcome": only if ended else None,
+        "message": None,
+    }

@@ -1,0 +1,74 @@
+"""Arrays: equal runs of one submission that differ in an index alone, written as Slurm writes them.
+
+    0-99       from 0 to 99
+    0-99:10    every tenth of them
+    1,3,5-9    these
+    0-99%8     at most 8 of them at once
+
+A spec says which; the members of an accepted array are runs with its id and an index each.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+MOST_MEMBERS = 10_000
+LARGEST_INDEX = 4_000_000_000
+
+_PART = re.compile(r"(\d{1,10})(?:-(\d{1,10})(?::(\d{1,10}))?)?", re.ASCII)
+_MEMBER = re.compile(r"(.+)\[(\d{1,10})\]", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunArray:
+    """Which indices there are, as written, and how many members may hold slots at once (None: all)."""
+
+    indices: str
+    at_most: int | None = None
+
+    def values(self) -> tuple[int, ...]:
+        """The indices, smallest first."""
+        return _values(self.indices)
+
+    def __str__(self) -> str:
+        return self.indices if self.at_most is None else f"{self.indices}%{self.at_most}"
+
+
+def read_array(text: str) -> RunArray:
+    """The array that a text such as `0-99%8` means; raises ValueError with what is wrong."""
+    indices, percent, number = text.replace(" ", "").partition("%")
+    if percent and not re.fullmatch(r"[1-9]\d{0,9}", number, re.ASCII):
+        raise ValueError("after % is how many may run at once, 1 or more")
+    _values(indices)
+    return RunArray(indices=indices, at_most=int(number) if percent else None)
+
+
+def array_id_of(run_id: str) -> str:
+    """The id of the array whose first member is this run."""
+    return "a" + run_id[1:]
+
+
+def split_member(reference: str) -> tuple[str, int] | None:
+    """The array and the index that a reference such as `sweep[3]` means; None for any other."""
+    found = _MEMBER.fullmatch(reference)
+    return (found[1], int(found[2])) if found else None
+
+
+def _values(indices: str) -> tuple[int, ...]:
+    found: set[int] = set()
+    for part in indices.split(","):
+        match = _PART.fullmatch(part)
+        if match is None:
+            raise ValueError(f"{part!r} is no index and no range such as 0-99 or 0-99:10")
+        first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
+        if last < first:
+            raise ValueError(f"{part} begins after its end")
+        if step < 1 or last > LARGEST_INDEX:
+            raise ValueError(f"{part}: a step is 1 or more, an index {LARGEST_INDEX} at most")
+        if (last - first) // step >= MOST_MEMBERS:
+            raise ValueError(f"{part} has more than {MOST_MEMBERS} members")
+        found.update(range(first, last + 1, step))
+    if len(found) > MOST_MEMBERS:
+        raise ValueError(f"it has {len(found)} members, and {MOST_MEMBERS} are the most")
+    return tuple(sorted(found))
