@@ -97,16 +97,26 @@ class _Trial:
 
     @cached_property
     def hyperparameters(self) -> Mapping[str, Any]:
+        if self.run.spec.trial is not None:
+            return self.run.spec.parameters or {}
         return draw_values(self.config["hyperparameters"], self.seed)
+
+    @cached_property
+    def experiment(self) -> str:
+        """What the experiment's number is made of: a run with one trial is its own experiment."""
+        trial = self.run.spec.trial
+        return trial.experiment if trial is not None else self.run.id
 
     @cached_property
     def seed(self) -> int:
         """The trial's: the same in every attempt."""
+        if self.run.spec.trial is not None:
+            return self.run.spec.trial.seed
         return number_of("trial seed", str(self.config["reproducibility"]["experiment_seed"])) - 1
 
     @cached_property
     def whole_id(self) -> str:
-        return f"{experiment_id(self.run.id)}.{uuid_of('trial', self.run.id)}"
+        return f"{experiment_id(self.experiment)}.{uuid_of('trial', self.run.id)}"
 
     @cached_property
     def checkpoint(self) -> str | None:
@@ -127,7 +137,7 @@ class _Trial:
             "DET_MASTER": ADDRESS,
             "DET_RETRY_CONFIG": NO_RETRY,
             "DET_CLUSTER_ID": uuid_of("cluster", self.attempt.allocation.cluster),
-            "DET_EXPERIMENT_ID": str(experiment_id(self.run.id)),
+            "DET_EXPERIMENT_ID": str(experiment_id(self.experiment)),
             "DET_TRIAL_ID": str(trial_id(self.run.id)),
             "DET_TRIAL_RUN_ID": str(self.attempt.number),
             "DET_TRIAL_SEED": str(self.seed),
@@ -200,7 +210,7 @@ class _Trial:
     def _trial(self, node: NodeLaunch) -> Mapping[str, Any]:
         return {
             "trial_id": trial_id(self.run.id),
-            "experiment_id": experiment_id(self.run.id),
+            "experiment_id": experiment_id(self.experiment),
             "trial_seed": self.seed,
             "hparams": self.hyperparameters,
             "config": self.config,

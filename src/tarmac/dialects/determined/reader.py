@@ -21,7 +21,8 @@ from tarmac.dialects.determined.fields import EXPERIMENT
 from tarmac.dialects.determined.merging import complete, merge, normalise
 from tarmac.dialects.determined.overrides import override_values
 from tarmac.dialects.determined.schema import read_record
-from tarmac.dialects.determined.searchers import SUPPORTED
+from tarmac.dialects.determined.search import search_of
+from tarmac.dialects.determined.searchers import SINGLE
 from tarmac.dialects.determined.secrets import holds_secret, mask
 from tarmac.dialects.determined.statuses import to_tarmac
 from tarmac.dialects.determined.steps import in_batches
@@ -33,6 +34,7 @@ from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Value
 from tarmac.dialects.yaml_tree import compose_table
 from tarmac.model.resources import Resources
+from tarmac.model.search import SearchSpec
 from tarmac.model.spec import (
     Bind,
     Command,
@@ -70,7 +72,6 @@ def read_experiment(
     tree = in_batches(override_values(tree, extras.parameters, problems), problems)
     record = read_record(Value(tree, "", problems), EXPERIMENT)
     file = _File(tree, problems)
-    file.refuse_other_searchers(record)
     config = _whole(record, filename, defaults)
     spec = RunSpec(
         name=file.name(record.get("name"), names.name_from_file(filename)),
@@ -94,6 +95,7 @@ def read_experiment(
             )
             for item in config["bind_mounts"]
         ),
+        search=file.search(record, config),
         labels=_labels(config),
     )
     file.warn_of_storage(record)
@@ -125,13 +127,12 @@ class _File:
         self._tree = tree
         self._problems = problems
 
-    def refuse_other_searchers(self, record: Mapping[str, Any]) -> None:
-        word = (record.get("searcher") or {}).get("name", SUPPORTED)
-        if word != SUPPORTED:
-            self._at("searcher", "name").refuse(
-                f"the searcher {word!r} comes with a later version of tarmac",
-                f"'{SUPPORTED}' runs one trial",
-            )
+    def search(self, record: Mapping[str, Any], config: Mapping[str, Any]) -> SearchSpec | None:
+        """What it searches; None where it has one trial, or something in it is wrong."""
+        word = (record.get("searcher") or {}).get("name", SINGLE)
+        if word == SINGLE or self._problems:
+            return None
+        return search_of(config)
 
     def name(self, name: str | None, usual: str) -> str:
         """A name that tarmac can use, from one that may be any text."""

@@ -26,7 +26,7 @@ from tarmac.dialects.determined.schema import (
 from tarmac.dialects.kinds import number, one_of, yaml12
 from tarmac.dialects.section import Section
 
-SUPPORTED = "single"
+SINGLE = "single"
 
 LENGTH_UNITS = ("batches", "records", "epochs")
 

@@ -102,10 +102,6 @@ def read_search(run: Section) -> SearchSpec | None:
 def _check(section: Section, spec: SearchSpec, parameters: Value | None) -> None:
     """Note what the method needs and is not there."""
     method = spec.method
-    if not any(item.kind is not RangeKind.CONST for item in spec.space):
-        at = parameters or section
-        if method is not SearchMethod.SINGLE:
-            at.refuse("a search needs a parameter with a range", "such as lr: {log: [1e-5, 1e-1]}")
     if method not in (SearchMethod.SINGLE, SearchMethod.GRID, SearchMethod.RANDOM) and not spec.metric:
         section.missing("metric", "the name under which the code reports what is compared")
     if method not in (SearchMethod.SINGLE, SearchMethod.GRID) and spec.max_trials is None:
