@@ -315,3 +315,20 @@ def test_ended_runs_are_not_live(store: Store) -> None:
     runs = store.create_runs([new_run("r1"), new_run("r2")])
     store.apply([step(runs[0], E.STOP_REQUESTED)])
     assert [run.id for run in store.live_runs()] == ["r2"]
+
+
+def test_members_of_an_array_are_found_and_counted(store: Store) -> None:
+    members = [
+        replace(new, run=replace(new.run, array_id="a1", array_index=index))
+        for index, new in enumerate([new_run("r1"), new_run("r2"), new_run("r3")])
+    ]
+    store.create_runs([*members, new_run("r4")])
+    stopped = step(members[1].run, E.STOP_REQUESTED, outcome=Outcome.STOPPED, ended_at=9.0)
+    assert store.apply([stopped]) == [True]
+    assert ids(store, array_id="a1") == ["r3", "r2", "r1"]
+    assert ids(store, array_id="a1", array_index=1) == ["r2"]
+    assert store.array_counts("a1") == {
+        (members[0].run.state, None): 2,
+        (RunState.ENDED, Outcome.STOPPED): 1,
+    }
+    assert store.array_counts("a2") == {}
