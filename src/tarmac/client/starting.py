@@ -11,6 +11,8 @@ from contextlib import suppress
 from tarmac.model.errors import TarmacError, Unavailable
 from tarmac.model.home import ALREADY_SERVED, Home
 
+_REFUSAL = "tarmac server: "
+"""How the words begin by which a server says that it cannot start."""
 _LOG_LINES = 5
 _LOG_BYTES = 8192
 
@@ -42,7 +44,10 @@ class StartedServer(subprocess.Popen[bytes]):
             begins_at = self.log_from if self.log_from <= end else 0  # else it was rotated meanwhile
             log.seek(max(begins_at, end - _LOG_BYTES))
             lines = log.read().decode(errors="replace").splitlines()
-        words = "\n".join(line for line in lines[-_LOG_LINES:] if line.strip())
+        refusals = [number for number, line in enumerate(lines) if line.startswith(_REFUSAL)]
+        # What it logged before says nothing of why it ended.
+        chosen = lines[refusals[-1] :] if refusals else lines[-_LOG_LINES:]
+        words = "\n".join(line.removeprefix(_REFUSAL) for line in chosen if line.strip())
         return Unavailable(
             f"the server ended as soon as it was started:\n{words}", hint=f"its log is {self.home.log}"
         )

@@ -60,7 +60,8 @@ def _chosen(nodes: Collection[Node], choice: NodeChoice) -> set[str]:
         raise InvalidInput("which nodes? Name them, or a cluster, pool or shard")
     within = [node for node in nodes if all(getattr(node, part) == value for part, value in filters.items())]
     if not within:
-        raise NotFound(_empty_choice_text(nodes, filters))
+        hint = OWN_QUEUE if "cluster" in filters else None
+        raise NotFound(_empty_choice_text(nodes, filters), hint=hint)
     if not choice.names:
         return {node.name for node in within}
     known = {node.name for node in within}
@@ -69,6 +70,9 @@ def _chosen(nodes: Collection[Node], choice: NodeChoice) -> set[str]:
         if not node.cluster.startswith(REHEARSAL_PREFIX):
             by_hostname.setdefault(node.hostname, []).append(node.name)
     return {_node_called(name, known, by_hostname) for name in choice.names}
+
+
+OWN_QUEUE = "a cluster with a queue of its own, such as a Slurm, shows its nodes itself: sinfo"
 
 
 def _node_called(name: str, known: set[str], by_hostname: dict[str, list[str]]) -> str:

@@ -27,3 +27,9 @@ def test_a_screen_shows_as_much_as_it_has_rows_and_scrolls_no_further_than_the_e
     assert first == 6
     assert "line 9" in text
     assert screen(lines, -3, 5, PLAIN)[0] == 0
+
+
+def test_a_line_that_is_wider_than_the_screen_is_cut_by_it() -> None:
+    """Wrapped over two rows, it would push the first line off the screen."""
+    _, text = screen(["a" * 200], 0, 5, PLAIN)
+    assert (text[:5], text[-5:]) == ("\x1b[?7l", "\x1b[?7h")

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 NODES_SHOWN = 16
 """With more nodes there is a line for each group of like ones."""
 
+NO_WRAP, WRAP = "\x1b[?7l", "\x1b[?7h"
+"""The terminal cuts a line that is too wide: over two rows, it would push the first line off the screen."""
+
 _WAITING = frozenset({"pending", "queued", "submitted"})
 
 
@@ -25,10 +28,12 @@ def page(
     used, slots = sum(node["slots_used"] for node in nodes), sum(node["slots"] for node in nodes)
     entries = [entry for pool in pools for entry in pool["runs"]]
     waiting = sum(entry["state"] in _WAITING for entry in entries)
-    listed = f"{len(entries) - waiting} runs hold slots, {waiting} wait"
+    holding = len(entries) - waiting
+    listed = f"{holding} {'run holds' if holding == 1 else 'runs hold'} slots, {waiting} wait"
     hidden = sum(pool["total"] for pool in pools) - len(entries)
     more = f", {hidden} more" if hidden else ""
-    head = terminal.paint(f"{used} of {slots} slots in use on {len(nodes)} nodes; {listed}{more}", "bold")
+    machines = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
+    head = terminal.paint(f"{used} of {slots} slots in use on {machines}; {listed}{more}", "bold")
     table = node_table if len(nodes) <= NODES_SHOWN else group_table
     parts = [head, table(nodes, terminal)] if nodes else [head]
     with_runs = [pool for pool in pools if pool["runs"]]
@@ -45,4 +50,5 @@ def screen(lines: Sequence[str], first: int, rows: int, terminal: Terminal) -> t
     keys = "q: leave" + (f"   arrows: {left} more lines below" if left else "   arrows: up" if first else "")
     shown += [""] * (room - len(shown))
     foot = terminal.paint(fit(keys, terminal.width or 80), "dim")
-    return first, "\r\n".join(f"{line}\x1b[K" for line in [*shown, foot])
+    text = "\r\n".join(f"{line}\x1b[K" for line in [*shown, foot])
+    return first, f"{NO_WRAP}{text}{WRAP}"
