@@ -36,7 +36,7 @@ from slurm_clusters import running_slurm  # noqa: E402
 PAGE = ROOT / "docs/using/verbs.md"
 ENGINES = ("local", "slurm", "ray")
 LIMIT_S = 240.0
-PATIENCE_S = 60.0
+PATIENCE_S = 30.0
 READS = re.compile(
     r"tarmac (ls|logs|show|why|metrics|queue (?!set|move)|nodes (?!drain)|files|exec|artifacts ls|top)"
 )
@@ -84,7 +84,13 @@ class Place:
         """Whether what came is what the line says, and the line of it that counts."""
         typed, _, words = line.rpartition(" => ")
         words = VARYING.get((words, self.engine), VARYING.get((words, None), words))
-        words = "" if words == "ANY" else words.replace("C", self.cluster) if words == "C" else words
+        words = (
+            words.replace("ANY", "")
+            if words == "ANY"
+            else words.replace("C", self.cluster)
+            if words == "C"
+            else words
+        )
         command = re.sub(r"(?<=[ \"'])C(?=[ \"']|$)", self.cluster, typed)
         command = re.sub(r"(?<=--pool )P", self.pool, command)
         command = re.sub(r"(?<=-type )T", self.slot_type, command)
