@@ -54,6 +54,8 @@ def lines() -> tuple[list[str], list[str]]:
 VARYING = {
     ("CYCLE", "slurm"): "!mode batch runs there",
     ("CYCLE", None): "hello",
+    ("EXCLUDED", "slurm"): "!has no node 'nobody'",
+    ("EXCLUDED", None): "hello from hello",
     ("SLURM", "slurm"): "#SBATCH --hold",
     ("SLURM", None): "nothing is started",
     ("QUEUE", None): "other",
