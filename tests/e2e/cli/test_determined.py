@@ -195,7 +195,7 @@ def test_values_in_place_of_the_files_and_a_bad_one_by_its_path(settled: Shell) 
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("searcher: {name: random, metric: loss, max_trials: 4}", "the searcher 'random' comes with a later"),
+        ("searcher: {name: random, metric: loss, max_trials: 0}", "a whole number, 1 or more, is expected"),
         ("entrypoint: python3 -m determined.launch.horovod --trial a:B train.py", "cannot be started both"),
         ("resources: {slots: 2}", "an experiment says slots_per_trial"),
     ],
