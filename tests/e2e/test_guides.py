@@ -11,6 +11,7 @@ from guides import newcomer, page
 GUIDES = (
     "using/guides/coming-from.md",
     "using/guides/first-training.md",
+    "using/guides/metrics.md",
     "using/guides/from-isc.md",
     "using/guides/from-mcli.md",
     "using/guides/from-determined.md",

@@ -7,6 +7,7 @@ dictionaries: nothing is built or checked on the way, and a client imports them 
 from tarmac.api.clusters import *
 from tarmac.api.experiments import *
 from tarmac.api.files import *
+from tarmac.api.metrics import *
 from tarmac.api.placement import *
 from tarmac.api.queue import *
 from tarmac.api.runs import *

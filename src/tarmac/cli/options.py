@@ -87,6 +87,13 @@ def run_argument(function: F) -> F:
     return click.argument("run", metavar="RUN", shell_complete=complete_run)(function)
 
 
+def runs_argument(function: F) -> F:
+    """RUN...: one run or several."""
+    return click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=complete_run)(
+        function
+    )
+
+
 def json_option(function: F) -> F:
     """--json: the same for programs."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")(function)

@@ -18,6 +18,7 @@ from tarmac.client.cluster_calls import ClusterCalls
 from tarmac.client.embedded import EmbeddedServer, home_of
 from tarmac.client.experiment_calls import ExperimentCalls
 from tarmac.client.follow import EventCursor, LogCursor, follow
+from tarmac.client.metric_calls import MetricCalls
 from tarmac.client.secret_calls import SecretCalls
 from tarmac.client.session_calls import SessionCalls
 from tarmac.client.transport import Address, Transport, is_loopback, tcp_address
@@ -62,7 +63,7 @@ URL_VARIABLE = "TARMAC_URL"
 TOKEN_VARIABLE = "TARMAC_TOKEN"
 
 
-class Client(ClusterCalls, ArtifactCalls, ExperimentCalls, SecretCalls, SessionCalls):
+class Client(ClusterCalls, ArtifactCalls, ExperimentCalls, MetricCalls, SecretCalls, SessionCalls):
     """A connection to a tarmac server: the one `url` or TARMAC_URL names, else the user's own.
 
     The user's own lives in `home` (by default TARMAC_HOME, else where XDG says) and is started when there is

@@ -22,6 +22,7 @@ from tarmac.control.dependencies import awaited_runs
 from tarmac.control.draining import ALL_NODES, NodeChoice
 from tarmac.control.experiments import ExperimentService
 from tarmac.control.lookup import find_run
+from tarmac.control.metrics import ChosenSeries, MetricChoice, chosen_series
 from tarmac.control.permissions import Action, check
 from tarmac.control.queue import queueing
 from tarmac.control.queue.delegated_queue import delegated_pools, with_stuck
@@ -262,6 +263,10 @@ class ControlPlane:
             if not isinstance(engine, ListsFiles):
                 raise Refused(f"the files of {attempt_id} cannot be listed on its cluster")
             return engine.files(attempt_id, path, limit=limit)
+
+    def metrics(self, actor: Actor, references: Sequence[str], choice: MetricChoice) -> list[ChosenSeries]:
+        """What these runs reported, in their order; raises NotFound for a name that none has reported."""
+        return chosen_series(self.control, [self.find(actor, each) for each in references], choice)
 
     def clearers(self) -> Mapping[str, ClearsRemains]:
         """The engines that can clear up what runs left with them, by cluster; "" is the server's own."""

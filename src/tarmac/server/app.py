@@ -24,6 +24,7 @@ from tarmac.server.routes.code import code_routes
 from tarmac.server.routes.datasets import dataset_routes
 from tarmac.server.routes.experiments import experiment_routes
 from tarmac.server.routes.following import following_routes
+from tarmac.server.routes.metrics import metric_routes
 from tarmac.server.routes.nodes import node_routes
 from tarmac.server.routes.operation import operation_routes
 from tarmac.server.routes.queue import queue_routes
@@ -46,6 +47,7 @@ _ROUTES = (
     (array_routes, "runs"),
     (work_file_routes, "runs"),
     (following_routes, "following"),
+    (metric_routes, "metrics"),
     (session_routes, "sessions"),
     (queue_routes, "queue"),
     (node_routes, "nodes"),

@@ -186,9 +186,14 @@ def test_metrics(settled: Shell) -> None:
     program = "import tarmac; [tarmac.report(step=i, progress=i / 2, loss=1 / (i + 1)) for i in range(3)]"
     settled.write("train.py", program)
     settled.tarmac("run", "--", "python3", "train.py", code=0)
-    reports = settled.json("metrics", "@last")["reports"]
-    assert [report["step"] for report in reports] == [0, 1, 2]
+    [series] = settled.json("metrics", "@last")["metrics"]
+    assert (series["name"], series["last_step"], series["count"], series["high"]) == ("loss", 2, 3, 1.0)
     table = settled.tarmac("metrics", "@last", code=0).stdout.splitlines()
+    assert table[0].split()[:2] == ["METRIC", "LAST"]
+    assert table[1].split()[:5] == ["loss", "0.3333", "2", "0.3333", "2"]
+    reports = settled.json("metrics", "@last", "--all")["reports"]
+    assert [report["step"] for report in reports] == [0, 1, 2]
+    table = settled.tarmac("metrics", "@last", "--all", code=0).stdout.splitlines()
     assert table[0].split() == ["WHEN", "STEP", "PROGRESS", "loss"]
     assert table[-1].split()[-3:] == ["2", "100%", "0.3333"]
     assert settled.json("show", "@last")["report"]["step"] == 2

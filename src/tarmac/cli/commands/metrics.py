@@ -1,38 +1,158 @@
-"""`tarmac metrics`: the metrics that a run reported, as a table with a column per metric."""
+"""`tarmac metrics`: what runs reported, compared: a table, curves, or files for other programs."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from tarmac.cli.options import json_option, run_argument
+from tarmac.cli.options import json_option, runs_argument
 from tarmac.cli.output import print_json, print_text, print_warnings, remark
 from tarmac.cli.session import connect
-from tarmac.cli.views.metricview import not_finite, report_table
+from tarmac.cli.views.metricview import not_finite, point_line, report_table, series_name, series_table
 from tarmac.cli.views.terminal import stdout_terminal
+from tarmac.model.errors import InvalidInput, Unavailable
 
-LAST_SHOWN = 20
+if TYPE_CHECKING:
+    from tarmac import api
+    from tarmac.client import Client
+
+FOLLOW_S = 2.0
+PLOT_POINTS = 1000
+MOST_NEW = 1000
+"""So many points of a series are shown at once to whoever follows."""
 
 
 @click.command()
+@runs_argument
+@click.option("--name", "-n", "names", multiple=True, metavar="METRIC", help="Only this metric; repeatable.")
+@click.option("--group", metavar="GROUP", help="Only this group, such as validation.")
+@click.option("--all", "-a", "everything", is_flag=True, help="Every report of one run, report by report.")
+@click.option("--follow", "-f", is_flag=True, help="Show what is reported until the runs end.")
 @click.option(
-    "--all", "-a", "everything", is_flag=True, help=f"Every report, not only the last {LAST_SHOWN}."
+    "--plot",
+    "plot_to",
+    is_flag=False,
+    flag_value="",
+    metavar="[FILE]",
+    help="Draw curves: here, or into FILE.png or .svg.",
 )
-@run_argument
+@click.option("--csv", "as_csv", is_flag=True, help="Print every point as CSV.")
+@click.option("--tensorboard", metavar="DIR", help="Write event files for TensorBoard below DIR.")
 @json_option
-def metrics(*, run: str, everything: bool, as_json: bool) -> None:
-    """Show the progress and metrics a run reported (tarmac.report in its code)."""
+def metrics(
+    *,
+    runs: tuple[str, ...],
+    names: tuple[str, ...],
+    group: str | None,
+    everything: bool,
+    follow: bool,
+    plot_to: str | None,
+    as_csv: bool,
+    tensorboard: str | None,
+    as_json: bool,
+) -> None:
+    """Compare what runs reported (tarmac.report in their code): last, lowest and highest of each metric."""
+    chosen = {
+        "--all": everything,
+        "--follow": follow,
+        "--plot": plot_to is not None,
+        "--csv": as_csv,
+        "--tensorboard": tensorboard is not None,
+    }
+    _refuse_several([option for option, given in chosen.items() if given])
+    if plot_to:
+        from tarmac.cli.views.metricplot import require_plotting
+
+        require_plotting(plot_to)
     client = connect()
-    reports = client.reports(run)
+    if everything:
+        _show_reports(client, runs, as_json=as_json)
+        return
+    points = PLOT_POINTS if plot_to is not None else None
+    found = client.metrics(*runs, names=names, group=group, points=points)
+    if as_csv or tensorboard is not None:
+        from tarmac.cli.metricfiles import every_point, write_csv, write_tensorboard
+
+        if as_csv:
+            write_csv(every_point(client, found))
+        elif tensorboard is not None:
+            write_tensorboard(every_point(client, found), tensorboard)
+    elif follow:
+        _follow(client, runs, names, group, as_json=as_json)
+    elif as_json:
+        print_json({"metrics": found})
+    elif not found:
+        remark("no metrics were reported; call tarmac.report(step=..., loss=...) in the code of the run")
+    elif plot_to is not None:
+        _plot(found, plot_to)
+    else:
+        print_text(series_table(found, now=time.time(), terminal=stdout_terminal()))
+
+
+def _refuse_several(chosen: Sequence[str]) -> None:
+    if len(chosen) > 1:
+        raise InvalidInput(f"{' and '.join(chosen)} do not go together: choose one of them")
+
+
+def _show_reports(client: Client, runs: Sequence[str], *, as_json: bool) -> None:
+    """Report by report, as one run wrote them."""
+    if len(runs) > 1:
+        raise InvalidInput(f"--all shows the reports of one run, and {len(runs)} were named")
+    reports = client.reports(runs[0])
     if as_json:
         print_json({"reports": reports})
         return
-    if not reports:
-        remark("this run has reported no metrics; call tarmac.report(step=..., loss=...) in its code")
-        return
-    shown = reports if everything else reports[-LAST_SHOWN:]
-    print_text(report_table(shown, now=time.time(), terminal=stdout_terminal()))
-    if len(shown) < len(reports):
-        remark(f"{len(reports) - len(shown)} earlier reports: tarmac metrics --all {run}")
+    print_text(report_table(reports, now=time.time(), terminal=stdout_terminal()))
     print_warnings(list(not_finite(reports)))
+
+
+def _plot(found: Sequence[api.MetricSeries], plot_to: str) -> None:
+    from tarmac.cli.views.metricplot import curves_text, plot
+
+    if not plot_to:
+        print_text(curves_text(found, stdout_terminal()))
+        return
+    try:
+        plot(found, Path(plot_to))
+    except OSError as error:
+        raise Unavailable(f"--plot {plot_to!r}: it cannot be written: {error.strerror or error}") from None
+    remark(f"drawn: {plot_to}")
+
+
+def _follow(
+    client: Client, runs: Sequence[str], names: Sequence[str], group: str | None, *, as_json: bool
+) -> None:
+    """Show points as they come, until every run has ended."""
+    shown: dict[tuple[str, str, int], float] = {}
+    while True:
+        going = [run for run in runs if client.run(run)["state"] != "ended"]
+        known = client.metrics(*runs, group=group)
+        there = {series["name"] for series in known}
+        chosen = [name for name in names if name in there]
+        if known and (chosen or not names):
+            for series in client.metrics(*runs, names=chosen, group=group, points=MOST_NEW):
+                _show_new(series, shown, as_json=as_json)
+        if not going:
+            return
+        time.sleep(FOLLOW_S)
+
+
+def _show_new(series: api.MetricSeries, shown: dict[tuple[str, str, int], float], *, as_json: bool) -> None:
+    points = series["points"]
+    if points is None:
+        return
+    key = series["run"], series_name(series), series["rank"]
+    after = shown.get(key, float("-inf"))
+    for step, at, value in zip(points["steps"], points["times"], points["values"], strict=True):
+        if at <= after:
+            continue
+        shown[key] = max(at, shown.get(key, at))
+        if as_json:
+            named = {name: series[name] for name in ("run", "run_name", "group", "name", "rank")}
+            print_json({**named, "step": step, "time": at, "value": value})
+        else:
+            print_text(point_line(series, step, value))

@@ -78,3 +78,53 @@ def report_table(reports: Sequence[api.Report], *, now: float, terminal: Termina
         for report in reports
     )
     return render(heads, rows, terminal)
+
+
+def series_name(series: api.MetricSeries) -> str:
+    """What a series is called: the group comes first, but for that of training."""
+    name = series["name"] if series["group"] == "training" else f"{series['group']}/{series['name']}"
+    return one_line(name)
+
+
+def series_table(found: Sequence[api.MetricSeries], *, now: float, terminal: Terminal) -> str:
+    """A row per metric and run: the last value, the lowest and the highest, each with its step."""
+    heads = [
+        Column(title="METRIC"),
+        Column(title="RUN", flexible=True),
+        Column(title="LAST", right=True),
+        Column(title="STEP", right=True),
+        Column(title="LOWEST", right=True),
+        Column(title="AT STEP", right=True, optional=True),
+        Column(title="HIGHEST", right=True),
+        Column(title="AT STEP", right=True, optional=True),
+        Column(title="REPORTS", right=True, optional=True),
+        Column(title="WHEN", right=True, optional=True),
+    ]
+    several = len({series["run"] for series in found}) > 1
+    twins = len({series["run_name"] for series in found}) < len({series["run"] for series in found})
+    rows = (
+        (
+            series_name(series),
+            (series["run"] if twins else series["run_name"]) if several else "",
+            metric_text(series["last"]),
+            _step_text(series["last_step"]),
+            metric_text(series["low"]),
+            _step_text(series["low_step"]),
+            metric_text(series["high"]),
+            _step_text(series["high_step"]),
+            str(series["count"]),
+            age(series["last_at"], now),
+        )
+        for series in sorted(found, key=series_name)
+    )
+    return render(heads, rows, terminal)
+
+
+def point_line(series: api.MetricSeries, step: int | None, value: object) -> str:
+    """One point, for whoever follows."""
+    where = "" if step is None else f"  step {step}"
+    return f"{one_line(series['run_name'])}{where}  {series_name(series)} {metric_text(value)}"
+
+
+def _step_text(step: int | None) -> str:
+    return "" if step is None else str(step)

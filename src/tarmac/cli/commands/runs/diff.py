@@ -12,7 +12,7 @@ from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import duration
 from tarmac.cli.views.messages import elapsed_s, state_of
-from tarmac.cli.views.metricview import metric_text
+from tarmac.cli.views.metricview import metric_text, series_name
 from tarmac.cli.views.table import Cell, Column, render
 from tarmac.cli.views.terminal import Terminal, stdout_terminal
 from tarmac.model.errors import NotFound
@@ -128,9 +128,10 @@ def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 def _metrics(client: Client, run: api.Run) -> dict[str, Any]:
     """The last value of each metric, and how far it came."""
     last: dict[str, Any] = {}
-    for report in client.reports(run["id"]) if run["attempt"] else []:
-        last |= report["metrics"]
-        last |= {key: report[key] for key in ("step", "progress") if report[key] is not None}
+    for series in client.metrics(run["id"]) if run["attempt"] else []:
+        last[series_name(series)] = series["last"]
+        if series["last_step"] is not None:
+            last["step"] = max(series["last_step"], last.get("step", series["last_step"]))
     return last
 
 

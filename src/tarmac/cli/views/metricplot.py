@@ -1,0 +1,137 @@
+"""Curves of metrics: a picture by matplotlib, or lines of blocks in a terminal. Called by `metrics`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from io import BytesIO
+from itertools import groupby
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tarmac.cli.views.metricview import metric_text, series_name
+from tarmac.cli.views.table import Column, render
+from tarmac.cli.views.terminal import Terminal
+from tarmac.model.errors import InvalidInput, Unavailable
+
+if TYPE_CHECKING:
+    from tarmac import api
+
+KINDS = (".png", ".svg")
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999933")
+"""Okabe and Ito's: they can be told apart without seeing all colours."""
+
+BLOCKS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
+ODD = "!"
+"""In the place of a block: something there is not finite."""
+
+LINE_COLUMNS = 48
+MOST_IN_LEGEND = 16
+
+
+def require_plotting(file: str) -> None:
+    """Raise what keeps `file` from being drawn, before anything is asked for it."""
+    path = Path(file)
+    if path.suffix.lower() not in KINDS:
+        raise InvalidInput(
+            f"--plot {file!r}: name a file that ends in {' or '.join(KINDS)}",
+            hint="without a file, write --plot after the runs",
+        )
+    if not path.parent.is_dir():
+        raise InvalidInput(f"--plot {file!r}: there is no directory {str(path.parent)!r}")
+    if find_spec("matplotlib") is None:
+        raise Unavailable(
+            "--plot FILE needs matplotlib, and it is not installed here",
+            hint="pip install 'tarmac[plot]', or --plot without a file",
+        )
+
+
+def plot(found: Sequence[api.MetricSeries], path: Path) -> None:
+    """Draw curves into a file: a panel for each metric, a line for each run. Raises OSError."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    panels = _by_metric(found)
+    columns = min(len(panels), 3)
+    rows = -(-len(panels) // columns)
+    runs = list(dict.fromkeys(series["run"] for series in found))
+    colours = {run: COLOURS[number % len(COLOURS)] for number, run in enumerate(runs)}
+    with mpl.rc_context({"font.size": 9, "svg.hashsalt": "tarmac"}):
+        figure = Figure(figsize=(5.0 * columns, 3.4 * rows), layout="constrained")
+        axes = figure.subplots(rows, columns, squeeze=False).flatten()
+        for panel in axes[len(panels) :]:
+            panel.remove()
+        for panel, (title, series_of) in zip(axes, panels, strict=False):
+            panel.set_title(title, loc="left")
+            steps = all(None not in (each["points"] or {"steps": []})["steps"] for each in series_of)
+            panel.set_xlabel("step" if steps else "seconds since the first report")
+            for each in series_of:
+                at, values = _curve(each, by_step=steps)
+                label = each["run_name"] if len(runs) <= MOST_IN_LEGEND else None
+                marker = "." if len(values) < 2 else None
+                panel.plot(at, values, color=colours[each["run"]], linewidth=1.1, label=label, marker=marker)
+            panel.grid(visible=True, color="#dddddd", linewidth=0.6)
+            panel.set_axisbelow(True)
+            for side in ("top", "right"):
+                panel.spines[side].set_visible(False)
+            if 1 < len(runs) <= MOST_IN_LEGEND:
+                panel.legend(frameon=False)
+        picture = BytesIO()
+        figure.savefig(picture, format=path.suffix[1:].lower(), dpi=150)
+    path.write_bytes(picture.getvalue())
+
+
+def curves_text(found: Sequence[api.MetricSeries], terminal: Terminal) -> str:
+    """A line of blocks for each series; those of one metric share their scale."""
+    heads = [
+        Column(title="METRIC"),
+        Column(title="RUN"),
+        Column(title="CURVE"),
+        Column(title="FIRST", right=True, optional=True),
+        Column(title="LAST", right=True),
+    ]
+    rows = []
+    for title, series_of in _by_metric(found):
+        finite = [value for each in series_of for value in _values(each) if isfinite(value)]
+        low, high = (min(finite), max(finite)) if finite else (0.0, 0.0)
+        for each in series_of:
+            values = _values(each)
+            first = metric_text(values[0]) if values else ""
+            line = blocks(values, low=low, high=high, width=LINE_COLUMNS)
+            rows.append((title, each["run_name"], line, first, metric_text(each["last"])))
+    return render(heads, rows, terminal)
+
+
+def blocks(values: Sequence[float], *, low: float, high: float, width: int) -> str:
+    """Values as blocks from low to high: of many that share a column, their mean."""
+    count = min(width, len(values))
+    cells = []
+    for number in range(count):
+        part = values[len(values) * number // count : len(values) * (number + 1) // count]
+        if not all(map(isfinite, part)):
+            cells.append(ODD)
+            continue
+        share = (sum(part) / len(part) - low) / (high - low) if high > low else 0.5
+        cells.append(BLOCKS[min(len(BLOCKS) - 1, max(0, int(share * len(BLOCKS))))])
+    return "".join(cells)
+
+
+def _by_metric(found: Iterable[api.MetricSeries]) -> list[tuple[str, list[api.MetricSeries]]]:
+    ordered = sorted(found, key=series_name)
+    return [(title, list(series_of)) for title, series_of in groupby(ordered, key=series_name)]
+
+
+def _values(series: api.MetricSeries) -> list[float]:
+    points = series["points"]
+    return [] if points is None else [float(value) for value in points["values"]]
+
+
+def _curve(series: api.MetricSeries, *, by_step: bool) -> tuple[list[float], list[float]]:
+    points = series["points"]
+    if points is None:
+        return [], []
+    begin = points["times"][0] if points["times"] else 0.0
+    at = [float(step or 0) for step in points["steps"]] if by_step else [at - begin for at in points["times"]]
+    return at, _values(series)

@@ -1,0 +1,90 @@
+"""The metrics of runs, compared: which series, and how many points of each. Called by `service`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tarmac.control.state.control_state import ControlState
+from tarmac.model.errors import InvalidInput, NotFound
+from tarmac.model.metric_points import Points, thinned
+from tarmac.model.metrics import MetricSummary
+from tarmac.model.run import Run
+from tarmac.model.text import suggestion
+
+MOST_RUNS = 1000
+MOST_POINTS = 1_000_000
+"""Of one series, and of all of an answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricChoice:
+    """Of what runs reported: the metrics of these names and this group (empty, None: all).
+
+    `points`: at most so many of each series (None: no points). `every_rank`: also of those ranks that are
+    not the lowest that reported a metric.
+    """
+
+    names: tuple[str, ...] = ()
+    group: str | None = None
+    points: int | None = None
+    every_rank: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenSeries:
+    """A series that was chosen, with its points where they were asked for."""
+
+    run: Run
+    summary: MetricSummary
+    points: Points | None = None
+
+
+def chosen_series(control: ControlState, runs: Sequence[Run], choice: MetricChoice) -> list[ChosenSeries]:
+    """The series of these runs, in their order, then by group and name.
+
+    Raises NotFound for a name that none of them has reported, InvalidInput where too much is asked for.
+    """
+    if len(runs) > MOST_RUNS:
+        raise InvalidInput(f"metrics of {len(runs)} runs were asked for: {MOST_RUNS} at once are allowed")
+    store = control.store.metrics
+    summaries = store.summaries([run.id for run in runs])
+    known = {summary.key.name for summary in summaries}
+    for name in choice.names:
+        if name not in known:
+            hint = suggestion(name, known, f"reported are: {', '.join(sorted(known)) or 'none'}")
+            raise NotFound(f"no metric {name!r} was reported here", hint=hint)
+    found = [summary for summary in summaries if _fits(summary, choice)]
+    if not choice.every_rank:
+        lowest: dict[tuple[str, str, str], MetricSummary] = {}
+        for summary in found:  # by rank
+            lowest.setdefault((summary.key.run_id, summary.key.group, summary.key.name), summary)
+        found = list(lowest.values())
+    points = {}
+    if choice.points is not None:
+        if choice.points * len(found) > MOST_POINTS:
+            raise InvalidInput(
+                f"{choice.points} points of {len(found)} series were asked for: "
+                f"{MOST_POINTS:,} in all are allowed",
+                hint="ask for fewer points, or for some metrics by name",
+            )
+        points = store.points([summary.key for summary in found])
+    by_run: dict[str, list[MetricSummary]] = {run.id: [] for run in runs}
+    for summary in found:
+        by_run[summary.key.run_id].append(summary)
+    return [
+        ChosenSeries(run=run, summary=summary, points=_thinned(points.get(summary.key), choice.points))
+        for run in {run.id: run for run in runs}.values()
+        for summary in by_run[run.id]
+    ]
+
+
+def _fits(summary: MetricSummary, choice: MetricChoice) -> bool:
+    return (not choice.names or summary.key.name in choice.names) and choice.group in (
+        None,
+        summary.key.group,
+    )
+
+
+def _thinned(points: Points | None, most: int | None) -> Points | None:
+    return None if most is None else thinned(points if points is not None else Points(), most)
