@@ -85,9 +85,13 @@ ENGINES: dict[str, Callable[[Path], Harness]] = {
 
 
 @pytest.fixture(params=list(ENGINES))
-def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]:
+def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     """An engine: one test for each kind."""
-    made = ENGINES[request.param](tmp_path / "home")
+    made: Any
+    if request.param == "slurm":
+        made = RealSlurmHarness(tmp_path / "site", request.getfixturevalue("slurm"))
+    else:
+        made = ENGINES[request.param](tmp_path / "home")
     yield made
     made.close()
 

@@ -16,13 +16,17 @@ from engine_harness import BOUND_S, Harness, Work, ended, started
 from near_end import NearEnd
 from processes import ended as gone
 from tarmac.model.abilities import OpensSessions
+from tarmac.model.errors import Refused
+from tarmac.model.ports import WorkerStatus
 from tarmac.model.run import LeaveRequest
 from tarmac.node.session import frames
 
 TERMINAL = {"rows": 31, "columns": 97, "name": "xterm"}
 OPENED: dict[str, Any] = {"notices": []}
 
-pytestmark = pytest.mark.parametrize("harness", ["local", "ray"], indirect=True)
+SLURM = pytest.param("slurm", marks=[pytest.mark.real_engine, pytest.mark.xdist_group("slurm")])
+
+pytestmark = pytest.mark.parametrize("harness", ["local", "ray", SLURM], indirect=True)
 
 
 @contextmanager
@@ -150,8 +154,7 @@ def test_nothing_begins_beside_a_worker_that_is_gone(harness: Harness) -> None:
     worker = harness.engine.workers(attempt)[0]
     harness.engine.request_leave(attempt, LeaveRequest.STOP)
     harness.settle(attempt, ended)
-    with socket.socket(fileno=harness.engine.open_session(attempt, worker)) as channel:
-        assert NearEnd(channel).run("true") == {"message": "the worker has ended", "hint": None}
+    assert refusal(harness, attempt, worker) == "the worker has ended"
 
 
 def test_a_connection_passes_bytes_both_ways_and_closes_each_by_itself(harness: Harness) -> None:
@@ -174,6 +177,19 @@ def test_a_port_where_nothing_listens_is_named(harness: Harness) -> None:
         port = listener.getsockname()[1]
     with near_end(harness, attempt) as near:
         assert near.connect(port)["message"] == f"nothing listens on port {port} there: connection refused"
+
+
+def refusal(harness: Harness, attempt: str, worker: WorkerStatus) -> str:
+    """What is said in place of a session: by the engine where its cluster knows, else by the far end."""
+    engine = harness.engine
+    assert isinstance(engine, OpensSessions)
+    try:
+        descriptor = engine.open_session(attempt, worker)
+    except Refused as refused:
+        return refused.message
+    with socket.socket(fileno=descriptor) as channel:
+        answer: str = NearEnd(channel).run("true")["message"]
+        return answer
 
 
 def _echo_at_end(listener: socket.socket) -> None:

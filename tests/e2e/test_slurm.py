@@ -14,7 +14,7 @@ from shutil import which
 
 import pytest
 
-from shell import Shell
+from shell import Screen, Shell
 from slurm_clusters import Missing, running_slurm
 from ssh_hosts import cut_connections, login_host
 
@@ -85,6 +85,28 @@ def far(shell: Shell, site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         shell.close()
 
 
+def opens_sessions(shell: Shell, run: str) -> None:
+    """What `exec` does beside a worker of a job, as beside one on this machine."""
+    inside = shell.tarmac("exec", run, "--", "sh", "-c", 'echo "rank $NODE_RANK"; pwd; echo no >&2; exit 7')
+    assert (inside.returncode, inside.stderr) == (7, "no\n"), inside.stderr
+    rank, directory = inside.stdout.splitlines()
+    assert rank == "rank 0"
+    assert "/attempts/" in directory
+    text = "0123456789abcde\n" * 20_000
+    assert shell.tarmac("exec", "-i", run, "--", "cat", stdin=text, code=0).stdout == text
+    with Screen(shell, "exec", "-it", run, "--", "sh") as screen:
+        screen.wait_for(r"[#$] ")
+        screen.resize(33, 99)
+        screen.press("until [ \"$(stty size)\" = '33 99' ]; do sleep 0.1; done; echo re''sized; sleep 600\n")
+        screen.wait_for("resized")
+        screen.press("\x03")
+        screen.press("echo code $?; exit 4\n")
+        screen.wait_for("code 130")
+        assert screen.end() == 4
+    missing = shell.tarmac("exec", run, "--role", "nobody", "--", "true", code=2)
+    assert "the run has no such worker" in missing.stderr
+
+
 def test_runs_on_a_real_slurm(shell: Shell, site: str, far: str) -> None:
     assert site
     check = shell.tarmac("clusters", "check", "site")
@@ -104,6 +126,7 @@ def test_runs_on_a_real_slurm(shell: Shell, site: str, far: str) -> None:
     shell.wait_until(run, "paused")
     shell.tarmac("resume", run, code=0)
     logged(shell, run, "resumed")
+    opens_sessions(shell, run)
     shell.tarmac("stop", "--wait", run, code=0)
     assert shell.json("show", run)["run"]["outcome"] == "stopped"
     kept = shell.json("artifacts", "ls", run)["artifacts"]
@@ -118,6 +141,7 @@ def test_runs_on_a_real_slurm(shell: Shell, site: str, far: str) -> None:
     assert "hello from the code" in shell.tarmac("run", "echo.yaml", "--cluster", far, code=0).stdout
     shell.tarmac("run", "lasts.yaml", "--cluster", far, "--name", other, "--detach", code=0)
     logged(shell, other, "fresh")
+    opens_sessions(shell, other)
     cut_connections(int((shell.home / "server.lock").read_text()))
     shell.tarmac("pause", other, code=0)
     shell.wait_until(other, "paused")

@@ -95,6 +95,7 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
         _E.RETRIED: _S.QUEUED,
         _E.FAULTED: _S.QUEUED,
         _E.FINISHED: _S.ENDED,
+        _E.SESSION_OPENED: _S.SUBMITTED,  # its workers run already, and the next look will say so
     },
     _S.STARTING: {
         _E.STARTED: _S.RUNNING,

@@ -61,5 +61,12 @@ class Installation(NamedTuple):
         """
         return [self.python, *_LEAN, f"{self.package}/session", str(fd)]
 
+    def session_on_streams(self, mark: str) -> list[str]:
+        """The argv of the far end of a session on standard input and output, which begins by a line `mark`.
+
+        It ends with the session.
+        """
+        return [self.python, *_LEAN, f"{self.package}/session", "-", mark]
+
     def _command(self, *words: str) -> list[str]:
         return [self.python, *_LEAN, self.package, *words]

@@ -211,12 +211,22 @@ def exec_code() -> str:
 
 
 def _command(python: str, *, lean: bool) -> str:
+    """What the host is given to run. `python` may be several words."""
+    return _by_login_shell(f"{python} {'-I -S ' if lean else ''}-c {shlex.quote(exec_code())}")
+
+
+def login_command(argv: Sequence[str]) -> str:
+    """What the host is given to run a command with our input and output."""
+    return _by_login_shell(shlex.join(argv))
+
+
+def _by_login_shell(command: str) -> str:
     """What the login shell of the host, whichever it is, is given to run.
 
-    Our program is run by a login shell of bash, which knows where Slurm's commands are; while that reads its
+    The command is run by a login shell of bash, which knows where Slurm's commands are; while that reads its
     profile it has another input than ours.
     """
-    run = f"exec {python} {'-I -S ' if lean else ''}-c {shlex.quote(exec_code())} <&3 3<&-"
+    run = f"exec {command} <&3 3<&-"
     return f"exec bash -c {shlex.quote(f'exec bash -l -c {shlex.quote(run)} 3<&0 </dev/null')}"
 
 

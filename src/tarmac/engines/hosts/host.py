@@ -60,19 +60,37 @@ class Reach(Protocol):
         ...
 
 
+class Streams(Protocol):
+    """A way to a host on which programs can be connected to. Raises Unavailable where that cannot be."""
+
+    def stream(
+        self, argv: Sequence[str], *, keep: Sequence[str], variables: Mapping[str, str], mark: str
+    ) -> int:
+        """Start a program and connect to its standard input and output: see `Host.stream`."""
+        ...
+
+
 class Host:
     """`layout` is where things lie there, `seen` where what attempts report is read here. Thread-safe.
 
-    `variables` are added to the environment of the commands. Every call raises Unavailable where the host
-    cannot be reached, and then may have been done or not; and OSError for what failed there.
+    `variables` are added to the environment of the commands; `streams` connects to programs there. Every call
+    raises Unavailable where the host cannot be reached, and then may have been done or not; and OSError for
+    what failed there.
     """
 
     def __init__(
-        self, layout: Layout, reach: Reach, *, seen: Layout, variables: Mapping[str, str] | None = None
+        self,
+        layout: Layout,
+        reach: Reach,
+        *,
+        seen: Layout,
+        variables: Mapping[str, str] | None = None,
+        streams: Streams | None = None,
     ) -> None:
         self.layout = layout
         self.seen = seen
         self._reach = reach
+        self._streams = streams
         self._variables = dict(variables or {})
 
     @property
@@ -105,6 +123,16 @@ class Host:
         except OSError as error:
             raise Unavailable(f"{argv[0]} cannot be run {self.where}: {error.strerror}") from None
         return code, out, err
+
+    def stream(self, argv: Sequence[str], *, variables: Mapping[str, str], mark: str) -> int:
+        """A connected stream socket to a program, from its line `mark` on; it is a descriptor.
+
+        The program has to end where its input does. Raises Unavailable, with its words if it does not begin.
+        """
+        if self._streams is None:
+            raise Unavailable(f"no program can be connected to {self.where}")
+        given = {**self._variables, **variables}
+        return self._streams.stream(argv, keep=list(_KEPT), variables=given, mark=mark)
 
     def prepare(self) -> None:
         """Make the directory of the cluster ready."""

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.hosts.host import Host, Reached
+from tarmac.engines.hosts.streams import open_stream
 from tarmac.node.files import bundles
 from tarmac.node.host import operations
 
 
 def local_host(directory: Path, *, variables: Mapping[str, str] | None = None) -> Host:
     """This machine, as the host of a cluster that keeps its runs in `directory`."""
-    layout = Layout(directory)
-    return Host(layout, _Here(), seen=layout, variables=variables)
+    layout, here = Layout(directory), _Here()
+    return Host(layout, here, seen=layout, variables=variables, streams=here)
 
 
 class _Here:
@@ -32,6 +34,12 @@ class _Here:
             arguments["timeout_s"] = timeout_s
         function: Callable[..., Any] = getattr(operations, operation)
         return function(**arguments)
+
+    def stream(
+        self, argv: Sequence[str], *, keep: Sequence[str], variables: Mapping[str, str], mark: str
+    ) -> int:
+        env = {name: os.environ[name] for name in keep if name in os.environ}
+        return open_stream(argv, env={**env, **variables}, mark=mark)
 
     def take_code(self, directory: str, digest: str, pieces: Iterator[bytes]) -> None:
         bundles.receive(io.BufferedReader(_Pieces(pieces)), directory, digest)

@@ -14,10 +14,11 @@ from threading import Lock
 from typing import Any
 
 from tarmac.engines.attempts.layout import Layout
-from tarmac.engines.hosts.connection import Connection, NotConnected
+from tarmac.engines.hosts.connection import Connection, NotConnected, login_command
 from tarmac.engines.hosts.host import FILE_S, Host, Reached
 from tarmac.engines.hosts.report_copies import ReportCopies
 from tarmac.engines.hosts.ssh import Refused, Ssh, explained
+from tarmac.engines.hosts.streams import open_stream
 from tarmac.model.errors import Unavailable
 
 FIRST_REST_S = 2.0
@@ -44,7 +45,8 @@ def ssh_host(
     """
     layout, seen = Layout(directory), Layout(copies)
     report_copies = ReportCopies(layout, seen, files=files)
-    return Host(layout, _There(ssh, python, report_copies), seen=seen, variables=variables)
+    there = _There(ssh, python, report_copies)
+    return Host(layout, there, seen=seen, variables=variables, streams=there)
 
 
 class _There:
@@ -66,6 +68,18 @@ class _There:
         if operation == "run":
             arguments["timeout_s"] = timeout_s
         return self._call(self._connected(), operation, timeout_s, arguments)
+
+    def stream(
+        self, argv: Sequence[str], *, keep: Sequence[str], variables: Mapping[str, str], mark: str
+    ) -> int:
+        """By an ssh of its own, which shares the session that there is; the login brings its variables."""
+        del keep
+        self._connected()
+        given = ["env", *(f"{name}={value}" for name, value in variables.items())]
+        try:
+            return open_stream([*self._ssh.argv(), login_command([*given, *argv])], mark=mark)
+        except Unavailable as error:
+            raise self._named(error) from None
 
     def take_code(self, directory: str, digest: str, pieces: Iterator[bytes]) -> None:
         try:

@@ -19,7 +19,7 @@ from tarmac.engines.attempts.view import AttemptView, Views
 from tarmac.engines.hosts.host import Host
 from tarmac.engines.hosts.installing import Sidecar
 from tarmac.engines.hosts.local import local_host
-from tarmac.engines.slurm import observing
+from tarmac.engines.slurm import observing, sessions
 from tarmac.engines.slurm.account_limits import AccountLimits
 from tarmac.engines.slurm.commands import Commands
 from tarmac.engines.slurm.delivery import Delivery
@@ -226,6 +226,10 @@ class SlurmEngine:
     def examine(self, cluster: Cluster) -> Sequence[Finding]:  # noqa: ARG002 - there is one
         return examined(self._settings, self._host, self._site, self._sidecar)
 
+    def open_session(self, attempt_id: str, worker: WorkerStatus) -> int:
+        view = self._find(attempt_id)
+        return sessions.open_session(self._commands, self._delivery.installation, view, worker)
+
     def reap(self, attempt_id: str) -> None:
         view = self._find(attempt_id) or self._fenced(attempt_id, None)
         if view is None:
@@ -265,17 +269,12 @@ class SlurmEngine:
         for listener in self._listeners:
             listener(attempt_id)
 
-    def _job_id(self, view: AttemptView) -> str | None:
-        """The job that runs the attempt, else the one that was submitted."""
-        begun = observing.begun(view.directory)
-        return begun if begun not in (None, observing.TAKEN_BACK) else observing.submitted(view.directory)
-
     def _left(self, views: Mapping[str, AttemptView], error: Unavailable) -> dict[str, Observation]:
         """While Slurm does not answer: who left as they were asked. Raises the error if nobody did."""
         self._host.refresh(list(views))
         for view in views.values():
             with view.lock:
-                view.final = observing.left(view, self._job_id(view) or "")
+                view.final = observing.left(view, observing.job_id(view.directory) or "")
         if all(view.final is None for view in views.values()):
             raise error
         return {attempt_id: view.final or NO_ANSWER for attempt_id, view in views.items()}
@@ -284,7 +283,7 @@ class SlurmEngine:
         """What accounting says of the jobs that the queue has forgotten, all in one query."""
         missing = []
         for attempt_id, view in views.items():
-            job_id = self._job_id(view)
+            job_id = observing.job_id(view.directory)
             if job_id is not None and snapshot.job(attempt_id, job_id) is None:
                 missing.append(job_id)
         return self._queue.recorded(missing)
@@ -295,7 +294,7 @@ class SlurmEngine:
                 return observing.damaged(view.damage)
             if observing.begun(view.directory) == observing.TAKEN_BACK:
                 return observing.taken_back(view)
-            job_id = self._job_id(view)
+            job_id = observing.job_id(view.directory)
             job = snapshot.job(view.attempt_id, job_id) or recorded.get(view.attempt_id)
             seen = observing.reported(view)
             if not observing.left_as_requested(view, seen):

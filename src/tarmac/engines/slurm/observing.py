@@ -92,6 +92,12 @@ def submitted(directory: Path) -> str | None:
     return _read(directory / SUBMITTED_FILE)
 
 
+def job_id(directory: Path) -> str | None:
+    """The id of the job that runs the attempt, else of the one that was submitted."""
+    found = begun(directory)
+    return found if found not in (None, TAKEN_BACK) else submitted(directory)
+
+
 def taken_back(view: AttemptView) -> Observation:
     """What an attempt is that never began, and never will."""
     request = view.leave_request()

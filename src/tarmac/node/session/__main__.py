@@ -1,5 +1,7 @@
 """The far end of a session, run by path: `python .../tarmac/node/session FD`. Called through `starting`.
 
+`- MARK` in place of the descriptor: on standard input and output (see `standard_streams`).
+
 An entry of its own, because a person waits for it: it imports nothing of runners.
 """
 
@@ -14,4 +16,8 @@ if not __package__:
 from tarmac.node.session.serving import serve
 
 if __name__ == "__main__":
+    if sys.argv[1] == "-":
+        from tarmac.node.session.standard_streams import serve_standard_streams
+
+        serve_standard_streams(sys.argv[2])
     serve(int(sys.argv[1]))

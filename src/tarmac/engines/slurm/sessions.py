@@ -1,0 +1,83 @@
+"""Sessions beside workers of a job: the far end is a step of that job, on the node of the worker.
+
+Its standard streams are the connection: `srun` passes them on, and ssh before it where the site is another
+machine. Called by `SlurmEngine`.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+
+from tarmac.engines.attempts.view import AttemptView
+from tarmac.engines.slurm import observing
+from tarmac.engines.slurm.commands import ENVIRONMENT, Commands
+from tarmac.model.errors import Refused, Unavailable
+from tarmac.model.ports import WorkerStatus
+from tarmac.node.session import frames
+from tarmac.node.starting import Installation
+
+STEP = (
+    *("srun", "--overlap", "--nodes=1", "--ntasks=1", "--mem=0", "--cpu-bind=none"),
+    *("--unbuffered", "--quiet", "--export=ALL"),
+)
+"""Beside the runner, which has all that the job has; each byte is passed on as it comes."""
+
+OVER = ("invalid job id", "already completing or completed", "expired", "job is not running")
+"""What srun says of jobs that are over, by version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Where a session runs: in a job, on one of its nodes."""
+
+    commands: Commands
+    job_id: str
+    node: str
+
+    def argv(self) -> list[str]:
+        """The command that starts a program there. Raises Unavailable."""
+        return [*STEP, f"--jobid={self.job_id}", *self._component(), f"--nodelist={self.node}"]
+
+    def _component(self) -> list[str]:
+        """Which component of a heterogeneous job has the node."""
+        lines = self.commands.query(["squeue", "--noheader", f"--jobs={self.job_id}", "--format=%i|%N"])
+        components = [
+            line.strip().split("|", 1) for line in lines.splitlines() if "+" in line and "|" in line
+        ]
+        for number, nodes in components:
+            if self.node in self.commands.query(["scontrol", "show", "hostnames", nodes]).split():
+                return [f"--het-group={number.partition('+')[2]}"]
+        return []
+
+
+def open_session(
+    commands: Commands, installation: Installation, view: AttemptView | None, worker: WorkerStatus
+) -> int:
+    """As `OpensSessions` says; no view: of an attempt that is unknown."""
+    job_id = observing.job_id(view.directory) if view is not None else None
+    if view is None or job_id is None or worker.pid is None:
+        raise Refused("the worker has not started")
+    step = Step(commands, job_id=job_id, node=worker.node)
+    mark = f"tarmac-{os.urandom(12).hex()}"
+    try:
+        argv = [*step.argv(), *installation.session_on_streams(mark)]
+        descriptor = step.commands.host.stream(argv, variables=ENVIRONMENT, mark=mark)
+    except Unavailable as error:
+        if _is_over(view) or any(words in error.message.lower() for words in OVER):
+            raise Refused("the worker has ended") from None
+        raise
+    with socket.socket(fileno=descriptor) as near:
+        try:
+            near.sendall(frames.pack_document(frames.WORKER, pid=worker.pid, token=view.token))
+        except OSError as error:
+            raise Unavailable(f"the session cannot be started: {error}") from None
+        return near.detach()
+
+
+def _is_over(view: AttemptView) -> bool:
+    """Whether the runners of all nodes have ended: a step that was just beginning ends with their job."""
+    with view.lock:
+        view.refresh()
+        return all(node.over for node in view.nodes)
