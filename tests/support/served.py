@@ -203,6 +203,7 @@ class Served:
             pid=os.getpid(),
             started_at=self.clock.now(),
             ended_days=ENDED_DAYS,
+            containers=Settings().containers,
             slots_note=SlotsNotice(None, self.home.slots_note_marker),
             attempt_directory=lambda attempt: f"/attempts/{attempt.id}",
             stop=self.stops.set,
