@@ -25,18 +25,21 @@ from tarmac.control.state.facts import Shape, candidate_of
 from tarmac.control.state.node_inventory import rehearsal_nodes
 from tarmac.launch import site_name
 from tarmac.launch.container import container_launch
+from tarmac.launch.parameters import parameter_names, unknown_names
 from tarmac.model.actor import Actor
 from tarmac.model.changes import NewRun
 from tarmac.model.cluster import Node, admits, rehearsal_cluster
 from tarmac.model.copying import changed
-from tarmac.model.errors import IsExperiment, NeverFits, Refused
+from tarmac.model.errors import InvalidInput, IsExperiment, NeverFits, Refused
 from tarmac.model.lifecycle import INITIAL_STATE, RunEvent, RunState, steps
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY
 from tarmac.model.run import Allocation, CauseCode, Run
 from tarmac.model.spec import LocalDirectory, Mode, RunSpec, SystemPackages
-from tarmac.model.text import listed, nearest
+from tarmac.model.text import listed, nearest, suggestion
 from tarmac.sched import Placement, ReasonCode, Refusal, Snapshot, explain
 
+NATIVE = "native"
+NAMES_SHOWN = 10
 PACKAGES_NAMED = 4
 USUAL_SLOTS = 8
 """How many slots nodes commonly have: what a suggested rehearsal stands for."""
@@ -77,6 +80,7 @@ class Admission:
         """The record to make durable; raises Refused when no empty cluster here could ever hold the run."""
         _refuse_what_no_engine_takes(submission.spec, self._control)
         refuse_system_packages(submission.spec, allowed=self._control.allow_system_packages)
+        refuse_unknown_parameters(submission.spec)
         control = self._control
         run = new_run_record(submission, run_id=control.ids.run_id(now), now=now, server=control.server)
         self._refuse_what_never_fits(run)
@@ -273,6 +277,21 @@ def refuse_system_packages(spec: RunSpec, *, allowed: bool) -> None:
             "from the other users of its nodes",
             hint="have them installed there and take the step out; or, where nodes are yours alone, set "
             "allow_system_packages = true under [setup] in settings.toml",
+        )
+
+
+def refuse_unknown_parameters(spec: RunSpec) -> None:
+    """Refuse a native file whose commands name a parameter that it does not have.
+
+    The files of other systems are run as they are written.
+    """
+    unknown = unknown_names(spec) if spec.dialect == NATIVE else []
+    if unknown:
+        known = parameter_names(spec)
+        otherwise = f"parameters: {listed(known, NAMES_SHOWN)}" if known else "it has no parameters"
+        raise InvalidInput(
+            f"{spec.name}: ${{parameters.{unknown[0]}}} in a command names no parameter of it",
+            hint=suggestion(unknown[0], known, otherwise),
         )
 
 

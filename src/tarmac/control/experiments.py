@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from tarmac.control.admission import Admission, Submission
 from tarmac.control.decisions import steps
-from tarmac.control.decisions.trials import ChangeDraft, trial_spec
+from tarmac.control.decisions.trials import ChangeDraft
 from tarmac.control.permissions import Action, check
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.searches import Searches
@@ -23,7 +23,7 @@ from tarmac.model.run import Run
 from tarmac.model.search import HALVING, SAMPLERS
 from tarmac.model.spec import LocalDirectory, Repository, RunSpec
 from tarmac.model.text import nearest
-from tarmac.search import Create, PreviewLine, preview
+from tarmac.search import PreviewLine, preview
 
 COMMAND_TRIES = 20
 """How often a command is decided anew when the experiment moves under it."""
@@ -97,9 +97,9 @@ class ExperimentService:
             new_run=self._searches.new_runs(experiment),
             now=now,
         )
-        first = trial_spec(experiment, Create(1, {}))
-        self._admission.new_run(replace(submission, spec=first), now)  # refuses what never fits
         draft.begin()
+        first = draft.new_runs[0].run.spec
+        self._admission.new_run(replace(submission, spec=first), now)  # refuses what never fits
         if spec.start_paused:
             draft.pause()
         stored = control.create_experiment(draft.change())

@@ -1,6 +1,6 @@
 """The parameters of a run in its commands, as `${parameters.lr}`, and as variables of a trial.
 
-Used by `starting` and `environment`.
+Used by `starting` and `environment`; `control` refuses names that no parameter has.
 """
 
 from __future__ import annotations
@@ -29,10 +29,21 @@ def filled(spec: RunSpec, command: Command) -> Command:
     return Command(argv=argv)
 
 
-def unknown_names(spec: RunSpec, command: Command) -> list[str]:
-    """What a command names of the parameters that is not among them."""
+def parameter_names(spec: RunSpec) -> list[str]:
+    """The names that commands may use, such as `optimizer.lr`."""
+    return list(_leaves(spec.parameters or {}))
+
+
+def unknown_names(spec: RunSpec) -> list[str]:
+    """What the commands of a run, its setup and its hooks name of the parameters that is not among them."""
     known = _leaves(spec.parameters or {})
-    words = [command.script] if command.script is not None else list(command.argv or ())
+    commands = [
+        *(process.command for role in spec.roles for process in role.processes),
+        *(step for step in spec.setup if isinstance(step, Command)),
+        *spec.hooks.before,
+        *spec.hooks.after,
+    ]
+    words = [word for each in commands for word in ((each.script,) if each.script else each.argv or ())]
     return [name for word in words for name in _NAMED.findall(word) if name not in known]
 
 

@@ -8,7 +8,7 @@ what does not fit raises InvalidInput with the path to it. Unknown keys are refu
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -39,11 +39,7 @@ def encode(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return [encode(item) for item in value]
     if is_dataclass(value) and not isinstance(value, type):
-        return {
-            name: encode(item)
-            for name, default in _defaults(type(value))
-            if (item := getattr(value, name)) is not default and item != default
-        }
+        return encode_fields(value, leave_out=())
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, (set, frozenset)):
@@ -51,6 +47,16 @@ def encode(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): encode(item) for key, item in value.items()}
     return value
+
+
+def encode_fields(record: Any, *, leave_out: Collection[str]) -> dict[str, Any]:
+    """The JSON form of a record less some fields, which cost nothing."""
+    kind: type = type(record)
+    return {
+        name: encode(item)
+        for name, default in _defaults(kind)
+        if name not in leave_out and (item := getattr(record, name)) is not default and item != default
+    }
 
 
 def decode(kind: type[T], value: Any, path: str = "") -> T:

@@ -18,7 +18,7 @@ DEFAULT_MAX_RUNGS = 5
 
 
 class SearchMethod(StrEnum):
-    """How the next trial is chosen. TPE and CMA_ES are samplers of Optuna."""
+    """How the next trial is chosen. TPE and CMA_ES are known by name, and refused."""
 
     SINGLE = "single"
     RANDOM = "random"
@@ -33,7 +33,7 @@ HALVING = frozenset({SearchMethod.ASHA, SearchMethod.ADAPTIVE_ASHA})
 """The methods that end trials early."""
 
 SAMPLERS = frozenset({SearchMethod.TPE, SearchMethod.CMA_ES})
-"""The methods that need the optional extra `optuna`."""
+"""The methods that learn from the metrics of earlier trials where to look next: not available yet."""
 
 
 class SearchMode(StrEnum):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Any
 
 from tarmac.search.moves import TrialEnd
+from tarmac.search.ranking import Ranking
 from tarmac.search.rungs import Bracket
 from tarmac.search.steps import Begin, Close, Step
 
@@ -22,7 +22,7 @@ class StoppingHalving:
         self.trials = bracket.max_trials
         self._bracket = bracket
         self._divisor = divisor
-        self._rungs: list[list[tuple[float, int]]] = [[] for _ in bracket.lengths]
+        self._rungs = [Ranking() for _ in bracket.lengths]
         self._rung_of: dict[int, int] = {}
         self._requested = 0
         self._invalid = 0
@@ -43,25 +43,26 @@ class StoppingHalving:
         if how is TrialEnd.INVALID:
             self._invalid += 1
             for ranked in self._rungs[: rung + 1]:
-                ranked[:] = [entry for entry in ranked if entry[1] != trial]
+                ranked.remove(trial)
             return self._next()
         if closed:
             return []
         if how is not TrialEnd.COMPLETED:
-            self._insert(rung, WORST, trial)
+            self._rungs[rung].insert(WORST, trial, before_equals=True)
         return self._next()
 
     @property
     def state(self) -> dict[str, Any]:
         return {
-            "rungs": self._rungs,
+            "rungs": [ranked.state for ranked in self._rungs],
             "rung_of": sorted(self._rung_of.items()),
             "requested": self._requested,
             "invalid": self._invalid,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self._rungs = [[(metric, trial) for metric, trial in rung] for rung in state["rungs"]]
+        for ranked, kept in zip(self._rungs, state["rungs"], strict=True):
+            ranked.restore(kept)
         self._rung_of = dict(state["rung_of"])
         self._requested, self._invalid = state["requested"], state["invalid"]
 
@@ -77,14 +78,7 @@ class StoppingHalving:
             self._rung_of[trial] = rung
             if length < self._bracket.lengths[rung]:
                 return True
-            place = self._insert(rung, metric, trial)
+            place = self._rungs[rung].insert(metric, trial, before_equals=True)
             if rung == top or place >= max(int(len(self._rungs[rung]) / self._divisor), 1):
                 return False
         return True
-
-    def _insert(self, rung: int, metric: float, trial: int) -> int:
-        """Rank a metric, before those that equal it."""
-        ranked = self._rungs[rung]
-        place = bisect_left(ranked, metric, key=lambda entry: entry[0])
-        ranked.insert(place, (metric, trial))
-        return place

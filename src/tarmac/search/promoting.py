@@ -5,13 +5,14 @@ The way of searches with a `max_length`, before trials were stopped instead.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tarmac.search.halving import WORST
 from tarmac.search.moves import TrialEnd
+from tarmac.search.packed import pack_trials, unpack_trials
+from tarmac.search.ranking import Ranking
 from tarmac.search.rungs import Bracket
 from tarmac.search.steps import Begin, Close, Promote, Rest, Step
 
@@ -20,7 +21,7 @@ from tarmac.search.steps import Begin, Close, Promote, Rest, Step
 class _Rung:
     """Metrics of a rung, best first, with their trials; which were promoted, how many are on their way."""
 
-    ranked: list[tuple[float, int]] = field(default_factory=list)
+    ranked: Ranking = field(default_factory=Ranking)
     promoted: set[int] = field(default_factory=set)
     under_way: int = 0
 
@@ -63,30 +64,32 @@ class PromotingHalving:
             self._invalid += 1
             self._rungs[self._rung_of.pop(trial)].under_way -= 1
             for rung in self._rungs:
-                rung.ranked = [entry for entry in rung.ranked if entry[1] != trial]
+                rung.ranked.remove(trial)
             return [*self._next(), *self._close_out()]
         return self._rank(trial, WORST)
 
     @property
     def state(self) -> dict[str, Any]:
         return {
-            "rungs": [[rung.ranked, sorted(rung.promoted), rung.under_way] for rung in self._rungs],
-            "rung_of": sorted(self._rung_of.items()),
-            "resting": sorted(self._resting),
-            "gone": sorted(self._gone),
-            "closed": sorted(self._closed),
+            "rungs": [
+                [rung.ranked.state, pack_trials(rung.promoted), rung.under_way] for rung in self._rungs
+            ],
+            "rung_of": [pack_trials(self._rung_of.keys()), pack_trials(self._rung_of.values())],
+            "resting": pack_trials(self._resting),
+            "gone": pack_trials(self._gone),
+            "closed": pack_trials(self._closed),
             "requested": self._requested,
             "invalid": self._invalid,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self._rungs = [
-            _Rung([(metric, trial) for metric, trial in ranked], set(promoted), under_way)
-            for ranked, promoted, under_way in state["rungs"]
-        ]
-        self._rung_of = dict(state["rung_of"])
-        self._resting, self._gone = set(state["resting"]), set(state["gone"])
-        self._closed = set(state["closed"])
+        for rung, (ranked, promoted, under_way) in zip(self._rungs, state["rungs"], strict=True):
+            rung.ranked.restore(ranked)
+            rung.promoted, rung.under_way = set(unpack_trials(promoted)), under_way
+        trials, rungs = state["rung_of"]
+        self._rung_of = dict(zip(unpack_trials(trials), unpack_trials(rungs), strict=True))
+        self._resting, self._gone = set(unpack_trials(state["resting"])), set(unpack_trials(state["gone"]))
+        self._closed = set(unpack_trials(state["closed"]))
         self._requested, self._invalid = state["requested"], state["invalid"]
 
     def _next(self) -> list[Step]:
@@ -106,7 +109,7 @@ class PromotingHalving:
             rung = self._rungs[place]
             rung.under_way -= 1
             if place == len(self._rungs) - 1:
-                rung.ranked.insert(bisect_right(rung.ranked, metric, key=_metric), (metric, trial))
+                rung.ranked.insert(metric, trial, before_equals=False)
                 steps += self._close(trial)
                 continue
             promoted = self._promoted(rung, trial, metric)
@@ -130,9 +133,8 @@ class PromotingHalving:
     def _promoted(self, rung: _Rung, trial: int, metric: float) -> int | None:
         """Which trial of the rung is promoted now that one more has a metric there."""
         before, now = int(len(rung.ranked) / self._divisor), int((len(rung.ranked) + 1) / self._divisor)
-        place = bisect_right(rung.ranked, metric, key=_metric)
-        rung.ranked.insert(place, (metric, trial))
-        best = trial if place < now else rung.ranked[before][1] if now != before else None
+        place = rung.ranked.insert(metric, trial, before_equals=False)
+        best = trial if place < now else rung.ranked[before] if now != before else None
         if best is None or best in rung.promoted:
             return None
         rung.promoted.add(best)
@@ -146,9 +148,8 @@ class PromotingHalving:
         for rung in self._rungs:
             if rung.under_way:
                 break
-            for _, trial in rung.ranked:
-                if trial not in rung.promoted:
-                    steps += self._close(trial)
+            for trial in rung.ranked.ordered(self._resting - rung.promoted):
+                steps += self._close(trial)
         return steps
 
     def _close(self, trial: int) -> list[Step]:
@@ -157,7 +158,3 @@ class PromotingHalving:
         self._closed.add(trial)
         self._resting.discard(trial)
         return [Close(trial)]
-
-
-def _metric(entry: tuple[float, int]) -> float:
-    return entry[0]

@@ -25,6 +25,7 @@ from tarmac.search.moves import (
     Validation,
     Wait,
 )
+from tarmac.search.packed import pack_trials, unpack_trials
 from tarmac.search.promoting import PromotingHalving
 from tarmac.search.random_numbers import RandomNumbers
 from tarmac.search.rungs import brackets_of
@@ -44,8 +45,11 @@ class Search:
         self._created: int = state["created"] if state else 0
         self._open: set[int] = set(state["open"]) if state else set()
         self._closing: set[int] = set(state["closing"]) if state else set()
-        self._ends: dict[int, str] = dict(state["ends"]) if state else {}
+        self._ends: dict[int, TrialEnd] = {}
+        self._valid = 0
         if state:
+            self._ends = {trial: how for how in TrialEnd for trial in unpack_trials(state["ends"][how])}
+            self._valid = sum(self._counts(trial) for trial in self._ends)
             self._method.restore(state["method"])
 
     def begin(self) -> list[Operation]:
@@ -64,23 +68,30 @@ class Search:
 
     def reopen(self, trial: int) -> None:
         if trial not in self._open:
+            self._valid -= self._counts(trial)
             self._open.add(trial)
 
     @property
     def state(self) -> Mapping[str, Any]:
+        by_end: dict[TrialEnd, list[int]] = {how: [] for how in TrialEnd}
+        for trial, how in self._ends.items():
+            by_end[how].append(trial)
         return {
             "draws": self._numbers.draws,
             "created": self._created,
             "open": sorted(self._open),
             "closing": sorted(self._closing),
-            "ends": sorted(self._ends.items()),
+            "ends": {how.value: pack_trials(trials) for how, trials in by_end.items()},
             "method": self._method.state,
         }
 
     @property
     def progress(self) -> float:
-        valid = sum(how != TrialEnd.INVALID for trial, how in self._ends.items() if trial not in self._open)
-        return min(valid / max(self._method.trials, 1), 1.0)
+        return min(self._valid / max(self._method.trials, 1), 1.0)
+
+    def _counts(self, trial: int) -> bool:
+        """Whether a trial is one of those that were to be tried, and has ended."""
+        return trial not in self._open and self._ends.get(trial, TrialEnd.INVALID) is not TrialEnd.INVALID
 
     def _ended(self, event: Ended) -> list[Operation]:
         self._open.discard(event.trial)
@@ -88,12 +99,13 @@ class Search:
         self._closing.discard(event.trial)
         how = TrialEnd.COMPLETED if closed and event.how is TrialEnd.STOPPED else event.how
         again = event.trial in self._ends
-        self._ends[event.trial] = how.value
+        self._ends[event.trial] = how
+        self._valid += self._counts(event.trial)
         operations = (
             self._carried_out(self._method.ended(event.trial, event.how, closed)) if not again else []
         )
         if not self._open:
-            failed = set(self._ends.values()) <= {TrialEnd.FAILED.value}
+            failed = set(self._ends.values()) <= {TrialEnd.FAILED}
             operations.append(Finish(failed=failed))
         return operations
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tarmac.search.moves import TrialEnd
+from tarmac.search.packed import pack_trials, unpack_trials
 from tarmac.search.steps import Begin, Method, Step
 
 
@@ -42,13 +43,14 @@ class Tournament:
     def state(self) -> dict[str, Any]:
         return {
             "brackets": [bracket.state for bracket in self._brackets],
-            "bracket_of": sorted(self._bracket_of.items()),
+            "bracket_of": [pack_trials(self._bracket_of.keys()), pack_trials(self._bracket_of.values())],
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         for bracket, kept in zip(self._brackets, state["brackets"], strict=True):
             bracket.restore(kept)
-        self._bracket_of = dict(state["bracket_of"])
+        trials, brackets = state["bracket_of"]
+        self._bracket_of = dict(zip(unpack_trials(trials), unpack_trials(brackets), strict=True))
 
 
 def _of_bracket(steps: Sequence[Step], at: int) -> list[Step]:

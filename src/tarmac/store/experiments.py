@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, bindparam, delete, insert, select, update
 
 from tarmac.model.changes import NewRun, RunStep
-from tarmac.model.codec import decode, encode
+from tarmac.model.codec import decode, encode, encode_fields
 from tarmac.model.experiment import (
     Experiment,
     ExperimentChange,
@@ -189,9 +189,8 @@ def _matching(query: ExperimentQuery) -> Select[Any]:
 
 def _row(record: Experiment) -> dict[str, Any]:
     """The columns that a change sets: all but the spec."""
-    body = encode(record)
-    del body["spec"]
-    state = body.pop("search_state", None)
+    body = encode_fields(record, leave_out=("spec", "search_state"))
+    state = record.search_state
     return {
         "id": record.id,
         "seq": record.seq,
@@ -203,7 +202,7 @@ def _row(record: Experiment) -> dict[str, Any]:
         "archived": record.archived,
         "idempotency_key": record.idempotency_key,
         "record": json.dumps(body, separators=(",", ":")),
-        "search_state": json.dumps(state, separators=(",", ":")) if state is not None else None,
+        "search_state": _written(state) if state is not None else None,
     }
 
 

@@ -215,3 +215,11 @@ def test_a_grid_tries_every_point_once() -> None:
 def test_a_single_search_has_one_trial() -> None:
     play = Play(SearchSpec(method=SearchMethod.SINGLE, space=(RATE,)), by_rate).run()
     assert list(play.created) == [1]
+
+
+@pytest.mark.parametrize("promotion", [False, True])
+def test_the_state_of_many_trials_is_small(promotion: bool) -> None:
+    """It is written at every decision, so it holds less than 64 bytes for each trial."""
+    play = Play(asha(max_trials=200, max_concurrent_trials=20, promotion=promotion), by_rate).run()
+    assert play.finish is not None
+    assert len(json.dumps(play.search.state)) < 64 * 200

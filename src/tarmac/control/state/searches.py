@@ -30,11 +30,11 @@ SearcherOf = Callable[[SearchSpec, Mapping[str, Any] | None], Searcher]
 
 
 def own_searcher(spec: SearchSpec, state: Mapping[str, Any] | None) -> Searcher:
-    """The searches that need nothing else; raises InvalidInput for a sampler that is not installed."""
+    """The searches that need nothing else; raises InvalidInput for the samplers, which are not built."""
     if spec.method in SAMPLERS:
         raise InvalidInput(
-            f"the search method {spec.method} is a sampler of Optuna, which is not installed here",
-            hint="pip install 'tarmac[optuna]', or use random or adaptive_asha",
+            f"the search method {spec.method} is not available in this version of tarmac",
+            hint="use random or adaptive_asha",
         )
     return Search(spec, state)
 
