@@ -38,8 +38,12 @@ def expired_versions(
     now: float,
     ended_at: Mapping[str, float | None],
     inputs: Collection[str],
+    spared: Collection[str] = (),
 ) -> list[Version]:
-    """The versions to remove. `ended_at` holds the end of every known run (None: a live run)."""
+    """The versions to remove. `ended_at` holds the end of every known run (None: a live run).
+
+    Versions of `spared` go with age alone, however many there are.
+    """
     artifacts: dict[tuple[str, str, int], list[Version]] = defaultdict(list)
     for item in summaries:
         artifacts[item.version.run_id, item.version.kind, item.version.rank].append(item.version)
@@ -51,7 +55,8 @@ def expired_versions(
         newest_first = sorted(found, reverse=True)
         too_old = rules.days is not None and at is not None and now - at > rules.days * DAY_S
         stay = 0 if too_old else rules.versions
-        old += [version for version in newest_first[stay:] if version.id not in inputs]
+        stays = inputs if too_old else {*inputs, *spared}
+        old += [version for version in newest_first[stay:] if version.id not in stays]
     return sorted(old)
 
 

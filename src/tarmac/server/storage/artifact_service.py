@@ -22,6 +22,7 @@ from tarmac.model.lifecycle import AttemptState
 from tarmac.model.ports import Clock, Store
 from tarmac.model.run import Run
 from tarmac.server.storage.janitor import Janitor
+from tarmac.server.storage.trial_checkpoints import apply_policies
 
 TIDY_EVERY_S = 600.0
 
@@ -137,16 +138,21 @@ class ArtifactService:
         return tuple(dict.fromkeys(version.id for version in found)), problems
 
     def tidy(self) -> None:
-        """Remove expired versions, and the pieces that no version needs any more."""
+        """Remove expired versions, those that no policy of their experiment keeps, and unused pieces."""
         summaries = self._catalog.summaries()
         runs = self._store.load_runs(sorted({item.version.run_id for item in summaries}))
-        old = expired_versions(
+        policies = apply_policies(self._store, summaries, runs)
+        inputs = {text for run in self._store.live_runs() for text in run.spec.input_artifacts}
+        expired = expired_versions(
             summaries,
             rules=self._rules,
             now=self._clock.now(),
             ended_at={run_id: run.ended_at for run_id, run in runs.items()},
-            inputs={text for run in self._store.live_runs() for text in run.spec.input_artifacts},
+            inputs=inputs,
+            spared=policies.kept,
         )
+        surplus = {version for version in policies.surplus if version.id not in inputs}
+        old = sorted(surplus.union(expired))
         self._catalog.remove(old)
         removed = collect(self._catalog.blobs)
         if old or removed:
