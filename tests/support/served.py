@@ -204,6 +204,7 @@ class Served:
             started_at=self.clock.now(),
             ended_days=ENDED_DAYS,
             containers=Settings().containers,
+            out_of_reach=None,
             slots_note=SlotsNotice(None, self.home.slots_note_marker),
             attempt_directory=lambda attempt: f"/attempts/{attempt.id}",
             stop=self.stops.set,

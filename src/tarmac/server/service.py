@@ -33,7 +33,8 @@ from tarmac.server.storage.secret_service import SecretService
 class Service:
     """A running server's parts. `attempt_directory` tells where an attempt's files lie, if on this machine.
 
-    `ended_days`: runs that ended longer ago are left out of plain lists. `stop` asks the server to end.
+    `ended_days`: runs that ended longer ago are left out of plain lists. `out_of_reach` tells
+    the images that this machine cannot have. `stop` asks the server to end.
     `dialects` read what is submitted, with what the cluster gives to their runs; `names`
     are what other sites call what there is here.
     """
@@ -46,6 +47,7 @@ class Service:
     annotations: AnnotationService
     arrivals: Arrivals
     containers: ContainerUse
+    out_of_reach: Callable[[str], bool] | None
     code: DirectoryCodeStore
     clock: Clock
     changes: Changes

@@ -49,6 +49,7 @@ from tarmac.server.storage.code_cleaner import CodeCleaner
 from tarmac.server.storage.dataset_service import DatasetService
 from tarmac.server.storage.run_remover import RunRemover
 from tarmac.server.storage.secret_service import SecretService
+from tarmac.server.submitting.reachable_images import ReachableImages
 from tarmac.server.submitting.submissions import resolve_references
 from tarmac.store import SqlStore, open_store
 from tarmac.vault import KeyFile, Vault
@@ -224,6 +225,7 @@ def service_of(parts: Parts, home: Home, settings: Settings, *, stop: Callable[[
         plane=parts.plane,
         arrivals=Arrivals(parts.directories),
         containers=settings.containers,
+        out_of_reach=None if settings.shared else ReachableImages(layout.images).out_of_reach,
         code=parts.directories,
         artifacts=parts.artifacts,
         datasets=parts.datasets,

@@ -181,7 +181,7 @@ def test_gpus_are_never_slots_that_stand_for_none(tmp_path: Path) -> None:
             "--rehearse 1x2 tries it on this machine; --gpu-type cpu runs it on slots without a GPU"
             in refused
         )
-        assert user.tarmac("run", file, "--rehearse", "1x2", code=0).stdout == "2\n"
+        assert user.tarmac("run", file, "--rehearse", "1x2", "--no-container", code=0).stdout == "2\n"
         assert user.tarmac("run", file, "--gpu-type", "cpu", code=0).stdout == "2\n"
     finally:
         user.close()

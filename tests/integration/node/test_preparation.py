@@ -157,6 +157,7 @@ def test_a_worker_sees_what_its_attempt_says_and_what_the_node_adds(warm: Warm, 
         "TARMAC_POLL_FILE": node.polls("main.0.0"),
         "TARMAC_FINISHED_FILE": node.finished,
         "TARMAC_REPORTS_FILE": node.reports,
+        "TARMAC_WORLD_FILE": f"{node.directory}/world",
         "LOG_ARTIFACT_PATH": attempt.artifacts["log"],
     }
     assert {name: env[name] for name in expected} == expected

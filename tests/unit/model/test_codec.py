@@ -22,7 +22,7 @@ from tarmac.model.resources import Resources
 from tarmac.model.run import Allocation, Cause, CauseCode, WorkerPlacement
 from tarmac.model.spec import Command, Environment, Process, Role, RunSpec
 
-NOT_STORED = {"Home"}
+NOT_STORED = {"Home", "Points", "ReportPiece"}
 """Records that never become JSON."""
 
 

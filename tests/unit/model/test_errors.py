@@ -8,6 +8,7 @@ from tarmac.model import errors
 from tarmac.model.errors import (
     Forbidden,
     InvalidInput,
+    IsExperiment,
     LeaseLost,
     NeverFits,
     NotFound,
@@ -29,6 +30,7 @@ from tarmac.model.lifecycle import IllegalStep
         (InvalidInput("m"), "invalid_input", 2, 422),
         (NotFound("m"), "not_found", 2, 404),
         (Refused("m"), "refused", 2, 409),
+        (IsExperiment("m"), "is_experiment", 2, 409),
         (NeverFits("m"), "never_fits", 2, 409),
         (IllegalStep("m"), "refused", 2, 409),
         (Unauthorized("m"), "unauthorized", 1, 401),
@@ -48,7 +50,7 @@ def test_each_error_tells_its_code_and_whom_it_blames(error, code, exit_code, ht
 
 def test_the_table_above_has_every_error():
     usual = {InvalidInput, NeverFits, NotFound, Refused, TooLarge, Unauthorized, Unavailable, StorageFull}
-    listed = usual | {Forbidden, LeaseLost, TarmacError, WaitTimeout}
+    listed = usual | {Forbidden, IsExperiment, LeaseLost, TarmacError, WaitTimeout}
     assert listed == {
         item for item in vars(errors).values() if isinstance(item, type) and issubclass(item, TarmacError)
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -22,6 +22,7 @@ from tarmac.dialects.dialect import NO_EXTRAS, Dialect, Extras
 from tarmac.dialects.native.sweeps import swept
 from tarmac.dialects.registry import DIALECTS
 from tarmac.dialects.site_names import NO_NAMES, Names, use_local_names
+from tarmac.model.cluster import LOCAL_CLUSTER
 from tarmac.model.errors import InvalidInput, Refused
 from tarmac.model.home import INHERITED_VARIABLES
 from tarmac.model.lifecycle import RunState
@@ -71,6 +72,7 @@ class Draft:
     names: Names = NO_NAMES
     code_limit_bytes: int = DEFAULT_CODE_LIMIT_BYTES
     containers: ContainerUse = ContainerUse.AUTO
+    out_of_reach: Callable[[str], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,8 +121,13 @@ def planned(draft: Draft, plane: ControlPlane) -> Prepared:
     return Prepared(submission=submission, warnings=reading.warnings)
 
 
-def use_containers(spec: RunSpec, use: ContainerUse) -> tuple[RunSpec, tuple[str, ...]]:
-    """The spec as the server's setting for containers has it, and what it warns of. Raises InvalidInput."""
+def use_containers(
+    spec: RunSpec, use: ContainerUse, *, out_of_reach: Callable[[str], bool] | None = None
+) -> tuple[RunSpec, tuple[str, ...]]:
+    """The spec as the server's setting for containers has it, and what it warns of. Raises InvalidInput.
+
+    `out_of_reach` tells the images that runs on this machine cannot have, for want of a network.
+    """
     environment = spec.environment
     image = environment.image
     if spec.site is not None:
@@ -133,6 +140,12 @@ def use_containers(spec: RunSpec, use: ContainerUse) -> tuple[RunSpec, tuple[str
     if image is not None and use is ContainerUse.NONE and not environment.without_container:
         spec = replace(spec, environment=replace(environment, without_container=True))
         return spec, (f"the image {image} is not used: this server starts commands on the nodes themselves",)
+    here = spec.target.cluster in (None, LOCAL_CLUSTER) and use is ContainerUse.AUTO
+    if image is None or not here or environment.without_container or out_of_reach is None:
+        return spec, ()
+    if out_of_reach(image):
+        spec = replace(spec, environment=replace(environment, without_container=True))
+        return spec, (f"the image {image} is not used: it is not here, and this machine has no network",)
     return spec, ()
 
 
@@ -170,7 +183,7 @@ def _spec(draft: Draft, plane: ControlPlane) -> Reading:
         spec, notes = use_local_names(spec, draft.names)
     if draft.code_digest is not None and isinstance(spec.code, LocalDirectory):
         spec = replace(spec, code=replace(spec.code, digest=draft.code_digest))
-    spec, more = use_containers(spec, draft.containers)
+    spec, more = use_containers(spec, draft.containers, out_of_reach=draft.out_of_reach)
     notes += more
     return replace(reading, spec=spec, warnings=(*reading.warnings, *notes))
 
