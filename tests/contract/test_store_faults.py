@@ -282,4 +282,4 @@ def test_a_transaction_that_an_exception_leaves_never_was(database_url: str) -> 
     with closing(Database(database_url)) as database:
         with pytest.raises(KeyboardInterrupt):
             interrupted(database)
-        assert SqlStore(database).drained_nodes() == frozenset()
+        assert SqlStore(database).drained_nodes() == {}

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from histories import new_run, placed
+from tarmac.model.cluster import Drain
 from tarmac.model.errors import LeaseLost
 from tarmac.model.ports import Store
 from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
@@ -85,12 +86,13 @@ def test_who_accepted_a_run_and_starts_its_attempt_is_kept(store: Store) -> None
 
 
 def test_draining_is_remembered_and_idempotent(store: Store) -> None:
-    assert store.drained_nodes() == frozenset()
-    store.set_drained(["node-1"], True)
-    store.set_drained(["node-1", "node-2"], True)
-    store.set_drained(["node-3"], False)
-    store.set_drained([], True)
-    assert store.drained_nodes() == {"node-1", "node-2"}
-    store.set_drained(["node-1"], False)
-    store.set_drained(["node-1", "node-3"], False)
-    assert store.drained_nodes() == {"node-2"}
+    drain = Drain(user="ada", at=5.0, reason="fan \u2013 bay 3")
+    assert store.drained_nodes() == {}
+    store.set_drained(["node-1"], Drain())
+    store.set_drained(["node-1", "node-2"], drain)
+    store.set_drained(["node-3"], None)
+    store.set_drained([], drain)
+    assert store.drained_nodes() == {"node-1": drain, "node-2": drain}
+    store.set_drained(["node-1"], None)
+    store.set_drained(["node-1", "node-3"], None)
+    assert store.drained_nodes() == {"node-2": drain}

@@ -22,7 +22,7 @@ from tarmac.control.reconcilers.submit import submit_pass
 from tarmac.control.service import ControlPlane
 from tarmac.engines.sim import Behaviour, SimBatchEngine, SimEngine, VirtualClock
 from tarmac.model.changes import NewRun, RunStep
-from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Cluster, Node, Pool
+from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Cluster, Drain, Node, Pool
 from tarmac.model.errors import InvalidInput, LeaseLost, Unavailable
 from tarmac.model.experiment import Experiments
 from tarmac.model.launch import Launch
@@ -173,8 +173,8 @@ class InterruptibleStore(MemoryStore):
             lambda: super(InterruptibleStore, self).apply(steps, lease=lease, whole=whole)
         )
 
-    def set_drained(self, nodes: Collection[str], drained: bool) -> None:
-        self._interrupted(lambda: super(InterruptibleStore, self).set_drained(nodes, drained))
+    def set_drained(self, nodes: Collection[str], drain: Drain | None) -> None:
+        self._interrupted(lambda: super(InterruptibleStore, self).set_drained(nodes, drain))
 
     def _interrupted(self, write: Callable[[], T]) -> T:
         self.interrupt()

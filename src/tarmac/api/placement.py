@@ -61,8 +61,16 @@ class NodeRun(TypedDict):
     slots: int
 
 
+class Drain(TypedDict):
+    """Who drained a node, when and why, as far as it is known."""
+
+    user: str | None
+    at: float | None
+    reason: str
+
+
 class Node(TypedDict):
-    """A machine, and what it holds. `reason`: why its cluster has it down, where that is known."""
+    """A machine, and what it holds. `reason`: why it is down or drained, where that is known."""
 
     name: str
     cluster: str
@@ -72,6 +80,7 @@ class Node(TypedDict):
     address: str
     state: str
     reason: str
+    drain: Drain | None
     slot_type: str | None
     slots: int
     slots_used: int

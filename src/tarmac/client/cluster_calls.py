@@ -49,10 +49,17 @@ class ClusterCalls(Calls):
         return self._get("/nodes", cluster=cluster, pool=pool, shard=shard)
 
     def drain(
-        self, *nodes: str, cluster: str | None = None, pool: str | None = None, shard: str | None = None
+        self,
+        *nodes: str,
+        cluster: str | None = None,
+        pool: str | None = None,
+        shard: str | None = None,
+        reason: str = "",
     ) -> list[api.Node]:
         """Give nodes no new work: those named, or every one of a cluster, pool and shard. All, or none."""
         body = {"nodes": nodes, "cluster": cluster, "pool": pool, "shard": shard}
+        if reason:
+            body["reason"] = reason
         return self._send("POST", "/nodes/drain", body)
 
     def undrain(

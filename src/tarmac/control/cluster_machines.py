@@ -17,7 +17,7 @@ from tarmac.control.decisions import steps
 from tarmac.control.permissions import Action, check
 from tarmac.control.state.control_state import ControlState
 from tarmac.model.actor import Actor
-from tarmac.model.cluster import Cluster, Node, NodeState
+from tarmac.model.cluster import Cluster, Drain, Node, NodeState
 from tarmac.model.engine_kinds import StartsClusters
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, Unavailable
 from tarmac.model.lifecycle import RunState
@@ -165,7 +165,7 @@ class ClusterMachines:
     def _take_out(self, name: str, leaving: Sequence[Machine], progress: MachineProgress) -> None:
         """Have runs leave these machines, for elsewhere, and end what was started there."""
         nodes = {node.name: machine for node, machine in self._nodes_of(name, leaving)}
-        self._control.set_drained(set(nodes), True)
+        self._control.set_drained(set(nodes), self._drain("its machine is taken out of the cluster"))
 
         def preempt(run: Run, attempt: Attempt) -> None:
             if run.state not in (RunState.STARTING, RunState.RUNNING):
@@ -182,13 +182,17 @@ class ClusterMachines:
             machine, _, text = problem.message.partition(": ")
             progress(machine, f"taken out, but what ran there may run on: {text}")
 
+    def _drain(self, reason: str, actor: Actor | None = None) -> Drain:
+        user = actor.user if actor is not None else None
+        return Drain(user=user, at=self._control.clock.now(), reason=reason)
+
     def _down(
         self, actor: Actor, cluster: Cluster, *, force: bool, purge: bool, progress: MachineProgress
     ) -> None:
         name, control = cluster.name, self._control
         nodes = {node.name for node in control.lasting_nodes() if node.cluster == name}
-        drained = nodes - control.store.drained_nodes()
-        control.set_drained(drained, True)
+        drained = nodes - control.store.drained_nodes().keys()
+        control.set_drained(drained, self._drain("the cluster is ending", actor))
         try:
             if force:
                 self._stop_runs(actor, name, progress)
@@ -198,7 +202,7 @@ class ClusterMachines:
                 hint = "again later, or --force to forget them: what runs there is then for you to end"
                 raise InvalidInput([*problems, Problem(message=f"cluster {name} stays", hint=hint)])
         except BaseException:
-            control.set_drained(drained, False)
+            control.set_drained(drained, None)
             raise
         for problem in problems:
             machine, _, text = problem.message.partition(": ")
@@ -256,7 +260,7 @@ class ClusterMachines:
                 if node.state in (NodeState.UP, NodeState.DRAINED) and machine.name in waiting:
                     del waiting[machine.name]
                     if machine.name in added:
-                        self._control.set_drained([node.name], False)
+                        self._control.set_drained([node.name], None)
                     progress(machine.name, f"is node {node.name}, {node.capacity.slots} slots")
             if not waiting:
                 return

@@ -266,8 +266,8 @@ class Clusters:
             raise Refused(f"a cluster cannot be called {name!r}: that name is taken", hint="another name")
 
     def _undrain(self, names: set[str]) -> None:
-        if marked := names & self._control.store.drained_nodes():
-            self._control.store.set_drained(marked, False)
+        if marked := names & self._control.store.drained_nodes().keys():
+            self._control.store.set_drained(marked, None)
 
     def _refuse_loss(
         self, name: str, nodes: Sequence[Node], rest: Sequence[Node], *, hint: str | None = None

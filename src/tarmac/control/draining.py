@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tarmac.control.reports import NodeReport, node_reports
 from tarmac.control.state.control_state import ControlState
-from tarmac.model.cluster import REHEARSAL_PREFIX, Node
+from tarmac.model.cluster import REHEARSAL_PREFIX, Drain, Node
 from tarmac.model.errors import InvalidInput, NotFound, Refused
 from tarmac.model.text import listed, suggestion
 
@@ -33,14 +33,18 @@ class NodeChoice:
 ALL_NODES = NodeChoice()
 
 
-def set_drained(control: ControlState, choice: NodeChoice, drained: bool) -> list[NodeReport]:
-    """Drain the nodes or take them back; they, as they are then.
+def set_drained(control: ControlState, choice: NodeChoice, drain: Drain | None) -> list[NodeReport]:
+    """Drain the nodes or (None) take them back; they, as they are then.
 
+    Without a reason a node that is drained already stays drained as it is.
     Raises NotFound where nothing is meant, and Refused for a host name that several nodes have.
     """
     with control.lock:
         chosen = _chosen(control.nodes(), choice)
-        control.set_drained(chosen, drained)
+        changed = chosen
+        if drain is not None and not drain.reason:
+            changed = chosen - control.store.drained_nodes().keys()
+        control.set_drained(changed, drain)
         return [report for report in node_reports(control) if report.node.name in chosen]
 
 

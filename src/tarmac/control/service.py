@@ -38,7 +38,7 @@ from tarmac.control.why import Why, why
 from tarmac.model.abilities import ClearsRemains, FileEntry, ListsFiles
 from tarmac.model.actor import Actor, RunScope
 from tarmac.model.changes import RunStep
-from tarmac.model.cluster import Pool
+from tarmac.model.cluster import Drain, Pool
 from tarmac.model.engine_kinds import EngineKind, StartsClusters
 from tarmac.model.errors import InvalidInput, Refused, Unavailable
 from tarmac.model.experiment import Experiment
@@ -191,10 +191,14 @@ class ControlPlane:
         """Keep in the history of a run that the actor opens a session, and for what."""
         sessions.record(self.control, actor, run_id, detail)
 
-    def set_drained(self, actor: Actor, nodes: NodeChoice, drained: bool) -> list[NodeReport]:
+    def set_drained(
+        self, actor: Actor, nodes: NodeChoice, drained: bool, reason: str = ""
+    ) -> list[NodeReport]:
         """Drain nodes (no new work; what runs there goes on), or take them back: all of them, or none."""
         check(actor, Action.MANAGE)
-        return draining.set_drained(self.control, nodes, drained)
+        now = self.control.clock.now()
+        drain = Drain(user=actor.user, at=now, reason=reason) if drained else None
+        return draining.set_drained(self.control, nodes, drain)
 
     def reorder(self, actor: Actor, changes: Sequence[QueueChange]) -> list[Run]:
         """Change places in the queue: all of these changes, or none; the runs that were named."""

@@ -39,11 +39,21 @@ class Disks(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """Who drained a node, when and why, as far as it is known."""
+
+    user: str | None = None
+    at: float | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """One machine of a cluster (or one the local engine stands for).
 
     `name` is unique within all clusters of a control plane; `address` is what peers connect to;
-    `capacity.slot_type` names what its slots are. `reason`: why its engine has it down, where it says.
+    `capacity.slot_type` names what its slots are. `reason`: why its engine has it down, or why a
+    person drained it, where that is known. `drain`: of a drained node alone.
     """
 
     name: str
@@ -56,6 +66,7 @@ class Node:
     state: NodeState = NodeState.UP
     reason: str = ""
     disks: Disks = Disks.SHARED
+    drain: Drain | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Protocol, TypeVar, runtime_checkable
 
 from tarmac.model.changes import NewRun, RunStep, UsageBucket
-from tarmac.model.cluster import Cluster
+from tarmac.model.cluster import Cluster, Drain
 from tarmac.model.dataset import Dataset
 from tarmac.model.experiment import Experiments
 from tarmac.model.launch import Launch
@@ -134,12 +134,12 @@ class Store(Protocol):
         """Note that the server of the cluster is at work; raises LeaseLost where another has taken it."""
         ...
 
-    def drained_nodes(self) -> frozenset[str]:
-        """Names of the nodes that a person has drained."""
+    def drained_nodes(self) -> dict[str, Drain]:
+        """The nodes that a person has drained, by name."""
         ...
 
-    def set_drained(self, nodes: Collection[str], drained: bool) -> None:
-        """Drain nodes, or take them back, all in one transaction; idempotent."""
+    def set_drained(self, nodes: Collection[str], drain: Drain | None) -> None:
+        """Drain nodes, or (None) take them back, all in one transaction; idempotent."""
         ...
 
     def usage(self, since: float) -> list[UsageBucket]:

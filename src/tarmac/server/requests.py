@@ -158,6 +158,12 @@ class NodesBody(_Body, title="NodeChoice"):
     shard: str | None = None
 
 
+class DrainBody(NodesBody, title="Drain"):
+    """Which nodes to drain, and why."""
+
+    reason: str = Field("", max_length=500, description="shown beside the nodes, by `nodes` and `why`")
+
+
 class ContentsBody(_Body, title="Contents"):
     """Contents, by SHA-256 in hexadecimal digits."""
 

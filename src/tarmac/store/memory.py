@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Any
 
 from tarmac.model.changes import NewRun, RunStep, UsageBucket, first_actor, usage_of
-from tarmac.model.cluster import Cluster
+from tarmac.model.cluster import Cluster, Drain
 from tarmac.model.codec import encode
 from tarmac.model.dataset import Dataset
 from tarmac.model.errors import LeaseLost
@@ -70,7 +70,7 @@ class MemoryStore:
         self._forgotten = 0
         self._histories: dict[str, list[Event]] = {}
         self._servers: dict[str, ServerRecord] = {}
-        self._drained: set[str] = set()
+        self._drained: dict[str, Drain] = {}
         self._usage: dict[tuple[float, str, str, str, str], float] = {}
         self._clusters: dict[str, Cluster] = {}
         self._datasets: dict[str, Dataset] = {}
@@ -223,13 +223,16 @@ class MemoryStore:
             self._fence(lease)
             self._servers[lease.cluster] = replace(self._servers[lease.cluster], seen_at=now)
 
-    def drained_nodes(self) -> frozenset[str]:
+    def drained_nodes(self) -> dict[str, Drain]:
         with self._lock:
-            return frozenset(self._drained)
+            return dict(self._drained)
 
-    def set_drained(self, nodes: Collection[str], drained: bool) -> None:
+    def set_drained(self, nodes: Collection[str], drain: Drain | None) -> None:
         with self._write:
-            (self._drained.update if drained else self._drained.difference_update)(nodes)
+            for node in nodes:
+                self._drained.pop(node, None)
+                if drain is not None:
+                    self._drained[node] = drain
 
     def usage(self, since: float) -> list[UsageBucket]:
         with self._lock:

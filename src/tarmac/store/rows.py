@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from tarmac.model.changes import NewRun, RunStep, UsageBucket, first_actor, usage_of
-from tarmac.model.cluster import Cluster
+from tarmac.model.cluster import Cluster, Drain
 from tarmac.model.codec import decode, encode
 from tarmac.model.dataset import Dataset
 from tarmac.model.dependency import AwaitedRun
@@ -307,6 +307,16 @@ def to_server(row: Sequence[Any]) -> ServerRecord:
 def to_cluster(body: str) -> Cluster:
     """A cluster as it was described."""
     return decode(Cluster, json.loads(body))
+
+
+def of_drain(drain: Drain | None) -> Values:
+    """What a row of `node` says of its drain."""
+    return {"drained": drain is not None, "drain": _written(drain) if drain is not None else None}
+
+
+def to_drain(body: str | None) -> Drain:
+    """Who drained a node, when and why; an older version kept nothing of it."""
+    return _record(Drain, body) or Drain()
 
 
 def of_dataset(dataset: Dataset) -> Values:

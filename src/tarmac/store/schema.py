@@ -38,7 +38,7 @@ from tarmac.model.spec import Mode
 BASE = "0014"
 """The oldest schema that migrations start from."""
 
-HEAD = "0022"
+HEAD = "0023"
 """The newest migration: what `alembic_version` says of a database with this schema."""
 
 Bytewise = Text().with_variant(Text(collation="C"), "postgresql")
@@ -322,6 +322,7 @@ node = Table(
     metadata,
     Column("name", Text, primary_key=True),
     Column("drained", Boolean, nullable=False),
+    Column("drain", Text),  # by whom, when and why
 )
 
 # What ended attempts used, added up by hour: what a fair share is judged by.

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from sqlalchemy import Connection
 
 from tarmac.model.changes import NewRun, RunStep, UsageBucket
-from tarmac.model.cluster import Cluster
+from tarmac.model.cluster import Cluster, Drain
 from tarmac.model.dataset import Dataset
 from tarmac.model.experiment import Experiments
 from tarmac.model.lifecycle import IllegalStep, RunState
@@ -227,16 +227,17 @@ class SqlStore:
             guard = {"guard_cluster": lease.cluster, "guard_token": lease.token}
             connection.execute(sql.UPDATE_SERVER, {**guard, "seen_at": now})
 
-    def drained_nodes(self) -> frozenset[str]:
+    def drained_nodes(self) -> dict[str, Drain]:
         with self._database.reading() as connection:
-            return frozenset(connection.execute(sql.DRAINED).scalars())
+            return {name: rows.to_drain(body) for name, body in connection.execute(sql.DRAINED)}
 
-    def set_drained(self, nodes: Collection[str], drained: bool) -> None:
+    def set_drained(self, nodes: Collection[str], drain: Drain | None) -> None:
+        values = rows.of_drain(drain)
         with self._database.writing() as connection:
             known = set(connection.execute(sql.NODES).scalars())
-            if old := [{"guard_name": node, "drained": drained} for node in sorted(known & set(nodes))]:
+            if old := [{"guard_name": node, **values} for node in sorted(known & set(nodes))]:
                 connection.execute(sql.UPDATE_NODE, old)
-            if new := [{"name": node, "drained": drained} for node in sorted(set(nodes) - known)]:
+            if new := [{"name": node, **values} for node in sorted(set(nodes) - known)]:
                 connection.execute(sql.INSERT_NODE, new)
 
     # --- usage and clusters -----------------------------------------------------------------------

@@ -241,7 +241,7 @@ UPDATE_SERVER = update(server).where(
 )
 
 NODES = select(node.c.name)
-DRAINED = select(node.c.name).where(node.c.drained)
+DRAINED = select(node.c.name, node.c.drain).where(node.c.drained)
 UPDATE_NODE = update(node).where(node.c.name == bindparam("guard_name"))
 INSERT_NODE = insert(node)
 

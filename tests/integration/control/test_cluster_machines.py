@@ -122,7 +122,7 @@ def test_a_cluster_is_started_used_and_ended(site: Site) -> None:
     assert site.plane.find(ADA, run_id).outcome is Outcome.STOPPED
     assert site.starter.calls[-2:] == ["end gpu1 and purge", "end gpu2 and purge"]
     assert site.store.clusters() == []
-    assert site.store.drained_nodes() == set()
+    assert site.store.drained_nodes() == {}
     with pytest.raises(NotFound):
         site.plane.cluster_machines.status(ADA, NAME)
 
@@ -189,7 +189,7 @@ def test_a_machine_with_work_on_it_is_taken_out_and_its_runs_go_on_elsewhere(sit
 
     site.starter.engine.set_node(node, NodeState.UP)
     assert site.up("gpu1", "gpu2", "gpu3").state is ChangeState.DONE
-    assert site.store.drained_nodes() == set(), "a machine that comes back takes work"
+    assert site.store.drained_nodes() == {}, "a machine that comes back takes work"
 
 
 def test_what_cannot_change_is_refused_at_once(site: Site) -> None:
@@ -216,7 +216,7 @@ def test_a_cluster_with_a_lost_machine_stays_until_it_is_given_up(site: Site) ->
     assert report.state is ChangeState.FAILED
     assert "gpu2: no route to host" in str(report.error)
     assert len(site.store.clusters()) == 1
-    assert site.store.drained_nodes() == set()
+    assert site.store.drained_nodes() == {}
     report = site.down(force=True)
     assert report.state is ChangeState.DONE
     assert "gpu2: given up, what ran there may run on: no route to host" in texts(report)

@@ -166,7 +166,18 @@ def test_a_drained_node_is_shown_so(plane: Served) -> None:
     client = plane.client()
     name = client.nodes()[0]["name"]
     assert [node["state"] for node in client.drain(name)] == ["drained"]
-    assert [node["state"] for node in client.undrain(name)] == ["up"]
+    (node,) = client.drain(name, reason=" fan is loud ")
+    assert node["reason"] == "fan is loud"
+    assert node["drain"] is not None
+    assert node["drain"]["reason"] == "fan is loud"
+    assert client.nodes()[0]["drain"] == node["drain"]
+    client.drain(*[each["name"] for each in client.nodes()], reason="fan is loud")
+    run = client.submit("command: echo\nslots: 1\n")
+    plane.turn()
+    text = " ".join(reason["text"] for reason in client.why(run["id"])["reasons"])
+    assert f"drained by {node['drain']['user']} on " in text
+    assert "(fan is loud): it takes no new runs until it is undrained" in text
+    assert [(node["state"], node["drain"]) for node in client.undrain(name)] == [("up", None)]
     with pytest.raises(NotFound):
         client.drain("nowhere")
 

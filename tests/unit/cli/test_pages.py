@@ -100,10 +100,11 @@ def test_nodes() -> None:
         "runs": [{"id": "r1", "name": "digits", "slots": 4}, {"id": "r2", "name": "b", "slots": 2}],
     }
     known: Any = [node, {**node, "name": "n-2", "state": "drained", "slots_used": 0, "runs": []}]
+    known[1] |= {"reason": "fan", "drain": {"user": "ada", "at": None, "reason": "fan"}}
     assert node_table(known, PLAIN) == (
-        "NODE  STATE    FREE  SLOTS  TYPE  CLUSTER  CPUS  MEMORY  ADDRESS    HELD BY\n"
+        "NODE  STATE    FREE  SLOTS  TYPE  CLUSTER  CPUS  MEMORY  ADDRESS    HELD BY            REASON\n"
         "n-1   up          2      8  h100  local      16  32 GiB  127.0.0.1  digits (4), b (2)\n"
-        "n-2   drained     8      8  h100  local      16  32 GiB  127.0.0.1"
+        "n-2   drained     8      8  h100  local      16  32 GiB  127.0.0.1                     fan (ada)"
     )
 
 

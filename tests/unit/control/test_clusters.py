@@ -247,7 +247,7 @@ def test_a_removed_cluster_is_gone_for_good_and_leaves_no_mark(simulation: Simul
     plane.set_drained(ADA, NodeChoice(cluster="site"), True)
     assert plane.clusters.remove(ADA, "site").name == "site"
     assert [cluster.name for cluster in simulation.start().plane.clusters.all(ADA)] == ["local"]
-    assert simulation.store.drained_nodes() == frozenset()
+    assert simulation.store.drained_nodes() == {}
 
 
 def test_marks_that_a_dying_server_left_do_not_drain_a_new_cluster(simulation: Simulation) -> None:

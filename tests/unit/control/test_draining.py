@@ -7,6 +7,7 @@ import pytest
 from actors import ADA
 from simulated import Simulation, nodes, spec
 from tarmac.control.draining import NodeChoice
+from tarmac.control.reports import NodeReport
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.model.cluster import Cluster, NodeGroup, NodeState
@@ -110,3 +111,25 @@ def test_what_runs_on_a_drained_node_goes_on_and_nothing_new_comes(simulation: S
     plane.set_drained(ADA, NodeChoice(names=("a1.right",)), False)
     simulation.settle()
     assert plane.find(ADA, second.id).outcome is Outcome.COMPLETED
+
+
+def test_why_a_node_is_drained_stays_until_it_takes_work_again(plane: ControlPlane) -> None:
+    """The reason, the user and the time; draining once more changes them only with another reason."""
+    choice = NodeChoice(names=("c.left",))
+
+    def drain_of(reports: list[NodeReport]) -> tuple[str | None, str, str]:
+        ((node, drain),) = [(report.node, report.node.drain) for report in reports]
+        assert drain is not None
+        assert drain.at is not None
+        return drain.user, drain.reason, node.reason
+
+    assert drain_of(plane.set_drained(ADA, choice, True, "fan is loud")) == (
+        "ada",
+        "fan is loud",
+        "fan is loud",
+    )
+    assert drain_of(plane.set_drained(ADA, choice, True))[1] == "fan is loud"
+    assert drain_of(plane.set_drained(ADA, choice, True, "fan is dead"))[1] == "fan is dead"
+    (report,) = plane.set_drained(ADA, choice, False)
+    assert report.node.drain is None
+    assert report.node.reason == ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from histories import new_run, placed
+from tarmac.model.cluster import Drain
 from tarmac.model.errors import StorageFull
 from tarmac.model.serving import HomeIdentity
 from tarmac.store.memory import MemoryStore
@@ -45,7 +46,7 @@ def test_every_write_counts_and_no_read() -> None:
     lease = store.take_lease("local", home, after=0, now=1.0)
     assert lease is not None
     store.renew_lease(lease, now=2.0)
-    store.set_drained(["node-1"], True)
+    store.set_drained(["node-1"], Drain())
     assert store.writes == 5
 
 

@@ -21,6 +21,7 @@ try:
 except OSError as error:
     print("not allowed:", error)
     raise SystemExit(0)
+from tarmac.model.cluster import Drain
 from tarmac.model.errors import StorageFull
 from tarmac.store import open_store
 from tarmac.store.reserve import Reserve
@@ -40,7 +41,7 @@ if sys.argv[2] == "reserve":
 full()
 try:
     for number in range(400):
-        store.set_drained([f"node-{number}-" + "x" * 1000], True)
+        store.set_drained([f"node-{number}-" + "x" * 1000], Drain())
     print("written")
 except StorageFull:
     print("full after some" if number else "full")

@@ -68,15 +68,18 @@ def choice_options(function: F) -> F:
 
 @nodes.command()
 @choice_options
+@click.option("--reason", metavar="TEXT", default="", help="Why; shown by `nodes` and `why`.")
 @json_option
 @click.pass_context
-def drain(ctx: click.Context, /, *, names: tuple[str, ...], as_json: bool, **parts: str | None) -> None:
+def drain(
+    ctx: click.Context, /, *, names: tuple[str, ...], reason: str, as_json: bool, **parts: str | None
+) -> None:
     """Give nodes no new work; what runs there goes on.
 
     NODE is a node's name, or its host name where no other node has it. All of them are drained, or none.
     """
     _one_choice(ctx, names, parts)
-    changed = connect().drain(*names, **parts)
+    changed = connect().drain(*names, reason=reason, **parts)
     if as_json:
         print_json({"nodes": changed})
     elif len(changed) > NODES_SHOWN:

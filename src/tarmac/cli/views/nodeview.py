@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import localtime, strftime
 from typing import TYPE_CHECKING
 
 from tarmac.cli.views.amounts import number, size
@@ -42,11 +43,21 @@ def node_table(known: Sequence[api.Node], terminal: Terminal) -> str:
             size(node["memory_bytes"]) if node["memory_bytes"] else "",
             node["address"],
             ", ".join(f"{run['name']} ({run['slots']})" for run in node["runs"]),
-            node["reason"],
+            _reason(node),
         )
         for node in known
     )
     return render(_NODES, rows, terminal)
+
+
+def _reason(node: api.Node) -> str:
+    """Why a node takes no work; of a drained one also by whom and when."""
+    drain = node.get("drain")
+    if drain is None:
+        return node["reason"]
+    at = strftime("%Y-%m-%d %H:%M", localtime(drain["at"])) if drain["at"] is not None else ""
+    whence = ", ".join(part for part in (drain["user"] or "", at) if part)
+    return f"{drain['reason']} ({whence})".strip() if whence else drain["reason"]
 
 
 def group_table(known: Sequence[api.Node], terminal: Terminal) -> str:

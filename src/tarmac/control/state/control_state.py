@@ -20,7 +20,7 @@ from tarmac.control.state.scheduler_state import News, SchedulerState
 from tarmac.control.state.tallies import Tallies
 from tarmac.control.state.usage import HALF_LIVES, UsageBook
 from tarmac.model.changes import NewRun, RunStep
-from tarmac.model.cluster import LOCAL_CLUSTER, Node, Pool
+from tarmac.model.cluster import LOCAL_CLUSTER, Drain, Node, Pool
 from tarmac.model.engine_kinds import EngineKind
 from tarmac.model.errors import LeaseLost
 from tarmac.model.experiment import Experiment, ExperimentChange
@@ -304,10 +304,10 @@ class ControlState:
             self.run_cache()
             return self.inventory.lasting_nodes()
 
-    def set_drained(self, nodes: Collection[str], drained: bool) -> None:
-        """Drain nodes or take them back, durably."""
+    def set_drained(self, nodes: Collection[str], drain: Drain | None) -> None:
+        """Drain nodes or (None) take them back, durably."""
         with self.lock:
-            self.store.set_drained(nodes, drained)
+            self.store.set_drained(nodes, drain)
             self.look_at_clusters()
         self.event_bus.notify(Wakeup.SCHEDULE)
 

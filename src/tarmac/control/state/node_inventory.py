@@ -6,11 +6,11 @@ objects, so that a pass over ten thousand nodes costs no more than one over a fe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from tarmac.control.state.engines import AttachedEngine, Engines
-from tarmac.model.cluster import LOCAL_CLUSTER, REHEARSAL_PREFIX, Cluster, Node, NodeState, Pool
+from tarmac.model.cluster import LOCAL_CLUSTER, REHEARSAL_PREFIX, Cluster, Drain, Node, NodeState, Pool
 from tarmac.model.run import Run
 
 Offer = tuple[tuple[Pool, ...], tuple[Node, ...]]
@@ -24,7 +24,7 @@ class NodeInventory:
         self._engines = engines
         self._local_rules = {pool.name: pool for pool in rules}
         self.clusters: tuple[Cluster, ...] = ()
-        self.drained: frozenset[str] = frozenset()
+        self.drained: Mapping[str, Drain] = {}
         self._made_of: tuple[object, ...] = ()
         self._offer: Offer = ((), ())
         self._own: tuple[Sequence[Node], ...] = ()
@@ -34,7 +34,7 @@ class NodeInventory:
         self._addresses: dict[str, frozenset[str | None]] = {}
         self._present_of: dict[int, tuple[Sequence[Node], Sequence[Node]]] = {}
 
-    def learn(self, clusters: Iterable[Cluster], drained: frozenset[str]) -> None:
+    def learn(self, clusters: Iterable[Cluster], drained: Mapping[str, Drain]) -> None:
         """Take these described clusters and drained nodes for those there are."""
         known = tuple(clusters)
         if known != self.clusters:
@@ -101,8 +101,8 @@ class NodeInventory:
 
     def _make(self, parts: Iterable[Sequence[Node]], clusters: Iterable[Cluster]) -> Offer:
         nodes = tuple(
-            replace(node, state=NodeState.DRAINED)
-            if node.state is NodeState.UP and node.name in self.drained
+            replace(node, state=NodeState.DRAINED, drain=drain, reason=drain.reason)
+            if node.state is NodeState.UP and (drain := self.drained.get(node.name)) is not None
             else node
             for part in parts
             for node in part

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 
-from tarmac.model.cluster import Node, NodeState, admits
+from tarmac.model.cluster import Drain, Node, NodeState, admits
 from tarmac.model.resources import Resources, is_of_type
 from tarmac.model.spec import Target
 from tarmac.model.text import listed
@@ -147,7 +148,16 @@ def _state(node: Node) -> Reason | None:
     if node.state is NodeState.UP:
         return None
     code, text = _STATE_REASONS[node.state]
+    if node.drain is not None:
+        return _reason(node, code, f"{_drain_text(node.drain)}: it takes no new runs until it is undrained")
     return _reason(node, code, f"{text}: {node.reason}" if node.reason else text)
+
+
+def _drain_text(drain: Drain) -> str:
+    by = f" by {drain.user}" if drain.user else ""
+    at = f" on {datetime.fromtimestamp(drain.at, UTC):%Y-%m-%d %H:%M} UTC" if drain.at is not None else ""
+    why = f" ({drain.reason})" if drain.reason else ""
+    return f"drained{by}{at}{why}"
 
 
 def _occupied(

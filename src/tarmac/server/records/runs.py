@@ -141,6 +141,7 @@ def node_record(report: NodeReport) -> api.Node:
         cpus=capacity.cpus,
         memory_bytes=capacity.memory_bytes,
         runs=[copy_fields(api.NodeRun, run) for run in report.runs],
+        drain=copy_known(api.Drain, report.node.drain),
     )
 
 

@@ -14,7 +14,7 @@ from tarmac.model.actor import Actor
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CallingActor
 from tarmac.server.records.runs import node_record
-from tarmac.server.requests import NodesBody
+from tarmac.server.requests import DrainBody, NodesBody
 from tarmac.server.service import Service
 
 
@@ -38,15 +38,16 @@ def node_routes(router: APIRouter, service: Service) -> None:
         return JsonAnswer([node_record(report) for report in plane.nodes(actor, choice)])
 
     @router.post("/nodes/drain", response_model=list[api.Node])
-    def drain(actor: CallingActor, body: NodesBody) -> Response:
+    def drain(actor: CallingActor, body: DrainBody) -> Response:
         """Give these nodes no new work, all of them or none; what runs there goes on."""
-        return _set_drained(actor, body, True)
+        return _set_drained(actor, body, True, reason=body.reason.strip())
 
     @router.post("/nodes/undrain", response_model=list[api.Node])
     def undrain(actor: CallingActor, body: NodesBody) -> Response:
         """Give these drained nodes work again."""
         return _set_drained(actor, body, False)
 
-    def _set_drained(actor: Actor, body: NodesBody, drained: bool) -> Response:
+    def _set_drained(actor: Actor, body: NodesBody, drained: bool, reason: str = "") -> Response:
         choice = NodeChoice(names=tuple(body.nodes), cluster=body.cluster, pool=body.pool, shard=body.shard)
-        return JsonAnswer([node_record(report) for report in plane.set_drained(actor, choice, drained)])
+        changed = plane.set_drained(actor, choice, drained, reason)
+        return JsonAnswer([node_record(report) for report in changed])
