@@ -18,7 +18,7 @@ def test_a_worker_gets_what_the_page_lists_and_nothing_else() -> None:
 
 
 def test_a_run_file_may_not_set_what_is_always_given() -> None:
-    given = {name for name, giver in LISTED.items() if giver in ("contract", "runner")}
+    given = {name for name, giver in LISTED.items() if giver in ("contract", "runner", "array", "trial")}
     assert all(reserved(name) for name in given)
     assert given >= CONTRACT_VARIABLES
     assert not any(reserved(name) for name in LISTED.keys() - given)
