@@ -16,10 +16,12 @@ from tarmac.dialects.native.inputs import ARTIFACTS, BIND
 from tarmac.dialects.section import Fields
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs/using/run-file.md").read_text(encoding="utf-8")
+TABLES = re.findall(r"^\| field \| type \| default \| example \|\n((?:\|.*\n)+)", PAGE, re.MULTILINE)
 ROWS = {
     cells[0].strip("` "): [cell.strip() for cell in cells[1:]]
-    for line in PAGE.splitlines()
-    if line.startswith("| `") and (cells := line.strip("|").split("|"))
+    for table in TABLES
+    for line in table.splitlines()[1:]
+    if (cells := line.strip("|").split("|"))
 }
 FIELDS: dict[str, Fields] = {
     "": RUN,

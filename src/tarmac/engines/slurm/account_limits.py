@@ -39,7 +39,7 @@ _UNITS = {
 }
 _MIB = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3}
 _AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGTP]?)")
-_LIMIT = re.compile(r"([^=,]+)=([0-9.]+[KMGTP]?)\(")
+_LIMIT = re.compile(r"([^=,]{1,64})=([0-9.]{1,32}[KMGTP]?)\(")
 """Of `cpu=2(0),mem=N(0)`: where there is a limit it stands before what is used of it, in brackets."""
 
 OTHERS_S = 5.0

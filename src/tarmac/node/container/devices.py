@@ -22,7 +22,7 @@ _KNOWN = "/proc/driver/nvidia/gpus"
 _LIBRARY = re.compile(
     r"lib(cuda|cudadebugger|nvidia-[a-z0-9-]+|nvcuvid|nvoptix)\.so(\.[0-9.]+)?",
 )
-_ENTRY = re.compile(r"^\s+(\S+) \((.*)\) => (\S+)$", re.MULTILINE)
+_ENTRY = re.compile(r"^[ \t]{1,8}(\S{1,256}) \((.{0,256})\) => (\S{1,4096})$", re.MULTILINE)
 
 
 class Devices(NamedTuple):

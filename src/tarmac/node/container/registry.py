@@ -24,7 +24,7 @@ from tarmac.node.container.reference import DOCKER_HUB, Reference, is_loopback
 TIMEOUT_S = 30.0
 MOST_MANIFEST_BYTES = 8 * 1024 * 1024
 _HUB = "registry-1.docker.io"
-_CHALLENGE = re.compile(r'([a-zA-Z_]+)="([^"]*)"')
+_CHALLENGE = re.compile(r'([a-zA-Z_]{1,64})="([^"]{0,4096})"')
 _NOT_HERE = (404, 400)
 _NO_ENTRY = (401, 403)
 
