@@ -42,10 +42,12 @@ set -e
 if [ -n "$TCD_STARTUP_HOOK" ]; then set -x; eval "$TCD_STARTUP_HOOK"; {{ set +x; }} 2>/dev/null; fi
 if [ -f {HOOK} ]; then set -x; . ./{HOOK}; {{ set +x; }} 2>/dev/null; fi
 set +e
+case "$PYTHONPATH" in */shim) export PYTHONPATH="$PYTHONPATH:${{PYTHONPATH##*:}}/../standins" ;; esac
 exec "$@"
 """
 """What goes before the entry point, in its own shell: what the hook exports holds for it. The commands of the
-hook are shown, and the first that fails ends the trial."""
+hook are shown, and the first that fails ends the trial. Beside what makes `import tarmac` work lies what
+makes `determined.launch` work; it comes last on PYTHONPATH."""
 
 
 def apply_conventions(run: Run, attempt: Attempt, launch: Launch) -> Launch:

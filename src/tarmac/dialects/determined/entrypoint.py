@@ -15,16 +15,15 @@ _LAUNCHER = re.compile(r"determined\.launch\.[a-z_]+", re.ASCII)
 _MODULES = "determined.launch."
 _OPERATORS = re.compile(r"[;&|<>()]+")
 _WRAPPER = "wrap_rank"
+_TRIAL_NEEDS = (
+    "entrypoint: a trial class is one of the package 'determined', which must be in its environment"
+)
 
 
 def read_entrypoint(value: Value, entrypoint: Any) -> Command:
     """The command of an entry point that was read before; what it does not mean is noted."""
     if isinstance(entrypoint, str) and _TRIAL_CLASS.fullmatch(entrypoint):
-        value.problems.warn(
-            value.node,
-            "entrypoint: a trial class alone is run by 'determined.launch.autohorovod'; tarmac has "
-            "no launcher of its own yet, so the package 'determined' must be there",
-        )
+        value.problems.warn(value.node, _TRIAL_NEEDS)
         return Command(argv=("python3", "-m", "determined.launch.autohorovod", "--trial", entrypoint))
     words = _words(entrypoint)
     if not words:
@@ -58,13 +57,8 @@ def _check_launchers(value: Value, words: Sequence[str]) -> None:
     ]
     for index in launchers:
         _check_arguments(value, words[index], _arguments(words[index + 1 :]))
-    if launchers:
-        names = ", ".join(dict.fromkeys(words[index] for index in launchers))
-        value.problems.warn(
-            value.node,
-            f"entrypoint: {names} is run as it is written; tarmac has no launcher of its own yet, so "
-            "the package 'determined' must be there",
-        )
+    if any("--trial" in _arguments(words[index + 1 :]) for index in launchers):
+        value.problems.warn(value.node, _TRIAL_NEEDS)
 
 
 def _arguments(words: Sequence[str]) -> list[str]:

@@ -1,0 +1,122 @@
+"""What the launchers share: their arguments, the run's shape, starting a program and the exit code. Stdlib.
+
+    python3 -m determined.launch.NAME [[OVERRIDES...] --] (--trial TRIAL)|(SCRIPT...)
+
+The exit code is that of the first worker that failed, which `wrap_rank` writes down: torchrun and others
+replace it by their own.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from typing import Callable, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
+
+CODE_FILE = "RANK_EXIT_FILE"
+DEVICES = "RANK_DEVICES"
+
+Argv = List[str]
+_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+
+
+class Shape(NamedTuple):
+    """Where this node stands in the run, and how many processes it starts."""
+
+    nodes: int
+    node_rank: int
+    processes: int
+    address: str
+    port: str
+
+
+def shape() -> Shape:
+    """From the variables that every worker finds; alone where there are none."""
+    found = os.environ
+    nodes = int(found.get("NNODES", "1"))
+    return Shape(
+        nodes=nodes,
+        node_rank=int(found.get("NODE_RANK", "0")),
+        processes=max(1, int(found.get("N_PROC", "1"))),
+        address=found.get("MASTER_ADDR", "127.0.0.1"),
+        port=found.get("C10D_PORT") or found.get("MASTER_PORT", "29400"),
+    )
+
+
+def main(launcher: str, overrides: str, start: Callable[[Argv, Argv], int]) -> NoReturn:
+    """Read the arguments and start; `overrides` names those before `--` in the usage."""
+    arguments = sys.argv[1:]
+    usage = (
+        f"usage: python3 -m determined.launch.{launcher} [[{overrides}...] --] (--trial TRIAL)|(SCRIPT...)\n"
+    )
+    if arguments[:1] in (["-h"], ["--help"]):
+        sys.stdout.write(
+            f"{usage}\nStarts a process for each slot of this node; those of all nodes are one world.\n\n"
+            "  --trial TRIAL  a trial class, filepath:ClassName; needs the package 'determined'\n"
+            "  SCRIPT...      a program and its arguments, or a Python file and its arguments\n"
+            f"  {overrides}  what is passed to the program that is started, over what tarmac passes; "
+            "they end with --\n"
+        )
+        sys.exit(0)
+    ahead, rest = _split(arguments)
+    try:
+        script = _script(rest)
+    except ValueError as problem:
+        sys.stderr.write(f"{usage}error: {problem}\n")
+        sys.exit(1)
+    sys.exit(start(ahead, script))
+
+
+def _split(arguments: Sequence[str]) -> Tuple[Argv, Argv]:
+    """The overrides, which end with the first `--`, and what is started."""
+    if "--" not in arguments:
+        return [], list(arguments)
+    at = list(arguments).index("--")
+    return list(arguments[:at]), list(arguments[at + 1 :])
+
+
+def _script(rest: Argv) -> Argv:
+    """The argv of one worker; raises ValueError with what is wrong."""
+    if not rest:
+        raise ValueError("empty script is not allowed: give a script, or --trial filepath:ClassName")
+    if rest[0] != "--trial":
+        is_file = rest[0].endswith(".py") and os.path.isfile(rest[0])
+        return [sys.executable, *rest] if is_file and shutil.which(rest[0]) is None else rest
+    if len(rest) == 1:
+        raise ValueError("--trial names no trial class: --trial filepath:ClassName")
+    if len(rest) > 2:
+        raise ValueError(f"extra arguments to --trial: {' '.join(rest[2:])}; it excludes a script")
+    if importlib.util.find_spec("determined.exec") is None:
+        raise ValueError(f"--trial {rest[1]} needs the package 'determined', which is not installed here")
+    return [sys.executable, "-m", "determined.exec.harness", rest[1]]
+
+
+def wrapped(names: str, script: Argv) -> Argv:
+    """The argv of a worker whose lines begin with its rank, the first of these variables that is set."""
+    return [sys.executable, "-m", "determined.launch.wrap_rank", names, "--", *script]
+
+
+def run(argv: Argv, variables: Optional[dict[str, str]] = None) -> int:
+    """Start a program and pass signals on to it; its exit code, or that of the first worker that failed."""
+    with tempfile.TemporaryDirectory(prefix="ranks-") as directory:
+        code_file = os.path.join(directory, "exit")
+        env = {**os.environ, CODE_FILE: code_file, DEVICES: os.environ.get("CUDA_VISIBLE_DEVICES", "")}
+        try:
+            process = subprocess.Popen(argv, env={**env, **(variables or {})})
+        except FileNotFoundError:
+            sys.stderr.write(f"error: there is no program {argv[0]!r} here\n")
+            return 127
+        for number in _FORWARDED:
+            signal.signal(number, lambda received, _frame: process.send_signal(received))
+        code = process.wait()
+        if code == 0:
+            return 0
+        try:
+            with open(code_file, encoding="ascii") as file:
+                return int(file.read()) or 1
+        except (OSError, ValueError):
+            return code if code > 0 else 128 - code

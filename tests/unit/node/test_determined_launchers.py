@@ -1,0 +1,98 @@
+"""`determined.launch` as its document prints it (D2-D8): arguments, prefixes, exit codes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+STANDINS = Path(__file__).resolve().parents[3] / "src/tarmac/node/standins"
+LIMIT_S = 120.0
+
+Result = subprocess.CompletedProcess[str]
+
+
+def launch(name: str, *arguments: str, directory: Path | None = None, **variables: str) -> Result:
+    return subprocess.run(
+        [sys.executable, "-m", f"determined.launch.{name}", *arguments],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(STANDINS), **variables},
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+    )
+
+
+@pytest.mark.parametrize("name", ["torch_distributed", "deepspeed", "horovod", "autohorovod", "wrap_rank"])
+def test_the_usage_is_printed(name: str) -> None:
+    """D5: `python3 -m determined.launch.deepspeed -h`."""
+    result = launch(name, "-h")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith(f"usage: python3 -m determined.launch.{name} ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ([], "empty script is not allowed"),
+        (["--fusion-threshold-mb", "1", "--"], "empty script is not allowed"),
+        (["--trial"], "--trial names no trial class"),
+        (["--trial", "model_def:A", "train.py"], "extra arguments to --trial: train.py"),
+        (["--trial", "model_def:A"], "needs the package 'determined'"),
+    ],
+)
+def test_a_trial_or_a_script(arguments: list[str], problem: str) -> None:
+    """D1, D7."""
+    result = launch("autohorovod", *arguments)
+    assert result.returncode == 1
+    assert problem in result.stderr
+
+
+def test_one_slot_needs_no_launcher_and_keeps_the_code(tmp_path: Path) -> None:
+    """D8: below another program, and a script by its name."""
+    (tmp_path / "train.py").write_text("import sys; print('trained', sys.argv[1:]); sys.exit(5)\n")
+    result = launch("autohorovod", "--", "train.py", "--", "x", directory=tmp_path)
+    assert (result.returncode, result.stdout) == (5, "trained ['--', 'x']\n")
+
+
+def test_lines_begin_with_their_rank_and_the_code_is_kept() -> None:
+    """D6: a carriage return ends a line, too; the first variable that is set counts."""
+    script = "printf 'one\\rtwo\\nthree'; echo four >&2; exit 7"
+    result = launch("wrap_rank", "NONE,RANK", "--", "sh", "-c", script, RANK="3")
+    assert result.stdout == "[rank=3] one\n[rank=3] two\n[rank=3] three\n"
+    assert result.stderr == "[rank=3] four\n"
+    assert result.returncode == 7
+    assert launch("wrap_rank", "2", "sh", "-c", "kill -9 $$").returncode == 137
+
+
+def test_what_names_no_rank_is_refused() -> None:
+    result = launch("wrap_rank", "NONE", "true")
+    assert result.returncode == 1
+    assert "'NONE' is no rank, and names no variable that is set" in result.stderr
+
+
+def test_horovod_says_that_it_cannot_reach_other_nodes() -> None:
+    """D4."""
+    result = launch("horovod", "train.py", NNODES="2", N_PROC="2")
+    assert result.returncode == 1
+    assert "this run has 2 nodes" in result.stderr
+
+
+def test_an_installed_package_keeps_its_own_modules(tmp_path: Path) -> None:
+    for name in ("exec", "launch"):
+        (tmp_path / "determined" / name).mkdir(parents=True)
+        (tmp_path / "determined" / name / "__init__.py").write_text("")
+    (tmp_path / "determined/__init__.py").write_text("version = 'installed'\n")
+    (tmp_path / "determined/exec/harness.py").write_text(
+        "import sys, determined; print(determined.version, sys.argv[1])\n"
+    )
+    (tmp_path / "determined/launch/horovod.py").write_text("raise SystemExit('theirs')\n")
+    (tmp_path / "determined/launch/tensorflow.py").write_text("print('their tensorflow')\n")
+    both = f"{STANDINS}{os.pathsep}{tmp_path}"
+    trial = launch("autohorovod", "--trial", "model_def:A", PYTHONPATH=both)
+    assert (trial.returncode, trial.stdout) == (0, "installed model_def:A\n"), trial.stderr
+    assert launch("tensorflow", PYTHONPATH=both).stdout == "their tensorflow\n"
