@@ -116,3 +116,18 @@ def test_datasets_are_kept_replaced_and_removed(store: Store) -> None:
     assert store.datasets() == [there]
     with pytest.raises(InvalidInput):
         store.put_dataset(replace(mnist, id="a\0b"))
+
+
+def test_what_attempts_held_in_a_range_of_time(store: Store) -> None:
+    """An attempt counts by its slots from its grant to its end, and no further than the range."""
+    run = running(store, "r1", user="ada", project="vision")
+    other = running(store, "r2", user="bob")
+    assert store.apply([ended(run, 10.0, at=HOUR + 5.0)]) == [True]
+    (begin,) = {span.begin for span in store.attempt_spans(0.0, HOUR) if span.run_id == run.id}
+    (span,) = [span for span in store.attempt_spans(0.0, HOUR + 100.0) if span.run_id == run.id]
+    assert (span.user, span.project, span.cluster, span.slots) == ("ada", "vision", "local", 1)
+    assert span.end == HOUR + 5.0
+    assert span.slot_s(0.0, HOUR + 100.0) == HOUR + 5.0 - begin
+    assert span.slot_s(HOUR, HOUR + 3.0) == 3.0
+    assert {span.run_id for span in store.attempt_spans(HOUR + 5.0, HOUR + 9.0)} == {other.id}
+    assert store.attempt_spans(-2.0, -1.0) == []

@@ -12,3 +12,4 @@ from tarmac.api.placement import *
 from tarmac.api.queue import *
 from tarmac.api.runs import *
 from tarmac.api.server import *
+from tarmac.api.usage import *

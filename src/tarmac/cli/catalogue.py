@@ -66,6 +66,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "datasets": Entry("Files", f"{_HOME}.datasets", "datasets", "List, add and remove data that runs read."),
     "secret": Entry("Files", f"{_HOME}.secret", "secret", "Set, list and remove keys that runs are given."),
+    "usage": Entry("Machines", f"{_HOME}.usage", "usage", "Show the slot-hours of users, projects or pools."),
     "clusters": Entry("Machines", f"{_HOME}.clusters", "clusters", "List clusters; add and remove them."),
     "cluster": Entry(
         "Machines", f"{_HOME}.cluster", "cluster", "Start a cluster on your servers over SSH, and end it."

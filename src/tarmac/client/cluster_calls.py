@@ -69,6 +69,10 @@ class ClusterCalls(Calls):
         body = {"nodes": nodes, "cluster": cluster, "pool": pool, "shard": shard}
         return self._send("POST", "/nodes/undrain", body)
 
+    def usage(self, *, since: float | None = None, until: float | None = None) -> list[api.UsedSlots]:
+        """What was used from `since` until `until` (Unix times), by user, project, cluster and pool."""
+        return self._get("/usage", since=since, until=until)
+
     def clusters(self) -> list[api.Cluster]:
         """Every lasting cluster, its pools with their rules and its nodes by kind."""
         return self._get("/clusters")

@@ -34,11 +34,12 @@ from tarmac.model.run import (
 from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
 from tarmac.model.spec import LocalDirectory, Repository, RunSpec
 from tarmac.model.summary import RunQuery, RunSummary
+from tarmac.model.usage import UsageReader
 
 # --- store ------------------------------------------------------------------------------------------
 
 
-class Store(Protocol):
+class Store(UsageReader, Protocol):
     """The durable record. After a normal return of a write, the change survives power loss.
 
     Every method raises Unavailable (nothing was done, try again) when the database cannot be reached,
@@ -140,7 +141,6 @@ class Store(Protocol):
 
     def set_drained(self, nodes: Collection[str], drain: Drain | None) -> None:
         """Drain nodes, or (None) take them back, all in one transaction; idempotent."""
-        ...
 
     def usage(self, since: float) -> list[UsageBucket]:
         """The usage of every hour that began at `since` or later, by hour, cluster, pool, user, project."""

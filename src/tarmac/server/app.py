@@ -33,6 +33,7 @@ from tarmac.server.routes.secrets import secret_routes
 from tarmac.server.routes.server import server_routes
 from tarmac.server.routes.sessions import session_routes
 from tarmac.server.routes.submitting import submitting_routes
+from tarmac.server.routes.usage import usage_routes
 from tarmac.server.routes.work_files import work_file_routes
 from tarmac.server.service import Service
 
@@ -52,6 +53,7 @@ _ROUTES = (
     (queue_routes, "queue"),
     (node_routes, "nodes"),
     (cluster_routes, "clusters"),
+    (usage_routes, "usage"),
     (artifact_routes, "artifacts"),
     (dataset_routes, "datasets"),
     (secret_routes, "secrets"),

@@ -31,6 +31,7 @@ from tarmac.model.lifecycle import step as next_state
 from tarmac.model.run import Attempt, Event, Outcome, Run
 from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
 from tarmac.model.summary import RunQuery, RunSummary, matches, summary_of
+from tarmac.model.usage import AttemptSpan, span_of
 from tarmac.store.checks import (
     Key,
     check_cluster,
@@ -243,6 +244,15 @@ class MemoryStore:
             )
             for key, slot_s in found
         ]
+
+    def attempt_spans(self, since: float, until: float) -> list[AttemptSpan]:
+        with self._lock:
+            found = [
+                span_of(self._runs[run_id], attempt)
+                for run_id, attempts in self._attempts.items()
+                for attempt in attempts.values()
+            ]
+        return [one for one in found if one and one.begin < until and (one.end is None or one.end > since)]
 
     def clusters(self) -> list[Cluster]:
         with self._lock:

@@ -22,6 +22,7 @@ from tarmac.model.lifecycle import IllegalStep, RunState
 from tarmac.model.run import Attempt, Event, Outcome, Run
 from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
 from tarmac.model.summary import RunQuery, RunSummary
+from tarmac.model.usage import AttemptSpan
 from tarmac.store import rows
 from tarmac.store import statements as sql
 from tarmac.store.annotations import SqlAnnotations
@@ -41,6 +42,7 @@ from tarmac.store.failures import Conflict
 from tarmac.store.fencing import fence
 from tarmac.store.metrics import SqlMetrics
 from tarmac.store.secrets import SqlSecrets
+from tarmac.store.spans import SPANS, to_span
 from tarmac.store.upgrade import bring_up_to_date
 
 LAST_CHARACTER = "\U0010ffff"
@@ -246,6 +248,11 @@ class SqlStore:
         with self._database.reading() as connection:
             found = connection.execute(sql.USAGE, {"since": since}).all()
         return [rows.to_usage(row) for row in found]
+
+    def attempt_spans(self, since: float, until: float) -> list[AttemptSpan]:
+        with self._database.reading() as connection:
+            found = connection.execute(SPANS, {"since": since, "until": until}).all()
+        return [span for span in map(to_span, found) if span is not None]
 
     def clusters(self) -> list[Cluster]:
         with self._database.reading() as connection:

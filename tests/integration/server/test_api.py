@@ -277,3 +277,16 @@ def test_code_over_the_usual_limit_is_refused_at_submission(plane: Served, tmp_p
         data.truncate(2 << 30)
     with pytest.raises(InvalidInput, match="more than"):
         plane.client().submit("code: .\ncommand: echo\n", directory=directory)
+
+
+def test_usage_adds_up_what_runs_held(plane: Served) -> None:
+    client = plane.client()
+    client.submit("command: echo\nslots: 1\nproject: vision\n")
+    plane.turn()
+    plane.clock.advance(60.0)
+    plane.turn()
+    (used,) = client.usage()
+    assert (used["project"], used["runs"], used["attempts"]) == ("vision", 1, 1)
+    assert used["slot_s"] > 0.0
+    with pytest.raises(InvalidInput, match="the range of time is empty"):
+        client.usage(since=plane.clock.now() + 10.0)

@@ -1,0 +1,68 @@
+"""What attempts used: slots and for how long. Read from the store by `control.usage_report`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tarmac.model.run import Allocation, Attempt, Release, Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptSpan:
+    """The slots that an attempt held from `begin` on, until `end` (None: it goes on).
+
+    `released`: slots of replicas that ended before, each with the time when.
+    """
+
+    run_id: str
+    user: str
+    project: str
+    cluster: str
+    pool: str
+    begin: float
+    end: float | None
+    slots: int
+    released: tuple[tuple[float, int], ...] = ()
+
+    def slot_s(self, since: float, until: float) -> float:
+        """Slot-seconds within a range of time."""
+        end = until if self.end is None else min(self.end, until)
+        begin = max(self.begin, since)
+        early = sum(slots * max(0.0, end - max(at, begin)) for at, slots in self.released)
+        return self.slots * max(0.0, end - begin) - early
+
+
+class UsageReader(Protocol):
+    """The attempts of all runs that are kept, as usage."""
+
+    def attempt_spans(self, since: float, until: float) -> Sequence[AttemptSpan]:
+        """What attempts held within a range of time, in any order."""
+        ...
+
+
+def span_of(of: Run, known: Attempt) -> AttemptSpan | None:
+    """An attempt as usage, likewise."""
+    begin = known.allocated_at
+    if begin is None:
+        return None
+    return AttemptSpan(
+        run_id=of.id,
+        user=of.user,
+        project=of.project,
+        cluster=known.allocation.cluster,
+        pool=known.allocation.pool,
+        begin=begin,
+        end=known.ended_at,
+        slots=known.allocation.slots,
+        released=tuple((each.at, _slots_of(known.allocation, each)) for each in known.released),
+    )
+
+
+def _slots_of(allocation: Allocation, release: Release) -> int:
+    return sum(
+        len(each.slots)
+        for each in allocation.placements
+        if (each.role, each.replica) == (release.role, release.replica)
+    )

@@ -1,0 +1,34 @@
+"""`/usage`: slot-seconds of users, projects and pools. Joined to the application by `server.app`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+from starlette.responses import Response
+
+from tarmac import api
+from tarmac.server.http.answers import JsonAnswer
+from tarmac.server.http.auth import CallingActor
+from tarmac.server.records.copying import copy_fields
+from tarmac.server.service import Service
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageParameters:
+    """The query of `/usage`."""
+
+    since: Annotated[float | None, Query(allow_inf_nan=False, description="seconds since 1970")] = None
+    until: Annotated[float | None, Query(allow_inf_nan=False, description="seconds since 1970")] = None
+
+
+def usage_routes(router: APIRouter, service: Service) -> None:
+    """Add the route about usage."""
+    plane = service.plane
+
+    @router.get("/usage", response_model=list[api.UsedSlots])
+    def usage(actor: CallingActor, parameters: Annotated[UsageParameters, Depends()]) -> Response:
+        """What was used in a range of time, by user, project, cluster and pool."""
+        found = plane.used_slots(actor, parameters.since, parameters.until)
+        return JsonAnswer([copy_fields(api.UsedSlots, each) for each in found])
