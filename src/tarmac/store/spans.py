@@ -38,10 +38,10 @@ def to_span(row: Sequence[Any]) -> AttemptSpan | None:
     if begin is None:
         return None
     placements = allocation["placements"]
-    held: dict[tuple[str, int], int] = {}
+    slots_of: dict[tuple[str, int], int] = {}
     for each in placements:
         replica = each["role"], each["replica"]
-        held[replica] = held.get(replica, 0) + len(each.get("slots", ()))
+        slots_of[replica] = slots_of.get(replica, 0) + len(each.get("slots", ()))
     return AttemptSpan(
         run_id=run_id,
         user=user,
@@ -50,9 +50,9 @@ def to_span(row: Sequence[Any]) -> AttemptSpan | None:
         pool=allocation.get("pool", DEFAULT_POOL),
         begin=begin,
         end=ended_at,
-        slots=sum(held.values()),
+        slots=sum(slots_of.values()),
         released=tuple(
-            (each["at"], held[each["role"], each["replica"]])
+            (each["at"], slots_of[each["role"], each["replica"]])
             for each in (json.loads(released) if released is not None else ())
         ),
     )
