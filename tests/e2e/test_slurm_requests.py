@@ -193,7 +193,7 @@ ONLY_THERE = {"TARMAC_LEAVE_AT", "TMPDIR"}
 DIFFERENT = {
     *("TARMAC_RUN_ID", "TARMAC_RUN_NAME", "MASTER_ADDR", "MASTER_PORT", "PWD", "PYTHONPATH"),
     *("LOG_ARTIFACT_PATH", "TARMAC_PAUSE_FILE", "TARMAC_POLL_FILE", "TARMAC_FINISHED_FILE"),
-    "TARMAC_REPORTS_FILE",
+    *("TARMAC_REPORTS_FILE", "TARMAC_WORLD_FILE"),
 }
 """What is called otherwise: the run, where its workers meet, and what lies in the attempt's directory."""
 
