@@ -49,7 +49,7 @@ def _records(series: Iterable[api.MetricSeries]) -> Iterator[bytes]:
 
 def _record(data: bytes) -> bytes:
     length = struct.pack("<Q", len(data))
-    return length + _masked_checksum(length) + data + _masked_checksum(data)
+    return length + _masked_crc32c(length) + data + _masked_crc32c(data)
 
 
 def _double(field: int, value: float) -> bytes:
@@ -94,7 +94,7 @@ def _table() -> tuple[int, ...]:
 _TABLE = _table()
 
 
-def _masked_checksum(data: bytes) -> bytes:
+def _masked_crc32c(data: bytes) -> bytes:
     checksum = 0xFFFFFFFF
     for byte in data:
         checksum = _TABLE[(checksum ^ byte) & 0xFF] ^ checksum >> 8
