@@ -6,6 +6,7 @@
 #   make test-engines  the tests that start a Slurm, a Ray or servers behind SSH
 #   make frameworks    what tarmac init writes for Hugging Face, Lightning and JAX, run with them
 #   make launchers     the guide of launchers, typed: DeepSpeed, accelerate, JAX and others train on two nodes
+#   make determined    the command `det`, from PyPI, against a server
 #   make check         formatting, lint, types, layers, tidy tests
 #   make bench         the benchmark table, against the peers that this machine can have
 #   make clean         remove the environments
@@ -18,6 +19,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 BENCH_VENV := .venv-bench
 LAUNCHERS_VENV := .venv-launchers
+DETERMINED_VENV := .venv-determined
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
 # What pip does when it installs a package, but not for an editable one; else, where PYTHONDONTWRITEBYTECODE is
@@ -25,7 +27,7 @@ INSTALL := $(PIP) install --quiet --constraint constraints.txt
 COMPILE = $(BIN)/python -m compileall -q src
 
 .DEFAULT_GOAL := help
-.PHONY: help demo sharing test test-engines frameworks launchers check format bench clean
+.PHONY: help demo sharing test test-engines frameworks launchers determined check format bench clean
 
 help:
 	@sed -n '/^# *make /s/^# *//p' Makefile
@@ -50,6 +52,9 @@ frameworks: $(VENV)/.dev $(VENV)/.demo $(VENV)/.frameworks
 launchers: $(VENV)/.dev $(VENV)/.demo $(LAUNCHERS_VENV)/.frameworks
 	$(BIN)/python -m pytest tests/e2e/test_launchers_guide.py
 
+determined: $(VENV)/.dev $(DETERMINED_VENV)/.command
+	$(BIN)/python -m pytest tests/e2e/test_determined_command.py
+
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
@@ -67,7 +72,7 @@ bench: $(VENV)/.dev $(VENV)/.bench $(BENCH_VENV)/.ray
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) $(BENCH_VENV) $(LAUNCHERS_VENV)
+	rm -rf $(VENV) $(BENCH_VENV) $(LAUNCHERS_VENV) $(DETERMINED_VENV)
 
 # Stamps: what is installed, newer than what says what to install.
 
@@ -98,9 +103,15 @@ $(VENV)/.frameworks: $(VENV)/.demo
 $(LAUNCHERS_VENV)/.frameworks: constraints.txt
 	$(PYTHON) -m venv $(LAUNCHERS_VENV)
 	$(LAUNCHERS_VENV)/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt \
-		setuptools torch==2.13.0 numpy accelerate "jax>=0.10"
+		setuptools torch==2.13.0 numpy accelerate "jax>=0.10" mpi4py
 	$(LAUNCHERS_VENV)/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt \
 		--no-build-isolation deepspeed
+	@touch $@
+
+# Determined's own package brings half a hundred others: it is only asked things over its command line.
+$(DETERMINED_VENV)/.command: constraints.txt
+	$(PYTHON) -m venv $(DETERMINED_VENV)
+	$(DETERMINED_VENV)/bin/python -m pip --disable-pip-version-check install --quiet determined==0.38.1
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.package

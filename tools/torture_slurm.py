@@ -1,10 +1,12 @@
 """Torture with a real Slurm: runs there and on this machine at once, everything struck; then all is counted.
 
-    python tools/torture_slurm.py --slurm 200 --local 100 --kills 10 --controller-kills 3
+    python tools/torture_slurm.py --slurm 200 --local 100 --kills 10 --controller-kills 3 --cuts 20
 
-The server is killed at random moments, and so is Slurm's controller. Of every eight `sbatch` one loses its
-answer though the job exists, and one never reaches Slurm. Nothing accepted may be lost, no attempt may start
-twice, and no job may be left. A run whose job the controller had not saved when it was killed is tried again.
+The server is killed at random moments, and so is Slurm's controller. Half of the runs on Slurm go through its
+commands here: of every eight `sbatch` one loses its answer though the job exists, and one never reaches
+Slurm. The other half go through SSH, whose connections are cut at either end. Nothing accepted may be lost,
+no attempt may start twice, and no job may be left. A run whose job the controller had not saved when it was
+killed is tried again.
 Needs Slurm's programs, and rights to start them. Run by hand.
 """
 
@@ -18,7 +20,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -38,14 +40,17 @@ from torture import (
 )
 
 from slurm_clusters import CLUSTER, running_slurm
+from ssh_hosts import TARGET, LoginHost, cut_connections, cut_sessions, install_ssh, login_host
 from tarmac.client import Client
 
-SITE = "site"
+SITE, FAR = "site", "far"
 PATIENCE_S = 420.0
-SUBMITTERS_EACH = 2
 CPUS_PER_NODE = 8
 
-DESCRIPTION = "name: site\nengine: slurm\nsettings: {{directory: {directory}, partition: batch}}\n"
+CUT_PAUSE_S = 2.0
+"""The longest life of a connection."""
+
+DESCRIPTION = "name: {name}\nengine: slurm\nsettings: {{directory: {directory}, partition: batch{more}}}\n"
 FAULTY_SBATCH = """#!/bin/bash
 case $((RANDOM % 8)) in
 0) echo lost >> {faults}
@@ -65,37 +70,51 @@ class SiteCount:
     """What came of it beside the count of all runs: `jobs_left` must be zero."""
 
     controller_kills: int
+    cuts: int
     answers_lost: int
     submissions_failed: int
     tried_again: int
     jobs_left: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strikes:
+    """How often what is struck."""
+
+    servers: int
+    controllers: int
+    connections: int
+
+
 def torture_slurm(
-    root: Path, *, slurm: int, local: int, kills: int, controller_kills: int, seed: int
+    root: Path, *, slurm: int, local: int, strikes: Strikes, seed: int
 ) -> tuple[Count, SiteCount]:
     """Run the ordeal below `root`, on a Slurm of its own, and count."""
-    with running_slurm(root / "slurm", cpus_per_node=CPUS_PER_NODE) as variables:
+    with (
+        running_slurm(root / "slurm", cpus_per_node=CPUS_PER_NODE) as variables,
+        login_host(root / "login", apart=False, variables=variables) as host,
+    ):
         os.environ["SLURM_CONF"] = variables["SLURM_CONF"]
         faults = _install_faults(root)
+        clusters = [SITE, FAR] if host is not None else [SITE, SITE]
+        if host is not None:
+            os.environ["PATH"] = install_ssh(root / "bin", host)
         ordeal = Ordeal(home=root / "home", starts=root / "starts.txt", random=Random(seed))
         ordeal.starts.touch()
         with Client(home=ordeal.home) as client:
-            client.add_cluster(DESCRIPTION.format(directory=root / "shared"))
-        loads = [(slurm, SITE), (local, "")] * SUBMITTERS_EACH
-        threads = [
-            threading.Thread(
-                target=partial(submit_runs, cluster=cluster),
-                args=(ordeal, runs // SUBMITTERS_EACH, seed + number),
-            )
-            for number, (runs, cluster) in enumerate(loads)
+            for name in sorted({*clusters}):
+                more = f", ssh: {TARGET}" if name == FAR else ""
+                client.add_cluster(DESCRIPTION.format(name=name, directory=root / name, more=more))
+        loads = [*((slurm // 2, name) for name in clusters), *[(local // 2, "")] * 2]
+        work = [
+            partial(submit_runs, ordeal, runs, seed + number, cluster=name)
+            for number, (runs, name) in enumerate(loads)
         ]
-        threads.append(threading.Thread(target=kill_servers, args=(ordeal, kills)))
-        for thread in threads:
-            thread.start()
-        _kill_controllers(root / "slurm", controller_kills, Random(seed))
-        for thread in threads:
-            thread.join()
+        work.append(partial(kill_servers, ordeal, strikes.servers))
+        work.append(partial(_kill_controllers, root / "slurm", strikes.controllers, Random(seed)))
+        if host is not None:
+            work.append(partial(_cut, ordeal, host, strikes.connections, Random(seed)))
+        _all_at_once(work)
         await_ends(ordeal, PATIENCE_S)
         found = count_all(ordeal)
         with Client(home=ordeal.home) as client:
@@ -103,12 +122,32 @@ def torture_slurm(
             client.stop_server()
         told = faults.read_text().split() if faults.exists() else []
         return found, SiteCount(
-            controller_kills=controller_kills,
+            controller_kills=strikes.controllers,
+            cuts=strikes.connections if host is not None else 0,
             answers_lost=told.count("lost"),
             submissions_failed=told.count("refused"),
             tried_again=found.disturbed,
             jobs_left=_jobs_left(),
         )
+
+
+def _all_at_once(work: Sequence[Callable[[], None]]) -> None:
+    threads = [threading.Thread(target=each) for each in work]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _cut(ordeal: Ordeal, host: LoginHost, times: int, random: Random) -> None:
+    """Cut the connections of whatever server there is, now at this end and now at the other."""
+    with Client(home=ordeal.home) as client:
+        for number in range(times):
+            time.sleep(random.uniform(0.0, CUT_PAUSE_S))
+            if number % 2:
+                cut_sessions(host)
+            else:
+                cut_connections(until_answered(client.version)["pid"])
 
 
 def _install_faults(root: Path) -> Path:
@@ -154,6 +193,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--local", type=int, default=100, help="runs on this machine")
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--controller-kills", type=int, default=3)
+    parser.add_argument("--cuts", type=int, default=20, help="of connections over SSH")
     parser.add_argument("--seed", type=int, default=1)
     parsed = parser.parse_args(arguments)
     directory = Path(tempfile.mkdtemp(prefix="tarmac-torture-"))
@@ -162,12 +202,12 @@ def main(arguments: Sequence[str]) -> int:
         directory,
         slurm=parsed.slurm,
         local=parsed.local,
-        kills=parsed.kills,
-        controller_kills=parsed.controller_kills,
+        strikes=Strikes(servers=parsed.kills, controllers=parsed.controller_kills, connections=parsed.cuts),
         seed=parsed.seed,
     )
     print_count(count)
     print(f"kill -9 of slurmctld: {site.controller_kills}")
+    print(f"connections cut:      {site.cuts}")
     print(f"sbatch without an answer, job there: {site.answers_lost}")
     print(f"sbatch that failed:   {site.submissions_failed}")
     print(f"jobs left in Slurm:   {site.jobs_left}")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from image_ends import ends_without_remains
 from images import archive, busybox_image, registry
 from shell import Shell
 
@@ -119,25 +119,8 @@ def test_a_run_in_an_image_pauses_and_resumes(boxed: Shell) -> None:
     assert boxed.json("show", "pauses")["run"]["outcome"] == "completed"
 
 
-@pytest.mark.parametrize("how", ["stop", "runner", "server"])
-def test_nothing_of_a_run_in_an_image_outlives_it(boxed: Shell, how: str) -> None:
-    """A daemon in the image that left its session; after a stop, and after `kill -9` of runner and server."""
-    file = run_file(
-        boxed,
-        f"gone-{how}",
-        "command: |\n  setsid sh -c 'while true; do sleep 0.1; done' &\n  echo ready\n  sleep 600\n",
-    )
-    boxed.tarmac("run", "-d", file, code=0)
-    boxed.until("logs", f"gone-{how}", said="ready")
-    run = boxed.json("show", f"gone-{how}")["run"]["id"]
-    assert len(mine(run)) >= 3
-    if how == "server":
-        os.kill(int((boxed.home / "server.lock").read_text().split()[0]), signal.SIGKILL)
-    if how == "runner":
-        os.kill(runner_of(run), signal.SIGKILL)
-        boxed.until("show", run, said="lost")
-    boxed.tarmac("stop", run, "--wait", code=0)
-    assert mine(run) == []
+def test_nothing_of_a_run_in_an_image_outlives_it(boxed: Shell) -> None:
+    ends_without_remains(boxed, "--image", str(boxed.directory / "box.tar"))
 
 
 def test_a_session_is_in_the_image_with_no_more_rights(boxed: Shell) -> None:
@@ -239,23 +222,61 @@ def test_a_server_says_whether_images_are_used(shell: Shell, use: str, code: int
     assert text in done.stderr
 
 
-def mine(run: str) -> list[int]:
-    """The processes whose environment names the run, and its runner's."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            if f"TARMAC_RUN_ID={run}".encode() in (path / "environ").read_bytes().split(b"\0"):
-                found.append(int(path.name))
-        except OSError:
-            continue
-    return found
+def test_images_are_listed_pulled_and_removed(boxed: Shell) -> None:
+    """D11, M6: an image of a private registry, by secret; in use it stays; its digest is part of the run."""
+    small = busybox_image(archive([("own", b"1")]))
+    boxed.tarmac("secret", "set", "team", "--as", "registry", stdin=":".join(LOGIN), code=0)
+    with registry(images={"team/own:1": small}, login=LOGIN) as double:
+        image = f"{double.address}/team/own:1"
+        pulled = boxed.tarmac("images", "pull", image, "--secret", "team", code=0)
+        assert f"{image} is {small.digest}" in pulled.stderr
+        asked = len(double.requests)
+        file = run_file(boxed, "uses", "command: |\n  echo ready\n  sleep 600\n", image=image)
+        boxed.tarmac("run", "-d", file, code=0)
+        boxed.until("logs", "uses", said="ready")
+        assert len(double.requests) == asked
+        newer = busybox_image(archive([("own", b"2")]))
+        double.images["team/own:1"] = newer
+        boxed.tarmac("images", "pull", image, "--secret", "team", code=0)
+        shown = {kept["digest"]: kept for kept in boxed.json("images", "ls")["images"]}
+        assert shown[small.digest]["in_use"]
+        assert not shown[newer.digest]["in_use"]
+        assert shown[small.digest]["disk_bytes"] > 100_000
+        refused = boxed.tarmac("images", "rm", small.digest)
+        assert (refused.returncode, "a run uses" in refused.stderr) == (2, True)
+        boxed.tarmac("images", "rm", newer.digest[7:19], code=0)
+        boxed.tarmac("pause", "uses", "--wait", code=0)
+        boxed.tarmac("images", "rm", small.digest, code=0)
+        boxed.tarmac("images", "rm", small.digest, code=2)
+    first = boxed.json("show", "uses")["attempts"][0]["milestones"]["image"]
+    assert (first["digest"], first["source"]) == (small.digest, "")
+    boxed.tarmac("stop", "uses", "--wait", code=0)
+    pull = boxed.json("ls", "-a", "--name", "pull")["runs"][-1]
+    said = boxed.json("show", pull["id"])["attempts"][0]["milestones"]["image"]
+    assert (said["digest"], said["source"]) == (small.digest, double.address)
+    assert said["fetched_bytes"] == said["total_bytes"] > 0
+    assert LOGIN[1] not in everything_below(boxed.home / "runs")
 
 
-def runner_of(run: str) -> int:
-    """The first process of the run's namespace."""
-    status = Path(f"/proc/{mine(run)[0]}/status").read_text()
-    parent = int(next(line for line in status.splitlines() if line.startswith("PPid:")).split()[1])
-    while b"tarmac/node" not in Path(f"/proc/{parent}/cmdline").read_bytes():
-        status = Path(f"/proc/{parent}/status").read_text()
-        parent = int(next(line for line in status.splitlines() if line.startswith("PPid:")).split()[1])
-    return parent
+def test_a_resumed_run_is_in_the_image_it_began_in(boxed: Shell) -> None:
+    with registry(images={"moves:1": busybox_image(archive([("old", b"1")]))}) as double:
+        old = double.images["moves:1"]
+        body = "command: |\n  test -e /old || exit 9\n  echo ready\n  test -e /mnt/crud/again && exit 0\n"
+        body += "  echo x > /mnt/crud/again\n  sleep 600\n"
+        file = run_file(boxed, "moves", body, image=f"{double.address}/moves:1")
+        boxed.tarmac("run", "-d", file, code=0)
+        boxed.until("logs", "moves", said="ready")
+        boxed.tarmac("pause", "moves", "--wait", code=0)
+        double.images["moves:1"] = busybox_image(archive([("new", b"2")]))
+        boxed.tarmac("images", "pull", f"{double.address}/moves:1", code=0)
+        boxed.tarmac("resume", "moves", code=0)
+        boxed.tarmac("wait", "moves", code=0)
+    used = [each["milestones"]["image"]["digest"] for each in boxed.json("show", "moves")["attempts"]]
+    assert used == [old.digest, old.digest]
+    assert old.digest in boxed.tarmac("show", "moves").stdout
+
+
+def everything_below(directory: Path) -> str:
+    """All small files of runs, as one text."""
+    files = (path for path in directory.rglob("*") if path.is_file() and path.stat().st_size < 1_000_000)
+    return "".join(path.read_bytes().decode("latin-1") for path in files)

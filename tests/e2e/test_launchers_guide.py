@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,14 +22,16 @@ GUIDE = (ROOT / "docs/using/guides/launchers.md").read_text(encoding="utf-8")
 FRAMEWORKS = ROOT / ".venv-launchers/bin"
 TRAINING_S = 400.0
 
-NEEDS = {"torch": "torch", "accelerate": "accelerate", "deepspeed": "deepspeed", "jax": "jax"}
-SECTIONS = ["torch", "failing", "accelerate", "deepspeed", "jax", "plain"]
+NEEDS = {name: name for name in ("torch", "accelerate", "deepspeed", "jax")} | {"mpi": "mpi4py"}
+SECTIONS = ["torch", "failing", "accelerate", "deepspeed", "jax", "mpi", "mpirun", "plain"]
 
 pytestmark = [pytest.mark.timeout(2 * TRAINING_S), pytest.mark.torch]
 
 
 def programs(section: str) -> Path:
     """The directory of a Python that has what the section imports; skips the test where there is none."""
+    if section in ("mpi", "mpirun") and shutil.which("mpirun") is None:
+        pytest.skip("Open MPI is not installed")
     module = NEEDS.get(section)
     if module is None or importlib.util.find_spec(module) is not None:
         return Path(sys.executable).parent
@@ -63,7 +66,7 @@ def test_what_the_guide_shows_happens(shell: Shell, section: str) -> None:
     for arguments, shown in typed(section):
         result = tarmac(shell, section, *arguments)
         everything = result.stdout + result.stderr
-        assert result.returncode == (7 if section == "failing" else 0), everything
+        assert result.returncode == (7 if section in ("failing", "mpirun") else 0), everything
         for line in shown:
             assert line in everything, everything
 

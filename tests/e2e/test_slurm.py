@@ -5,18 +5,17 @@ Runs pause, resume, stop, lose their connection, and are cancelled by somebody e
 
 from __future__ import annotations
 
-import os
-import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from shutil import which
 
 import pytest
 
+from arrays import try_array_and_chain
 from shell import Screen, Shell
 from slurm_clusters import Missing, running_slurm
-from ssh_hosts import cut_connections, login_host
+from ssh_hosts import cut_connections, install_ssh, login_host
+from terminals import install_lab, try_commands, try_notebook, try_own_shell
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.xdist_group("slurm-story")]
 
@@ -70,41 +69,13 @@ def far(shell: Shell, site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         if host is None:
             yield "site"
             return
-        program = tmp_path / "bin" / "ssh"
-        program.parent.mkdir()
-        program.write_text(
-            f'#!/bin/sh\nexec {shlex.join([which("ssh") or "", *host.ssh.program[1:]])} "$@"\n'
-        )
-        program.chmod(0o755)
-        monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+        monkeypatch.setenv("PATH", install_ssh(tmp_path / "bin", host))
         shell.tarmac("server", "restart", code=0)
         settings = f"ssh: login, directory: {host.private / 'runs'}, partition: batch"
         shell.write("far.yaml", f"name: far\nengine: slurm\nsettings: {{{settings}}}\n")
         shell.tarmac("clusters", "add", "far.yaml", code=0)
         yield "far"
         shell.close()
-
-
-def opens_sessions(shell: Shell, run: str) -> None:
-    """What `exec` does beside a worker of a job, as beside one on this machine."""
-    inside = shell.tarmac("exec", run, "--", "sh", "-c", 'echo "rank $NODE_RANK"; pwd; echo no >&2; exit 7')
-    assert (inside.returncode, inside.stderr) == (7, "no\n"), inside.stderr
-    rank, directory = inside.stdout.splitlines()
-    assert rank == "rank 0"
-    assert "/attempts/" in directory
-    text = "0123456789abcde\n" * 20_000
-    assert shell.tarmac("exec", "-i", run, "--", "cat", stdin=text, code=0).stdout == text
-    with Screen(shell, "exec", "-it", run, "--", "sh") as screen:
-        screen.wait_for(r"[#$] ")
-        screen.resize(33, 99)
-        screen.press("until [ \"$(stty size)\" = '33 99' ]; do sleep 0.1; done; echo re''sized; sleep 600\n")
-        screen.wait_for("resized")
-        screen.press("\x03")
-        screen.press("echo code $?; exit 4\n")
-        screen.wait_for("code 130")
-        assert screen.end() == 4
-    missing = shell.tarmac("exec", run, "--role", "nobody", "--", "true", code=2)
-    assert "the run has no such worker" in missing.stderr
 
 
 def test_runs_on_a_real_slurm(shell: Shell, site: str, far: str) -> None:
@@ -126,7 +97,7 @@ def test_runs_on_a_real_slurm(shell: Shell, site: str, far: str) -> None:
     shell.wait_until(run, "paused")
     shell.tarmac("resume", run, code=0)
     logged(shell, run, "resumed")
-    opens_sessions(shell, run)
+    try_commands(shell, run)
     shell.tarmac("stop", "--wait", run, code=0)
     assert shell.json("show", run)["run"]["outcome"] == "stopped"
     kept = shell.json("artifacts", "ls", run)["artifacts"]
@@ -141,7 +112,7 @@ def test_runs_on_a_real_slurm(shell: Shell, site: str, far: str) -> None:
     assert "hello from the code" in shell.tarmac("run", "echo.yaml", "--cluster", far, code=0).stdout
     shell.tarmac("run", "lasts.yaml", "--cluster", far, "--name", other, "--detach", code=0)
     logged(shell, other, "fresh")
-    opens_sessions(shell, other)
+    try_commands(shell, other)
     cut_connections(int((shell.home / "server.lock").read_text()))
     shell.tarmac("pause", other, code=0)
     shell.wait_until(other, "paused")
@@ -159,3 +130,16 @@ def test_runs_on_a_real_slurm(shell: Shell, site: str, far: str) -> None:
     shell.tarmac("rm", "-y", other, code=0)
     assert not left.exists()
     shell.tarmac("show", shown["id"], code=2)
+
+
+def test_shells_and_notebooks_are_runs_of_a_real_slurm(shell: Shell, site: str, tmp_path: Path) -> None:
+    assert site
+    try_own_shell(shell, "--cluster", "site")
+    path = f"PATH={install_lab(tmp_path)}"
+    with Screen(shell, "jupyter", "--slots", "1", "--cluster", "site", "--env", path) as screen:
+        try_notebook(shell, screen)
+
+
+def test_arrays_and_chains_of_runs_on_a_real_slurm(shell: Shell, site: str) -> None:
+    assert site
+    try_array_and_chain(shell, "site")

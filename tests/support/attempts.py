@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 import uuid
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from typing import Any
 from tarmac.node.attempt import protocol
 from tarmac.node.attempt.paths import AttemptPaths, NodePaths
 from tarmac.node.kernel.fifo import ring
+from tarmac.node.kernel.readiness import readable
 from tarmac.node.starting import NODE_DIRECTORY, Installation
 
 PATIENCE_S = 120.0
@@ -65,6 +67,10 @@ class AttemptDirectory:
     told: dict[str, Any]
     wakeup: int = field(repr=False)
 
+    def __post_init__(self) -> None:
+        # A test that makes hundreds of attempts holds no descriptor of those that it has let go of.
+        weakref.finalize(self, os.close, self.wakeup)
+
     @property
     def paths(self) -> AttemptPaths:
         return AttemptPaths(str(self.path))
@@ -96,7 +102,7 @@ class AttemptDirectory:
                     return event
             remaining_s = deadline - time.monotonic()
             assert remaining_s > 0, f"no {kind!r} within {PATIENCE_S} s: {self.events(name)}"
-            if select.select([self.wakeup], [], [], min(remaining_s, 0.05))[0]:
+            if readable(self.wakeup, min(remaining_s, 0.05)):
                 os.read(self.wakeup, 65536)
 
     def ended(self, name: str = "n0") -> dict[str, Any]:

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import MappingProxyType
@@ -123,6 +124,7 @@ def http_server(root: Path) -> Iterator[GitServer]:
             server.sent_bytes += len(content)
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        http.socket.setblocking(False)  # a client that has left in between must not keep accept waiting
         http.daemon_threads = True
         server.url = f"http://127.0.0.1:{http.server_address[1]}"
         thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.05})
@@ -135,12 +137,12 @@ def http_server(root: Path) -> Iterator[GitServer]:
             thread.join()
 
 
-def _length(headers: Mapping[str, str]) -> int:
+def _length(headers: Message[str, str]) -> int:
     return int(headers.get("Content-Length") or 0)
 
 
 def _backend(
-    root: Path, method: str, target: str, headers: Mapping[str, str], body: bytes
+    root: Path, method: str, target: str, headers: Message[str, str], body: bytes
 ) -> tuple[list[list[str]], bytes]:
     """What git's own backend answers: the lines of the head, and the content."""
     path, _, query = target.partition("?")

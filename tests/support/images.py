@@ -154,6 +154,7 @@ def registry(**settings: Any) -> Iterator[RegistryDouble]:
             """Nothing: pytest shows what matters."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.socket.setblocking(False)  # a client that has left in between must not keep accept waiting
     server.daemon_threads = True
     double.address = f"127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, daemon=True)

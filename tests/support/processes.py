@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 from tarmac.client import Client
 from tarmac.model.errors import TarmacError
 from tarmac.model.home import Home
+from tarmac.node.kernel.readiness import readable
 
 PATIENCE_S = 120
 
@@ -38,7 +38,7 @@ def ended(pid: int, *, within_s: float = PATIENCE_S) -> bool:
     except ProcessLookupError:
         return True
     try:
-        return bool(select.select([handle], [], [], within_s)[0])
+        return readable(handle, within_s)
     finally:
         os.close(handle)
 

@@ -16,11 +16,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tarmac.engines.ray.servers.commands import OUTLASTS_HEAD
+
 ROOT = Path(__file__).parents[2]
 BIN = ROOT / ".venv-bench/bin"
 NODES = 3
 PORT = 6399
-START_S = 120.0
+START_S = 300.0
 START_TRIES = 4
 TOKEN = "ab" * 32
 
@@ -39,6 +41,7 @@ VARIABLES = {
     "RAY_health_check_period_ms": "1000",
     "RAY_health_check_timeout_ms": "1000",
     "RAY_gcs_storage": "rocksdb",
+    **OUTLASTS_HEAD,
 }
 
 
@@ -127,8 +130,8 @@ class RayNodes:
         for _ in range(START_TRIES):
             try:
                 self.on(number, *argv)
-            except AssertionError as problem:
-                if "timed out during startup" not in str(problem):
+            except (AssertionError, subprocess.TimeoutExpired) as problem:
+                if "timed out" not in str(problem):
                     raise
                 self.end_ray(number)
             else:
@@ -136,9 +139,13 @@ class RayNodes:
         raise AssertionError(f"Ray does not start on node {number}")
 
     def end_ray(self, number: int, *programs: str) -> None:
-        """Kill programs of Ray on a node: gcs_server, raylet; all that is Ray's there, if none is named."""
-        names = "|".join(programs) or "gcs_server|raylet|ray::|site-packages/ray/"
+        """Kill programs of Ray on a node: gcs_server, raylet; all that is Ray's there, if none is named.
+
+        They have ended afterwards: a head that is started meanwhile finds its tables locked.
+        """
+        names = "|".join(programs) or "gcs_server|raylet|ray::|site-packages/ray/|bin/ray start"
         self.on(number, "pkill", "-9", "-f", names, check=False)
+        self.on(number, "pidwait", "-f", names, check=False)
 
     def end_agents(self, number: int) -> None:
         """Kill our agent on a node, not the runners."""

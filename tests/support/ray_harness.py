@@ -24,7 +24,8 @@ from tarmac.engines.ray.membership import Endpoint, Member
 from tarmac.engines.ray.settings import read_settings
 from tarmac.model.errors import Unavailable
 from tarmac.model.launch import Launch, Mount
-from tarmac.model.ports import Observation
+from tarmac.model.ports import Observation, WorkerStatus
+from tarmac.model.run import LeaveRequest
 
 BOUND_S = 300.0
 AGAIN_S = 0.05
@@ -170,10 +171,15 @@ class RayHarness:
         deadline = time.monotonic() + BOUND_S
         self.settle(attempt, running)
         for worker in self.engine.workers(attempt):
-            while WORKING.encode() not in self.engine.read(attempt, worker.log):
+            while not self._works(attempt, worker):
                 assert time.monotonic() < deadline, f"{worker} does not get to work"
                 self.news.clear()
                 self.news.wait(AGAIN_S / 4)
+
+    def _works(self, attempt: str, worker: WorkerStatus) -> bool:
+        with suppress(Unavailable):  # its node is silent now
+            return WORKING.encode() in self.engine.read(attempt, worker.log)
+        return False
 
     def reopen(self, **knobs: Any) -> None:
         """The server goes and another comes."""
@@ -222,6 +228,28 @@ class RealRayHarness(RayHarness):
             for node, address in zip(launch.nodes, addresses, strict=True)
         )
         return replace(launch, nodes=nodes)
+
+    def submit(self, launch: Launch) -> str:
+        """Have the engine take it; its id."""
+        request = self.engine.render(launch)
+        self._insist(lambda: self.engine.submit(request))
+        return launch.attempt_id
+
+    def ask(self, attempt: str, leave: LeaveRequest) -> None:
+        """Ask an attempt to leave."""
+        self._insist(lambda: self.engine.request_leave(attempt, leave))
+
+    def _insist(self, do: Callable[[], None]) -> None:
+        """Do it as a server does: again later where a node is silent, or cannot be reserved, now."""
+
+        def done() -> bool:
+            try:
+                do()
+            except Unavailable:
+                return False
+            return True
+
+        self.wait(done)
 
     def state_of(self, number: int) -> str:
         """The state of a node as the scheduler sees it."""

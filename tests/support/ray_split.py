@@ -58,17 +58,21 @@ class Split:
     versions: tuple[tuple[int, int, float], ...]
 
 
-def split(home: Path, nodes: RayNodes) -> Split:
-    """Cut a node off under its run, until that has ended there by itself. The server is at `home`."""
+def split(home: Path, nodes: RayNodes, *, lease_s: int = LEASE_S, aged: bool = False) -> Split:
+    """Cut a node off under its run, until that has ended there by itself. The server is at `home`.
+
+    `aged`: once both write at the same time, the lease is made as old as it may become: however busy the
+    machine is, it does not expire earlier.
+    """
     ticks = home / "ticks"
     ticks.mkdir(parents=True)
     (home / "settings.toml").write_text(SETTINGS)
     with Client(home=home) as client:
         try:
-            settings = {**nodes.settings(), "directory": str(nodes.far / "split"), "lease": f"{LEASE_S}s"}
+            settings = {**nodes.settings(), "directory": str(nodes.far / "split"), "lease": f"{lease_s}s"}
             client.add_cluster(json.dumps({"name": CLUSTER, "engine": "ray", "settings": settings}))
             _await(lambda: _up(client) == NODES, "the nodes do not come up")
-            return _split(client, nodes, ticks)
+            return _split(client, nodes, ticks, lease_s if aged else None)
         finally:
             for run in client.runs()["runs"]:
                 client.stop(run["id"])
@@ -76,11 +80,12 @@ def split(home: Path, nodes: RayNodes) -> Split:
             client.stop_server()
 
 
-def _split(client: Client, nodes: RayNodes, ticks: Path) -> Split:
+def _split(client: Client, nodes: RayNodes, ticks: Path, age_s: int | None) -> Split:
     run_id = client.submit(TRAINS.format(ticks=ticks))["id"]
     _await(lambda: client.artifacts(run_id), "no checkpoint of attempt 1 was kept")
     number = int(client.attempts(run_id)[0]["nodes"][0][1])
-    events = f"{nodes.far}/split/runs/{run_id}/attempts/1/nodes/*/events.jsonl"
+    part = f"{nodes.far}/split/runs/{run_id}/attempts/1/nodes/*"
+    events = f"{part}/events.jsonl"
     cut_at = time.time()
     nodes.cut(number)
     try:
@@ -88,6 +93,10 @@ def _split(client: Client, nodes: RayNodes, ticks: Path) -> Split:
             lambda: any(version["attempt"] == 2 for version in client.artifacts(run_id)),
             "no checkpoint of attempt 2 was kept",
         )
+        if age_s is not None:
+            successor_at = _times(ticks / "2")[0]
+            _await(lambda: _times(ticks / "1")[-1] > successor_at, "the cut one does not go on")
+            _age(nodes, number, part, age_s)
         _await(lambda: "worker_ended" in _on(nodes, number, events), "the cut one does not end by itself")
         cut_events = _on(nodes, number, events)
     finally:
@@ -100,7 +109,7 @@ def _split(client: Client, nodes: RayNodes, ticks: Path) -> Split:
     attempts = client.attempts(run_id)
     return Split(
         cut_at=cut_at,
-        lost_at=attempts[0]["ended_at"] or 0.0,
+        lost_at=_queued_again_at(client, run_id, cut_at),
         successor_at=_times(ticks / "2")[0],
         cut_one_ended_at=_times(ticks / "1")[-1],
         causes=tuple(attempt["cause"] and attempt["cause"]["code"] for attempt in attempts),
@@ -109,11 +118,25 @@ def _split(client: Client, nodes: RayNodes, ticks: Path) -> Split:
     )
 
 
+def _queued_again_at(client: Client, run_id: str, cut_at: float) -> float:
+    """When the loss was noticed. (An attempt that was lost ended when its node was last heard of.)"""
+    return next(
+        event["at"] for event in client.events(run_id) if event["state"] == "queued" and event["at"] > cut_at
+    )
+
+
 def _content(client: Client, version: api.Artifact) -> tuple[int, int, float]:
     entries = client.artifact(version["id"])["entries"]
     pieces = next(entry["pieces"] for entry in entries if entry["path"] == "state")
     attempt, at = b"".join(client.artifact_piece(piece["digest"]) for piece in pieces).split()
     return version["attempt"], int(attempt), float(at)
+
+
+def _age(nodes: RayNodes, number: int, part: str, age_s: int) -> None:
+    """Make the lease of a part on a node, and the contact of its Ray, so old; and have the runner look."""
+    at = f"@$(($(cut -d. -f1 /proc/uptime) - {age_s + 1}))"
+    nodes.on(number, "bash", "-c", f"touch -d {at} {part}/lease {nodes.far}/split/contact-*")
+    nodes.on(number, "bash", "-c", f"printf '!' 1<> {part}/wake")
 
 
 def _times(path: Path) -> list[float]:

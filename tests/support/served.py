@@ -38,6 +38,9 @@ from tarmac.model.launch import Launch
 from tarmac.model.ports import Notice
 from tarmac.server.app import routed
 from tarmac.server.changes import Changes
+from tarmac.server.determined.application import at_address
+from tarmac.server.determined.gateway import Gateway
+from tarmac.server.determined.tokens import TokenMaker
 from tarmac.server.http.auth import Access, AuthMiddleware
 from tarmac.server.http.bodies import SILENCE_S, Bodies
 from tarmac.server.http.connections import Limits, limited
@@ -46,6 +49,7 @@ from tarmac.server.settings import Settings
 from tarmac.server.storage.annotation_service import AnnotationService
 from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.server.storage.dataset_service import DatasetService
+from tarmac.server.storage.image_service import ImageService
 from tarmac.server.storage.run_remover import RunRemover
 from tarmac.server.storage.secret_service import SecretService
 from tarmac.server.submitting.submissions import resolve_references
@@ -144,6 +148,7 @@ class Served:
         self.stops = threading.Event()
         self.loop_trouble: list[str] = []
         self.tcp_port = 0
+        self.gateway_port = 0
         self.closing = ExitStack()
         self.plane.subscribe(self.changes.tell)
 
@@ -186,12 +191,24 @@ class Served:
             keep_days=keep_days,
         )
 
+    def gateway(self, service: Service) -> Gateway:
+        """What the routes for Determined's own command work with."""
+        return Gateway(
+            service=service,
+            numbers=self.store.numbers,
+            records=self.store.run_records,
+            tokens=TokenMaker(TOKEN),
+            owner=OWNER,
+            url=f"http://127.0.0.1:{self.gateway_port}",
+        )
+
     def service(self) -> Service:
         """What the routes work with."""
         return Service(
             artifacts=self.artifacts,
             datasets=self.datasets,
             secrets=self.secrets,
+            images=ImageService(self.plane.image_keepers, own="local"),
             remover=self.remover(),
             annotations=AnnotationService(self.plane, self.store.annotations, self.clock),
             plane=self.plane,
@@ -234,16 +251,22 @@ def served(
     unix.listen()
     tcp = socket.create_server(("127.0.0.1", 0))
     made.tcp_port = tcp.getsockname()[1]
+    gateway = socket.create_server(("127.0.0.1", 0))
+    made.gateway_port = gateway.getsockname()[1]
     access = Access(owner=OWNER, socket_name=str(made.home.socket), token=TOKEN)
     service = made.service()
     inner = Bodies(routed(service, home=made.home), silence_s=silence_s)
-    app = AuthMiddleware(inner, access=access, version=version, requests=service.requests)
+    app = at_address(
+        ("127.0.0.1", made.gateway_port),
+        made.gateway(service),
+        otherwise=AuthMiddleware(inner, access=access, version=version, requests=service.requests),
+    )
     server = uvicorn.Server(
         uvicorn.Config(
             app, http=limited(limits), ws="none", lifespan="off", log_config=None, timeout_graceful_shutdown=2
         )
     )
-    thread = threading.Thread(target=_serve, args=(server, made, (unix, tcp)), name="served")
+    thread = threading.Thread(target=_serve, args=(server, made, (unix, tcp, gateway)), name="served")
     thread.start()
     try:
         yield made

@@ -7,7 +7,6 @@ import json
 import os
 import pty
 import re
-import select
 import signal
 import struct
 import subprocess
@@ -19,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+from tarmac.node.kernel.readiness import readable
 
 LIMIT_S = 120.0
 
@@ -169,8 +170,8 @@ class Screen:
 
     def _read(self, deadline: float) -> bool:
         """Read what there is; False once the command has closed its terminal."""
-        ready, _, _ = select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))
-        assert ready, f"nothing comes any more after {self.text!r}"
+        came = readable(self._master, deadline - time.monotonic())
+        assert came, f"nothing comes any more after {self.text!r}"
         try:
             content = os.read(self._master, 65536)
         except OSError:  # Linux: the other side has gone

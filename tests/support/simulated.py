@@ -27,19 +27,13 @@ from tarmac.model.errors import InvalidInput, LeaseLost, Unavailable
 from tarmac.model.experiment import Experiments
 from tarmac.model.launch import Launch
 from tarmac.model.metrics import ReportBatch
+from tarmac.model.notification import Subscription
 from tarmac.model.ports import StagedCode
 from tarmac.model.resources import Resources
 from tarmac.model.run import Run
 from tarmac.model.serving import HomeIdentity, Lease
-from tarmac.model.spec import (
-    Command,
-    FailureBehaviour,
-    LocalDirectory,
-    Process,
-    Repository,
-    Role,
-    RunSpec,
-)
+from tarmac.model.spec import Command, FailureBehaviour, LocalDirectory, Process, Repository, Role, RunSpec
+from tarmac.samplers import searcher_of
 from tarmac.store.memory import MemoryStore
 from tarmac.store.memory_metrics import MemoryMetrics
 
@@ -289,8 +283,10 @@ class Simulation:
         batches: Mapping[str, Sequence[Node]] = MappingProxyType({}),
         described: Mapping[str, Sequence[Node]] = MappingProxyType({}),
         engine_type: type[SimEngine] = SimEngine,
+        notify_always: Sequence[Subscription] = (),
     ) -> None:
         self.pools = pools
+        self.notify_always = notify_always
         self.clock = VirtualClock(1_000_000.0)
         self.store = InterruptibleStore()
         self.ids = CountingIds()
@@ -334,6 +330,8 @@ class Simulation:
             clock=self.clock,
             ids=self.ids,
             pools=self.pools,
+            searcher_of=searcher_of,
+            notify_always=self.notify_always,
         )
 
     def survive(self, act: Callable[[], object]) -> bool:

@@ -6,12 +6,14 @@ Used by the contract suites of engines and the end-to-end tests.
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import which
 
 from gitserver import SshServer, ssh_server
 from tarmac.engines.hosts.ssh import Ssh
@@ -125,20 +127,41 @@ def end_session(ssh: Ssh) -> None:
         subprocess.run(argv, capture_output=True, check=False, timeout=120)
 
 
+def install_ssh(directory: Path, host: LoginHost) -> str:
+    """Put an `ssh` into a directory that knows the host as TARGET; a PATH with it."""
+    directory.mkdir(exist_ok=True)
+    program = directory / "ssh"
+    program.write_text(f'#!/bin/sh\nexec {shlex.join([which("ssh") or "", *host.ssh.program[1:]])} "$@"\n')
+    program.chmod(0o755)
+    return f"{directory}:{os.environ['PATH']}"
+
+
 def connections(parent: int | None = None) -> list[int]:
     """The processes of ssh that this one, or another, has started and that still run."""
-    found = []
-    for path in Path("/proc").iterdir():
-        if path.name.isdigit():
-            with suppress(OSError, IndexError):
-                name, _, rest = (path / "stat").read_text().partition("(")[2].rpartition(")")
-                state, started_by = rest.split()[:2]
-                if name == "ssh" and state != "Z" and int(started_by) == (parent or os.getpid()):
-                    found.append(int(path.name))
-    return found
+    return _children("ssh", parent or os.getpid())
 
 
 def cut_connections(parent: int | None = None) -> None:
     """End them, in the middle of whatever they carry."""
     for pid in connections(parent):
         os.kill(pid, signal.SIGKILL)
+
+
+def cut_sessions(host: LoginHost) -> None:
+    """End them at their far end, as a network that is gone would: shared ones as well."""
+    for pid in _children("sshd", host.server.pid):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _children(program: str, parent: int) -> list[int]:
+    """The processes of that name with this parent that still run."""
+    found = []
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit():
+            with suppress(OSError, IndexError):
+                name, _, rest = (path / "stat").read_text().partition("(")[2].rpartition(")")
+                state, started_by = rest.split()[:2]
+                if name == program and state != "Z" and int(started_by) == parent:
+                    found.append(int(path.name))
+    return found

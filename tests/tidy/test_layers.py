@@ -34,11 +34,13 @@ LAZY_MODULES = {
     "tarmac.node.entry",
     "tarmac.node.hooks.image",
     "tarmac.node.runner",
+    "tarmac.samplers",
+    "tarmac.cli.commands.search",
     "tarmac.server.__main__",
     "tarmac.server.settings",
 }
 """Modules that may import ours inside functions: a command line, and a server's lock, must answer at once,
-and a server starts without the engines that it does not need."""
+and a server starts without the engines and the samplers that it does not need."""
 
 Graph = Mapping[str, Iterable[str]]
 

@@ -22,6 +22,7 @@ PLAIN = {
     "tarmac.node.container.unpacking": "a layer in the making, out of which no link leads",
     "tarmac.node.container.pulling": "logins of the node's user",
     "tarmac.node.container.devices": "/proc",
+    "tarmac.node.container.podman": "/proc",
     "tarmac.node.container.root": "before the workers start, and the root that is being made",
     "tarmac.node.hooks.mounts": "before the workers start",
     "tarmac.node.hooks.files": "before anything of the run starts",

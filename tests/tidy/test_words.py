@@ -111,6 +111,13 @@ NATIVE = {
     "tarmac.engines.slurm": {"job", "jobs", "task", "partition", "gpu", "gpus", "cancel"},
     "tarmac.client": {"host"},  # the address of a server
     "tarmac.server": {"host", "task", "tasks", "cancel"},  # the same, and asyncio's own words
+    "tarmac.server.determined": {
+        "job",
+        "jobs",
+        "kill",
+        "task",
+        "tasks",
+    },  # what Determined calls them, in its routes
     "tarmac.simulator": {"held"},  # the column `held_s` of its tables
 }
 """Packages that speak of a foreign system in its own words, and those words."""

@@ -65,6 +65,27 @@ class Dataset(TypedDict):
     message: str | None
 
 
+class KeptImage(TypedDict):
+    """An image on a node; `node` "": on every node of the cluster, which share one directory of images."""
+
+    cluster: str
+    node: str
+    name: str
+    digest: str
+    size_bytes: int
+    disk_bytes: int
+    fetched_at: float
+    used_at: float
+    in_use: bool
+
+
+class ImageList(TypedDict):
+    """The images of the nodes; `troubles`: why clusters say nothing of theirs."""
+
+    images: list[KeptImage]
+    troubles: dict[str, str]
+
+
 class Secret(TypedDict):
     """A secret without its value. `number` counts the values that it has had."""
 

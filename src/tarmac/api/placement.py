@@ -86,6 +86,7 @@ class Node(TypedDict):
     slots_used: int
     cpus: float
     memory_bytes: int
+    own_disk: bool
     runs: list[NodeRun]
 
 

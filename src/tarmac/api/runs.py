@@ -44,6 +44,21 @@ class Share(TypedDict):
     credit_s: float
 
 
+class Notification(TypedDict):
+    """A message about a run to one receiver. `due_at` is when it is tried next, if it is.
+
+    `receiver` shows of a URL its host alone.
+    """
+
+    occasion: str
+    receiver: str
+    at: float
+    tries: int
+    due_at: float | None
+    sent_at: float | None
+    error: str | None
+
+
 class AwaitedRun(TypedDict):
     """A run whose end another one waits for: `condition` is completed or ended, `met` whether it has so."""
 
@@ -187,6 +202,19 @@ class Worker(TypedDict):
     rank: int | None
 
 
+class AttemptImage(TypedDict):
+    """The image of an attempt: `fetched_bytes` of `total_bytes` have come from `source`, in `fetch_s`.
+
+    `digest` "": it is being pulled, or is a plain directory; `source` "": its nodes had it.
+    """
+
+    digest: str
+    source: str
+    fetched_bytes: int
+    total_bytes: int
+    fetch_s: float
+
+
 class Milestones(TypedDict):
     """What the nodes saw of an attempt; null: not seen."""
 
@@ -195,6 +223,7 @@ class Milestones(TypedDict):
     read_at: float | None
     checkpoint_step: int | None
     kept_at: float | None
+    image: AttemptImage | None
 
 
 class Loss(TypedDict):

@@ -65,6 +65,7 @@ COMMANDS: dict[str, Entry] = {
         "Files", f"{_HOME}.artifacts", "artifacts", "List, fetch and remove what runs left behind."
     ),
     "datasets": Entry("Files", f"{_HOME}.datasets", "datasets", "List, add and remove data that runs read."),
+    "images": Entry("Machines", f"{_HOME}.images", "images", "List, pull and remove images on the nodes."),
     "secret": Entry("Files", f"{_HOME}.secret", "secret", "Set, list and remove keys that runs are given."),
     "usage": Entry("Machines", f"{_HOME}.usage", "usage", "Show the slot-hours of users, projects or pools."),
     "clusters": Entry("Machines", f"{_HOME}.clusters", "clusters", "List clusters; add and remove them."),

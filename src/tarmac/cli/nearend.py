@@ -168,7 +168,8 @@ def _raw_terminal(raw: bool) -> Iterator[None]:
     try:
         yield
     finally:
-        termios.tcsetattr(STDIN, termios.TCSADRAIN, before)
+        with suppress(termios.error):  # the terminal itself is gone
+            termios.tcsetattr(STDIN, termios.TCSADRAIN, before)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.5
 """How often the trials are looked at while they are followed."""
+
+RUNS_AT_ONCE = 50
+"""So many trials are asked about in one request."""
 
 EXIT_CODES = {"completed": 0, "failed": 1, "stopped": 130}
 
@@ -52,21 +56,41 @@ def follow_experiment(client: Client, experiment_id: str, *, as_json: bool) -> i
         if record["state"] == "ended":
             break
         pause.wait(LOOK_S)
-    show(record, trials, client.best_trials(experiment_id), as_json=as_json)
+    show(client, record, as_json=as_json)
     return EXIT_CODES.get(record["outcome"] or "", 1)
 
 
-def show(record: api.Experiment, trials: list[api.Trial], best: list[api.Trial], *, as_json: bool) -> None:
+def show(client: Client, record: api.Experiment, *, as_json: bool) -> None:
     """An experiment, the table of its trials, and the best of them."""
+    trials, best = client.trials(record["id"]), client.best_trials(record["id"])
     if as_json:
         print_json({**record, "trials": trials, "best": best[0] if best else None})
         return
     for line in summary_lines(record, trials):
         print_text(line)
     if trials:
-        print_text(trials_table(record, trials, stdout_terminal()))
+        print_text(trials_table(record, trials, stdout_terminal(), metrics_of(client, record, trials)))
     if best:
         print_text(best_line(record, best[0]))
+
+
+def metrics_of(
+    client: Client, record: api.Experiment, trials: Sequence[api.Trial], *, points: int | None = None
+) -> list[api.MetricSeries]:
+    """What its trials reported: the metric of its search, or, where it has none, all of them.
+
+    Without `points` nothing is asked of a search with a metric: its trials know that themselves.
+    """
+    metric, runs = record["search"]["metric"], [trial["run"] for trial in trials]
+    if metric and points is None:
+        return []
+    if metric:
+        runs = [trial["run"] for trial in trials if trial["latest"] is not None]
+    series: list[api.MetricSeries] = []
+    for at in range(0, len(runs), RUNS_AT_ONCE):
+        names = [metric] if metric else []
+        series += client.metrics(*runs[at : at + RUNS_AT_ONCE], names=names, points=points)
+    return sorted(series, key=lambda each: each["name"])
 
 
 def _end_line(record: api.Experiment, trial: api.Trial) -> str:

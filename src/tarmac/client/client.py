@@ -16,6 +16,7 @@ from tarmac.client.artifact_calls import ArtifactCalls
 from tarmac.client.calls import segment
 from tarmac.client.cluster_calls import ClusterCalls
 from tarmac.client.embedded import EmbeddedServer, home_of
+from tarmac.client.event_calls import EventCalls
 from tarmac.client.experiment_calls import ExperimentCalls
 from tarmac.client.follow import EventCursor, LogCursor, follow
 from tarmac.client.metric_calls import MetricCalls
@@ -63,7 +64,9 @@ URL_VARIABLE = "TARMAC_URL"
 TOKEN_VARIABLE = "TARMAC_TOKEN"
 
 
-class Client(ClusterCalls, ArtifactCalls, ExperimentCalls, MetricCalls, SecretCalls, SessionCalls):
+class Client(
+    ClusterCalls, ArtifactCalls, ExperimentCalls, MetricCalls, EventCalls, SecretCalls, SessionCalls
+):
     """A connection to a tarmac server: the one `url` or TARMAC_URL names, else the user's own.
 
     The user's own lives in `home` (by default TARMAC_HOME, else where XDG says) and is started when there is
@@ -269,10 +272,6 @@ class Client(ClusterCalls, ArtifactCalls, ExperimentCalls, MetricCalls, SecretCa
     def attempts(self, reference: str) -> list[api.Attempt]:
         """The attempts of a run, with their workers."""
         return self._get(_run_path(reference, "/attempts"))
-
-    def events(self, reference: str) -> list[api.Event]:
-        """The history of a run."""
-        return self._get(_run_path(reference, "/events"))
 
     def follow_events(self, reference: str, *, after: int = 0) -> Iterator[Message]:
         """`event` messages: the history of a run, then what happens, until its `end`."""

@@ -1,9 +1,10 @@
-"""The methods of `tarmac.Client` about what all runs share: the queue, the nodes, the clusters."""
+"""The methods of `tarmac.Client` about what runs share: the queue, the nodes, their images, the clusters."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from tarmac.client.calls import Calls, segment
 from tarmac.client.failures import error_of
@@ -41,6 +42,18 @@ class ClusterCalls(Calls):
         body = {"changes": [dict(change) for change in changes]}
         path = "/queue/changes" if limit is None else f"/queue/changes?limit={limit}"
         return self._send("POST", path, body)
+
+    def images(self, *, cluster: str | None = None, node: str | None = None) -> api.ImageList:
+        """The images that the nodes have, and which clusters gave no answer."""
+        return self._get("/images", cluster=cluster, node=node)
+
+    def remove_image(
+        self, image: str, *, cluster: str | None = None, node: str | None = None
+    ) -> list[api.KeptImage]:
+        """Remove an image, by name or digest, from every node that has it; what was removed."""
+        choice = {"image": image, "cluster": cluster, "node": node}
+        query = urlencode({name: value for name, value in choice.items() if value is not None})
+        return self._send("DELETE", f"/images?{query}")
 
     def nodes(
         self, *, cluster: str | None = None, pool: str | None = None, shard: str | None = None

@@ -110,7 +110,7 @@ def request_of(
     like = (candidate.demands, candidate.target, candidate.queueing, limits)
     if like not in answers:
         nodes = tuple(node for node in capacity if offer is None or node.pool == offer.pool)
-        answers[like] = _answer(replace(candidate, not_before=None, awaits=(), array=None), nodes, offer, now)
+        answers[like] = _answer(replace(candidate, not_before=None, awaits=(), group=None), nodes, offer, now)
     return replace(answers[like], run_id=run.id, seq=run.seq)
 
 

@@ -154,7 +154,7 @@ class ExperimentService:
                     f"{_named(experiment)} has not ended: it is {experiment.state}",
                     hint=f"tarmac experiment activate {experiment.id} goes on with one that is paused",
                 )
-            if experiment.search.method in HALVING | SAMPLERS:
+            if experiment.search.method in HALVING | SAMPLERS or experiment.search.pruner is not None:
                 raise Refused(
                     f"{_named(experiment)} cannot be continued: its search has compared all its trials",
                     hint=f"tarmac experiment fork {experiment.id} begins another of its configuration",

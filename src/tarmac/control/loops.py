@@ -17,6 +17,7 @@ from functools import partial
 from tarmac.control.fetches import Fetches
 from tarmac.control.reconcilers.deliver import deliver_pass
 from tarmac.control.reconcilers.dependencies import dependency_pass
+from tarmac.control.reconcilers.notify import NotifyPass
 from tarmac.control.reconcilers.reap import reap_pass
 from tarmac.control.reconcilers.reconcile import reconcile_pass
 from tarmac.control.reconcilers.schedule import schedule_pass
@@ -38,10 +39,11 @@ SIGN_OF_LIFE_S = 10.0
 """How often the server notes that it is there."""
 
 REAP_PERIOD_S = 10.0
+NOTIFY_PERIOD_S = 60.0
 
 BACK_OFF_S = 0.5
 LEAVE_S = 5.0
-"""How long the loops of engines are waited for when they are to end: one may be in a call that hangs."""
+"""How long loops that call engines or receivers are waited for when they end: a call may hang."""
 
 HANGS_S = 60.0
 """A pass that takes longer than this is trouble."""
@@ -75,6 +77,9 @@ class Loops:
             self._loop(Wakeup.SEARCH, _in_time(partial(_search, plane.searches)), 1.0),
             self._loop(Wakeup.LEASE, _in_time(_renew), SIGN_OF_LIFE_S),
         ]
+        self._notify = (
+            self._loop(Wakeup.NOTIFY, NotifyPass(plane.sender), NOTIFY_PERIOD_S) if plane.sender else None
+        )
         self._started = False
         self._lock = threading.Lock()
         self._of_engines: dict[AttachedEngine, list[_Loop]] = {}
@@ -115,7 +120,8 @@ class Loops:
         return found
 
     def _every(self) -> list[_Loop]:
-        return [*self._loops, *(loop for loops in self._of_engines.values() for loop in loops)]
+        outward = [loop for loops in self._of_engines.values() for loop in loops]
+        return [*self._loops, *outward, *([self._notify] if self._notify else [])]
 
     def _follow_engines(self) -> None:
         """Begin the loops of engines that have come, and end those of engines that have gone."""

@@ -36,7 +36,7 @@ from tarmac.control.state.event_bus import Listener
 from tarmac.control.state.searches import SearcherOf, Searches, own_searcher
 from tarmac.control.usage_report import UsedSlots, used_slots
 from tarmac.control.why import Why, why
-from tarmac.model.abilities import ClearsRemains, FileEntry, ListsFiles
+from tarmac.model.abilities import ClearsRemains, FileEntry, KeepsImages, ListsFiles
 from tarmac.model.actor import Actor, RunScope
 from tarmac.model.changes import RunStep
 from tarmac.model.cluster import Drain, Pool
@@ -45,6 +45,7 @@ from tarmac.model.errors import InvalidInput, Refused, Unavailable
 from tarmac.model.experiment import Experiment
 from tarmac.model.launch import ApplyConventions, as_it_is
 from tarmac.model.lifecycle import IllegalStep, RunState
+from tarmac.model.notification import Notification, SendsNotifications, Subscription
 from tarmac.model.ports import (
     Clock,
     CodeStore,
@@ -106,6 +107,8 @@ class ControlPlane:
         allow_system_packages: bool = False,
         resolve: ResolveReferences = no_references,
         searcher_of: SearcherOf = own_searcher,
+        notify_always: Sequence[Subscription] = (),
+        sender: SendsNotifications | None = None,
     ) -> None:
         """`engine` serves this server's own cluster, and every described one of its own kind.
 
@@ -115,7 +118,7 @@ class ControlPlane:
         `serving`: which cluster this is the server of; without it, of the local one and of every attempt.
         `alone`: nobody else will ever write to this store (a simulation): it is not read again.
         `allow_system_packages`: runs may install packages of the distribution on their nodes.
-        `searcher_of` begins searches.
+        `searcher_of` begins searches. `notify_always`: who is told of every run; `sender` sends them.
         """
         self.control = ControlState(
             store=store,
@@ -130,7 +133,9 @@ class ControlPlane:
             serving=serving,
             alone=alone,
             allow_system_packages=allow_system_packages,
+            notify_always=notify_always,
         )
+        self.sender = sender
         self._resolve = resolve
         self.clusters = Clusters(self.control)
         self.cluster_machines = ClusterMachines(self.control, self.clusters, starter)
@@ -250,6 +255,11 @@ class ControlPlane:
         with self.control.engine_of(attempt_id).question() as engine:
             return engine.notices(attempt_id)
 
+    def notifications(self, actor: Actor, run_id: str) -> list[Notification]:
+        """The messages about a run, oldest first."""
+        check(actor, Action.READ)
+        return self.control.store.notifications.of_run(run_id)
+
     def events(self, actor: Actor, run_id: str, after_seq: int = 0) -> list[Event]:
         """The history of a run."""
         check(actor, Action.READ)
@@ -277,6 +287,11 @@ class ControlPlane:
         """The engines that can clear up what runs left with them, by cluster; "" is the server's own."""
         engines = self.control.engines
         return {engine.key: engine.clearer for engine in engines if engine.clearer is not None}
+
+    def image_keepers(self) -> Mapping[str, KeepsImages]:
+        """The engines whose nodes keep images, by cluster; "" is the server's own."""
+        adapters = {engine.key: engine.adapter for engine in self.control.engines}
+        return {key: adapter for key, adapter in adapters.items() if isinstance(adapter, KeepsImages)}
 
     def read_period_s(self, attempt_id: str) -> float:
         """How often the files of an attempt may be looked at for what is new."""

@@ -97,6 +97,8 @@ def why(control: ControlState, run: Run) -> Why:
         pauses = any(reason.code is ReasonCode.RESTS for reason in answer.reasons)
         if run.awaits:
             return replace(answer, headline=_awaiting(control, run), reasons=())
+        if (reason := next(iter(answer.reasons), None)) and reason.code is ReasonCode.GROUP_LIMIT:
+            return replace(answer, headline=f"queued: {reason.text}")
         return (
             replace(answer, headline=_pausing(control, run), estimate=_after_pause(run, answer))
             if pauses
@@ -126,6 +128,10 @@ def _before_the_cluster(control: ControlState, run: Run, engine: AttachedEngine)
         return _awaiting(control, run)
     if run.retry is not None and run.retry.at > control.clock.now():
         return _pausing(control, run)
+    with control.lock:
+        over_limit = control.run_cache().limits.holds_back(run.id)
+    if over_limit is not None:
+        return f"queued: {over_limit}"
     reason = engine.trouble(control.clock.now())
     trouble = f": {reason}" if reason else ""
     return f"queued: it is submitted to cluster {run.spec.target.cluster} once more is known of it{trouble}"
@@ -219,14 +225,7 @@ def _why_queued(control: ControlState, run: Run) -> Why:
             lambda ledger: (explain(ledger, run.id, now), scope_of_run(ledger, run.id, now))
         )
     except KeyError:
-        with control.lock:
-            most = control.run_cache().limits.waits(run.id)
-        headline = "it was just queued or placed: look again"
-        if most is not None:
-            headline = (
-                f"queued: the trials of its experiment may hold {most} slots together (max_slots), and do"
-            )
-        return Why(run_id=run.id, state=run.state, headline=headline)
+        return Why(run_id=run.id, state=run.state, headline="it was just queued or placed: look again")
     if isinstance(answer, Placement):
         nodes = ", ".join(answer.allocation.nodes)
         return Why(
@@ -314,7 +313,7 @@ def _headline(control: ControlState, run: Run, attempt: Attempt | None) -> str:
         case RunState.SUBMITTED:
             return _in_its_queue(control, run, attempt)
         case RunState.STARTING:
-            return f"its workers are being started{where}{_silence(control, attempt)}"
+            return f"{_being_started(run, attempt)}{where}{_silence(control, attempt)}"
         case RunState.RUNNING:
             goes_on = _silence(control, attempt, "The run goes on.")
             return f"it runs{where}{goes_on}"
@@ -329,6 +328,16 @@ def _headline(control: ControlState, run: Run, attempt: Attempt | None) -> str:
         case _:
             reason = f": {run.cause.message}" if run.cause is not None else ""
             return f"it ended, {run.outcome}{reason}"
+
+
+def _being_started(run: Run, attempt: Attempt | None) -> str:
+    """What a run that starts is at: its image, where that is being pulled, else its workers."""
+    image = attempt.milestones.image if attempt is not None else None
+    if image is None or image.digest or not image.source:
+        return "its workers are being started"
+    come, total = (f"{count / 1e6:,.1f}" for count in (image.fetched_bytes, image.total_bytes))
+    name = run.spec.environment.image
+    return f"its image {name} is being pulled from {image.source} ({come} of {total} MB)"
 
 
 def _silence(control: ControlState, attempt: Attempt | None, more: str = "") -> str:

@@ -17,6 +17,7 @@ from tarmac.dialects.native.after import ARRAY, read_after
 from tarmac.dialects.native.commands import read_command
 from tarmac.dialects.native.environment import IMAGE, path_from, read_labels, read_variables
 from tarmac.dialects.native.fields import read_mode, read_rapid_cycles
+from tarmac.dialects.native.notify import read_notify
 from tarmac.dialects.native.reader import RETRIES, WEIGHT, read_target
 from tarmac.dialects.native.roles import MOST_NODES
 from tarmac.dialects.native.secrets import read_secrets
@@ -35,7 +36,7 @@ OVERRIDES = Fields(
         {"name", "slots", "nodes", "uneven", "cluster", "pool", "shard", "hostnames", "exclude_hostnames"}
         | {"mode", "max_rapid_cycles", "priority", "weight", "env", "secrets", "labels"}
         | {"rehearse", "time_limit", "retries", "queueing", "command", "slot_type", "image", "code", "paused"}
-        | {"stop_on_nan", "slurm", "no_code", "no_container", "after", "array"}
+        | {"stop_on_nan", "slurm", "no_code", "no_container", "after", "array", "notify"}
     ),
     synonyms=words_for(slots="gpus", slot_type="gpu_type", env="environment", time_limit="timeout"),
 )
@@ -59,6 +60,7 @@ def override(spec: RunSpec, overrides: Mapping[str, Any]) -> RunSpec:
         queueing=flags.read("queueing", choice(Queueing), spec.queueing),
         after=read_after(flags, spec.after),
         array=flags.read("array", ARRAY, spec.array),
+        notify=read_notify(flags, spec.notify),
         start_paused=flags.read("paused", flag(), spec.start_paused),
         retries=flags.read("retries", RETRIES, spec.retries),
         stop_on_nan=flags.read("stop_on_nan", flag(), spec.stop_on_nan),

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from tarmac.dialects.dialect import Reading
 from tarmac.model.errors import InvalidInput, Problem
+from tarmac.model.notification import Channel
 from tarmac.model.secret import NAME, NAME_RULE, SecretForm, SecretUse, variables_of
 from tarmac.model.spec import RunSpec
 from tarmac.node.files.secrecy import hidden, keys_among
@@ -36,18 +37,24 @@ def with_references(spec: RunSpec, *, filename: str | None = None) -> RunSpec:
         return spec
     problems, uses = [], []
     for variable, value in named.items():
-        match = _REFERENCE.fullmatch(value)
-        if match is None or not NAME.fullmatch(match["name"]):
+        secret = reference_in(value)
+        if secret is None:
             message = f"{variable}: {value!r} names no secret: '${{{{ secrets.NAME }}}}' is the whole value"
             problems.append(Problem(message=message, file=filename, hint=f"a name has {NAME_RULE}"))
         else:
-            uses.append(SecretUse(name=match["name"], form=SecretForm.VARIABLE, variable=variable))
+            uses.append(SecretUse(name=secret, form=SecretForm.VARIABLE, variable=variable))
     if problems:
         raise InvalidInput(problems)
     rest = {name: value for name, value in spec.environment.variables.items() if name not in named}
     others = without_variables(spec, set(named)).secrets
     environment = replace(spec.environment, variables=rest)
     return replace(spec, environment=environment, secrets=(*others, *uses))
+
+
+def reference_in(text: str) -> str | None:
+    """The name in a text that is `${{ secrets.NAME }}`; None for any other."""
+    match = _REFERENCE.fullmatch(text)
+    return match["name"] if match is not None and NAME.fullmatch(match["name"]) else None
 
 
 def without_variables(spec: RunSpec, names: set[str]) -> RunSpec:
@@ -66,6 +73,11 @@ def _warnings(spec: RunSpec) -> Iterator[str]:
         )
     if len(keys) > _MOST_LISTED:
         yield f"{len(keys) - _MOST_LISTED} more variables are keys in plain text"
+    if any(each.receiver.channel is Channel.SLACK and not each.receiver.secret for each in spec.notify):
+        yield (
+            "notify: the URL of Slack is a key in plain text, which is kept with the run: "
+            "'tarmac secret set NAME' keeps it sealed, and 'to: ${{ secrets.NAME }}' with 'as: slack' uses it"
+        )
     commands = [str(process.command) for role in spec.roles for process in role.processes]
     if not keys and any(hidden(command) != command for command in commands):
         yield (

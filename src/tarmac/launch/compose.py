@@ -42,7 +42,7 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
             role=assignment.role.name,
             replica=assignment.placement.replica,
             index=assignment.index,
-            argv=worker_argv(spec, assignment.process.command),
+            argv=worker_argv(spec, assignment.process.command, of=assignment),
             env=worker_environment(
                 assignment,
                 common=common,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tarmac.model.launch import ContainerLaunch
+from tarmac.model.secret import registry_secrets
 from tarmac.model.spec import RunSpec
 
 
@@ -11,4 +12,9 @@ def container_launch(spec: RunSpec) -> ContainerLaunch | None:
     image = spec.environment.image
     if image is None or spec.environment.without_container or spec.site is not None:
         return None
-    return ContainerLaunch(image=image)
+    return ContainerLaunch(
+        image=image,
+        pull_always=spec.environment.pull_always,
+        credentials=registry_secrets(spec.secrets),
+        shared_memory_bytes=spec.environment.shared_memory_bytes,
+    )

@@ -18,7 +18,7 @@ from tarmac.launch.parameters import trial_variables
 from tarmac.launch.topology import Assignment
 from tarmac.model.cluster import Node
 from tarmac.model.run import Attempt, Run
-from tarmac.model.spec import Mode, RunSpec
+from tarmac.model.spec import ON_FIRST_NODE, Mode, RunSpec
 from tarmac.node.attempt.protocol import LATE_PORT
 
 USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -101,6 +101,8 @@ def _of_launcher(
     assignment: Assignment, *, common: Mapping[str, str], nodes: Mapping[str, Node]
 ) -> dict[str, str]:
     launcher, place = assignment.role.launcher, assignment.place
+    if launcher in ON_FIRST_NODE:
+        return {variables.LAUNCHER: launcher.value, variables.WORLD_SIZE: str(assignment.role.slots)}
     if launcher is None or place is None:
         return {}
     found = launcher_variables(

@@ -62,6 +62,6 @@ def launcher_variables(
                 variables.MPI_SIZE: count,
                 variables.MPI_LOCAL_RANK: str(place.local_rank),
             }
-        case Launcher.PLAIN:
+        case Launcher.PLAIN | Launcher.MPI:
             pass
     return found

@@ -34,5 +34,7 @@ def _launch(use: SecretUse) -> SecretLaunch:
         case SecretForm.DOCKER:
             variables = {"DOCKER_CONFIG": DIRECTORY, "REGISTRY_AUTH_FILE": PATH}
             return SecretLaunch(name=name, variables=variables, file=f"{name}/config.json")
+        case SecretForm.REGISTRY:
+            return SecretLaunch(name=name)
         case _:
             return SecretLaunch(name=name, variables=dict.fromkeys(variables_of(use), VALUE))

@@ -6,22 +6,37 @@ cluster that starts it by a job, that is the script of the site.
 
 from __future__ import annotations
 
+import re
+
 from tarmac.launch.parameters import filled
 from tarmac.launch.quoting import quote
 from tarmac.launch.site_steps import batch_steps, find_module_command, load_modules, rehearsed_steps
+from tarmac.launch.topology import Assignment
 from tarmac.model.launch import HooksLaunch, SetupLaunch
-from tarmac.model.spec import Command, RunSpec
+from tarmac.model.spec import ON_FIRST_NODE, Command, RunSpec
 
+_PROGRAM = re.compile(r"(?:^|[\s;&|(/])(?:mpirun|mpiexec|horovodrun)(?:\s|$)", re.ASCII)
 _EXEC = 'exec "$@"'
+_PEERS = 'exec python3 -E -S "${PYTHONPATH##*:}/../peers" launch "$@"'
+"""The worker of each node where one of them starts all processes: see `node/peers`. It lies beside what makes
+`import tarmac` work, which comes last on PYTHONPATH."""
 
 
-def worker_argv(spec: RunSpec, command: Command) -> tuple[str, ...]:
-    """What a worker executes."""
+def worker_argv(spec: RunSpec, command: Command, *, of: Assignment | None = None) -> tuple[str, ...]:
+    """What a worker executes; `of`: which one it is."""
     if spec.site is not None and spec.rehearsal is None:
         return ("bash", "-l", "-c", "\n".join(batch_steps(spec)))
     if spec.site is not None:
         return ("bash", "-c", "\n".join(rehearsed_steps(spec)))
-    return _with_modules(spec, argv(filled(spec, command)))
+    words = argv(filled(spec, command))
+    if of is not None and of.role.launcher in ON_FIRST_NODE:
+        words = ("sh", "-c", _PEERS, "sh", of.placement.node, _starts(command), *words)
+    return _with_modules(spec, words)
+
+
+def _starts(command: Command) -> str:
+    """Whether a command starts the processes of all nodes itself, or is to be started in each slot."""
+    return "itself" if _PROGRAM.search(str(command)) is not None else "each"
 
 
 def setup_launches(spec: RunSpec) -> tuple[SetupLaunch, ...]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from tarmac.launch.ranks import Place, places
 from tarmac.model.resources import Resources
 from tarmac.model.run import Allocation, WorkerPlacement
-from tarmac.model.spec import Process, Role
+from tarmac.model.spec import ON_FIRST_NODE, Process, Role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ def assignments(roles: tuple[Role, ...], allocation: Allocation) -> Iterator[Ass
         for placement in placements:
             on_node[placement.node] = on_node.get(placement.node, 0) + 1
         ranks = {node: rank for rank, node in enumerate(node for node in allocation.nodes if node in on_node)}
-        if role.launcher is not None:
+        if role.launcher is not None and role.launcher not in ON_FIRST_NODE:
             yield from _ranked(role, placements, ranks)
             continue
         for placement in placements:

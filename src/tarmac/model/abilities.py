@@ -208,6 +208,44 @@ class ClearsCopies(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeptImage:
+    """A container image that a node has: `name` as it was pulled, `size_bytes` as it came, `disk_bytes` as it
+    lies there (layers that images share count for each). `used_at` is when a run last began or ended in it.
+
+    Of a cluster whose nodes share one directory of images `node` is "".
+    """
+
+    node: str
+    name: str
+    digest: str
+    size_bytes: int
+    disk_bytes: int
+    fetched_at: float
+    used_at: float
+    in_use: bool
+
+
+@runtime_checkable
+class KeepsImages(Protocol):
+    """An engine whose nodes keep the images of runs."""
+
+    def images(self) -> Sequence[KeptImage]:
+        """The images of every node that can be reached. May take long; raises Unavailable."""
+        ...
+
+    def remove_image(self, image: KeptImage) -> bool:
+        """Remove it from its node; False where a run uses it. Idempotent; raises Unavailable."""
+        ...
+
+    def clear_images(self, *, limit_bytes: int | None, unused_days: float | None) -> int:
+        """On every node remove images unused for so long, then, above the limit, those unused longest.
+
+        How many. Those of live runs stay. May take long; raises Unavailable.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FileEntry:
     """A thing in a directory: `kind` is `file`, `directory`, `link` or `other`."""
 

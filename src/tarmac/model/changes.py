@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tarmac.model.lifecycle import RunEvent
+from tarmac.model.notification import Notification
 from tarmac.model.run import Attempt, Run
 
 HOUR_S = 3600.0
@@ -51,13 +52,14 @@ class RunStep:
     Guard: the stored run still has `before.seq`, a state from which the first event may happen, and the
     `share` of `before`. `after.seq` = `before.seq` + len(events). `attempt` is inserted or replaced whole
     (same transaction). A step without events (a share is granted, or an attempt field alone changes) keeps
-    `seq` and is guarded all the same.
+    `seq` and is guarded all the same. `notifications` are kept in the same transaction, to be sent.
     """
 
     before: Run
     after: Run
     events: tuple[StepEvent, ...]
     attempt: Attempt | None = None
+    notifications: tuple[Notification, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

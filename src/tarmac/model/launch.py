@@ -45,7 +45,7 @@ class Mount:
     """A literal path to make true in the private view of the disk that an attempt has on a node.
 
     `source` is absolute, "." (the working directory), or a file (or directory of files) of
-    `NodeLaunch.files`. `target` is absolute.
+    `NodeLaunch.files`; `/mnt/checkpoints` and its like mean the artifact directory. `target` is absolute.
     `variables` name the target where that holds, else the real source: programs that ask them always find it.
     """
 
@@ -87,13 +87,14 @@ class ContainerLaunch:
     """The image that an attempt runs in, on all of its nodes.
 
     With `pull_always` its registry is asked for a tag also where a node has an image of that name.
-    `credentials` names the secret with those for the registry. `shared_memory_bytes` None: as much as a node
-    gives.
+    `credentials` names the secrets that may have those for the registry. `digest` is that of the image in
+    which an earlier attempt ran: this one is the same. `shared_memory_bytes` None: as much as a node gives.
     """
 
     image: str
     pull_always: bool = False
-    credentials: str | None = None
+    credentials: tuple[str, ...] = ()
+    digest: str | None = None
     shared_memory_bytes: int | None = None
 
 

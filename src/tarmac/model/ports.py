@@ -1,8 +1,7 @@
-"""The ports: what `control` needs from the world, each as guarantees an adapter must keep.
+"""The ports: what `control` needs from the world, each as guarantees an adapter must keep; more: `abilities`.
 
 `store`, `engines` and `artifacts` implement them; `server/wiring.py` joins them. Each port has a fake in
 the tree with knobs, and one contract suite (tests/contract) that fake and real adapters both pass.
-What engines may be able to do beside is in `abilities`.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from tarmac.model.launch import Launch
 from tarmac.model.lifecycle import RunState
 from tarmac.model.metrics import MetricStore
 from tarmac.model.native import NativeStatus
+from tarmac.model.notification import KeepsNotifications
 from tarmac.model.run import (
     NOTHING_SEEN,
     Attempt,
@@ -39,7 +39,7 @@ from tarmac.model.usage import UsageReader
 # --- store ------------------------------------------------------------------------------------------
 
 
-class Store(UsageReader, Protocol):
+class Store(UsageReader, KeepsNotifications, Protocol):
     """The durable record. After a normal return of a write, the change survives power loss.
 
     Every method raises Unavailable (nothing was done, try again) when the database cannot be reached,
@@ -68,7 +68,7 @@ class Store(UsageReader, Protocol):
         applied, or with `whole` none of them is (all False). With a lease, the transaction is refused whole
         with LeaseLost unless its home still serves the cluster under the same token. Raises IllegalStep for
         events that the table does not allow. What an attempt that ends used (`changes.usage_of`) is added to
-        the usage in the same transaction.
+        the usage in the same transaction, and the messages of a step to those that are to be sent.
         """
         ...
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER
 from tarmac.model.dependency import AwaitedRun
+from tarmac.model.image import AttemptImage
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.native import NativeStatus
 from tarmac.model.spec import RunSpec
@@ -135,12 +136,11 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Milestones:
-    """What the nodes saw of an attempt: its first output, its last whole checkpoint, and whether it read one.
+    """What the nodes saw of an attempt: first output, last whole checkpoint, whether it read one, its image.
 
     `checkpoint_at` is when the newest checkpoint of this attempt was whole, `checkpoint_step` the step it is
     of, where the SDK made it; `read_at` when the attempt first read one that an earlier attempt had left;
-    `kept_at` when a version of its checkpoints last came to stand in the artifact store, 0 if that holds
-    nothing: all that was kept before was torn. None: not seen.
+    `kept_at` when a version of its checkpoints last came to stand in the artifact store, 0: it holds none.
     """
 
     first_output_at: float | None = None
@@ -148,6 +148,7 @@ class Milestones:
     read_at: float | None = None
     checkpoint_step: int | None = None
     kept_at: float | None = None
+    image: AttemptImage | None = None
 
 
 NOTHING_SEEN = Milestones()

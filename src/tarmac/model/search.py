@@ -18,7 +18,7 @@ DEFAULT_MAX_RUNGS = 5
 
 
 class SearchMethod(StrEnum):
-    """How the next trial is chosen. TPE and CMA_ES are known by name, and refused."""
+    """How the next trial is chosen. TPE and CMA_ES learn from the metrics of earlier trials."""
 
     SINGLE = "single"
     RANDOM = "random"
@@ -33,7 +33,7 @@ HALVING = frozenset({SearchMethod.ASHA, SearchMethod.ADAPTIVE_ASHA})
 """The methods that end trials early."""
 
 SAMPLERS = frozenset({SearchMethod.TPE, SearchMethod.CMA_ES})
-"""The methods that learn from the metrics of earlier trials where to look next: not available yet."""
+"""The methods that learn from the metrics of earlier trials where to look next; see `samplers`."""
 
 
 class SearchMode(StrEnum):
@@ -98,7 +98,7 @@ class SearchSpec:
     `max_time` long. With `promotion`, a trial rests at each rung until it is among the best of it; without,
     it goes on unless it is not. `max_trials` None: as many as the method
     has (grid, single). `max_concurrent_trials` 0: as many as the method can use at once. `max_slots` bounds
-    the slots of all trials together.
+    the slots of all trials together. `pruner` ends trials that do worse than others did at the same length.
     """
 
     method: SearchMethod

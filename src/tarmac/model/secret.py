@@ -30,6 +30,8 @@ class SecretForm(StrEnum):
     GIT = "git"
     S3 = "s3"
     DOCKER = "docker"
+    REGISTRY = "registry"
+    """For the pull of the run's image alone: nothing in the run sees it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,7 @@ FORM_VARIABLES: Mapping[SecretForm | None, tuple[str, ...]] = {
     SecretForm.GIT: ("GIT_SSH_COMMAND",),
     SecretForm.S3: S3_VARIABLES,
     SecretForm.DOCKER: ("DOCKER_CONFIG", "REGISTRY_AUTH_FILE"),
+    SecretForm.REGISTRY: (),
 }
 """The variables that forms set by themselves."""
 
@@ -61,6 +64,12 @@ def variables_of(use: SecretUse) -> tuple[str, ...]:
     if use.form is SecretForm.FILE:
         return (use.variable or path_variable(use.name),)
     return FORM_VARIABLES.get(use.form, (use.variable,) if use.variable is not None else ())
+
+
+def registry_secrets(uses: Sequence[SecretUse]) -> tuple[str, ...]:
+    """The secrets among these with credentials for registries; those for the pull alone come first."""
+    forms = (SecretForm.REGISTRY, SecretForm.DOCKER)
+    return tuple(use.name for form in forms for use in uses if use.form is form)
 
 
 def deploy_key(uses: Sequence[SecretUse]) -> str | None:

@@ -15,6 +15,7 @@ from tarmac.model.array import RunArray
 from tarmac.model.cluster import Cluster, NodeGroup, rehearsal_cluster
 from tarmac.model.dependency import Dependency
 from tarmac.model.described import renamed
+from tarmac.model.notification import Subscription
 from tarmac.model.resources import Resources
 from tarmac.model.search import SearchSpec, TrialPlace
 from tarmac.model.secret import SecretUse
@@ -56,7 +57,8 @@ class FailureBehaviour(StrEnum):
 class Launcher(StrEnum):
     """What starts the processes of a role that train together, one for each of its slots.
 
-    All of these are started by tarmac, and find their world in the variables that the framework reads.
+    All but those ON_FIRST_NODE start one process for each slot, which finds its world in the variables that
+    its framework reads.
     """
 
     TORCH = "torch"
@@ -64,6 +66,11 @@ class Launcher(StrEnum):
     ACCELERATE = "accelerate"
     JAX = "jax"
     PLAIN = "plain"
+    MPI = "mpi"
+
+
+ON_FIRST_NODE = frozenset({Launcher.MPI})
+"""The launchers whose command is run once, on the first node: a program there starts the processes of all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,13 +269,17 @@ class Environment:
     `inherited` are the submitter's PATH, VIRTUAL_ENV and CONDA_PREFIX, recorded at submission to the
     user's own embedded server; `variables` (what the run file says) win over them. `image` is the container
     image that everything of the run is started in, unless a submission or its server said that it is
-    `without_container`; `modules` are loaded on each node, in order, before anything else.
+    `without_container`. With `pull_always` its registry is asked also where a node has an image of that name.
+    `shared_memory_bytes` is the size of /dev/shm in it (None: as much as a node gives). `modules` are loaded
+    on each node, in order, before anything else.
     """
 
     variables: Mapping[str, str] = field(default_factory=dict)
     venv: str | None = None
     image: str | None = None
     without_container: bool = False
+    pull_always: bool = False
+    shared_memory_bytes: int | None = None
     modules: tuple[str, ...] = ()
     inherited: Mapping[str, str] = field(default_factory=dict)
 
@@ -288,6 +299,7 @@ class RunSpec:
     ("": without a value, None: dropped). `after` are the runs whose ends it waits for before it may start;
     `array` makes equal runs of it, one for each index. With a `search` it is of an experiment, whose trials
     are runs of the same spec with values in place of it; `trial` says of which experiment a run is one.
+    `notify` are those who are told what happens to it.
     """
 
     name: str
@@ -325,6 +337,7 @@ class RunSpec:
     slurm: Mapping[str, str | None] = field(default_factory=dict)
     search: SearchSpec | None = None
     trial: TrialPlace | None = None
+    notify: tuple[Subscription, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
 
     @property

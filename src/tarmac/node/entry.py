@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -37,6 +38,10 @@ def main(arguments: list[str]) -> None:
         from tarmac.node import warm  # noqa: PLC0415
 
         warm.serve(int(arguments[1]), idle_s=int(arguments[2]))
+    elif len(arguments) == 3 and arguments[0] == "trial":
+        from tarmac.node.container import trial  # noqa: PLC0415
+
+        sys.stdout.write(json.dumps(trial.try_container(*arguments[1:])._asdict()))
     else:
         _usage()
 
@@ -73,5 +78,6 @@ def _usage() -> NoReturn:
         "join DIRECTORY RANK NODES ENDS_AT [DEVICES]",
         "take DIRECTORY DIGEST",
         "warm FD SECONDS",
+        "trial DIRECTORY DRIVER",
     )
     raise SystemExit(f"usage: python tarmac/node {' | '.join(ways)}")

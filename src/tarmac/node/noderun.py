@@ -15,7 +15,7 @@ from tarmac.node.attempt.events import EventLog
 from tarmac.node.attempt.exit_outcome import Cause, Exit, ExitOutcome, LeaveRequest
 from tarmac.node.attempt.granted import GrantedNode
 from tarmac.node.attempt.paths import AttemptPaths
-from tarmac.node.container.entry import Container
+from tarmac.node.container.entry import AnyContainer
 from tarmac.node.files import untrusted
 from tarmac.node.files.logroom import LogRoom
 from tarmac.node.files.masking import NO_SECRETS, Mask
@@ -63,7 +63,7 @@ class NodeRun:
     """
 
     mounted: Optional[Plan] = None
-    container: Optional[Container] = None
+    container: Optional[AnyContainer] = None
 
     def __init__(
         self,

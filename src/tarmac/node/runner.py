@@ -60,6 +60,13 @@ def _leave_image(run: NodeRun) -> None:
         leave_image(run)
 
 
+def _remove_root(run: NodeRun) -> None:
+    if run.document.container is not None:
+        from tarmac.node.hooks.image import remove_root  # noqa: PLC0415
+
+        remove_root(run)
+
+
 HOOKS: tuple[Callable[[NodeRun], None], ...] = (
     meet,
     artifacts_in,
@@ -115,9 +122,10 @@ def run_attempt(
     take_secrets_back(run)
     run.sidecar.finish(run.exits, run.torn, at=run.over_at or time.time())
     lift(run)
+    _leave_image(run)
     run.events.append("ended", outcome=end.outcome, cause=end.cause, finished=run.finished)
     _deliver(run)
-    _leave_image(run)
+    _remove_root(run)
     return renew(run, end)
 
 

@@ -47,6 +47,10 @@ class Installation(NamedTuple):
         """
         return self._command("take", directory, digest)
 
+    def trial(self, directory: str, driver: str) -> list[str]:
+        """The argv of what tries to make a container, as JSON: see `container.trial`."""
+        return self._command("trial", directory, driver)
+
     def warm(self, fd: int, *, idle_s: int = 0) -> list[str]:
         """The argv of a warm parent that serves the connected unix stream socket inherited as `fd`.
 

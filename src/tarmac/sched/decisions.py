@@ -26,7 +26,7 @@ class ReasonCode(StrEnum):
     GANG = "gang"  # fits a part of the run, and all or none are placed
     RESTS = "rests"  # it failed, and pauses before its next try
     AWAITS = "awaits"  # other runs have to end before
-    ARRAY_LIMIT = "array_limit"  # as many members of its array run as may at once
+    GROUP_LIMIT = "group_limit"  # the others of its array or experiment hold as much as all may
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

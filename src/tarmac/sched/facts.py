@@ -45,7 +45,7 @@ class Candidate:
     `priority` is sooner; `pool` the one a person moved it to (None: as the target says). `turns_left` is how
     many turns a cycle run has left, the one it is having among them. `not_before` is when it may start at the
     earliest: it failed, and rests (None: at once). `awaits` are the ids of runs that have to end before;
-    `over_limit` is a member of `array` that has to wait for others of it to end.
+    `group` is that of a member of a limited group, and `over_limit` why it has to wait for others of it.
     """
 
     run_id: str
@@ -71,8 +71,8 @@ class Candidate:
     turns_left: int = DEFAULT_RAPID_CYCLES
     not_before: float | None = None
     awaits: tuple[str, ...] = ()
-    array: str | None = None
-    over_limit: bool = False
+    group: str | None = None
+    over_limit: str | None = None
 
     @property
     def label(self) -> str:

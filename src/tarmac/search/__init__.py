@@ -15,7 +15,8 @@ from tarmac.search.moves import (
 )
 from tarmac.search.preview import PreviewLine, preview
 from tarmac.search.searching import Search
-from tarmac.search.space import grid_size
+from tarmac.search.space import RandomSampler, grid_size
+from tarmac.search.steps import Method, Sampler
 
 __all__ = [
     "Create",
@@ -23,8 +24,11 @@ __all__ = [
     "Event",
     "Finish",
     "GoOn",
+    "Method",
     "Operation",
     "PreviewLine",
+    "RandomSampler",
+    "Sampler",
     "Search",
     "Searcher",
     "Stop",

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from tarmac.search.moves import TrialEnd
+from tarmac.search.moves import Stop, TrialEnd
 from tarmac.search.ranking import Ranking
 from tarmac.search.rungs import Bracket
-from tarmac.search.steps import Begin, Close, Step
+from tarmac.search.steps import Begin, Step
 
 WORST = sys.float_info.max
 """Stands for the metric of a trial that failed."""
@@ -36,7 +36,7 @@ class StoppingHalving:
     def validation(self, trial: int, length: float, metric: float, /) -> list[Step]:
         if self._goes_on(trial, length, metric):
             return []
-        return [Close(trial), *self._next()]
+        return [Stop(trial), *self._next()]
 
     def ended(self, trial: int, how: TrialEnd, closed: bool, /) -> list[Step]:
         rung = self._rung_of.pop(trial)

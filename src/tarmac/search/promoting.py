@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tarmac.search.halving import WORST
-from tarmac.search.moves import TrialEnd
+from tarmac.search.moves import GoOn, Stop, TrialEnd, Wait
 from tarmac.search.packed import pack_trials, unpack_trials
 from tarmac.search.ranking import Ranking
 from tarmac.search.rungs import Bracket
-from tarmac.search.steps import Begin, Close, Promote, Rest, Step
+from tarmac.search.steps import Begin, Step
 
 
 @dataclass(slots=True)
@@ -115,7 +115,7 @@ class PromotingHalving:
             promoted = self._promoted(rung, trial, metric)
             if promoted != trial and trial not in self._gone:
                 self._resting.add(trial)
-                steps.append(Rest(trial))
+                steps.append(Wait(trial))
             if promoted is None:
                 continue
             self._rung_of[promoted] = place + 1
@@ -124,7 +124,7 @@ class PromotingHalving:
                 waiting.append((promoted, WORST))  # as if it had gone on, with the worst there is
                 continue
             self._resting.discard(promoted)
-            steps.append(Promote(promoted, self._bracket.lengths[place + 1]))
+            steps.append(GoOn(promoted, self._bracket.lengths[place + 1]))
             goes_on = True
         if not goes_on:
             steps += self._next()
@@ -157,4 +157,4 @@ class PromotingHalving:
             return []
         self._closed.add(trial)
         self._resting.discard(trial)
-        return [Close(trial)]
+        return [Stop(trial)]

@@ -18,30 +18,34 @@ from tarmac.search.moves import (
     Ended,
     Event,
     Finish,
-    GoOn,
     Operation,
     Stop,
     TrialEnd,
     Validation,
-    Wait,
 )
 from tarmac.search.packed import pack_trials, unpack_trials
 from tarmac.search.promoting import PromotingHalving
-from tarmac.search.random_numbers import RandomNumbers
 from tarmac.search.rungs import brackets_of
-from tarmac.search.space import draw, grid_point, grid_size
-from tarmac.search.steps import Begin, Close, Method, Promote, Rest, Step
+from tarmac.search.space import RandomSampler, grid_size
+from tarmac.search.steps import Begin, Method, Sampler, Step
 from tarmac.search.tournament import Tournament
 
 
 class Search:
     """One search; see `moves.Searcher`."""
 
-    def __init__(self, spec: SearchSpec, state: Mapping[str, Any] | None = None) -> None:
-        """Begin a search, or go on with one whose `state` was kept."""
+    def __init__(
+        self,
+        spec: SearchSpec,
+        state: Mapping[str, Any] | None = None,
+        *,
+        sampler: Sampler | None = None,
+        method: Method | None = None,
+    ) -> None:
+        """Begin a search, or go on with one whose `state` was kept; by its own sampler, or another."""
         self._spec = spec
-        self._method = method_of(spec)
-        self._numbers = RandomNumbers(spec.seed, state["draws"] if state else 0)
+        self._sampler = sampler or RandomSampler(spec)
+        self._method = method or method_of(spec)
         self._created: int = state["created"] if state else 0
         self._open: set[int] = set(state["open"]) if state else set()
         self._closing: set[int] = set(state["closing"]) if state else set()
@@ -50,6 +54,7 @@ class Search:
         if state:
             self._ends = {trial: how for how in TrialEnd for trial in unpack_trials(state["ends"][how])}
             self._valid = sum(self._counts(trial) for trial in self._ends)
+            self._sampler.restore(state)
             self._method.restore(state["method"])
 
     def begin(self) -> list[Operation]:
@@ -63,6 +68,7 @@ class Search:
                 return []
             metric = event.metric if self._spec.smaller_is_better else -event.metric
             metric = WORST if math.isnan(metric) else max(min(metric, WORST), -WORST)
+            self._sampler.validation(event.trial, event.length, metric)
             return self._carried_out(self._method.validation(event.trial, event.length, metric))
         return self._ended(event)
 
@@ -77,7 +83,7 @@ class Search:
         for trial, how in self._ends.items():
             by_end[how].append(trial)
         return {
-            "draws": self._numbers.draws,
+            **self._sampler.state,
             "created": self._created,
             "open": sorted(self._open),
             "closing": sorted(self._closing),
@@ -99,6 +105,8 @@ class Search:
         self._closing.discard(event.trial)
         how = TrialEnd.COMPLETED if closed and event.how is TrialEnd.STOPPED else event.how
         again = event.trial in self._ends
+        if not again:
+            self._sampler.ended(event.trial, event.how, closed)
         self._ends[event.trial] = how
         self._valid += self._counts(event.trial)
         operations = (
@@ -119,25 +127,15 @@ class Search:
                 trial = self._created
                 self._open.add(trial)
                 self._method.begun(trial, bracket)
-                parameters, seed = self._parameters(trial)
+                parameters, seed = self._sampler.draw(trial)
                 return [Create(trial, parameters, seed, length)]
-            case Promote(trial=trial, length=length):
-                return [GoOn(trial, length)]
-            case Rest(trial=trial):
-                return [Wait(trial)]
-            case Close(trial=trial):
+            case Stop(trial=trial):
                 self._closing.add(trial)
-                return [Stop(trial)]
-
-    def _parameters(self, trial: int) -> tuple[dict[str, Any], int]:
-        drawn, seed = draw(self._spec.space, self._numbers)
-        if self._spec.method is not SearchMethod.GRID:
-            return drawn, seed
-        return grid_point(self._spec, trial - 1), seed
+        return [step]
 
 
 def method_of(spec: SearchSpec) -> Method:
-    """The method that a search names; samplers are not of here."""
+    """The method that a search names. TPE and CMA-ES are ways of drawing: their trials end by themselves."""
     if spec.method is SearchMethod.SINGLE:
         return Enumerating(1, concurrent=1, length=spec.max_time, replaces=True)
     if spec.method is SearchMethod.GRID:

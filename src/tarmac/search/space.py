@@ -1,18 +1,44 @@
-"""Values from the ranges of a search: drawn at random, or all points of a grid. Called by `search`."""
+"""Values from the ranges of a search: drawn at random, or all points of a grid. Used by `searching`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tarmac.model.search import ParameterRange, RangeKind, SearchSpec, nested
+from tarmac.model.search import ParameterRange, RangeKind, SearchMethod, SearchSpec, nested
+from tarmac.search.moves import TrialEnd
 from tarmac.search.random_numbers import RandomNumbers
 
 REQUEST_WORDS = 4
 """Words that Determined draws for the id of a trial between its values and its seed."""
 
 SEEDS = 2**31
+
+
+class RandomSampler:
+    """Parameters at random, from the seed of a search; of a grid, its points one after the other."""
+
+    def __init__(self, spec: SearchSpec) -> None:
+        self._spec = spec
+        self._numbers = RandomNumbers(spec.seed)
+
+    def draw(self, trial: int) -> tuple[dict[str, Any], int]:
+        values, seed = draw(self._spec.space, self._numbers)
+        return (grid_point(self._spec, trial - 1) if self._spec.method is SearchMethod.GRID else values), seed
+
+    def validation(self, _trial: int, _length: float, _metric: float, /) -> None:
+        """Nothing is learned."""
+
+    def ended(self, _trial: int, _how: TrialEnd, _closed: bool, /) -> None:
+        """Nothing is learned."""
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return {"draws": self._numbers.draws}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._numbers = RandomNumbers(self._spec.seed, state["draws"])
 
 
 def draw(space: Sequence[ParameterRange], numbers: RandomNumbers) -> tuple[dict[str, Any], int]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tarmac.search.moves import TrialEnd
+from tarmac.search.moves import GoOn, Stop, TrialEnd, Wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,29 +17,33 @@ class Begin:
     bracket: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Promote:
-    """A trial goes on to this length."""
-
-    trial: int
-    length: int
+Step = Begin | GoOn | Wait | Stop
+"""What a method asks for: operations, but that a trial which begins has no number and no parameters yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rest:
-    """A trial waits where it is."""
+class Sampler(Protocol):
+    """Where the parameters of trials come from; told what became of earlier ones."""
 
-    trial: int
+    def draw(self, trial: int) -> tuple[dict[str, Any], int]:
+        """The parameters of the next trial, and a seed for its own use."""
+        ...
 
+    def validation(self, trial: int, length: float, metric: float, /) -> None:
+        """A trial that was not closed reports; the smaller `metric` is better."""
+        ...
 
-@dataclass(frozen=True, slots=True)
-class Close:
-    """A trial is ended."""
+    def ended(self, trial: int, how: TrialEnd, closed: bool, /) -> None:
+        """A trial has ended; `closed`: as its method asked."""
+        ...
 
-    trial: int
+    @property
+    def state(self) -> dict[str, Any]:
+        """What it keeps, under names that are not those of `Search`."""
+        ...
 
-
-Step = Begin | Promote | Rest | Close
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state` was, of a search's whole state."""
+        ...
 
 
 class Method(Protocol):

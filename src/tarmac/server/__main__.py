@@ -33,14 +33,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         home = Home(options.home.absolute()) if options.home else find_home(os.environ, user_home=Path.home())
-        _run(home, listen=options.listen, take_over=options.take_over)
+        _run(home, options)
     except TarmacError as error:
         sys.stderr.write(f"tarmac server: {error}\n")
         return error.exit_code
     return 0
 
 
-def _run(home: Home, *, listen: str | None, take_over: bool) -> None:
+def _run(home: Home, options: argparse.Namespace) -> None:
     gc.disable()  # loading makes no garbage; looking for it is a tenth of the start (`daemon` enables it)
     lock = HomeLock(home)
     lock.take()
@@ -48,15 +48,18 @@ def _run(home: Home, *, listen: str | None, take_over: bool) -> None:
     _log_to(home)
     try:
         settings = read_settings(home.settings)
-        if listen is not None:
-            settings = replace(settings, listen=listen)
-        if settings.listen is not None:
-            loopback_address(settings.listen)  # refused before clients see a socket
+        if options.listen is not None:
+            settings = replace(settings, listen=options.listen)
+        if options.determined is not None:
+            settings = replace(settings, determined_listen=options.determined)
+        for address in (settings.listen, settings.determined_listen):
+            if address is not None:
+                loopback_address(address)  # refused before clients see a socket
         listener = listen_on_home(home)
         prepare_models_late()
         from tarmac.server.daemon import serve  # noqa: PLC0415 - see the docstring
 
-        serve(home, settings, listener, take_over=take_over)
+        serve(home, settings, listener, take_over=options.take_over)
     except TarmacError:
         raise
     except Exception as problem:  # whoever started us reads a sentence, the log has the rest
@@ -89,6 +92,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--listen", metavar="HOST:PORT", help="also serve this loopback address; the token is in HOME/token"
+    )
+    parser.add_argument(
+        "--determined",
+        metavar="HOST:PORT",
+        help="also answer Determined's own command at this loopback address",
     )
     parser.add_argument(
         "--take-over",

@@ -24,8 +24,10 @@ from tarmac.server.routes.code import code_routes
 from tarmac.server.routes.datasets import dataset_routes
 from tarmac.server.routes.experiments import experiment_routes
 from tarmac.server.routes.following import following_routes
+from tarmac.server.routes.images import image_routes
 from tarmac.server.routes.metrics import metric_routes
 from tarmac.server.routes.nodes import node_routes
+from tarmac.server.routes.notifications import notification_routes
 from tarmac.server.routes.operation import operation_routes
 from tarmac.server.routes.queue import queue_routes
 from tarmac.server.routes.runs import run_routes
@@ -45,6 +47,7 @@ _ROUTES = (
     (run_routes, "runs"),
     (experiment_routes, "experiments"),
     (annotation_routes, "runs"),
+    (notification_routes, "runs"),
     (array_routes, "runs"),
     (work_file_routes, "runs"),
     (following_routes, "following"),
@@ -57,6 +60,7 @@ _ROUTES = (
     (artifact_routes, "artifacts"),
     (dataset_routes, "datasets"),
     (secret_routes, "secrets"),
+    (image_routes, "images"),
     (server_routes, "server"),
 )
 _TOP_ROUTES = ((operation_routes, "operation"),)

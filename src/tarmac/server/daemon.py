@@ -14,12 +14,18 @@ from collections.abc import Iterator, Sequence
 
 import uvicorn
 import uvloop
+from starlette.types import ASGIApp
 
 from tarmac.model.home import Home
 from tarmac.server.app import build
+from tarmac.server.determined.application import at_address
+from tarmac.server.determined.gateway import Gateway
+from tarmac.server.determined.launching import with_gateway
+from tarmac.server.determined.tokens import TokenMaker
 from tarmac.server.http.auth import Access
 from tarmac.server.http.connections import limited, usual_limits
 from tarmac.server.http.listeners import listen_on_loopback, token_of
+from tarmac.server.service import Service
 from tarmac.server.settings import Settings
 from tarmac.server.wiring import Parts, join, service_of
 
@@ -41,6 +47,8 @@ def serve(home: Home, settings: Settings, home_listener: socket.socket, *, take_
         listeners.append(listen_on_loopback(settings.listen))
         token = token_of(home)
     access = Access(owner=getpass.getuser(), socket_name=str(home_listener.getsockname()), token=token)
+    if settings.determined_listen is not None:
+        listeners.append(listen_on_loopback(settings.determined_listen))
     parts = join(home, settings, take_over=take_over)
     try:
         uvloop.run(_serve(parts, home, settings, access=access, listeners=listeners))
@@ -69,13 +77,35 @@ async def _serve(
     service.changes.attach(loop)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _stop_in_loop)
-    server = Server(_config(build(service, home=home, access=access)))
+    app: ASGIApp = build(service, home=home, access=access)
+    if settings.determined_listen is not None:
+        app = _with_gateway(app, parts, service, access=access, home=home, listener=listeners[-1])
+    server = Server(_config(app))
     parts.start(stop=stop)
     sys.setswitchinterval(SWITCH_S)
     gc.freeze()  # what is loaded by now stays: the collector need not look at it again
     gc.enable()
     log.info("serving %s as process %d", home.root, service.pid)
     await server.serve(sockets=list(listeners))
+
+
+def _with_gateway(
+    app: ASGIApp, parts: Parts, service: Service, *, access: Access, home: Home, listener: socket.socket
+) -> ASGIApp:
+    """The application, and at the address of this listener the gateway for Determined's own command."""
+    host, port = listener.getsockname()[:2]
+    gateway = Gateway(
+        service=service,
+        numbers=parts.store.numbers,
+        records=parts.store.run_records,
+        tokens=TokenMaker(token_of(home)),
+        owner=access.owner,
+        url=f"http://{f'[{host}]' if ':' in host else host}:{port}",
+    )
+    control = service.plane.control
+    control.apply_conventions = with_gateway(gateway, control.apply_conventions)
+    log.info("answering Determined's command at %s", gateway.url)
+    return at_address((host, port), gateway, otherwise=app)
 
 
 class Server(uvicorn.Server):
@@ -86,9 +116,9 @@ class Server(uvicorn.Server):
         yield
 
 
-def _config(app: object) -> uvicorn.Config:
+def _config(app: ASGIApp) -> uvicorn.Config:
     return uvicorn.Config(
-        app,  # type: ignore[arg-type]
+        app,
         http=limited(usual_limits()),
         ws="none",
         lifespan="off",

@@ -16,15 +16,16 @@ from tarmac.control.service import ControlPlane
 from tarmac.dialects.dialect import Dialect
 from tarmac.dialects.registry import DIALECTS
 from tarmac.dialects.site_names import NO_NAMES, Names
+from tarmac.model.containers import ContainerSettings
 from tarmac.model.ports import Clock
 from tarmac.model.run import Attempt
 from tarmac.model.spec import RunSpec
 from tarmac.server.changes import Changes
 from tarmac.server.http.counting import RequestCounts
-from tarmac.server.settings import ContainerUse
 from tarmac.server.storage.annotation_service import AnnotationService
 from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.server.storage.dataset_service import DatasetService
+from tarmac.server.storage.image_service import ImageService
 from tarmac.server.storage.run_remover import RunRemover
 from tarmac.server.storage.secret_service import SecretService
 
@@ -43,10 +44,11 @@ class Service:
     artifacts: ArtifactService
     datasets: DatasetService
     secrets: SecretService
+    images: ImageService
     remover: RunRemover
     annotations: AnnotationService
     arrivals: Arrivals
-    containers: ContainerUse
+    containers: ContainerSettings
     out_of_reach: Callable[[str], bool] | None
     code: DirectoryCodeStore
     clock: Clock

@@ -17,6 +17,7 @@ DEFAULT_LOG_LIMIT, DEFAULT_LOG_LIMIT_BYTES = "16GiB", 16 << 30
 DEFAULT_CODE_DAYS = 30.0
 DEFAULT_WORK_DAYS = 30.0
 DEFAULT_LOG_DAYS = 365.0
+DEFAULT_CACHE_DAYS = 30.0
 DEFAULT_CODE_TIMEOUT_S = 600.0
 DEFAULT_GIT_TIMEOUT_S = 1800.0
 DEFAULT_PATIENCE, DEFAULT_PATIENCE_S = "2m", 120.0
@@ -32,6 +33,14 @@ class Setting:
     default: Any = None
     least: float | None = None
 
+
+OF_A_CLUSTER: Sequence[Setting] = (
+    Setting(key="use", kind=str, default="auto"),
+    Setting(key="without", kind=list, default=[]),
+    Setting(key="driver", kind=str, default="auto"),
+    Setting(key="shows", kind=list),
+)
+"""Keys of `[containers]` that a cluster may have of its own, in `[containers.clusters.NAME]`."""
 
 TABLES: Mapping[str, Sequence[Setting]] = {
     "database": (Setting(key="url", kind=str),),
@@ -64,14 +73,30 @@ TABLES: Mapping[str, Sequence[Setting]] = {
         Setting(key="git_transports", kind=list, default=list(SAFE_TRANSPORTS)),
         Setting(key="git_timeout_s", kind=float, default=DEFAULT_GIT_TIMEOUT_S, least=1),
     ),
-    "containers": (Setting(key="use", kind=str, default="auto"),),
+    "containers": (
+        *OF_A_CLUSTER,
+        Setting(key="cache_limit", kind=str),
+        Setting(key="cache_days", kind=float, default=DEFAULT_CACHE_DAYS, least=0),
+        Setting(key="clusters", kind=dict, default={}),
+    ),
     "setup": (Setting(key="allow_system_packages", kind=bool, default=False),),
     "names": (
         Setting(key="clusters", kind=dict, default={}),
         Setting(key="pools", kind=dict, default={}),
         Setting(key="slot_types", kind=dict, default={}),
     ),
+    "notifications": (
+        Setting(key="smtp", kind=str),
+        Setting(key="smtp_security", kind=str, default="starttls"),
+        Setting(key="smtp_user", kind=str),
+        Setting(key="smtp_password_secret", kind=str),
+        Setting(key="from", kind=str),
+        Setting(key="every_run", kind=list, default=[]),
+        Setting(key="every_run_on", kind=list, default=["failed"]),
+        Setting(key="private_addresses", kind=bool),
+    ),
     "determined": (
+        Setting(key="listen", kind=str),
         Setting(key="task_container_defaults", kind=dict),
         Setting(key="checkpoint_storage", kind=dict),
         Setting(key="default_priority", kind=int, default=42, least=1),

@@ -10,9 +10,8 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tarmac.model.cluster import (
     DEFAULT_POOL,
@@ -21,11 +20,14 @@ from tarmac.model.cluster import (
     NodeGroup,
     Pool,
 )
+from tarmac.model.containers import NO_CONTAINER_SETTINGS, ContainerSettings
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.resources import CPU_ONLY
 from tarmac.model.text import nearest
 from tarmac.node.files.gitrules import TRANSPORTS, GitRules
+from tarmac.server.container_settings import container_settings
 from tarmac.server.setting_tables import (
+    DEFAULT_CACHE_DAYS,
     DEFAULT_CODE_DAYS,
     DEFAULT_CODE_LIMIT,
     DEFAULT_CODE_LIMIT_BYTES,
@@ -38,9 +40,13 @@ from tarmac.server.setting_tables import (
     DEFAULT_PATIENCE_S,
     DEFAULT_WORK_DAYS,
     LOCAL_NODES,
+    OF_A_CLUSTER,
     TABLES,
     Setting,
 )
+
+if TYPE_CHECKING:
+    from tarmac.server.notifying.settings import NotificationSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,17 +77,12 @@ class CodeSettings:
     work_days: float = DEFAULT_WORK_DAYS
 
 
-class ContainerUse(StrEnum):
-    """Whether runs are started in the images that they name: `required` refuses those without."""
-
-    AUTO = "auto"
-    NONE = "none"
-    REQUIRED = "required"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a server is told; `local` and `pools` make the local cluster."""
+    """What a server is told; `local` and `pools` make the local cluster.
+
+    `determined` is what that dialect's runs are given; at `determined_listen` its own command is answered.
+    """
 
     database_url: str | None = None
     listen: str | None = None
@@ -95,8 +96,12 @@ class Settings:
     log_days: float = DEFAULT_LOG_DAYS
     git: GitSettings = GitSettings()
     allow_system_packages: bool = False
-    containers: ContainerUse = ContainerUse.AUTO
+    containers: ContainerSettings = NO_CONTAINER_SETTINGS
+    image_limit_bytes: int | None = None
+    image_days: float = DEFAULT_CACHE_DAYS
+    notifications: NotificationSettings | None = None
     determined: Mapping[str, Any] = field(default_factory=dict)
+    determined_listen: str | None = None
     names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     local: tuple[NodeGroup, ...] = ()
     pools: tuple[Pool, ...] = ()
@@ -144,8 +149,14 @@ class _Reader:
         )
         git = self._git(values["git"])
         names = {key: self._names(key, table) for key, table in values["names"].items()}
-        containers = self._containers(values["containers"]["use"])
+        containers = container_settings(
+            values["containers"],
+            lambda table, prefix: self._table(table, OF_A_CLUSTER, prefix),
+            self._problem,
+        )
+        image_limit_bytes = self._memory_bytes(values["containers"]["cache_limit"], "containers.cache_limit")
         code = self._code(values["code"], ended_days=values["list"]["ended_days"])
+        notifications = self._notifications(values["notifications"]) if "notifications" in content else None
         if self._problems:
             raise InvalidInput(self._problems)
         return Settings(
@@ -162,7 +173,15 @@ class _Reader:
             git=git,
             allow_system_packages=values["setup"]["allow_system_packages"],
             containers=containers,
-            determined={name: value for name, value in values["determined"].items() if value is not None},
+            notifications=notifications,
+            determined={
+                name: value
+                for name, value in values["determined"].items()
+                if value is not None and name != "listen"
+            },
+            determined_listen=values["determined"]["listen"],
+            image_limit_bytes=image_limit_bytes,
+            image_days=values["containers"]["cache_days"],
             names=names,
             local=tuple(local),
             pools=pools,
@@ -199,12 +218,12 @@ class _Reader:
             work_days=values["work_days"],
         )
 
-    def _containers(self, use: str) -> ContainerUse:
-        if use in list(ContainerUse):
-            return ContainerUse(use)
-        allowed = ", ".join(ContainerUse)
-        self._problem(f"containers.use: {use!r} is none of {allowed}", hint=nearest(use, list(ContainerUse)))
-        return ContainerUse.AUTO
+    def _notifications(self, values: Mapping[str, Any]) -> NotificationSettings:
+        from tarmac.server.notifying.settings import read_notifications  # noqa: PLC0415 - as `local_cluster`
+
+        settings, problems = read_notifications(values, file=self._file)
+        self._problems += problems
+        return settings
 
     def _log_limit(self, text: str) -> int:
         if text == DEFAULT_LOG_LIMIT:

@@ -32,13 +32,18 @@ from tarmac.engines.ray.servers.opening import ray_servers
 from tarmac.engines.slurm import SlurmKind
 from tarmac.model.cluster import LOCAL_ENGINE, Node
 from tarmac.model.home import Home
+from tarmac.model.launch import ApplyConventions
 from tarmac.model.run import Attempt
 from tarmac.model.secret import SecretValues
 from tarmac.node.starting import NODE_DIRECTORY
+from tarmac.samplers import searcher_of
 from tarmac.server.changes import Changes
+from tarmac.server.determined.run_numbers import with_numbers
 from tarmac.server.health import DatabaseCheck
 from tarmac.server.http.connections import allow_open_files
 from tarmac.server.identity import RandomIds, SystemClock
+from tarmac.server.notifying.sending import Sender
+from tarmac.server.notifying.settings import MailServer
 from tarmac.server.service import Service, SlotsNotice
 from tarmac.server.serving import newest_run, take_cluster
 from tarmac.server.settings import Settings
@@ -47,6 +52,7 @@ from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.server.storage.attempt_cleaner import AttemptCleaner
 from tarmac.server.storage.code_cleaner import CodeCleaner
 from tarmac.server.storage.dataset_service import DatasetService
+from tarmac.server.storage.image_service import ImageService
 from tarmac.server.storage.run_remover import RunRemover
 from tarmac.server.storage.secret_service import SecretService
 from tarmac.server.submitting.reachable_images import ReachableImages
@@ -72,6 +78,7 @@ class Parts:
     directories: DirectoryCodeStore
     code: CodeCleaner
     remains: AttemptCleaner
+    images: ImageService
     remover: RunRemover
     check: DatabaseCheck
 
@@ -83,12 +90,14 @@ class Parts:
         self.datasets.start()
         self.code.janitor.start()
         self.remains.janitor.start()
+        self.images.janitor.start()
         self.remover.janitor.start()
 
     def close(self) -> None:
         """Let go of everything, in order. Runs go on."""
         self.check.stop()
         self.remover.janitor.stop()
+        self.images.janitor.stop()
         self.remains.janitor.stop()
         self.code.janitor.stop()
         self.datasets.stop()
@@ -113,17 +122,9 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
     serving = take_cluster(store, home, clock, cluster=settings.cluster, take_over=take_over)
     secrets = SecretService(_vault(home, settings, store, clock), store)
     directories = _code_store(home, settings)
-    code = RepositoryCodeStore(
-        directories,
-        home.repositories,
-        rules=settings.git.rules,
-        timeout_s=settings.git.timeout_s,
-        limit_bytes=directories.limit_bytes,
-        secrets=secrets.values,
-    )
+    code = _repositories(home, settings, directories, secrets.values)
     catalog = Catalog(keeping.store)
-    rules = Rules(versions=settings.artifacts.keep_versions, days=settings.artifacts.keep_days)
-    artifacts = ArtifactService(catalog, store, clock, rules, marker=home.artifact_store)
+    artifacts = ArtifactService(catalog, store, clock, _rules(settings), marker=home.artifact_store)
     datasets = DatasetService(store, home.datasets.resolve(), clock, server=serving.cluster)
     supplies = _supplies(home, settings, directories, secrets.values, keeping, answer=artifacts.answer)
     plane = ControlPlane(
@@ -133,12 +134,15 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
         clock=clock,
         ids=RandomIds(newest_run(store)),
         pools=settings.pools,
-        apply_conventions=datasets.with_datasets(apply_conventions),
-        resolve=resolve_references(artifacts, datasets, secrets),
+        apply_conventions=_conventions(settings, datasets, store),
+        resolve=resolve_references(artifacts, datasets, secrets, sends_mail=_mail(settings) is not None),
         allow_system_packages=settings.allow_system_packages,
         serving=serving,
+        notify_always=settings.notifications.every_run if settings.notifications else (),
+        sender=_sender(settings, secrets.values),
         kinds={"ray": RayKind(supplies), "slurm": SlurmKind(supplies)},
         starter=lambda: ray_servers(home.cluster_tokens),
+        searcher_of=searcher_of,
     )
     plane.clusters.check()
     return Parts(
@@ -154,9 +158,43 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
         check=check,
         code=CodeCleaner(directories, store, clock, keep_days=settings.code.keep_days),
         remains=_remains(plane, settings, store, clock),
-        remover=RunRemover(
-            plane, store, catalog, clock, engines=plane.clearers, keep_days=settings.keep_days
-        ),
+        images=_images(plane, settings),
+        remover=_remover(plane, settings, store, catalog, clock),
+    )
+
+
+def _conventions(settings: Settings, datasets: DatasetService, store: SqlStore) -> ApplyConventions:
+    """What is added to the launch of a run: its datasets, and what the system of its file promises."""
+    found = datasets.with_datasets(apply_conventions)
+    return with_numbers(found, store.numbers) if settings.determined_listen is not None else found
+
+
+def _sender(settings: Settings, secrets: SecretValues) -> Sender:
+    """How messages leave this server."""
+    given = settings.notifications
+    private = given.private_addresses if given is not None else None
+    return Sender(
+        mail=_mail(settings),
+        secrets=secrets,
+        private_addresses=not settings.shared if private is None else private,
+    )
+
+
+def _mail(settings: Settings) -> MailServer | None:
+    return settings.notifications.mail if settings.notifications is not None else None
+
+
+def _repositories(
+    home: Home, settings: Settings, directories: DirectoryCodeStore, secrets: SecretValues
+) -> RepositoryCodeStore:
+    """The code store that fetches repositories as well."""
+    return RepositoryCodeStore(
+        directories,
+        home.repositories,
+        rules=settings.git.rules,
+        timeout_s=settings.git.timeout_s,
+        limit_bytes=directories.limit_bytes,
+        secrets=secrets,
     )
 
 
@@ -177,6 +215,7 @@ def _supplies(
         sidecar=Sidecar(store=keeping.store, patience_s=keeping.patience_s, packages=packages),
         artifacts=answer,
         git=settings.git.rules,
+        containers=settings.containers,
         own_packages=settings.shared,
         log_limit_bytes=settings.logs_limit_bytes,
         copies=home.copies,
@@ -191,6 +230,21 @@ def _remains(plane: ControlPlane, settings: Settings, store: SqlStore, clock: Sy
         work_days=settings.code.work_days,
         log_days=settings.log_days,
         code_days=settings.code.keep_days,
+    )
+
+
+def _remover(
+    plane: ControlPlane, settings: Settings, store: SqlStore, catalog: Catalog, clock: SystemClock
+) -> RunRemover:
+    return RunRemover(plane, store, catalog, clock, engines=plane.clearers, keep_days=settings.keep_days)
+
+
+def _images(plane: ControlPlane, settings: Settings) -> ImageService:
+    return ImageService(
+        plane.image_keepers,
+        own=settings.cluster,
+        limit_bytes=settings.image_limit_bytes,
+        unused_days=settings.image_days,
     )
 
 
@@ -209,6 +263,7 @@ def _local_engine(
         machine=machine,
         keeping=keeping,
         git=settings.git.rules,
+        containers=settings.containers.of(settings.cluster),
         own_packages=settings.shared,
         open_files=allow_open_files(),
         log_limit_bytes=settings.logs_limit_bytes,
@@ -230,6 +285,7 @@ def service_of(parts: Parts, home: Home, settings: Settings, *, stop: Callable[[
         artifacts=parts.artifacts,
         datasets=parts.datasets,
         secrets=parts.secrets,
+        images=parts.images,
         remover=parts.remover,
         annotations=AnnotationService(parts.plane, parts.store.annotations, parts.clock),
         clock=parts.clock,
@@ -245,6 +301,11 @@ def service_of(parts: Parts, home: Home, settings: Settings, *, stop: Callable[[
         dialects=for_cluster(read_defaults(settings.determined, filename=str(home.settings))),
         names=Names(**settings.names),
     )
+
+
+def _rules(settings: Settings) -> Rules:
+    """Which versions of artifacts are kept."""
+    return Rules(versions=settings.artifacts.keep_versions, days=settings.artifacts.keep_days)
 
 
 def _artifact_storing(home: Home, settings: Settings) -> ArtifactStoring:

@@ -1,7 +1,6 @@
 """`MemoryStore`: the store as a fake with knobs. Used by simulations and tests in place of `SqlStore`.
 
-It passes the same contract suite. What it keeps survives a crash of the control plane built on it, so a
-test breaks a write, throws the control plane away and builds another on the same store.
+It passes the same contract suite. What it keeps survives a crash of the control plane built on it.
 """
 
 from __future__ import annotations
@@ -47,16 +46,15 @@ from tarmac.store.failures import Conflict
 from tarmac.store.memory_annotations import MemoryAnnotations
 from tarmac.store.memory_experiments import MemoryExperiments
 from tarmac.store.memory_metrics import MemoryMetrics
+from tarmac.store.memory_notifications import MemoryNotifications
+from tarmac.store.memory_numbers import MemoryNumbers
+from tarmac.store.memory_run_records import MemoryRunRecords
 from tarmac.store.memory_secrets import MemorySecrets
 from tarmac.store.memory_writes import CountedWrites
 
 
 class MemoryStore:
-    """Implements `model.ports.Store` in memory, with knobs.
-
-    `writes` counts the writes that were asked for (an empty list of steps or runs is none);
-    `disk_full` refuses each of them with StorageFull while it is set.
-    """
+    """Implements `model.ports.Store` in memory. `writes` counts writes; `disk_full` refuses each of them."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -78,9 +76,11 @@ class MemoryStore:
         self.secrets = MemorySecrets()
         self.annotations = MemoryAnnotations(self._runs, self._lock)
         self.metrics = MemoryMetrics(self._runs, self._write, self._fence)
-        self.experiments: Experiments = MemoryExperiments(
-            self._write, self._lock, self._fence, self._write_runs
-        )
+        self.numbers = MemoryNumbers()
+        self.run_records = MemoryRunRecords(self._runs, self._lock)
+        self.notifications = MemoryNotifications(self._write, self._fence)
+        rows = self._write, self._lock, self._fence
+        self.experiments: Experiments = MemoryExperiments(*rows, self._write_runs)
 
     # --- knobs ------------------------------------------------------------------------------------
 
@@ -296,6 +296,7 @@ class MemoryStore:
         for table in (self._runs, self._attempts, self._histories, self._where):
             table.pop(run_id, None)
         self.metrics.forget(run_id)
+        self.notifications.forget(run_id)
 
     def _keys(self, new: Sequence[NewRun]) -> Iterator[tuple[Key, str]]:
         """The idempotency keys of `new` that are known, each with the id of its run."""
@@ -370,6 +371,7 @@ class MemoryStore:
         if (used := usage_of(step)) is not None:
             key = (used.hour_at, used.cluster, used.pool, used.user, used.project)
             self._usage[key] = self._usage.get(key, 0.0) + used.slot_s
+        self.notifications.keep(step.notifications)
 
     def _append(
         self,

@@ -6,13 +6,10 @@ proves the two equal). Sets of states come from the model here, and are frozen i
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from sqlalchemy import (
     DDL,
     BigInteger,
     Boolean,
-    CheckConstraint,
     Column,
     Double,
     ForeignKey,
@@ -20,7 +17,6 @@ from sqlalchemy import (
     Index,
     Integer,
     LargeBinary,
-    MetaData,
     PrimaryKeyConstraint,
     Table,
     Text,
@@ -32,36 +28,17 @@ from sqlalchemy import event as hooks
 from tarmac.model.annotation import AnnotationKind
 from tarmac.model.experiment import ExperimentState
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
+from tarmac.model.numbering import NumberKind
 from tarmac.model.run import RUN_OUTCOMES, LeaveRequest, Outcome
+from tarmac.model.run_records import RunRecordKind
 from tarmac.model.spec import Mode
+from tarmac.store.columns import Bytewise, Serial, metadata, one_of
 
 BASE = "0014"
 """The oldest schema that migrations start from."""
 
-HEAD = "0023"
+HEAD = "0026"
 """The newest migration: what `alembic_version` says of a database with this schema."""
-
-Bytewise = Text().with_variant(Text(collation="C"), "postgresql")
-"""Text compared byte by byte on every database: ids sort by time, and prefixes are ranges."""
-
-Serial = BigInteger().with_variant(Integer, "sqlite")
-"""SQLite counts up only in a column that is declared INTEGER PRIMARY KEY."""
-
-metadata = MetaData(
-    naming_convention={
-        "pk": "pk_%(table_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "ck": "ck_%(table_name)s_%(constraint_name)s",
-    }
-)
-
-
-def one_of(column: str, words: type[StrEnum] | frozenset[Outcome]) -> CheckConstraint:
-    """A constraint that `column` says one of `words` (or is NULL, where it may be)."""
-    listed = ", ".join(f"'{word}'" for word in sorted(words))
-    return CheckConstraint(f"{column} IN ({listed})", name=column)
-
 
 run = Table(
     "run",
@@ -214,6 +191,21 @@ annotation = Table(
     one_of("kind", AnnotationKind),
 )
 
+# What the code of a run keeps with the server by name: the body as JSON.
+run_record = Table(
+    "run_record",
+    metadata,
+    Column("run_id", Bytewise, ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
+    Column("kind", Bytewise, nullable=False),
+    Column("name", Bytewise, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("at", Double, nullable=False),
+    Column("body", Text, nullable=False),
+    PrimaryKeyConstraint("run_id", "kind", "name"),
+    Index("ix_run_record_name", "kind", "name"),
+    one_of("kind", RunRecordKind),
+)
+
 # How far the reports of a node were read, and the newest report in them, as JSON.
 metric_position = Table(
     "metric_position",
@@ -271,6 +263,25 @@ metric_event = Table(
     sqlite_autoincrement=True,
 )
 
+# Messages about runs: those with a `due_at` are to be sent. `body` is what never changes of one.
+notification = Table(
+    "notification",
+    metadata,
+    Column("id", Serial, Identity(), primary_key=True),
+    Column("run_id", Bytewise, ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
+    Column("key", Bytewise, nullable=False),
+    Column("server", Bytewise, nullable=False),
+    Column("at", Double, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("due_at", Double),
+    Column("sent_at", Double),
+    Column("error", Text),
+    UniqueConstraint("run_id", "key"),
+    Index("ix_notification_due", "server", "due_at"),
+    sqlite_autoincrement=True,
+)
+
 # Searches over parameters. `record` is what changes of one as JSON, less the state of its search.
 experiment = Table(
     "experiment",
@@ -302,6 +313,18 @@ trial = Table(
     Column("body", Text, nullable=False),
     PrimaryKeyConstraint("experiment_id", "number"),
     Index("ix_trial_run", "run_id"),
+)
+
+# Numbers of things, for programs that know them by numbers. A row stays: no number is given twice.
+number = Table(
+    "number",
+    metadata,
+    Column("kind", Bytewise, nullable=False),
+    Column("number", BigInteger, nullable=False),
+    Column("of_id", Bytewise, nullable=False),
+    PrimaryKeyConstraint("kind", "number"),
+    UniqueConstraint("kind", "of_id"),
+    one_of("kind", NumberKind),
 )
 
 # Which home serves a cluster. A row stays: its token must grow.

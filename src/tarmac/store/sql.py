@@ -41,6 +41,9 @@ from tarmac.store.experiments import SqlExperiments
 from tarmac.store.failures import Conflict
 from tarmac.store.fencing import fence
 from tarmac.store.metrics import SqlMetrics
+from tarmac.store.notifications import SqlNotifications
+from tarmac.store.numbers import SqlNumbers
+from tarmac.store.run_records import SqlRunRecords
 from tarmac.store.secrets import SqlSecrets
 from tarmac.store.spans import SPANS, to_span
 from tarmac.store.upgrade import bring_up_to_date
@@ -73,6 +76,9 @@ class SqlStore:
         self.secrets = SqlSecrets(database)
         self.annotations = SqlAnnotations(database)
         self.metrics = SqlMetrics(database)
+        self.numbers = SqlNumbers(database)
+        self.notifications = SqlNotifications(database)
+        self.run_records = SqlRunRecords(database)
         self.experiments: Experiments = SqlExperiments(database, self._write_runs)
         self._put_attempts = sql.put_attempts(database.dialect)
         self._add_usage = sql.add_usage(database.dialect)
@@ -334,6 +340,8 @@ class SqlStore:
                 raise IllegalStep("an attempt that has ended, or runs, cannot go back")
         if used := rows.of_usage(steps):
             connection.execute(self._add_usage, used)
+        if messages := [message for step in steps for message in step.notifications]:
+            self.notifications.insert(connection, messages)
 
 
 def _known_by_key(connection: Connection, new: Sequence[NewRun]) -> dict[Key, Run]:

@@ -11,8 +11,9 @@ from pathlib import Path
 from sqlalchemy import Connection, inspect, text
 
 from tarmac.model.errors import Refused
+from tarmac.store.columns import metadata
 from tarmac.store.database import Database
-from tarmac.store.schema import BASE, HEAD, metadata
+from tarmac.store.schema import BASE, HEAD
 
 SCRIPTS = Path(__file__).with_name("migrations")
 

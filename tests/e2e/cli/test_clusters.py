@@ -194,7 +194,7 @@ def test_a_rehearsal_of_a_described_shape(lab: Shell, tmp_path: Path) -> None:
 
 def test_a_cluster_is_checked_and_an_engine_that_is_not_here_is_named(lab: Shell) -> None:
     found = lab.json("clusters", "check", "lab")["findings"]
-    assert [item["what"] for item in found if item["ok"]] == ["engine", "home", "disk", "nodes"]
+    assert [item["what"] for item in found if item["ok"]] == ["engine", "home", "disk", "images", "nodes"]
     assert "7 nodes, 42 slots" in lab.tarmac("clusters", "check", "lab", code=0).stdout
     lab.write("hpc.yaml", "engine: slrum\nsettings: {partition: gpu}\ncredentials: {ssh: hpc-key}\n")
     assert "there is no engine 'slrum' here" in lab.tarmac("clusters", "add", "hpc.yaml", code=2).stderr

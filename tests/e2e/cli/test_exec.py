@@ -15,6 +15,7 @@ import pytest
 from processes import ended
 from shell import LIMIT_S, Screen, Shell, command
 from tarmac.client import Client
+from terminals import try_terminal
 
 
 @pytest.fixture(scope="module")
@@ -41,16 +42,7 @@ def test_input_is_passed_on_to_its_end_if_asked(settled: Shell, lasting: str) ->
 
 
 def test_a_terminal_takes_keys_and_its_size(settled: Shell, lasting: str) -> None:
-    with Screen(settled, "exec", "-it", lasting, "--", "sh") as screen:
-        screen.wait_for(r"[#$] ")
-        screen.resize(33, 99)
-        screen.press("until [ \"$(stty size)\" = '33 99' ]; do sleep 0.1; done; echo re''sized; sleep 600\n")
-        screen.wait_for("resized")
-        screen.press("\x03")
-        screen.press("echo code $?; exit 4\n")
-        screen.wait_for("code 130")
-        assert screen.end() == 4
-        assert screen.is_cooked()
+    try_terminal(settled, lasting)
 
 
 def test_ctrl_c_without_a_terminal_of_its_own_goes_to_the_command(settled: Shell, lasting: str) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import socket
 import sys
-import urllib.request
 from pathlib import Path
 
 from shell import LIMIT_S, Screen, Shell
+from terminals import install_lab, try_notebook, try_own_shell
 
 ECHO = """\
 import socketserver, sys
@@ -23,33 +22,9 @@ print("port", server.server_address[1], flush=True)
 server.serve_forever()
 """
 
-LAB = """\
-#!{python}
-import http.server, os, sys
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        right = self.path.endswith("token=" + os.environ["JUPYTER_TOKEN"])
-        self.send_response(200 if right else 403)
-        self.end_headers()
-        self.wfile.write(os.environ["TARMAC_RUN_ID"].encode())
-server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-print(f"is at http://127.0.0.1:{{server.server_address[1]}}/lab?token=...", file=sys.stderr, flush=True)
-server.serve_forever()
-"""
-
 
 def test_a_shell_in_a_run_of_its_own_ends_with_it(settled: Shell) -> None:
-    settled.write("notes.txt", "brought along\n")
-    with Screen(
-        settled, "shell", "--slots", "1", "--env", "WORD=given", variables={"SHELL": "/bin/sh"}
-    ) as screen:
-        run = screen.wait_for(r"shell is run (\w+)")[1]
-        screen.wait_for(r"[#$] ")
-        screen.press('cat notes.txt; echo "$WORD $TARMAC_RUN_ID"; test -t 0; exit $((5 + $?))\r')
-        screen.wait_for(f"given {run}")
-        assert screen.end() == 5
-        assert "brought along" in screen.text
-    settled.tarmac("wait", run, code=0)
+    try_own_shell(settled)
 
 
 def test_a_shell_whose_person_is_gone_gives_its_slots_back(settled: Shell) -> None:
@@ -80,21 +55,8 @@ def test_a_shell_says_what_it_needs(settled: Shell) -> None:
 
 
 def test_a_notebook_is_reached_from_this_machine_and_ends_with_ctrl_c(settled: Shell, tmp_path: Path) -> None:
-    program = tmp_path / "jupyter-lab"
-    program.write_text(LAB.format(python=sys.executable))
-    program.chmod(0o755)
-    path = f"{tmp_path}:{os.environ['PATH']}"
-    with Screen(settled, "jupyter", variables={"PATH": path}) as screen:
-        run = screen.wait_for(r"jupyter is run (\w+)")[1]
-        url = screen.wait_for(r"JupyterLab is at (http://127.0.0.1:\d+/lab\?token=[\w-]+)")[1]
-        for _ in range(3):
-            with urllib.request.urlopen(url, timeout=LIMIT_S) as answer:
-                assert answer.read().decode() == run
-        token = url.partition("token=")[2]
-        assert token not in settled.tarmac("logs", run).stdout
-        screen.press("\x03")
-        assert screen.end() == 143
-    settled.tarmac("wait", run, code=0)
+    with Screen(settled, "jupyter", variables={"PATH": install_lab(tmp_path)}) as screen:
+        try_notebook(settled, screen)
 
 
 def test_without_jupyter_it_says_what_to_install(settled: Shell) -> None:
@@ -148,7 +110,7 @@ def test_attaching_shows_the_last_lines_and_leaves_the_run_alone(settled: Shell)
     with Screen(settled, "attach", "--tail", "2", run) as screen:
         screen.wait_for(r"counting \(\w+\) is running")
         screen.wait_for("50\r\nlast")
-        assert "49" not in screen.text
+        assert "\n49" not in screen.text
         screen.press("\x03")
         assert screen.end() == 130
     assert settled.json("show", run)["run"]["state"] == "running"

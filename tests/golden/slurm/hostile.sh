@@ -44,6 +44,10 @@ if [ -z "$ends_at" ]; then
     ends_at=${seconds:+$((now + seconds))}
     exec {asked}<&-
 fi
+# Where there is no limit Slurm says that now, and a year from now a moment later: that is no end.
+printf -v year '%(%s)T' -1
+((year += 360 * 86400))
+((${ends_at:-0} < year)) || ends_at=
 export attempt nodes ends_at
 exec srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=3 \
     --export=ALL --cpu-bind=none --kill-on-bad-exit=1 --wait=0 --input=none \

@@ -33,6 +33,7 @@ def address(tmp_path: Path) -> Iterator[str]:
     (tmp_path / "www").mkdir()
     (tmp_path / "www/large.bin").write_bytes(os.urandom(SIZE_BYTES))
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path / "www")))
+    server.socket.setblocking(False)  # a client that has left in between must not keep accept waiting
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}/large.bin"

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from threading import Event, Semaphore
 
 import pytest
 
 from engine_harness import LOG, Work, ended, running, started, submit
 from processes import ended as gone
-from ray_harness import RayHarness, StandInRay
+from ray_harness import BOUND_S, RayHarness, StandInRay
 from tarmac.engines.ray.engine import RayEngine
 from tarmac.engines.ray.link import Link
-from tarmac.engines.ray.membership import Endpoint
+from tarmac.engines.ray.membership import Endpoint, Member
 from tarmac.engines.ray.settings import read_settings
 from tarmac.model.errors import Unavailable
 from tarmac.model.ports import ObservedState
@@ -21,6 +23,29 @@ from tarmac.model.run import CauseCode, LeaveRequest, Outcome
 from tarmac.node.host import operations
 
 pytestmark = pytest.mark.timeout(400)
+
+
+class SlowRay(StandInRay):
+    """While it is held its answers are under way: they say what was so when it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flows = Event()
+        self.flows.set()
+        self.asked = Semaphore(0)
+
+    def members(self) -> Sequence[Member]:
+        found = super().members()
+        self.asked.release()
+        assert self.flows.wait(BOUND_S), "it is held for too long"
+        return found
+
+    def hold(self) -> None:
+        """From now on answers are under way; return when one is."""
+        self.flows.clear()
+        while self.asked.acquire(blocking=False):
+            pass
+        assert self.asked.acquire(timeout=BOUND_S), "nobody asks"
 
 
 @pytest.fixture
@@ -82,6 +107,24 @@ def test_without_an_answer_of_ray_runs_go_on_and_start_where_nodes_are_reserved(
     assert ray.settle(first, ended).outcome is Outcome.STOPPED
 
 
+def test_what_ray_said_before_a_node_was_reserved_does_not_undo_that(tmp_path: Path) -> None:
+    slow = SlowRay()
+    ray = RayHarness(tmp_path / "home", ray=slow)
+    try:
+        slow.hold()
+        first = submit(ray, Work(lasts=True))
+        slow.down = True
+        slow.flows.set()
+        ray.wait(lambda: ray.engine._nodes.trouble is not None)  # asked again: the first answer was taken
+        second = submit(ray, Work(output="on"), run_id="second")
+        assert ray.settle(second, ended).outcome is Outcome.COMPLETED
+        ray.engine.request_leave(first, LeaveRequest.STOP)
+        assert ray.settle(first, ended).outcome is Outcome.STOPPED
+    finally:
+        slow.flows.set()
+        ray.close()
+
+
 def test_nothing_starts_on_a_node_that_others_use(ray: RayHarness) -> None:
     ray.ray.shared.add("id1")
     ray.wait(lambda: state_of(ray, "node1") == "down")
@@ -103,6 +146,24 @@ def test_the_next_server_finds_what_runs_without_an_answer_of_ray(ray: RayHarnes
     assert ray.settle(attempt, running).state is ObservedState.RUNNING
     ray.engine.request_leave(attempt, LeaveRequest.PREEMPT)
     assert ray.settle(attempt, ended).outcome is Outcome.PREEMPTED
+
+
+def test_a_server_of_another_version_uses_no_agent_of_the_last_one(ray: RayHarness) -> None:
+    """It may not know what it is asked: the nodes are known, and an agent comes with an answer of Ray."""
+    ray.engine.close()
+    record = ray.home / "copies/agents.json"
+    record.write_text(re.sub(r'"package": "[^"]*"', '"package": "/another/version"', record.read_text()))
+    ray.ray.down = True
+    settings = read_settings({"address": "127.0.0.1:1", "directory": str(ray.home / "far"), "slots": 4})
+    engine = RayEngine("local", settings, ray.ray, copies=ray.home / "copies")
+    try:
+        assert [node.state for node in engine.nodes()] == ["down"] * 2
+        assert all(node.endpoint is None for node in engine._nodes.all())
+        ray.ray.down = False
+        ray.wait(lambda: [node.state for node in engine.nodes()] == ["up"] * 2)
+    finally:
+        engine.close()
+        ray.engine = ray.open()
 
 
 def test_a_node_keeps_its_name_whatever_ray_says_of_it_later(ray: RayHarness) -> None:

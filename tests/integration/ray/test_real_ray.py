@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from engine_harness import LOG, Work, ended, running, started, submit
+from engine_harness import LOG, Work, ended, running
 from ray_harness import RealRayHarness
 from tarmac.model.ports import ObservedState
 from tarmac.model.run import CauseCode, LeaveRequest, Outcome
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.xdist_group("ray"), pytest.mark.timeout(900)]
+
+
+def submit(real: RealRayHarness, work: Work, **wanted: object) -> str:
+    """Submit an attempt; its id."""
+    return real.submit(real.launch(work, **wanted))
+
+
+def started(real: RealRayHarness, work: Work, **wanted: object) -> str:
+    """Submit an attempt and wait until it is at work; its id."""
+    attempt = submit(real, work, **wanted)
+    real.at_work(attempt)
+    return attempt
 
 
 def test_nodes_have_disks_of_their_own_and_what_they_say_is_read(real: RealRayHarness) -> None:
@@ -26,7 +38,7 @@ def test_nodes_have_disks_of_their_own_and_what_they_say_is_read(real: RealRayHa
 
 def test_nothing_of_ray_is_in_the_environment_of_a_run(real: RealRayHarness) -> None:
     launch = real.launch(Work(), on=(1,), run_id="env", argvs={0: ("bash", "-c", "env")})
-    real.engine.submit(real.engine.render(launch))
+    real.submit(launch)
     real.settle(launch.attempt_id, ended)
     assert b"RAY_" not in real.engine.read(launch.attempt_id, LOG)
 
@@ -34,7 +46,7 @@ def test_nothing_of_ray_is_in_the_environment_of_a_run(real: RealRayHarness) -> 
 def test_a_failure_on_one_node_ends_the_work_on_the_other(real: RealRayHarness) -> None:
     lasting = ("bash", "-c", "sleep 3600")
     launch = real.launch(Work(exit_code=3), run_id="peer", argvs={0: lasting})
-    real.engine.submit(real.engine.render(launch))
+    real.submit(launch)
     seen = real.settle(launch.attempt_id, ended)
     assert (seen.outcome, seen.cause and seen.cause.exit_code) == (Outcome.FAILED, 3)
 
@@ -50,7 +62,7 @@ def test_a_run_outlives_agents_and_raylets(real: RealRayHarness) -> None:
     real.cluster.end_ray(2)
     real.cluster.start_ray(2)
     real.wait(lambda: real.state_of(2) == "up")
-    real.engine.request_leave(attempt, LeaveRequest.PAUSE)
+    real.ask(attempt, LeaveRequest.PAUSE)
     assert real.settle(attempt, ended).outcome is Outcome.PAUSED
 
 
@@ -81,11 +93,10 @@ def test_the_head_may_go_and_come_back(real: RealRayHarness) -> None:
     second = submit(real, Work(output="meanwhile"), run_id="meanwhile", on=(1,))
     assert real.settle(second, ended).outcome is Outcome.COMPLETED
     real.cluster.start_ray(0)
-    real.wait(lambda: [node.state for node in real.engine.nodes()] == ["up"] * 3)
     third = submit(real, Work(output="after"), run_id="after", on=(2,))
     assert real.settle(third, ended).outcome is Outcome.COMPLETED
     assert real.settle(attempt, running).state is ObservedState.RUNNING
-    real.engine.request_leave(attempt, LeaveRequest.STOP)
+    real.ask(attempt, LeaveRequest.STOP)
     assert real.settle(attempt, ended).outcome is Outcome.STOPPED
 
 
@@ -94,5 +105,5 @@ def test_a_node_is_reserved_while_a_run_is_on_it(real: RealRayHarness) -> None:
     members = {member.address: member for member in real.engine._membership.members()}
     reserved = members[f"{real.cluster.subnet}.11"]
     assert (reserved.reserved, reserved.shared) == (True, False)
-    real.engine.request_leave(attempt, LeaveRequest.STOP)
+    real.ask(attempt, LeaveRequest.STOP)
     real.settle(attempt, ended)

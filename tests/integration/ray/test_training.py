@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -12,28 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from image_ends import ends_without_remains
+from images import busybox_image
 from ray_clusters import RayNodes
 from shell import Shell
-
-EXAMPLE = Path(__file__).resolve().parents[3] / "examples/10-digits-ddp"
-
-HELD = """
-import time
-import tarmac
-import train
-
-class Held(train.Training):
-    def say(self, what):
-        super().say(what)
-        while what == "epoch  2" and not tarmac.should_pause():
-            time.sleep(0.01)
-
-train.Training = Held
-train.main()
-"""
-"""The training, which goes no further than two epochs before it is paused."""
-
-TRAINING_S = 300.0
+from training_images import PYTHON_PATH, write_training_image
+from trainings import EPOCHS, train_with_a_pause
 
 pytestmark = [
     pytest.mark.real_engine,
@@ -61,32 +44,21 @@ def shell(tmp_path: Path, cluster: RayNodes) -> Iterator[Shell]:
         made.close()
 
 
-def test_a_training_goes_on_where_it_was_paused(shell: Shell) -> None:
-    for name in ("train.py", "model.py"):
-        shell.write(name, (EXAMPLE / name).read_text())
-    shell.write("held.py", HELD)
-    text = (EXAMPLE / "run.yaml").read_text().replace("train.py", "held.py")
-    variables = {
-        "EPOCHS": "4",
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-    }
-    given = [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]
-    follower = shell.start("run", shell.write("run.yaml", text), "--cluster", "gpus", *given)
-    assert follower.stdout is not None
-    assert any("epoch  2 " in line for line in follower.stdout)
-    os.kill(shell.json("server", "status")["pid"], signal.SIGKILL)
-    shell.tarmac("pause", "digits", "--wait", code=0)
-    shell.tarmac("resume", "digits", code=0)
-    rest, errors = follower.communicate(timeout=TRAINING_S)
-    assert follower.returncode == 0, errors
-    assert position("paused at", rest) == position("resumed at", rest)
-    attempts = shell.json("show", "digits")["attempts"]
-    assert [attempt["outcome"] for attempt in attempts] == ["paused", "completed"]
-    assert {len(attempt["nodes"]) for attempt in attempts} == {2}
+@pytest.mark.parametrize("boxed", [False, True], ids=["on the nodes", "in an image"])
+def test_a_training_goes_on_where_it_was_paused(shell: Shell, tmp_path: Path, boxed: bool) -> None:
+    """D11, D12, I14: the server is killed besides."""
+    path, options = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", ["--cluster", "gpus"]
+    if boxed:
+        path = PYTHON_PATH
+        options += ["--image", str(write_training_image(tmp_path / "image"))]
+    train_with_a_pause(
+        shell,
+        *options,
+        variables={"EPOCHS": EPOCHS, "PATH": path},
+        between=lambda: os.kill(shell.json("server", "status")["pid"], signal.SIGKILL),
+    )
 
 
-def position(event: str, text: str) -> tuple[str, ...]:
-    """Step, loss and accuracy of the line that tells of `event`."""
-    found = re.search(rf"{event} step +(\d+) loss ([\d.]+) accuracy ([\d.]+%)", text)
-    assert found, f"nothing was {event} in {text!r}"
-    return found.groups()
+def test_nothing_of_a_run_in_an_image_outlives_it(shell: Shell, tmp_path: Path) -> None:
+    box = busybox_image().write_archive(tmp_path / "box.tar")
+    ends_without_remains(shell, "--image", str(box), "--cluster", "gpus")

@@ -119,6 +119,7 @@ def test_a_machine_without_a_server_works_and_none_is_started(
         "home",
         "disk",
         "process namespace",
+        "images",
         "gpus",
         "ssh",
         "git",

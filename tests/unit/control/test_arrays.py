@@ -131,7 +131,7 @@ def test_why_and_when_a_held_member_starts(simulation: Simulation) -> None:
     submit(simulation, "0-2%1", time_limit_s=1000.0)
     go_on(simulation)
     told = simulation.server.plane.why(ADA, "sweep[2]")
-    assert [reason.code for reason in told.reasons] == ["array_limit"]
+    assert [reason.code for reason in told.reasons] == ["group_limit"]
     assert told.estimate is not None
     assert told.estimate.start_at == pytest.approx(simulation.clock.now() + 2000.0, abs=40.0)
 

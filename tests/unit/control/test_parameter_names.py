@@ -52,5 +52,5 @@ def test_files_of_other_systems_run_as_they_are_written() -> None:
 def test_a_method_that_is_not_available_is_refused_plainly(method: SearchMethod) -> None:
     with pytest.raises(InvalidInput) as caught:
         own_searcher(SearchSpec(method=method, metric="loss", max_trials=3), None)
-    assert "not available in this version" in caught.value.message
+    assert "not available on this server" in caught.value.message
     assert "install" not in f"{caught.value.message} {caught.value.hint}"

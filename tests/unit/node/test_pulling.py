@@ -44,7 +44,7 @@ def test_an_image_is_fetched_with_what_its_registry_asks_for(
     lines: list[str] = []
     with registry(images={"team/two:1": TWO}, login=login, tokens=tokens) as double:
         name = f"{double.address}/team/two:1"
-        image = puller(tmp_path, lines).ensure(name, credentials=login and ":".join(login))
+        image = puller(tmp_path, lines).ensure(name, credentials=[":".join(login)] if login else ())
     assert (image.digest, image.env) == (TWO.digest, {"A": "1"})
     assert set(shown(tmp_path, image)) == {"etc/a", "etc/b", "opt/big"}
     assert lines[0].startswith(f"pulling {name}: ")
@@ -85,7 +85,7 @@ def test_the_password_is_not_sent_to_where_layers_lie(tmp_path: Path) -> None:
         registry(images={"two:1": TWO}) as storage,
         registry(images={"two:1": TWO}, login=LOGIN, elsewhere=storage.address) as double,
     ):
-        puller(tmp_path).ensure(f"{double.address}/two:1", credentials=":".join(LOGIN))
+        puller(tmp_path).ensure(f"{double.address}/two:1", credentials=[":".join(LOGIN)])
     assert storage.pulls()
     assert set(storage.seen) == {None}
 
@@ -105,7 +105,7 @@ def test_what_is_wrong_is_told_apart(
 ) -> None:
     """M6: an image that cannot be pulled, and why."""
     with registry(images={"two:1": TWO}, login=LOGIN) as double, pytest.raises(ImageProblem) as found:
-        puller(tmp_path).ensure(f"{double.address}/{image}", credentials=credentials)
+        puller(tmp_path).ensure(f"{double.address}/{image}", credentials=[credentials] if credentials else ())
     assert found.value.kind == kind
     assert text in found.value.message
     assert "lovelace" not in str(found.value)

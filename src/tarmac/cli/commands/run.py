@@ -137,6 +137,12 @@ class RunCommand(click.Command):
     metavar="0-99%8",
     help="Submit equal runs that differ in TARMAC_ARRAY_INDEX: indices 0 to 99, at most 8 at once.",
 )
+@click.option(
+    "--notify",
+    multiple=True,
+    metavar="ADDRESS",
+    help="Tell this address of mail, or this URL, when the run has ended; may be repeated.",
+)
 @click.option("--fail-if-busy", is_flag=True, help="Fail at once instead of waiting for free slots.")
 @reading_options
 @click.option(
@@ -244,7 +250,9 @@ def overrides(options: dict[str, Any], command: tuple[str, ...] | None) -> dict[
         overrides["code"] = str(Path(options["code"]).absolute())
     overrides |= {flag: True for flag in ("no_code", "no_container") if options[flag]}
     overrides |= {
-        name: list(options[name]) for name in ("hostnames", "exclude_hostnames", "after") if options[name]
+        name: list(options[name])
+        for name in ("hostnames", "exclude_hostnames", "after", "notify")
+        if options[name]
     }
     if options["uneven"]:
         overrides["uneven"] = True

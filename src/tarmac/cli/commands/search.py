@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tarmac.cli.options import KeyValue, json_option
-from tarmac.cli.output import print_json, print_text
+from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.runfile import read_text
+from tarmac.cli.searches import metrics_of
 from tarmac.cli.searches import show as show_record
 from tarmac.cli.session import connect
 from tarmac.cli.views.experimentview import (
@@ -20,7 +22,15 @@ from tarmac.cli.views.experimentview import (
     trials_table,
 )
 from tarmac.cli.views.terminal import stdout_terminal
-from tarmac.model.errors import NotFound
+from tarmac.model.errors import NotFound, Unavailable
+
+if TYPE_CHECKING:
+    from tarmac import api
+    from tarmac.client import Client
+
+PLOT_POINTS = 500
+LOSS = "loss"
+"""Of several metrics this one is drawn, where the search itself names none."""
 
 _SEARCH = re.compile(r"^search\s*:", re.MULTILINE)
 
@@ -63,12 +73,62 @@ def list_searches(*, everything: bool, mine: bool, limit: int, as_json: bool) ->
 
 @click.command("show")
 @_ARGUMENT
+@click.option(
+    "--plot",
+    "plot_to",
+    is_flag=False,
+    flag_value="",
+    metavar="[FILE]",
+    help="Draw the curves of its trials: here, or into FILE.png or .svg with its parameters.",
+)
 @json_option
-def show(*, reference: str, as_json: bool) -> None:
+def show(*, reference: str, plot_to: str | None, as_json: bool) -> None:
     """Show an experiment, its trials and the best of them."""
+    if plot_to:
+        from tarmac.cli.views.metricplot import require_plotting
+
+        require_plotting(plot_to)
     client = connect()
     record = client.experiment(reference)
-    show_record(record, client.trials(record["id"]), client.best_trials(record["id"]), as_json=as_json)
+    if plot_to is not None:
+        _plot(client, record, plot_to)
+        return
+    show_record(client, record, as_json=as_json)
+
+
+def _plot(client: Client, record: api.Experiment, plot_to: str) -> None:
+    from tarmac.cli.views.experimentplot import Drawn, plot_trials
+    from tarmac.cli.views.metricplot import curves_text
+
+    trials = client.trials(record["id"])
+    series = metrics_of(client, record, trials, points=PLOT_POINTS)
+    if not series:
+        raise NotFound(
+            f"no trial of {record['name']} has reported {record['search']['metric'] or 'a metric'}"
+        )
+    if not plot_to:
+        print_text(curves_text(series, stdout_terminal()))
+        return
+    names = [each["name"] for each in series]
+    metric = LOSS if LOSS in names else names[0]
+    series = [each for each in series if each["name"] == metric]
+    values = {trial["run"]: trial["best"] for trial in trials if trial["best"] is not None} or {
+        each["run"]: each["last"] for each in series if isinstance(each["last"], float)
+    }
+    best = client.best_trials(record["id"])
+    drawn = Drawn(
+        experiment=record,
+        trials=trials,
+        metric=metric,
+        series=series,
+        values=values,
+        best=best[0] if best else None,
+    )
+    try:
+        plot_trials(drawn, Path(plot_to))
+    except OSError as error:
+        raise Unavailable(f"--plot {plot_to!r}: it cannot be written: {error.strerror or error}") from None
+    remark(f"drawn: {plot_to}")
 
 
 @click.command("trials")
@@ -82,7 +142,7 @@ def trials(*, reference: str, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    print_text(trials_table(record, found, stdout_terminal()))
+    print_text(trials_table(record, found, stdout_terminal(), metrics_of(client, record, found)))
 
 
 @click.command("best")

@@ -19,7 +19,7 @@ from tarmac.cli.session import connect
 from tarmac.cli.views.secretview import secret_table, usage_of
 from tarmac.cli.views.terminal import stdout_terminal
 
-FORMS = ("variable", "file", "git", "s3", "docker")
+FORMS = ("variable", "file", "git", "s3", "docker", "registry")
 MOST_BYTES = 64 * 1024
 
 

@@ -16,6 +16,7 @@ from tarmac.cli.selecting import means_all
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age, duration, number, until
 from tarmac.cli.views.arrayview import array_text
+from tarmac.cli.views.imageview import image_text
 from tarmac.cli.views.messages import (
     BATCH,
     culprit,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 _ATTEMPTS = heads("ATTEMPT, STATE, NODES, STARTED, RAN", right="ATTEMPT, STARTED, RAN", flexible="NODES")
 _WORKERS = heads("WORKER, NODE, PID, STATE, RAN, LOG", right="PID, RAN", flexible="LOG", optional="LOG")
+_MESSAGES = heads("TELLS OF, RECEIVER, WHEN, DELIVERY", right="WHEN", flexible="DELIVERY")
 _EVENTS = heads("WHEN, EVENT, STATE, BY, DETAIL", right="WHEN", flexible="DETAIL", optional="BY")
 
 
@@ -62,10 +64,17 @@ def show(*, run: str, events: bool, source: bool, system: str | None, as_json: b
     reports = client.reports(record["id"])
     history = client.events(record["id"]) if events or system else []
     notes = client.annotations(record["id"])
+    messages = client.notifications(record["id"])
     latest = reports[-1] if reports else None
     if as_json:
         shown = record if system is None else with_statuses([record], system)[0]
-        document = {"run": shown, "attempts": attempts, "report": latest, "annotations": notes}
+        document = {
+            "run": shown,
+            "attempts": attempts,
+            "report": latest,
+            "annotations": notes,
+            "notifications": messages,
+        }
         print_json({**document, "events": history} if events else document)
         return
     if system is not None:
@@ -73,6 +82,8 @@ def show(*, run: str, events: bool, source: bool, system: str | None, as_json: b
         return
     now, terminal = time.time(), stdout_terminal()
     print_text(page(record, attempts, reports=reports, events=history, now=now, terminal=terminal))
+    if messages:
+        print_text(f"\n{_message_table(messages, now, terminal)}")
     if notes:
         print_text(f"\n{annotation_table(notes, now=now, terminal=terminal)}")
 
@@ -153,6 +164,24 @@ def _worker_table(attempts: Sequence[api.Attempt], now: float, terminal: Termina
     return render(_WORKERS, rows, terminal)
 
 
+def _message_table(messages: Sequence[api.Notification], now: float, terminal: Terminal) -> str:
+    """Who was told what, or is to be."""
+    rows = (
+        (each["occasion"], each["receiver"], age(each["at"], now), _delivery(each, now)) for each in messages
+    )
+    return render(_MESSAGES, rows, terminal)
+
+
+def _delivery(message: api.Notification, now: float) -> str:
+    """What became of a message."""
+    if message["sent_at"] is not None:
+        return f"sent {age(message['sent_at'], now)}"
+    if message["due_at"] is None:
+        return f"given up: {message['error']}"
+    again = f"to be sent {until(message['due_at'], now)}"
+    return again if message["error"] is None else f"{again}, after try {message['tries']}: {message['error']}"
+
+
 def _event_table(events: Sequence[api.Event], now: float, terminal: Terminal) -> str:
     """The history of a run, oldest first."""
     if not events:
@@ -195,6 +224,7 @@ def _fields(
         "priority": str(run["priority"]) if run["priority"] else "",
         "weight": number(run["weight"]) if run["weight"] != 1 else "",
         "code": _code(run),
+        "image": image_text(run["spec"].get("environment", {}), attempts),
         "secrets": uses_text(run["spec"].get("secrets", ())),
         "pool": run["pool"] or "",
         "project": run["project"] if run["project"] != "default" else "",

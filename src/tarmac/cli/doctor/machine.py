@@ -15,6 +15,7 @@ from tarmac.cli.doctor.finding import Finding, missing, ok, warn
 from tarmac.engines.hosts.slot_types import slot_type
 from tarmac.engines.local.devices import DRIVER_SIGNS, VIRTUAL_SLOTS, gpu_products
 from tarmac.model.home import Home
+from tarmac.node.container.trial import Trial, try_container
 from tarmac.node.kernel import limits, mounts, namespaces
 from tarmac.node.kernel.limits import Choice
 from tarmac.node.kernel.namespaces import Way
@@ -35,6 +36,7 @@ def machine_findings(home: Home) -> Iterator[Finding]:
     yield from home_findings(home.root)
     yield process_namespace(namespaces.find_way())
     yield mount_namespace(_why_no_mounts())
+    yield images(try_container(str(_existing(home.root))))
     yield from limit_findings(limits.choose((limits.MEMORY, limits.CPU), limits.survey()))
     yield accelerators(gpu_products(), driver=any(sign.exists() for sign in DRIVER_SIGNS))
     yield shared_memory(_SHARED_MEMORY)
@@ -43,7 +45,7 @@ def machine_findings(home: Home) -> Iterator[Finding]:
 
 def home_findings(root: Path) -> Iterator[Finding]:
     """The home can be written, has room, and lies on a disk that a database can lie on."""
-    place = next(path for path in (root, *root.parents) if path.exists())
+    place = _existing(root)
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
         text = f"{root} cannot be {'written' if place == root else f'made: {place} cannot be written'}"
         yield missing("home", text, "Set TARMAC_HOME to a directory of yours.", needed=True)
@@ -116,6 +118,17 @@ def mount_namespace(why_not: str) -> Finding:
     )
 
 
+def images(trial: Trial) -> Finding:
+    """Whether runs can be started in their images."""
+    if trial.works:
+        return ok("images", trial.text)
+    meaning = (
+        "A run that names an image ends with this reason: --no-container starts it without. Let users make "
+        "user namespaces (Linux 5.11 or later), or install podman or apptainer."
+    )
+    return missing("images", trial.text, meaning)
+
+
 def limit_findings(choice: Choice) -> Iterator[Finding]:
     """Whether `memory` and `cpus` of a run file are limits of the kernel."""
     if place := choice.places.get(limits.MEMORY):
@@ -172,6 +185,11 @@ def open_files(limit: tuple[int, int]) -> Finding:
         )
         return warn("open files", text, meaning)
     return ok("open files", text)
+
+
+def _existing(path: Path) -> Path:
+    """The path, or the nearest above that is there."""
+    return next(each for each in (path, *path.parents) if each.exists())
 
 
 def _why_no_mounts(enter: Callable[[], None] = mounts.enter_own_view) -> str:

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 _STYLES = {"completed": "green", "failed": "red", "stopped": "yellow", "active": "green", "paused": "yellow"}
 
 
+MOST_METRICS = 4
+"""So many columns of metrics a table has, where no metric is the one."""
+
+
 def experiments_table(experiments: Sequence[api.Experiment], terminal: Terminal) -> str:
     """One line for each."""
     heads = (
@@ -46,16 +50,26 @@ def state_of(experiment: api.Experiment) -> str:
     return experiment["outcome"] or experiment["state"]
 
 
-def trials_table(experiment: api.Experiment, trials: Sequence[api.Trial], terminal: Terminal) -> str:
-    """Parameters against metrics: one line for each trial."""
+def trials_table(
+    experiment: api.Experiment,
+    trials: Sequence[api.Trial],
+    terminal: Terminal,
+    metrics: Sequence[api.MetricSeries] = (),
+) -> str:
+    """Parameters against metrics: one line for each trial.
+
+    `metrics` are what the trials of an experiment without a metric of its own reported.
+    """
     varied = varied_parameters(experiment)
-    metric = experiment["search"]["metric"] or "metric"
+    metric = experiment["search"]["metric"]
+    names = [] if metric else list(dict.fromkeys(each["name"] for each in metrics))[:MOST_METRICS]
+    last = {(each["run"], each["name"]): each["last"] for each in metrics}
     heads = (
         Column(title="TRIAL", right=True),
         *(Column(title=name) for name in varied),
-        Column(title=f"BEST {metric}", right=True),
-        Column(title="AT", right=True),
-        Column(title=f"LAST {metric}", right=True, optional=True),
+        *((Column(title=f"BEST {metric}", right=True), Column(title="AT", right=True)) if metric else ()),
+        *((Column(title=f"LAST {metric}", right=True, optional=True),) if metric else ()),
+        *(Column(title=f"LAST {name}", right=True) for name in names),
         Column(title="STATE"),
         Column(title="RUN", optional=True),
     )
@@ -63,9 +77,8 @@ def trials_table(experiment: api.Experiment, trials: Sequence[api.Trial], termin
         (
             str(trial["number"]),
             *(number_text(value_at(trial["parameters"], name)) for name in varied),
-            number_text(trial["best"]),
-            number_text(trial["best_at"]),
-            number_text(trial["latest"]),
+            *(number_text(trial[key]) for key in (("best", "best_at", "latest") if metric else ())),
+            *(number_text(last.get((trial["run"], name))) for name in names),
             Cell(trial_state(trial), _STYLES.get(trial_state(trial))),
             trial["run"],
         )

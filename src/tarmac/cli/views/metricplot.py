@@ -1,4 +1,4 @@
-"""Curves of metrics: a picture by matplotlib, or lines of blocks in a terminal. Called by `metrics`."""
+"""Curves of metrics: a picture by matplotlib, or lines of blocks in a terminal. Called by commands."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def plot(found: Sequence[api.MetricSeries], path: Path) -> None:
             steps = all(None not in (each["points"] or {"steps": []})["steps"] for each in series_of)
             panel.set_xlabel("step" if steps else "seconds since the first report")
             for each in series_of:
-                at, values = _curve(each, by_step=steps)
+                at, values = curve_of(each, by_step=steps)
                 label = each["run_name"] if len(runs) <= MOST_IN_LEGEND else None
                 marker = "." if len(values) < 2 else None
                 panel.plot(at, values, color=colours[each["run"]], linewidth=1.1, label=label, marker=marker)
@@ -128,7 +128,8 @@ def _values(series: api.MetricSeries) -> list[float]:
     return [] if points is None else [float(value) for value in points["values"]]
 
 
-def _curve(series: api.MetricSeries, *, by_step: bool) -> tuple[list[float], list[float]]:
+def curve_of(series: api.MetricSeries, *, by_step: bool) -> tuple[list[float], list[float]]:
+    """Where its points are, by step or by seconds since the first, and their values."""
     points = series["points"]
     if points is None:
         return [], []

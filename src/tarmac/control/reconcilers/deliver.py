@@ -7,6 +7,7 @@ the next pass does it again, and the claim on the node sees to it that nothing s
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 from tarmac.control.decisions.steps import ASKS
 from tarmac.control.delegation import unnamed_nodes
@@ -64,15 +65,24 @@ def launch_of(control: ControlState, run: Run, attempt: Attempt, nodes: dict[str
     """
     delegate = control.engines.of(attempt).delegate
     if delegate is not None:
-        return control.apply_conventions(
-            run, attempt, compose(run, attempt, unnamed_nodes(attempt, delegate.capacity()))
-        )
+        launch = compose(run, attempt, unnamed_nodes(attempt, delegate.capacity()))
+        return control.apply_conventions(run, attempt, _in_the_same_image(control, attempt, launch))
     known = run.spec.rehearsal is None or nodes.keys() >= set(attempt.allocation.nodes)
     if not known:
         nodes = nodes | {node.name: node for node in rehearsal_nodes(control.engines.of(attempt), run)}
     if unknown := sorted(set(attempt.allocation.nodes) - nodes.keys()):
         raise Unavailable(f"cluster {attempt.allocation.cluster} has no node {', '.join(unknown)} now")
-    return control.apply_conventions(run, attempt, compose(run, attempt, nodes))
+    launch = _in_the_same_image(control, attempt, compose(run, attempt, nodes))
+    return control.apply_conventions(run, attempt, launch)
+
+
+def _in_the_same_image(control: ControlState, attempt: Attempt, launch: Launch) -> Launch:
+    """A later attempt of a run has the image of the earlier ones, whatever its name means by now."""
+    if launch.container is None or attempt.number == 1:
+        return launch
+    seen = (each.milestones.image for each in reversed(control.store.attempts(attempt.run_id)))
+    digest = next((image.digest for image in seen if image is not None and image.digest), None)
+    return replace(launch, container=replace(launch.container, digest=digest))
 
 
 def _submit(

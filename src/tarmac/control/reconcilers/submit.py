@@ -40,9 +40,9 @@ def submit_pass(control: ControlState, lease: Lease | None) -> float | None:
 def _waiting(control: ControlState) -> list[tuple[AttachedEngine, list[Run]]]:
     """The queued runs for each cluster that places by itself, those that matter most first."""
     with control.lock:
-        holds_back = control.run_cache().array_limits.holds_back
+        holds_back = control.run_cache().limits.holds_back
         waiting = {
-            cluster: [run for run in runs.values() if not (run.awaits or holds_back(run))]
+            cluster: [run for run in runs.values() if not (run.awaits or holds_back(run.id))]
             for cluster, runs in control.run_cache().for_delegates.items()
         }
     return [

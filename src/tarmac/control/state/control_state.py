@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from tarmac.control.decisions.notifications import with_notifications
 from tarmac.control.state.engines import AttachedEngine, Engines
 from tarmac.control.state.estimator import Estimator
 from tarmac.control.state.event_bus import EventBus, Wakeup
@@ -26,6 +28,7 @@ from tarmac.model.errors import LeaseLost
 from tarmac.model.experiment import Experiment, ExperimentChange
 from tarmac.model.launch import ApplyConventions, as_it_is
 from tarmac.model.lifecycle import OCCUPYING_STATES, RunEvent, RunState
+from tarmac.model.notification import Subscription
 from tarmac.model.ports import Clock, CodeStore, Engine, Ids, Store
 from tarmac.model.run import Attempt, Run, split_attempt_id
 from tarmac.model.serving import Lease
@@ -74,6 +77,7 @@ class ControlState:
         serving: Lease | None = None,
         alone: bool = False,
         allow_system_packages: bool = False,
+        notify_always: Sequence[Subscription] = (),
     ) -> None:
         self.store = store
         self.serving = serving
@@ -92,7 +96,8 @@ class ControlState:
         self.scheduler_state = SchedulerState(self._news)
         self.estimator = Estimator(store)
         self.shapes = Shapes()
-        self._run_cache = RunCache(self.shapes, self.server, self.engines)
+        self._notify_always = tuple(notify_always)
+        self._run_cache = RunCache(self.shapes, self.server, self.engines, self._notify_always)
         self._usage = UsageBook()
         self.tallies = Tallies()
         self._table = NodeTable(())
@@ -140,6 +145,7 @@ class ControlState:
         """Apply steps; see `Store.apply`. Runs whose step was stale are read again."""
         if not steps:
             return []
+        steps = [with_notifications(step, self._notify_always) for step in steps]
         with self.lock:
             if groundless := self._groundless(steps):
                 possible = [step for at, step in enumerate(steps) if at not in groundless]
@@ -157,6 +163,8 @@ class ControlState:
         self._announce([step.after for step in applied if step.events])
         if any(item.event is RunEvent.RELEASED for step in applied for item in step.events):
             self.event_bus.notify(Wakeup.SCHEDULE)
+        if any(step.notifications for step in applied):
+            self.event_bus.notify(Wakeup.NOTIFY)
         return taken
 
     def create_experiment(self, change: ExperimentChange) -> Experiment:
@@ -172,6 +180,8 @@ class ControlState:
 
     def commit_experiment(self, change: ExperimentChange, *, lease: Lease | None = None) -> bool:
         """Make a change of an experiment; see `Experiments.apply`. Stale: its runs are read again."""
+        steps = [with_notifications(step, self._notify_always) for step in change.steps]
+        change = replace(change, steps=tuple(steps))
         with self.lock:
             if not self.store.experiments.apply(change, lease=lease):
                 self._run_cache.reload(self.store, [step.before.id for step in change.steps])
@@ -181,6 +191,8 @@ class ControlState:
             if unknown := self._take_up(change.steps):
                 self._run_cache.reload(self.store, unknown)
         self._announce([new.run for new in change.new_runs] + [step.after for step in change.steps])
+        if any(step.notifications for step in steps):
+            self.event_bus.notify(Wakeup.NOTIFY)
         return True
 
     def wake_search(self) -> None:

@@ -20,6 +20,7 @@ class Wakeup(StrEnum):
     SEARCH = "search"
     SCHEDULE = "schedule"
     LEASE = "lease"
+    NOTIFY = "notify"
     DELIVER = "deliver"
     RECONCILE = "reconcile"
     REAP = "reap"

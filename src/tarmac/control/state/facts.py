@@ -23,10 +23,12 @@ def shape_of(spec: RunSpec) -> Shape:
     return tuple(_demand(role) for role in spec.roles), spec.target
 
 
-def candidate_of(run: Run, shape: Shape | None = None, *, over_limit: bool = False) -> Candidate:
+def candidate_of(
+    run: Run, shape: Shape | None = None, *, group: str | None = None, over_limit: str | None = None
+) -> Candidate:
     """The run as the scheduler sees it; `shape` is that of its spec, where it is known already.
 
-    `over_limit`: it has to wait for others of its array.
+    `over_limit` is why it has to wait for others of its `group`.
     """
     spec, place = run.spec, run.place
     demands, target = shape or shape_of(spec)
@@ -54,15 +56,17 @@ def candidate_of(run: Run, shape: Shape | None = None, *, over_limit: bool = Fal
         turns_left=spec.max_rapid_cycles - run.turns,
         not_before=None if run.retry is None else run.retry.at,
         awaits=tuple(each.run_id for each in run.awaits),
-        array=run.array_id,
+        group=group,
         over_limit=over_limit,
     )
 
 
-def holding_of(run: Run, attempt: Attempt, shape: Shape | None = None) -> Holding:
+def holding_of(
+    run: Run, attempt: Attempt, shape: Shape | None = None, *, group: str | None = None
+) -> Holding:
     """What a run with a live attempt occupies."""
     return Holding(
-        candidate=candidate_of(run, shape),
+        candidate=candidate_of(run, shape, group=group),
         allocation=attempt.current_allocation,
         granted_at=attempt.created_at,
         started_at=attempt.started_at,

@@ -1,72 +1,119 @@
-"""How many slots the trials of an experiment may hold together, and which queued ones wait for that.
+"""How much the members of a group may hold at once: so many members of an array, so many slots of the trials
+of an experiment. Kept by `run_cache`.
 
-Kept by `run_cache`, which tells the scheduler of no run that waits so.
+Members start in their order; one that asks for more than is left is passed by smaller ones. Those that have
+to wait are taken back: neither the scheduler nor the queue of a cluster is given them. All follows from the
+runs as they are, so nothing is to be stored.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bisect import bisect_left, insort
+from dataclasses import dataclass, field
 
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Run
 
+_Place = tuple[int, str, int]
+"""The place of a member in its group, its run id, and how much it takes."""
+
 
 @dataclass(frozen=True, slots=True)
-class _Member:
-    """A live trial: what it asks for, whether it holds that or is queued for it."""
+class Membership:
+    """Of which group a run is, at which place in it; how much it takes of the `most` that all may hold.
 
-    slots: int
+    `reason` is what a member is told that waits for others.
+    """
+
+    group: str
+    place: int
+    takes: int
     most: int
-    holds: bool
-    queued: bool
+    reason: str
+
+
+def membership_of(run: Run) -> Membership | None:
+    """The group of a run, if it is of one that is limited."""
+    array, trial = run.spec.array, run.spec.trial
+    if array is not None and array.at_most is not None and run.array_id is not None:
+        reason = "as many members of its array run, or are before it, as may at once"
+        return Membership(run.array_id, run.array_index or 0, 1, array.at_most, reason)
+    if trial is not None and trial.max_slots is not None and run.spec.slots:
+        reason = f"the trials of its experiment may hold {trial.max_slots} slots together (max_slots), and do"
+        return Membership(trial.experiment, trial.number, run.spec.slots, trial.max_slots, reason)
+    return None
+
+
+@dataclass(slots=True)
+class _Group:
+    most: int
+    taken: dict[str, int] = field(default_factory=dict)
+    queued: list[_Place] = field(default_factory=list)
+    allowed: frozenset[str] = frozenset()
+
+    def remove(self, place: _Place) -> None:
+        self.taken.pop(place[1], None)
+        at = bisect_left(self.queued, place)
+        if at < len(self.queued) and self.queued[at] == place:
+            del self.queued[at]
+
+    def changed(self) -> frozenset[str]:
+        """Decide who of the queued may be placed; whose permission has changed by that."""
+        left = self.most - sum(self.taken.values())
+        allowed = set()
+        for _, run_id, takes in self.queued:
+            if left <= 0:
+                break
+            if takes <= left:
+                allowed.add(run_id)
+                left -= takes
+        before, self.allowed = self.allowed, frozenset(allowed)
+        return before ^ self.allowed
 
 
 class GroupLimits:
-    """The live trials of experiments with a limit, by experiment and run id."""
+    """Of the groups with a limit: who holds how much, and who of the queued members may be placed."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, dict[str, _Member]] = {}
-        self._group_of: dict[str, str] = {}
+        self._groups: dict[str, _Group] = {}
+        self._members: dict[str, tuple[_Group, _Place, Membership]] = {}
 
-    def note(self, run: Run, *, holds: bool) -> list[str]:
-        """Take up a run as it is now; the queued ones to look at again where that changes what is left."""
-        trial = run.spec.trial
-        if trial is None or trial.max_slots is None:
-            return []
-        member = _Member(run.spec.slots, trial.max_slots, holds, run.state is RunState.QUEUED)
-        group = self._groups.setdefault(trial.experiment, {})
-        if group.get(run.id) == member:
-            return []
-        group[run.id] = member
-        self._group_of[run.id] = trial.experiment
-        return self._queued(group)
+    def note(self, run: Run, *, active: bool) -> frozenset[str]:
+        """Take up a run as it is now; the members that may be placed now, or may no more."""
+        known = self._members.get(run.id)
+        membership = known[2] if known is not None else membership_of(run)
+        if membership is None:
+            return frozenset()
+        place = membership.place, run.id, membership.takes
+        group = self._groups.setdefault(membership.group, _Group(membership.most))
+        self._members[run.id] = group, place, membership
+        group.remove(place)
+        if active:
+            group.taken[run.id] = membership.takes
+        elif run.state is RunState.QUEUED:
+            insort(group.queued, place)
+        return group.changed()
 
-    def forget(self, run_id: str) -> list[str]:
-        """The run is over; as with `note`."""
-        experiment = self._group_of.pop(run_id, None)
-        if experiment is None:
-            return []
-        group = self._groups[experiment]
-        del group[run_id]
-        if not group:
-            del self._groups[experiment]
-        return self._queued(group)
+    def forget(self, run_id: str) -> frozenset[str]:
+        """A run has ended; the others that may be placed now."""
+        known = self._members.pop(run_id, None)
+        if known is None:
+            return frozenset()
+        group, place, membership = known
+        group.remove(place)
+        changed = group.changed()
+        if not group.taken and not group.queued:
+            self._groups.pop(membership.group, None)
+        return changed - {run_id}
 
-    def waits(self, run_id: str) -> int | None:
-        """The limit that a queued run waits for; None where it may start. Older trials come first."""
-        group = self._groups.get(self._group_of.get(run_id, ""), {})
-        left = None
-        for name in sorted(group, key=lambda name: (not group[name].holds, name)):
-            member = group[name]
-            left = member.most if left is None else left
-            if not (member.holds or member.queued):
-                continue
-            if member.queued and member.slots > left:
-                if name == run_id:
-                    return member.most
-                continue
-            left -= member.slots
-        return None
+    def group_of(self, run_id: str) -> str | None:
+        """The group of a live run, if it is limited."""
+        known = self._members.get(run_id)
+        return known[2].group if known is not None else None
 
-    def _queued(self, group: dict[str, _Member]) -> list[str]:
-        return [name for name, member in group.items() if member.queued]
+    def holds_back(self, run_id: str) -> str | None:
+        """Why a queued run has to wait for others of its group; None where it may start."""
+        known = self._members.get(run_id)
+        if known is None or run_id in known[0].allowed:
+            return None
+        return known[2].reason

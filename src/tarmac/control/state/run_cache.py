@@ -8,16 +8,17 @@ which runs changed, for the scheduler's facts (`scheduler_state`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tarmac.control.decisions.steps import ASKS
-from tarmac.control.state.array_limits import ArrayLimits
 from tarmac.control.state.engines import Engines
 from tarmac.control.state.facts import Shape, Shapes, candidate_of, holding_of
 from tarmac.control.state.group_limits import GroupLimits
+from tarmac.control.state.long_waits import LongWaits
 from tarmac.control.state.waiters import Waiters
 from tarmac.model.changes import RunStep
 from tarmac.model.lifecycle import OCCUPYING_STATES, TERMINAL_STATES, AttemptState, RunState
+from tarmac.model.notification import Subscription
 from tarmac.model.ports import Store
 from tarmac.model.run import Attempt, Run
 from tarmac.sched import Candidate, Holding
@@ -33,16 +34,18 @@ class RunCache:
     ports by first node and run. `foreign_ends_since` is the earliest time at which attempts may have ended
     whose end others recorded, since that was last taken. Runs of another server than `server` are left out.
     `for_delegates` are the queued runs for clusters that place by themselves, by cluster; `waiters` those
-    that may not start before others end.
+    that may not start before others end; `long_waits` those of whose wait somebody wants to be told.
     """
 
-    def __init__(self, shapes: Shapes, server: str, engines: Engines) -> None:
+    def __init__(
+        self, shapes: Shapes, server: str, engines: Engines, always: Sequence[Subscription] = ()
+    ) -> None:
         self._server = server
         self._engines = engines
         self.for_delegates: dict[str, dict[str, Run]] = {}
         self.waiters = Waiters()
+        self.long_waits = LongWaits(always)
         self.limits = GroupLimits()
-        self.array_limits = ArrayLimits()
         self._live_arrays = Counter[str]()
         self.runs: dict[str, Run] = {}
         self.attempts: dict[str, Attempt] = {}
@@ -138,13 +141,12 @@ class RunCache:
             self.pending.pop(run_id, None)
         self._note_for_delegate(run)
         self.waiters.note(run)
-        active = attempt is not None and attempt.state is not AttemptState.ENDED
-        self._changed.update(dict.fromkeys(self.array_limits.note(run, active=active)))
+        self.long_waits.note(run)
         if attempt is not None and attempt.state is not AttemptState.ENDED:
             self._hold(run, attempt)
         else:
             self._release(run_id)
-        self._look_again(self.limits.note(run, holds=run_id in self.attempts))
+        self._look_again(self.limits.note(run, active=run_id in self.attempts))
 
     def is_live(self, identifier: str) -> bool:
         """Whether a run, or any member of an array, has not ended."""
@@ -221,10 +223,18 @@ class RunCache:
         if self._delegated(run, attempt):
             return None
         if attempt is not None:
-            return holding_of(run, attempt, self._shape(run))
-        if run.state is not RunState.QUEUED or self.limits.waits(run_id) is not None:
+            return holding_of(run, attempt, self._shape(run), group=self.limits.group_of(run_id))
+        if run.state is not RunState.QUEUED:
             return None
-        return candidate_of(run, self._shape(run), over_limit=self.array_limits.holds_back(run))
+        return self._candidate(run)
+
+    def _candidate(self, run: Run) -> Candidate:
+        return candidate_of(
+            run,
+            self._shape(run),
+            group=self.limits.group_of(run.id),
+            over_limit=self.limits.holds_back(run.id),
+        )
 
     def _delegated(self, run: Run, attempt: Attempt | None) -> bool:
         """Whether it is for the queue of a cluster, not for the scheduler."""
@@ -253,8 +263,8 @@ class RunCache:
             self._changed.pop(run_id, None)  # a server that never plans remembers no run that ended
         self._release(run_id)
         self.waiters.forget(run_id)
+        self.long_waits.forget(run_id)
         self._look_again(self.limits.forget(run_id))
-        self._changed.update(dict.fromkeys(self.array_limits.forget(run_id)))
         run = self.runs.get(run_id)
         if run is not None:
             self._forget_member(run)

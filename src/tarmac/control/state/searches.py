@@ -30,10 +30,10 @@ SearcherOf = Callable[[SearchSpec, Mapping[str, Any] | None], Searcher]
 
 
 def own_searcher(spec: SearchSpec, state: Mapping[str, Any] | None) -> Searcher:
-    """The searches that need nothing else; raises InvalidInput for the samplers, which are not built."""
-    if spec.method in SAMPLERS:
+    """The searches that need nothing else; raises InvalidInput for those that learn from earlier trials."""
+    if spec.method in SAMPLERS or spec.pruner is not None:
         raise InvalidInput(
-            f"the search method {spec.method} is not available in this version of tarmac",
+            f"the search method {spec.pruner or spec.method} is not available on this server",
             hint="use random or adaptive_asha",
         )
     return Search(spec, state)

@@ -28,6 +28,9 @@ from tarmac.model.run import Attempt, Run
 from tarmac.node.attempt.protocol import LATE_PORT
 
 RUN_DIRECTORY = "/run/determined"
+NUMBERS = "numbers"
+"""Among the facts of a run: the numbers of its experiment and trial, where a server gave them some."""
+
 TOKEN = "no-access"
 _FILES = "determined"
 _SSH_PORTS = 12_350
@@ -117,8 +120,16 @@ class _Trial:
         return number_of("trial seed", str(self.config["reproducibility"]["experiment_seed"])) - 1
 
     @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        """The numbers of experiment and trial: those that the server gave them, else made from their ids."""
+        given = self.run.spec.conventions.facts.get(NUMBERS)
+        if isinstance(given, Mapping) and all(isinstance(each, int) for each in given.values()):
+            return {"experiment": 0, "trial": 0, **given}
+        return {"experiment": experiment_id(self.experiment), "trial": trial_id(self.run.id)}
+
+    @cached_property
     def whole_id(self) -> str:
-        return f"{experiment_id(self.experiment)}.{uuid_of('trial', self.run.id)}"
+        return f"{self.numbers['experiment']}.{uuid_of('trial', self.run.id)}"
 
     @cached_property
     def checkpoint(self) -> str | None:
@@ -133,14 +144,14 @@ class _Trial:
         metadata = {
             "task_id": self.whole_id,
             "allocation_id": self._allocation,
-            "trial_id": trial_id(self.run.id),
+            "trial_id": self.numbers["trial"],
         }
         found = {
             "DET_MASTER": ADDRESS,
             "DET_RETRY_CONFIG": NO_RETRY,
             "DET_CLUSTER_ID": uuid_of("cluster", self.attempt.allocation.cluster),
-            "DET_EXPERIMENT_ID": str(experiment_id(self.experiment)),
-            "DET_TRIAL_ID": str(trial_id(self.run.id)),
+            "DET_EXPERIMENT_ID": str(self.numbers["experiment"]),
+            "DET_TRIAL_ID": str(self.numbers["trial"]),
             "DET_TRIAL_RUN_ID": str(self.attempt.number),
             "DET_TRIAL_SEED": str(self.seed),
             "DET_TASK_ID": self.whole_id,
@@ -211,8 +222,8 @@ class _Trial:
 
     def _trial(self, node: NodeLaunch) -> Mapping[str, Any]:
         return {
-            "trial_id": trial_id(self.run.id),
-            "experiment_id": experiment_id(self.experiment),
+            "trial_id": self.numbers["trial"],
+            "experiment_id": self.numbers["experiment"],
             "trial_seed": self.seed,
             "hparams": self.hyperparameters,
             "config": self.config,

@@ -26,7 +26,7 @@ from tarmac.dialects.determined.schema import (
 from tarmac.dialects.kinds import secret
 from tarmac.dialects.section import Section
 
-CONTAINERS_ONLY = "is for containers; commands run directly on the nodes here, so it has no effect"
+CONTAINERS_ONLY = "changes nothing here: a container has what a command on the node has, and no more"
 OWN_CLUSTER = "is for the batch system of a Determined cluster; it has no effect here"
 DEVICE_KINDS = ("cpu", "cuda", "rocm")
 LEGACY_KINDS = {"gpu": "cuda"}
@@ -89,13 +89,12 @@ ENVIRONMENT = record(
             [],
             ignored="nothing is passed on here: the port stays one of the node",
         ),
-        "force_pull_image": Field(FLAG, False, ignored=CONTAINERS_ONLY),
+        "force_pull_image": Field(FLAG, False),
         "registry_auth": Field(
             record(
                 dict.fromkeys(_LOGIN, SECRET),
                 synonyms={"server": "serveraddress", "server_address": "serveraddress"},
-            ),
-            ignored=CONTAINERS_ONLY,
+            )
         ),
         "add_capabilities": _CAPABILITIES,
         "drop_capabilities": _CAPABILITIES,

@@ -54,6 +54,16 @@ def _amounts(section: Section, found: Mapping[str, Any]) -> None:
         weight.expected("a number above 0")
 
 
+def memory_bytes(amount: object) -> int | None:
+    """The bytes of a `shm_size`; None: as much as there is, or it was refused."""
+    if not isinstance(amount, str):
+        return amount if isinstance(amount, int) and amount > 0 else None
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+) ?([kmgtpKMGTP]?)[iI]?[bB]?", amount)
+    if found is None:
+        return None
+    return int(float(found[1]) * 1024 ** " kmgtp".find(found[2].lower() or " ")) or None
+
+
 RESOURCES = record(
     {
         "slots_per_trial": Field(whole(0, 100_000), 1),
@@ -61,10 +71,7 @@ RESOURCES = record(
         "weight": Field(number(of=yaml12, as_written=True), 1),
         "priority": whole(FIRST, LAST),
         "resource_pool": Field(TEXT, ""),
-        "shm_size": Field(
-            Alternatives("a size such as 4g, or a number of bytes", scalar=Free()),
-            ignored="runs share /dev/shm of their node here: its size is the node's",
-        ),
+        "shm_size": Field(Alternatives("a size such as 4g, or a number of bytes", scalar=Free())),
         "is_single_node": FLAG,
         "devices": Field(
             ListOf(

@@ -17,7 +17,7 @@ from tarmac.dialects.conventions import refuse_extras
 from tarmac.dialects.determined.context import context_of
 from tarmac.dialects.determined.defaults import NO_DEFAULTS, ClusterDefaults
 from tarmac.dialects.determined.entrypoint import read_entrypoint
-from tarmac.dialects.determined.fields import EXPERIMENT
+from tarmac.dialects.determined.fields import EXPERIMENT, memory_bytes
 from tarmac.dialects.determined.merging import complete, merge, normalise
 from tarmac.dialects.determined.overrides import override_values
 from tarmac.dialects.determined.schema import read_record
@@ -31,10 +31,12 @@ from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
 from tarmac.dialects.kinds import LARGEST_TEXT_BYTES, Misfit
 from tarmac.dialects.located import Scalar, Table
 from tarmac.dialects.problems import Problems
+from tarmac.dialects.secrets import reference_in
 from tarmac.dialects.section import Value
 from tarmac.dialects.yaml_tree import compose_table
 from tarmac.model.resources import Resources
 from tarmac.model.search import SearchSpec
+from tarmac.model.secret import SecretForm, SecretUse
 from tarmac.model.spec import (
     Bind,
     Command,
@@ -87,6 +89,7 @@ def read_experiment(
         retries=file.retries(config["max_restarts"]),
         pause=PausePolicy(signal=None, grace_s=float(config["preemption_timeout"])),
         environment=file.environment(config),
+        secrets=file.registry_secret(config),
         binds=tuple(
             Bind(
                 source=_bare(item["host_path"]),
@@ -181,8 +184,25 @@ class _File:
         settings = config["environment"]
         image = (settings["image"] or {}).get(kind)
         return Environment(
-            variables=self._variables(settings["environment_variables"].get(kind) or []), image=image
+            variables=self._variables(settings["environment_variables"].get(kind) or []),
+            image=image,
+            pull_always=settings["force_pull_image"],
+            shared_memory_bytes=memory_bytes(config["resources"]["shm_size"]),
         )
+
+    def registry_secret(self, config: Mapping[str, Any]) -> tuple[SecretUse, ...]:
+        """The secret that `registry_auth` names, in place of a password."""
+        login = config["environment"]["registry_auth"] or {}
+        keys = [login[key] for key in ("password", "auth") if login.get(key)]
+        names = [name for name in map(reference_in, keys) if name is not None]
+        if keys and not names:
+            self._warn(
+                "environment.registry_auth",
+                "it holds a password, which belongs into no file, and is not used: keep "
+                "USER:PASSWORD by 'tarmac secret set NAME --as registry', and write "
+                "'password: ${{ secrets.NAME }}'",
+            )
+        return tuple(SecretUse(name=name, form=SecretForm.REGISTRY) for name in names[:1])
 
     def warn_of_storage(self, record: Mapping[str, Any]) -> None:
         storage = record.get("checkpoint_storage")

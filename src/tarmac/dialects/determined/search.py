@@ -39,7 +39,7 @@ def search_of(config: Mapping[str, Any]) -> SearchSpec:
     One of before 0.38 says `max_length`, and promotes trials unless it says `stop_once`.
     """
     searcher, storage = config["searcher"], config["checkpoint_storage"] or {}
-    method = METHODS[searcher["name"]]
+    method, most = METHODS[searcher["name"]], config["resources"]["max_slots"]
     length = _length(searcher.get("max_length"))
     return SearchSpec(
         method=method,
@@ -57,7 +57,7 @@ def search_of(config: Mapping[str, Any]) -> SearchSpec:
         num_rungs=searcher.get("num_rungs"),
         bracket_rungs=tuple(searcher.get("bracket_rungs") or ()),
         promotion=method in HALVING and length is not None and not searcher.get("stop_once"),
-        max_slots=config["resources"]["max_slots"],
+        max_slots=most if most is None or most >= config["resources"]["slots_per_trial"] else None,
         checkpoints=CheckpointPolicy(
             experiment_best=storage.get("save_experiment_best", 0),
             trial_best=storage.get("save_trial_best", 1),

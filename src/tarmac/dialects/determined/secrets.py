@@ -30,8 +30,7 @@ def holds_secret(config: Mapping[str, Any]) -> bool:
 def _masked(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {
-            key: MASK if names_secret(key) and isinstance(item, (str, int, float)) and item else _masked(item)
-            for key, item in value.items()
+            key: MASK if names_secret(key) and _is_one(item) else _masked(item) for key, item in value.items()
         }
     if isinstance(value, (list, tuple)):
         return [_masked(item) for item in value]
@@ -44,3 +43,12 @@ def _variable(text: str) -> str:
     if equals and name.isidentifier() and names_secret(name) and not is_reference(value):
         return f"{name}={MASK}"
     return text
+
+
+def _is_one(item: Any) -> bool:
+    """Whether this is a secret itself, and not the name of one."""
+    return (
+        isinstance(item, str | int | float)
+        and bool(item)
+        and not (isinstance(item, str) and is_reference(item))
+    )

@@ -16,6 +16,13 @@ from tarmac.dialects.section import Section, Value
 from tarmac.model.spec import DEFAULT_GRACE_S, Environment, PausePolicy
 
 
+class Pull(StrEnum):
+    """When the registry of an image is asked for it."""
+
+    MISSING = "missing"
+    ALWAYS = "always"
+
+
 class PauseSignal(StrEnum):
     """Signals that can ask a worker to leave."""
 
@@ -33,11 +40,15 @@ def read_environment(run: Section, directory: str) -> Environment:
     variables: dict[str, str] = {}
     venv: str | None = None
     image: str | None = None
+    pull = Pull.MISSING
+    shared_memory_bytes: int | None = None
     modules: tuple[str, ...] = ()
     full = run.get("environment")
     if full is not None and (section := full.section(ENVIRONMENT)) is not None:
         venv = section.read("venv", path_from(directory), None)
         image = section.read("image", IMAGE, None)
+        pull = section.read("pull", choice(Pull), Pull.MISSING)
+        shared_memory_bytes = section.read("shared_memory", quantities.size_bytes(), None)
         modules = section.read_list("modules", MODULE, "a list of modules", or_one=True)
         if (listed := section.get("variables")) is not None:
             variables = read_variables(listed)
@@ -46,7 +57,14 @@ def read_environment(run: Section, directory: str) -> Environment:
         for name in variables.keys() & added.keys():
             short.refuse(f"{name} is set here and in environment.variables")
         variables |= added
-    return Environment(variables=variables, venv=venv, image=image, modules=modules)
+    return Environment(
+        variables=variables,
+        venv=venv,
+        image=image,
+        pull_always=pull is Pull.ALWAYS,
+        shared_memory_bytes=shared_memory_bytes,
+        modules=modules,
+    )
 
 
 def read_variables(value: Value) -> dict[str, str]:

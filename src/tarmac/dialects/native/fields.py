@@ -35,7 +35,7 @@ RUN = Fields(
     | {"name", "project", "roles", "code", "rehearse"}
     | {"cluster", "pool", "shard", "hostnames", "exclude_hostnames"}
     | {"mode", "max_rapid_cycles", "priority", "weight", "queueing", "retries", "time_limit", "pause"}
-    | {"after", "array"}
+    | {"after", "array", "notify"}
     | {"stop_on_nan"}
     | {"setup", "environment", "env", "labels", "hooks", "binds", "datasets", "input_artifacts", "artifacts"}
     | {"parameters", "search", "secrets", "conventions", "site", "slurm", "unique_name"},
@@ -70,6 +70,7 @@ RUN = Fields(
         env="envs variables env_variables environment_variables",
         setup="pre_run",
         queueing="on_busy",
+        notify="notifications notification mail_user alerts webhooks",
         after="depends_on dependency dependencies needs depends",
     ),
 )
@@ -84,9 +85,14 @@ RESOURCES = Fields(
 PAUSE = Fields(known=frozenset({"signal", "grace"}), synonyms={"timeout": "grace", "grace_period": "grace"})
 
 ENVIRONMENT = Fields(
-    known=frozenset({"variables", "venv", "image", "modules"}),
+    known=frozenset({"variables", "venv", "image", "modules", "pull", "shared_memory"}),
     synonyms=words_for(
-        image="container container_image", modules="module", variables="env vars", venv="virtualenv python"
+        image="container container_image",
+        modules="module",
+        pull="force_pull_image pull_policy image_pull_policy",
+        shared_memory="shm_size shm",
+        variables="env vars",
+        venv="virtualenv python",
     ),
 )
 

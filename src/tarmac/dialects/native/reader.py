@@ -16,6 +16,7 @@ from tarmac.dialects.native.conventions import read_conventions, read_site
 from tarmac.dialects.native.environment import read_environment, read_labels, read_pause
 from tarmac.dialects.native.fields import RUN, read_mode, read_rapid_cycles
 from tarmac.dialects.native.inputs import read_artifacts, read_binds, read_ids, read_parameters
+from tarmac.dialects.native.notify import read_notify
 from tarmac.dialects.native.roles import read_roles
 from tarmac.dialects.native.search import read_search
 from tarmac.dialects.native.secrets import read_secrets
@@ -74,10 +75,15 @@ def read_native(text: str, *, filename: str, directory: str, extras: Extras = NO
         secrets=read_secrets(run.get("secrets")),
         site=read_site(run.get("site")),
         slurm=read_slurm(run.get("slurm")),
+        notify=read_notify(run),
         labels=_labels(run.get("labels")),
     )
     if spec.site is not None and any(role.launcher is not None for role in spec.roles):
         run.refuse("a run for a site starts its own processes: 'launcher' cannot stand beside 'site'")
+    if search is not None and search.max_slots is not None and search.max_slots < spec.slots:
+        run.refuse(
+            f"search.max_slots ({search.max_slots}) is less than a trial asks for ({spec.slots} slots)"
+        )
     problems.raise_any()
     return Reading(spec=with_rehearsal(spec, spec.rehearsal), warnings=tuple(problems.warnings))
 

@@ -14,7 +14,7 @@ from tarmac.dialects.native.commands import (
 from tarmac.dialects.native.fields import PROCESS, RESOURCES, ROLE, ROLE_FIELDS
 from tarmac.dialects.section import Section, Value
 from tarmac.model.resources import Resources
-from tarmac.model.spec import DEFAULT_ROLE, FailureBehaviour, Launcher, Process, Role
+from tarmac.model.spec import DEFAULT_ROLE, ON_FIRST_NODE, FailureBehaviour, Launcher, Process, Role
 
 MOST_REPLICAS = 10_000
 MOST_ROLES = 100
@@ -92,7 +92,9 @@ def _launcher(section: Section) -> Launcher | None:
     section.exclude("launcher", "processes", reason="a launcher starts one command, once for each slot")
     launcher = section.read("launcher", choice(Launcher), None)
     command = section.get("command")
-    if launcher is not None and command is not None:
+    if launcher in ON_FIRST_NODE and "slots" not in section:
+        section.missing("slots", f"how many processes there are: launcher {launcher} starts one for each")
+    if launcher is not None and launcher not in ON_FIRST_NODE and command is not None:
         refuse_launcher_programs(command, launcher)
     return launcher
 

@@ -19,6 +19,7 @@ from tarmac.model.search import (
     DEFAULT_DIVISOR,
     DEFAULT_MAX_RUNGS,
     HALVING,
+    SAMPLERS,
     CheckpointPolicy,
     ParameterRange,
     RangeKind,
@@ -30,6 +31,8 @@ from tarmac.model.search import (
 
 MOST_TRIALS = 100_000
 GOALS = ("minimize", "maximize")
+PRUNERS = ("median", "percentile")
+NUMBERS = frozenset({RangeKind.INT, RangeKind.UNIFORM, RangeKind.LOG})
 
 SEARCH = Fields(
     known=frozenset(
@@ -92,7 +95,7 @@ def read_search(run: Section) -> SearchSpec | None:
         bracket_rungs=section.read_list("bracket_rungs", integer(1), "a list of numbers of rungs"),
         promotion=section.read("promotion", flag(), False),
         checkpoints=_policy(section),
-        pruner=section.read("pruner", one_of(("median", "percentile", "none")), None),
+        pruner=section.read("pruner", one_of(PRUNERS), None),
     )
     if method is not None:
         _check(section, spec, parameters)
@@ -108,14 +111,29 @@ def _check(section: Section, spec: SearchSpec, parameters: Value | None) -> None
         section.missing("max_trials", "how many sets of parameters are tried")
     if method in HALVING and spec.max_time is None:
         section.missing("max_time", "how long the longest trial is, in steps or in 'time_metric'")
+    if method is SearchMethod.CMA_ES and not any(item.kind in NUMBERS for item in spec.space):
+        section.refuse("cma_es moves through ranges of numbers, and 'parameters' has none", "use tpe")
+    if spec.pruner is not None:
+        _check_pruner(section, spec)
     if method is SearchMethod.GRID:
         for item in spec.space:
-            wide = item.kind in (RangeKind.UNIFORM, RangeKind.LOG, RangeKind.INT)
-            if wide and item.count is None and parameters is not None:
+            if item.kind in NUMBERS and item.count is None and parameters is not None:
                 parameters.refuse(
                     f"{item.name}: a grid needs to know how many points the range has",
                     f"such as {item.name.rpartition('.')[2]}: {{{item.kind}: [...], count: 5}}",
                 )
+
+
+def _check_pruner(section: Section, spec: SearchSpec) -> None:
+    if spec.method not in SAMPLERS | {SearchMethod.RANDOM}:
+        section.refuse(
+            f"a pruner is for random, tpe and cma_es: {spec.method} has its own way of ending trials"
+        )
+        return
+    if not spec.metric:
+        section.missing("metric", "the name under which the code reports what is compared")
+    if spec.max_time is None:
+        section.missing("max_time", "how long a trial is: a pruner looks at ten places on the way")
 
 
 def _ranges(value: Value, path: tuple[str, ...] = ()) -> Iterator[ParameterRange]:

@@ -17,6 +17,7 @@ from tarmac.dialects.native.search import written_parameters, written_search
 from tarmac.dialects.plain import to_yaml
 from tarmac.model.cluster import Cluster, NodeGroup, Pool
 from tarmac.model.codec import encode
+from tarmac.model.notification import DEFAULT_WAIT_S, ENDED, Channel, Subscription
 from tarmac.model.resources import Resources
 from tarmac.model.secret import SecretForm, SecretUse
 from tarmac.model.spec import (
@@ -92,6 +93,7 @@ def _fields(spec: RunSpec, directory: str | None) -> Fields:
         "parameters": _plain(spec.parameters) if spec.parameters else None,
         "secrets": _secrets(spec.secrets),
         "site": encode(spec.site) if spec.site is not None else None,
+        "notify": [_subscription(each) for each in spec.notify],
         "slurm": {name: True if value == "" else value for name, value in spec.slurm.items()},
         "conventions": _conventions(spec.conventions),
     }
@@ -114,6 +116,19 @@ def _code(code: LocalDirectory | Repository | None, directory: str | None) -> st
         }
     )
     return {"path": path, **more} if more else path
+
+
+def _subscription(each: Subscription) -> Fields:
+    receiver = each.receiver
+    url = receiver.channel is not Channel.EMAIL
+    return without_empty(
+        {
+            "to": f"${{{{ secrets.{receiver.address} }}}}" if receiver.secret else receiver.address,
+            "as": receiver.channel.value if url else None,
+            "on": [occasion.value for occasion in each.on] if each.on != ENDED else None,
+            "after": written_duration(each.waiting_s) if each.waiting_s != DEFAULT_WAIT_S else None,
+        }
+    )
 
 
 def _submodules(repository: Repository) -> Fields:
@@ -222,6 +237,10 @@ def _environment(environment: Environment, directory: str | None) -> Fields:
     return without_empty(
         {
             "image": environment.image,
+            "pull": "always" if environment.pull_always else None,
+            "shared_memory": written_size(environment.shared_memory_bytes)
+            if environment.shared_memory_bytes
+            else None,
             "modules": list(environment.modules),
             "venv": _relative(environment.venv, directory) if environment.venv is not None else None,
             # What tarmac sets itself would win anyway, and a run file that sets it is refused.

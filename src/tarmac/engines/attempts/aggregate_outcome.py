@@ -6,13 +6,21 @@ An attempt is running when all of its nodes are, and has ended when all of them 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from tarmac.model import codec
+from tarmac.model.image import AttemptImage
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import PLATFORM_FAULTS, Cause, CauseCode, LeaveRequest, Milestones, Outcome
+from tarmac.model.run import (
+    PLATFORM_FAULTS,
+    Cause,
+    CauseCode,
+    LeaveRequest,
+    Milestones,
+    Outcome,
+)
 from tarmac.node.attempt import exit_outcome
 
 
@@ -102,7 +110,15 @@ def _milestones(seen: Sequence[Milestones]) -> Milestones:
         read_at=min(reads, default=None),
         checkpoint_step=newest.checkpoint_step,
         kept_at=max(kept, default=None),
+        image=_image([each.image for each in seen if each.image is not None]),
     )
+
+
+def _image(seen: Sequence[AttemptImage]) -> AttemptImage | None:
+    """That of the node which had the most to do: the others had it, or take no longer."""
+    slowest = max(seen, key=lambda each: (each.fetch_s, each.digest), default=None)
+    digest = next((each.digest for each in seen if each.digest), "")
+    return None if slowest is None else replace(slowest, digest=slowest.digest or digest)
 
 
 def _ending(facts: Sequence[NodeFacts], request: LeaveRequest | None) -> tuple[Outcome, Cause | None]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tarmac.engines.attempts.layout import Layout
 from tarmac.launch.quoting import join
+from tarmac.model.containers import ContainerRules
 from tarmac.model.errors import InvalidInput
 from tarmac.model.launch import ContainerLaunch, HooksLaunch, Launch, NodeLaunch, SetupLaunch, WorkerLaunch
 from tarmac.model.secret import SecretLaunch
@@ -45,6 +46,7 @@ class ArtifactStoring:
 
 
 NO_RULES = GitRules()
+NO_CONTAINER_RULES = ContainerRules()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +70,7 @@ class NodeSettings:
     contact: str | None = None
     keeping: ArtifactStoring | None = None
     git: GitRules = NO_RULES
+    containers: ContainerRules = NO_CONTAINER_RULES
     own_packages: bool = False
     log_limit_bytes: int | None = None
 
@@ -120,7 +123,7 @@ def render(launch: Launch, layout: Layout, settings: NodeSettings) -> AttemptReq
         notify=settings.notify,
         look_s=settings.look_s,
         shared_directory=settings.shared_directory,
-        container=_container(launch.container, layout),
+        container=_container(launch.container, layout, settings.containers),
         code=str(layout.code(launch.code_digest)) if launch.code_digest else None,
         setup=tuple(_step(step) for step in launch.setup),
         setup_env=dict(sorted(launch.setup_env.items())),
@@ -162,7 +165,9 @@ def _secret(secret: SecretLaunch) -> SecretPart:
     return SecretPart(secret.name, variables, file=secret.file, target=secret.target)
 
 
-def _container(container: ContainerLaunch | None, layout: Layout) -> ContainerPart | None:
+def _container(
+    container: ContainerLaunch | None, layout: Layout, rules: ContainerRules
+) -> ContainerPart | None:
     if container is None:
         return None
     return ContainerPart(
@@ -170,7 +175,10 @@ def _container(container: ContainerLaunch | None, layout: Layout) -> ContainerPa
         str(layout.images),
         pull=ALWAYS if container.pull_always else "",
         credentials=container.credentials,
+        digest=container.digest,
         shared_memory_bytes=container.shared_memory_bytes,
+        driver=rules.driver,
+        shows=rules.shows,
     )
 
 

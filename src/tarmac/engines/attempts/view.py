@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Lock, RLock
 from typing import Any
 
+from tarmac.engines.attempts import reported
 from tarmac.engines.attempts.aggregate_outcome import OVER, NodeFacts, PartState, lost
 from tarmac.engines.attempts.clearing import cleared_notices
 from tarmac.engines.attempts.layout import Layout
@@ -42,7 +43,6 @@ REMEMBERED_VIEWS = 8192
 _MILESTONES = {"first_output": "first_output_at", "checkpoint": "checkpoint_at", "checkpoint_read": "read_at"}
 """The runner's events that are milestones, and what each says of."""
 
-MOST_STEPS = 10**15
 _CHECKPOINT = "checkpoint"
 
 LONGEST_NOTICE = 4000
@@ -193,16 +193,16 @@ class NodeView:
             self.notices.append(Notice(at=time.time(), node=self.name, text=text))
 
     def _apply(self, event: Mapping[str, Any]) -> None:
-        kind, at = event["kind"], _time(event["at"])
+        kind, at = event["kind"], reported.time(event["at"])
         if kind == "claimed":
             self.facts = replace(self.facts, claimed_at=at)
             self._take_name(event.get("name"))
         elif kind == "running":
             self.facts = replace(self.facts, state=PartState.RUNNING, started_at=at)
         elif kind == "worker_started":
-            self._change_worker(event, pid=_whole(event["pid"]), started_at=at)
+            self._change_worker(event, pid=reported.whole(event["pid"]), started_at=at)
         elif kind == "worker_ended":
-            exit_code, name = _whole(event.get("exit_code")), event.get("signal")
+            exit_code, name = reported.whole(event.get("exit_code")), event.get("signal")
             self._change_worker(event, ended_at=at, exit_code=exit_code, signal=name and str(name)[:32])
         elif kind == "notice":
             self.notices.append(Notice(at=at, node=self.name, text=str(event["text"])[:LONGEST_NOTICE]))
@@ -211,10 +211,14 @@ class NodeView:
             if str(event["id"]).partition(f".{_CHECKPOINT}.")[2].isdigit():
                 kept_at = at if event.get("files") != 0 else 0.0
                 self.facts = replace(self.facts, milestones=replace(self.facts.milestones, kept_at=kept_at))
+        elif kind in ("image", "image_pull"):
+            self.facts = replace(
+                self.facts, milestones=replace(self.facts.milestones, image=reported.image(event))
+            )
         elif kind in _MILESTONES:
             seen: dict[str, Any] = {_MILESTONES[kind]: at}
             if kind == "checkpoint":
-                seen["checkpoint_step"] = _step(event.get("step"))
+                seen["checkpoint_step"] = reported.step(event.get("step"))
             milestones = replace(self.facts.milestones, **seen)
             self.facts = replace(self.facts, milestones=milestones)
         elif kind == "ended":
@@ -233,25 +237,6 @@ class NodeView:
         key = (event["role"], event["replica"], event["index"])
         if key in self.workers:
             self.workers[key] = replace(self.workers[key], **changes)
-
-
-def _step(value: object) -> int | None:
-    """A step, if it is one that could have been counted to."""
-    return value if isinstance(value, int) and 0 <= value < MOST_STEPS else None
-
-
-def _time(value: Any) -> float:
-    """A time of an event: a number, and not in the future. Raises ValueError, TypeError or OverflowError."""
-    at = float(value)
-    if not at >= 0.0:
-        raise ValueError(f"{value!r} is no time")
-    return min(at, time.time())
-
-
-def _whole(value: Any) -> int | None:
-    if value is not None and (type(value) is not int or abs(value) >= 1 << 31):
-        raise ValueError(f"{value!r:.40} is no whole number")
-    return value
 
 
 def _unstarted(worker: WorkerStatus) -> WorkerStatus:

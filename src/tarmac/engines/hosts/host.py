@@ -14,9 +14,10 @@ from typing import Any, Protocol
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.listing import file_entries
 from tarmac.engines.hosts.services import Services
-from tarmac.model.abilities import FileEntry
+from tarmac.model.abilities import FileEntry, KeptImage
 from tarmac.model.errors import Unavailable
 from tarmac.node.attempt import clearing
+from tarmac.node.container.keeping import IN_USE
 
 FILE_S = 60.0
 """How long the work on a few small files may take, on a shared disk under load."""
@@ -222,6 +223,24 @@ class Host:
             "clear_copies", home=home, live=runs, unused_days=unused_days, version=version, timeout_s=CLEAR_S
         )
         return count
+
+    def images(self, node: str) -> list[KeptImage]:
+        """The images there, which are those of `node`."""
+        found = self._files("images", directory=str(self.layout.images))
+        return [KeptImage(node=node, **record) for record in found]
+
+    def remove_image(self, digest: str) -> bool:
+        """Remove an image there; False where a run uses it."""
+        directory = str(self.layout.images)
+        done = self._reach.call("remove_image", directory=directory, digest=digest, timeout_s=CLEAR_S)
+        return bool(done != IN_USE)
+
+    def clear_images(self, *, limit_bytes: int | None, unused_days: float | None) -> int:
+        """Remove images there by age and beyond a limit; how many."""
+        bounds = {"limit_bytes": limit_bytes, "unused_days": unused_days}
+        directory = str(self.layout.images)
+        gone: list[str] = self._reach.call("clear_images", directory=directory, **bounds, timeout_s=CLEAR_S)
+        return len(gone)
 
     def refresh(self, attempt_ids: Sequence[str]) -> None:
         """See to it that what these attempts have reported can be read below `seen`."""

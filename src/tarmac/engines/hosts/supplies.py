@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tarmac.engines.hosts.installing import Sidecar
 from tarmac.engines.hosts.relaying import AnswerRequest
+from tarmac.model.containers import ContainerSettings
 from tarmac.model.ports import StreamsCode
 from tarmac.model.secret import SecretValues
 from tarmac.node.files.gitrules import GitRules
@@ -25,6 +26,7 @@ class Supplies:
     sidecar: Sidecar
     artifacts: AnswerRequest
     git: GitRules
+    containers: ContainerSettings
     own_packages: bool
     log_limit_bytes: int | None
     copies: Path

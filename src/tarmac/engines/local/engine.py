@@ -18,7 +18,14 @@ from tarmac.engines.attempts.files import read_file
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.listing import listed
 from tarmac.engines.attempts.reports import read_reports
-from tarmac.engines.attempts.request import NO_RULES, ArtifactStoring, AttemptRequest, NodeSettings, render
+from tarmac.engines.attempts.request import (
+    NO_CONTAINER_RULES,
+    NO_RULES,
+    ArtifactStoring,
+    AttemptRequest,
+    NodeSettings,
+    render,
+)
 from tarmac.engines.attempts.view import AttemptView, Views
 from tarmac.engines.local import devices, remains, sessions
 from tarmac.engines.local.addresses import addressed
@@ -26,8 +33,9 @@ from tarmac.engines.local.examining import examined
 from tarmac.engines.local.news import NewsBoard
 from tarmac.engines.local.nodes import cluster_nodes
 from tarmac.engines.local.runners import LocalRunners
-from tarmac.model.abilities import FileEntry, ReportPiece
+from tarmac.model.abilities import FileEntry, KeptImage, ReportPiece
 from tarmac.model.cluster import Cluster, Node
+from tarmac.model.containers import ContainerRules
 from tarmac.model.described import NodeCache
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import Unavailable
@@ -35,6 +43,7 @@ from tarmac.model.launch import Launch
 from tarmac.model.ports import Notice, Observation, ObservedState, WorkerStatus
 from tarmac.model.run import Cause, CauseCode, LeaveRequest, Outcome
 from tarmac.model.secret import SecretValues, no_secrets
+from tarmac.node.container import keeping
 from tarmac.node.files.gitrules import GitRules
 from tarmac.node.host.warm_parent import OpenFiles, WarmParent
 from tarmac.node.kernel import fifo, ports
@@ -65,6 +74,7 @@ class LocalEngine:
         patience: supervision.RunnerTimeouts = supervision.DEFAULT_TIMEOUTS,
         keeping: ArtifactStoring | None = None,
         git: GitRules = NO_RULES,
+        containers: ContainerRules = NO_CONTAINER_RULES,
         own_packages: bool = False,
         open_files: OpenFiles | None = None,
         log_limit_bytes: int | None = None,
@@ -79,6 +89,7 @@ class LocalEngine:
             notify=str(self._layout.notify),
             keeping=keeping,
             git=git,
+            containers=containers,
             own_packages=own_packages,
             log_limit_bytes=log_limit_bytes,
         )
@@ -168,7 +179,7 @@ class LocalEngine:
         return addressed(cluster, old, others)
 
     def examine(self, cluster: Cluster) -> Sequence[Finding]:  # noqa: ARG002 - this machine stands for all
-        return examined(self._layout)
+        return examined(self._layout, self._installation, self._settings.containers.driver)
 
     def free_port(self, address: str, taken: frozenset[int]) -> int:
         try:
@@ -198,6 +209,16 @@ class LocalEngine:
 
     def remove(self, run_id: str) -> None:
         clearing.remove(self._layout, run_id)
+
+    def images(self) -> Sequence[KeptImage]:
+        return [KeptImage(node="", **record) for record in keeping.listing(str(self._layout.images))]
+
+    def remove_image(self, image: KeptImage) -> bool:
+        return keeping.remove(str(self._layout.images), image.digest) != keeping.IN_USE
+
+    def clear_images(self, *, limit_bytes: int | None, unused_days: float | None) -> int:
+        directory = str(self._layout.images)
+        return len(keeping.clear(directory, limit_bytes=limit_bytes, unused_days=unused_days))
 
     # --- for people ------------------------------------------------------------------------------
 

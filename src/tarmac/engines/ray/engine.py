@@ -19,7 +19,7 @@ from tarmac.engines.attempts.aggregate_outcome import observation
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.listing import no_directory
 from tarmac.engines.attempts.reports import read_reports
-from tarmac.engines.attempts.request import NO_RULES, AttemptRequest, NodeSettings, render
+from tarmac.engines.attempts.request import NO_CONTAINER_RULES, NO_RULES, AttemptRequest, NodeSettings, render
 from tarmac.engines.attempts.view import AttemptView, Views
 from tarmac.engines.hosts import installing
 from tarmac.engines.hosts.installing import Sidecar
@@ -35,8 +35,9 @@ from tarmac.engines.ray.relay import Relay
 from tarmac.engines.ray.reservations import Reservations
 from tarmac.engines.ray.runners import RayRunners
 from tarmac.engines.ray.settings import RaySettings
-from tarmac.model.abilities import FileEntry, Pace, ReportPiece
+from tarmac.model.abilities import FileEntry, KeptImage, Pace, ReportPiece
 from tarmac.model.cluster import Cluster, Node
+from tarmac.model.containers import ContainerRules
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import NotFound, Refused, Unavailable
 from tarmac.model.launch import Launch
@@ -51,8 +52,6 @@ ABSENT = Observation(state=ObservedState.ABSENT)
 OBSERVE_S = 1.0
 LOOK_WAIT_S = 6.0
 """How long one look waits for the slowest node."""
-
-PORT_S = 1.0
 
 
 class RayEngine:
@@ -74,6 +73,7 @@ class RayEngine:
         copies: Path,
         code: StreamsCode | None = None,
         git: GitRules = NO_RULES,
+        containers: ContainerRules = NO_CONTAINER_RULES,
         own_packages: bool = False,
         log_limit_bytes: int | None = None,
         secrets: SecretValues = no_secrets,
@@ -90,7 +90,8 @@ class RayEngine:
         self._patience = patience
         files = installing.collect((NODE_DIRECTORY, *(sidecar.packages if sidecar is not None else ())))
         self._version = settings.directory / "node" / installing.version_of(files)
-        installation = Installation(settings.python, str(self._version / installing.RUNNER))
+        package = str(self._version / installing.RUNNER)
+        installation = Installation(settings.python, package)
         self._node_settings = NodeSettings(
             sdk=installation.sdk,
             notify=str(self._layout.notify),
@@ -99,6 +100,7 @@ class RayEngine:
             contact=str(settings.directory),
             keeping=sidecar.at(installation, relay=settings.directory) if sidecar is not None else None,
             git=git,
+            containers=containers,
             own_packages=own_packages,
             log_limit_bytes=log_limit_bytes,
         )
@@ -106,12 +108,8 @@ class RayEngine:
         self._listeners: list[Callable[[str], None]] = []
         self._views = Views(self._seen)
         staging.prepare(self._seen)
-        self._travels = travels = Travels(
-            answer=artifacts if sidecar is not None and sidecar.is_directory else None,
-            package=str(self._version / installing.RUNNER),
-            files=files,
-            python=python,
-        )
+        answer = artifacts if sidecar is not None and sidecar.is_directory else None
+        self._travels = travels = Travels(answer=answer, package=package, files=files, python=python)
         self._nodes = RayNodes(
             cluster,
             settings,
@@ -228,12 +226,9 @@ class RayEngine:
 
     def free_port(self, address: str, taken: frozenset[int]) -> int:
         try:
-            port: int = self._nodes.at(address).call(
-                "free_port", timeout_s=PORT_S, address=address, taken=sorted(taken)
-            )
+            return self._nodes.at(address).ports.take(taken)
         except OSError as error:
             raise Unavailable(str(error)) from None
-        return port
 
     def subscribe(self, listener: Callable[[str], None]) -> None:
         with self._lock:
@@ -281,6 +276,17 @@ class RayEngine:
         return sum(
             node.host.clear_copies(live, unused_days=unused_days, version=self._version.name)
             for node in self._up()
+        )
+
+    def images(self) -> Sequence[KeptImage]:
+        return [image for node in self._up() for image in node.host.images(node.name)]
+
+    def remove_image(self, image: KeptImage) -> bool:
+        return all(node.host.remove_image(image.digest) for node in self._up() if node.name == image.node)
+
+    def clear_images(self, *, limit_bytes: int | None, unused_days: float | None) -> int:
+        return sum(
+            node.host.clear_images(limit_bytes=limit_bytes, unused_days=unused_days) for node in self._up()
         )
 
     # --- inside ----------------------------------------------------------------------------------

@@ -51,6 +51,7 @@ class RayKind:
             copies=copies,
             code=supplies.code,
             git=supplies.git,
+            containers=supplies.containers.of(cluster.name),
             own_packages=supplies.own_packages,
             log_limit_bytes=supplies.log_limit_bytes,
             secrets=supplies.secrets,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -22,6 +22,7 @@ from tarmac.engines.hosts.report_copies import NODE_FILES, ReportCopies
 from tarmac.engines.ray import health
 from tarmac.engines.ray.link import Link
 from tarmac.engines.ray.membership import Endpoint
+from tarmac.engines.ray.ports import FreePorts
 from tarmac.model.errors import Unavailable
 from tarmac.node.attempt import protocol
 from tarmac.node.host.relay import socket_path
@@ -37,6 +38,8 @@ HEALTH_S = 5.0
 LEAST_FREE_BYTES = 16 << 20
 LEAST_FREE_FILES = 200
 """With less than this its disk counts as full."""
+
+PORT_S = 1.0
 
 QUIET_S = 3.0
 SILENT_S = 6.0
@@ -91,6 +94,7 @@ class RayNode:
         self._relaying: Relaying | None = None
         self._report_copies: dict[str, ReportCopies] = {}
         self._heard_at = time.monotonic()
+        self.ports = FreePorts(self._find_ports)
         self.host = Host(home, _Agent(self), seen=seen)
 
     # --- the link --------------------------------------------------------------------------------
@@ -220,6 +224,29 @@ class RayNode:
         done = self.call("make_directory", directory=str(directory), files=dict(files), area=str(self._area))
         return bool(done)
 
+    def start_runner(
+        self,
+        directory: Path,
+        node: str,
+        *,
+        files: Mapping[str, bytes],
+        secrets: Mapping[str, str],
+        travels: Travels,
+    ) -> None:
+        """Put an attempt down with these files, where it is not, and start its runner here.
+
+        Raises as `call`, and ValueError where that can never be.
+        """
+        self.call(
+            "start",
+            directory=str(directory),
+            node=node,
+            files=dict(files),
+            area=str(self._area),
+            secrets=dict(secrets),
+            **travels.installation,
+        )
+
     def lives(self, attempts: Mapping[str, str]) -> Mapping[str, Life]:
         """What became of the runners here of these attempts, each with the name that this node has in it."""
         places = [[str(self._home.attempt(attempt)), node] for attempt, node in attempts.items()]
@@ -238,6 +265,12 @@ class RayNode:
             with self._lock:
                 copies = self._report_copies.setdefault(node, self._copies_of(node))
             copies.refresh(ids, lambda **arguments: self.call("changes", **arguments), link)
+
+    def _find_ports(self, taken: Collection[int], count: int) -> list[int]:
+        found: list[int] = self.call(
+            "find_ports", timeout_s=PORT_S, address=self.address, taken=sorted(taken), count=count
+        )
+        return found
 
     def _copies_of(self, node: str) -> ReportCopies:
         names = (*NODE_FILES, *NODE_PEER_FILES)

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from threading import Event, Lock, Thread
 from typing import Any
@@ -60,6 +60,8 @@ class RayNodes:
         self._lock = Lock()
         self._nodes: dict[str, RayNode] = {}
         self._members: dict[str, Member] = {}
+        self._reserved_since: dict[str, bool] = {}
+        """What became of reservations since Ray was last asked, by ids of nodes: its answer may be older."""
         self._offer: tuple[Node, ...] = ()
         self._record = seen.home / "agents.json"
         self._recorded: object = None
@@ -124,9 +126,8 @@ class RayNodes:
     def note_reserved(self, member_ids: Collection[str], reserved: bool) -> None:
         """They are reserved for us from now on, or no longer."""
         with self._lock:
-            for address, member in self._members.items():
-                if member.id in member_ids:
-                    self._members[address] = Member(**{**asdict(member), "reserved": reserved})
+            self._reserved_since.update(dict.fromkeys(member_ids, reserved))
+            self._members = {at: self._newer(member) for at, member in self._members.items()}
 
     def reserved(self) -> dict[str, str]:
         """The addresses and ids of nodes that are reserved for us."""
@@ -157,6 +158,8 @@ class RayNodes:
             do()
 
     def _learn(self) -> None:
+        with self._lock:
+            self._reserved_since = {}
         try:
             members = self._membership.members()
         except Unavailable as error:
@@ -173,7 +176,7 @@ class RayNodes:
             if known is None or (member.alive and not known.alive):
                 found[member.address] = member
         with self._lock:
-            self._members = found
+            self._members = {at: self._newer(member) for at, member in found.items()}
             for address, member in found.items():
                 node = self._at(address)
                 node.name = node.name or self._name_of(member)  # it stays: runs know the node by it
@@ -218,6 +221,10 @@ class RayNodes:
 
     # --- inside ----------------------------------------------------------------------------------
 
+    def _newer(self, member: Member) -> Member:
+        """A member with what became of its reservation since Ray was asked."""
+        return replace(member, reserved=self._reserved_since.get(member.id, member.reserved))
+
     def _at(self, address: str) -> RayNode:
         node = self._nodes.get(address)
         if node is None:
@@ -261,7 +268,8 @@ class RayNodes:
             for known in json.loads(content):
                 node = self._at(known["address"])
                 node.name, node.survey = known["name"], known["survey"]
-                node.endpoint = Endpoint(**known["endpoint"])
+                if known.get("package") == self._travels.package:  # agents of another version leave in time
+                    node.endpoint = Endpoint(**known["endpoint"])
 
     def _write_record(self) -> None:
         record: list[dict[str, Any]] = [
@@ -269,6 +277,7 @@ class RayNodes:
                 "address": node.address,
                 "name": node.name,
                 "survey": node.survey,
+                "package": self._travels.package,
                 "endpoint": asdict(node.endpoint),
             }
             for node in self.all()

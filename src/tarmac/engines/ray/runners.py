@@ -98,34 +98,16 @@ class RayRunners:
         }
         values = dict(self._secrets(view.secrets)) if view.secrets else {}
         try:
-            if not self._put_down(place, view, node, files):
-                return
-            place.call(
-                "start",
-                directory=str(directory),
-                node=node.node,
-                secrets=values,
-                **self._travels.installation,
-            )
+            self._bring_code(place, view)
+            place.start_runner(directory, node.node, files=files, secrets=values, travels=self._travels)
         except ValueError as error:
             raise InvalidInput(str(error)) from None
         except OSError as error:
+            if error.errno in writing.SPACE_ERRORS and not place.has(view.attempt_id, node.node):
+                self._lose_by_disk(place, view, node, error)
+                return
             raise Unavailable(f"{place.name}: {error.filename or ''} {error.strerror}") from None
         node.supervision.requested_at = time.monotonic()
-
-    def _put_down(
-        self, place: RayNode, view: AttemptView, node: NodeView, files: Mapping[str, bytes]
-    ) -> bool:
-        """Have the attempt on the node; False where its disk is full, and its part is lost with that."""
-        try:
-            self._bring_code(place, view)
-            place.make_directory(self.directory(view.attempt_id), files)
-        except OSError as error:
-            if error.errno not in writing.SPACE_ERRORS or place.has(view.attempt_id, node.node):
-                raise
-            self._lose_by_disk(place, view, node, error)
-            return False
-        return True
 
     def _withdraw(self, place: RayNode, view: AttemptView, node: NodeView, error: OSError) -> None:
         """Where a full disk takes neither claim nor fence: without its document no runner starts."""

@@ -14,9 +14,10 @@ from tarmac.engines.attempts import staging, writing
 from tarmac.engines.attempts.aggregate_outcome import PartState
 from tarmac.engines.attempts.listing import no_directory
 from tarmac.engines.attempts.reports import read_reports
-from tarmac.engines.attempts.request import NO_RULES, NodeSettings, render
+from tarmac.engines.attempts.request import NO_CONTAINER_RULES, NO_RULES, NodeSettings, render
 from tarmac.engines.attempts.view import AttemptView, Views
 from tarmac.engines.hosts.host import Host
+from tarmac.engines.hosts.images import SharedImages
 from tarmac.engines.hosts.installing import Sidecar
 from tarmac.engines.hosts.local import local_host
 from tarmac.engines.slurm import observing, sessions
@@ -35,6 +36,7 @@ from tarmac.engines.slurm.states import Stage, meaning
 from tarmac.engines.slurm.tempo import DEFAULT_TEMPO, Tempo
 from tarmac.model.abilities import FileEntry, Pace, ReportPiece
 from tarmac.model.cluster import Cluster, Node, QueueOffer
+from tarmac.model.containers import ContainerRules
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.launch import Launch
@@ -54,11 +56,10 @@ GONE_STATE = "gone"
 """In the place of the state of a job that nobody knows any more."""
 
 
-class SlurmEngine:
+class SlurmEngine(SharedImages):
     """The engine of one cluster. See `SlurmSettings`; `code` streams snapshots, `git` is how nodes fetch.
 
-    `secrets` has the values of those that attempts name; `sidecar` keeps artifacts (None: they stay where
-    they are).
+    `secrets` has the values of those that attempts name; without `sidecar` artifacts stay where they are.
     """
 
     name = "slurm"
@@ -70,6 +71,7 @@ class SlurmEngine:
         *,
         code: StreamsCode | None = None,
         git: GitRules = NO_RULES,
+        containers: ContainerRules = NO_CONTAINER_RULES,
         own_packages: bool = False,
         log_limit_bytes: int | None = None,
         secrets: SecretValues = no_secrets,
@@ -103,6 +105,7 @@ class SlurmEngine:
             look_s=LOOK_S,
             keeping=sidecar.at(self._delivery.installation) if sidecar is not None else None,
             git=git,
+            containers=containers,
             own_packages=own_packages,
             log_limit_bytes=log_limit_bytes,
         )

@@ -99,15 +99,20 @@ class ContainerPart(NamedTuple):
     """The image that the attempt runs in.
 
     `images` is the directory of the node's images, `pull` "always" where the registry is to be asked for a
-    tag that is known here, `credentials` the secret with those for the registry. `shared_memory_bytes` None:
-    as much as the node gives.
+    tag that is known here, `credentials` the secrets that may have those for the registry. `digest`: no other
+    image will do. `shared_memory_bytes` None: as much as the node gives. `driver`: the program that makes it,
+    see `container.drivers`; "" for whichever works. `shows`: the directories of the node below which all must
+    lie that a run's own binds show.
     """
 
     image: str
     images: str
     pull: str = ""
-    credentials: Optional[str] = None
+    credentials: tuple[str, ...] = ()
+    digest: Optional[str] = None
     shared_memory_bytes: Optional[int] = None
+    driver: str = ""
+    shows: Optional[tuple[str, ...]] = None
 
 
 class NodePart(NamedTuple):

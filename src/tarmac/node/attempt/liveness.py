@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import time
 
 from tarmac.node.attempt.claims import Claim
 from tarmac.node.kernel import procfs, signals
+from tarmac.node.kernel.readiness import readable
 
 END_TIMEOUT_S = 5.0
 _LOOK_AGAIN_S = 0.001
@@ -25,7 +25,7 @@ def wait_for_end(claim: Claim, patience_s: float) -> None:
     deadline = time.monotonic() + patience_s
     try:
         while is_alive(claim) and time.monotonic() < deadline:
-            select.select([handle], [], [], _LOOK_AGAIN_S)
+            readable(handle, _LOOK_AGAIN_S)
     finally:
         os.close(handle)
 
@@ -55,6 +55,6 @@ def end(claim: Claim) -> None:
         return  # gone since
     try:
         if signals.send(claim.process, signal.SIGKILL):
-            select.select([handle], [], [], END_TIMEOUT_S)
+            readable(handle, END_TIMEOUT_S)
     finally:
         os.close(handle)

@@ -4,6 +4,7 @@
     IMAGES/layers/KEY.part        one in the making, under the lock KEY.lock
     IMAGES/known/DIGEST.json      an image whose layers are all there: see `Image`
     IMAGES/names/SUMMARY.json     which digest a name had when it was fetched
+    IMAGES/flat/DIGEST            all files of an image in one directory, for drivers that need that
     IMAGES/uses/DIGEST            locked (shared) by every attempt that runs in the image
     IMAGES/changes                locked: shared while an image is fetched, alone while one is removed
 
@@ -28,7 +29,8 @@ _PLACES = ("layers", "known", "names", "uses")
 class Image(NamedTuple):
     """An image that is whole on the node: its layers from the lowest, as names below `layers` or as paths.
 
-    `digest` is "" for a directory that is used as it is; `size_bytes` is what was fetched for it.
+    `digest` is "" for a directory that is used as it is; `size_bytes` is what its layers are on their way,
+    `layer_bytes` what each of them takes here.
     """
 
     name: str
@@ -37,6 +39,15 @@ class Image(NamedTuple):
     env: Mapping[str, str]
     size_bytes: int = 0
     fetched_at: float = 0.0
+    layer_bytes: tuple[int, ...] = ()
+
+
+class Kept(NamedTuple):
+    """An image that is kept, and who has use of it: `used_at` is when a run last began or ended in it."""
+
+    image: Image
+    used_at: float
+    in_use: bool
 
 
 class Images:
@@ -50,6 +61,10 @@ class Images:
         """Where the layers lie."""
         return os.path.join(self.directory, "layers")
 
+    def flat(self, digest: str) -> str:
+        """Where all files of an image lie in one directory, if a driver needs that."""
+        return os.path.join(self.directory, "flat", _file_name(digest))
+
     def prepare(self) -> None:
         """Make the directories, for their owner alone. Raises OSError."""
         for place in _PLACES:
@@ -60,7 +75,8 @@ class Images:
         """The image of this name, if it is whole here. Raises ImageProblem for what is no name of one."""
         path = reference.local_path(name)
         if path is None:
-            return self.by_key(str(reference.parse(name)))
+            known = reference.parse(name)
+            return self.by_key(str(known)) or (self.by_digest(known.digest) if known.digest else None)
         path = os.path.abspath(path)
         if reference.is_root(path):
             return Image(name, "", (os.path.realpath(path),), {})
@@ -91,7 +107,27 @@ class Images:
         """A lock, as a descriptor: as long as it is open the image stays. Raises OSError."""
         handle = os.open(self._use(digest), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(handle, fcntl.LOCK_SH)
+        os.utime(handle)
         return handle
+
+    def note_use(self, digest: str) -> None:
+        """A run in the image ends: it was used until now."""
+        with suppress(OSError):
+            os.utime(self._use(digest))
+
+    def kept(self) -> list[Kept]:
+        """The images that are whole here, by name, with their use."""
+        found = []
+        for image in self.all():
+            with locked(self._use(image.digest), wait=False) as unused:
+                used_at = os.stat(self._use(image.digest)).st_mtime
+            found.append(Kept(image, used_at, not unused))
+        return found
+
+    def layer_sizes(self) -> dict[str, int]:
+        """What each layer takes, as far as that was measured."""
+        pairs = (pair for image in self.all() for pair in zip(image.layers, image.layer_bytes))  # noqa: B905
+        return dict(pairs)
 
     @contextmanager
     def fetching(self) -> Iterator[None]:
@@ -116,6 +152,8 @@ class Images:
                 if not unused:
                     return False
                 os.unlink(self._record(digest))
+            with suppress(OSError):
+                untrusted.remove_tree(self.flat(digest))
             self._remove_unused_layers()
         return True
 
@@ -132,8 +170,9 @@ class Images:
     def _read(self, path: str) -> Optional[Image]:
         record = _object_in(path)
         try:
-            image = Image(**{**record, "layers": tuple(record["layers"])})
-        except (TypeError, KeyError):
+            sizes = tuple(map(int, record.get("layer_bytes", ())))
+            image = Image(**{**record, "layers": tuple(record["layers"]), "layer_bytes": sizes})
+        except (TypeError, KeyError, ValueError):
             return None
         whole = all(os.path.isdir(os.path.join(self.layers, key)) for key in image.layers)
         return image if whole else None

@@ -12,13 +12,14 @@ import os
 import shutil
 import time
 from contextlib import closing, suppress
-from typing import IO, Any, Callable, Optional, Protocol
+from typing import IO, Any, Callable, Optional, Protocol, Sequence
 
 from tarmac.node.container import archives, failures, manifests
 from tarmac.node.container.failures import ImageProblem
 from tarmac.node.container.images import Image, Images, locked
 from tarmac.node.container.manifests import ImageConfig, Manifest, Piece
-from tarmac.node.container.reference import ALWAYS, is_root, known_as, local_path, parse
+from tarmac.node.container.progress import Fetched, Progress, Say, unheard
+from tarmac.node.container.reference import ALWAYS, Reference, is_root, known_as, local_path, parse
 from tarmac.node.container.registry import Login, Registry, read_login
 from tarmac.node.container.streams import LayerStream, archive_in
 from tarmac.node.container.unpacking import unpack
@@ -27,14 +28,10 @@ from tarmac.node.files import untrusted
 _KEY_CHARACTERS = 24
 """Of a digest: all layers of an image have to fit in the one page of options of a mount."""
 
-_SAY_EVERY_S = 2.0
-_POLL_S = 0.2
 _MB = 1_000_000
 _APPTAINER = ".sif"
 _MAKE_ROOM = "remove images that nobody needs: see `tarmac images`"
 _SPACE = (errno.ENOSPC, errno.EDQUOT)
-
-Say = Callable[[str], None]
 
 
 class Source(Protocol):
@@ -50,25 +47,42 @@ class Source(Protocol):
 
 
 class Puller:
-    """Fetches into the images of a node. `machine`: as `uname -m` says it, where it is not this one."""
+    """Fetches into the images of a node. `machine`: as `uname -m` says it, where it is not this one.
 
-    def __init__(self, images: Images, say: Say, *, machine: Optional[str] = None) -> None:
+    `say` is told in words how far it is, `tell` in numbers, at the end as well.
+    """
+
+    def __init__(
+        self,
+        images: Images,
+        say: Say,
+        *,
+        machine: Optional[str] = None,
+        tell: Callable[[Fetched], None] = unheard,
+    ) -> None:
         self._images = images
         self._say = say
+        self._tell = tell
         self._machine = machine or os.uname().machine
 
-    def ensure(self, name: str, *, credentials: Optional[str] = None, pull: str = "") -> Image:
+    def ensure(
+        self, name: str, *, credentials: Sequence[str] = (), pull: str = "", digest: Optional[str] = None
+    ) -> Image:
         """The image, fetched where it is not there; with `pull` ALWAYS its registry is asked in any case.
 
-        `credentials` are those for its registry, as `registry.read_login` takes them. Raises ImageProblem.
+        Among `credentials` may be those for its registry, each as `registry.read_login` takes them. With a
+        `digest` no other image will do, whatever the name means by now. Raises ImageProblem.
         """
         try:
             self._images.prepare()
             with self._images.fetching():
                 path = local_path(name)
                 if path is not None:
-                    return self._local(name, os.path.abspath(path))
-                return self._remote(name, credentials=credentials, pull=pull)
+                    return _checked(self._local(name, os.path.abspath(path)), digest)
+                reference = parse(name)
+                if digest is not None:
+                    reference = reference._replace(digest=digest)
+                return self._remote(name, reference, credentials=credentials, pull=pull)
         except OSError as error:
             place = self._images.directory
             if error.errno in _SPACE:
@@ -91,17 +105,14 @@ class Puller:
         with closing(archives.Archive(path)) as archive:
             return self._fetch(archive, key, name, "")
 
-    def _remote(self, name: str, *, credentials: Optional[str], pull: str) -> Image:
-        reference = parse(name)
+    def _remote(self, name: str, reference: Reference, *, credentials: Sequence[str], pull: str) -> Image:
         found = self._images.by_key(str(reference))
+        if found is None and reference.digest is not None:
+            found = self._images.by_digest(reference.digest)
         if found is not None and (pull != ALWAYS or reference.digest is not None):
             return found
         try:
-            login = (
-                _login_of_the_user(reference.registry)
-                if credentials is None
-                else read_login(credentials, reference.registry)
-            )
+            login = _login_among(credentials, reference.registry)
         except ValueError as error:
             message = f"the credentials for {reference.registry}: {error}"
             raise ImageProblem(failures.CREDENTIALS, message) from None
@@ -127,19 +138,26 @@ class Puller:
     def _pull(self, source: Source, manifest: Manifest, name: str, digest: str) -> Image:
         config = self._config(source, manifest.config, name)
         missing = [piece for piece in manifest.layers if not os.path.isdir(self._place(piece))]
-        progress = _Progress(name, missing, len(manifest.layers), self._say)
+        progress = Progress(name, missing, len(manifest.layers), self._say, self._tell)
         self._check_space(missing)
         for piece in missing:
             self._ensure_layer(source, piece, progress)
         progress.end(digest)
+        places = [self._place(piece) for piece in manifest.layers]
         return Image(
             name,
             digest,
-            tuple(os.path.basename(self._place(piece)) for piece in manifest.layers),
+            tuple(map(os.path.basename, places)),
             dict(config.env),
             sum(piece.size_bytes for piece in manifest.layers),
             time.time(),
+            self._measured(places),
         )
+
+    def _measured(self, places: list[str]) -> tuple[int, ...]:
+        """What each of these layers takes on the disk."""
+        known = self._images.layer_sizes()
+        return tuple(known.get(os.path.basename(place)) or disk_bytes(place) for place in places)
 
     def _config(self, source: Source, piece: Piece, name: str) -> ImageConfig:
         with source.open(piece.digest) as stream:
@@ -147,7 +165,7 @@ class Puller:
         _check(content, piece.digest)
         return manifests.read_config(_object_in(content, name), self._machine, name)
 
-    def _ensure_layer(self, source: Source, piece: Piece, progress: _Progress) -> None:
+    def _ensure_layer(self, source: Source, piece: Piece, progress: Progress) -> None:
         """Fetch a layer, or wait for whoever is at it."""
         place = self._place(piece)
         with locked(f"{place}.lock", rest=progress.rest):
@@ -183,52 +201,35 @@ class Puller:
             raise ImageProblem(failures.DISK_FULL, message, _MAKE_ROOM)
 
 
-class _Progress:
-    """What is said while an image is fetched: a line now and then."""
-
-    def __init__(self, name: str, missing: list[Piece], layers: int, say: Say) -> None:
-        self._name = name
-        self._say = say
-        self._layers = layers
-        self._whole = layers - len(missing)
-        self._total_bytes = sum(piece.size_bytes for piece in missing)
-        self._come_bytes = 0
-        self._due = time.monotonic() + _SAY_EVERY_S
-        self._rests = False
-        if missing:
-            say(f"pulling {name}: {_megabytes(self._total_bytes)} in {len(missing)} of {layers} layers")
-
-    def count(self, size_bytes: int) -> None:
-        """So many bytes have come."""
-        self._come_bytes += size_bytes
-        if time.monotonic() >= self._due:
-            self._due = time.monotonic() + _SAY_EVERY_S
-            come, total = _megabytes(self._come_bytes), _megabytes(self._total_bytes)
-            self._say(f"pulled {come} of {total}, {self._whole} of {self._layers} layers")
-
-    def rest(self) -> None:
-        """Somebody else on this node fetches the layer."""
-        if not self._rests:
-            self._say("(another run is pulling the same: waiting for it)")
-            self._rests = True
-        time.sleep(_POLL_S)
-
-    def skip(self, piece: Piece) -> None:
-        """Somebody else has fetched the layer."""
-        self._total_bytes -= piece.size_bytes
-        self.note_layer()
-
-    def note_layer(self) -> None:
-        """Another layer is there."""
-        self._whole += 1
-
-    def end(self, digest: str) -> None:
-        """All are there."""
-        self._say(f"{self._name} is {digest} ({_megabytes(self._come_bytes)} pulled)")
+def disk_bytes(directory: str) -> int:
+    """What a directory takes with all that is in it; a file with several names counts once."""
+    seen: set[int] = set()
+    total = 0
+    for parent, directories, files in os.walk(directory):
+        for name in (*directories, *files):
+            with suppress(OSError):
+                found = os.lstat(os.path.join(parent, name))
+                if found.st_nlink == 1 or found.st_ino not in seen:
+                    seen.add(found.st_ino)
+                    total += found.st_blocks * 512
+    return total
 
 
-def _megabytes(size_bytes: int) -> str:
-    return f"{size_bytes / _MB:,.1f} MB"
+def _checked(image: Image, digest: Optional[str]) -> Image:
+    """A file of the node may have changed since an earlier attempt."""
+    if digest is not None and image.digest != digest:
+        message = f"{image.name} is another image by now than the run began in, {digest}"
+        raise ImageProblem(failures.DAMAGED, message, "put that one back, or submit the run again")
+    return image
+
+
+def _login_among(credentials: Sequence[str], registry: str) -> Optional[Login]:
+    """What the run was given for this registry by name, else for any; else what the node's user has."""
+    for text in sorted(credentials, key=lambda text: not text.lstrip().startswith("{")):
+        login = read_login(text, registry)
+        if login is not None:
+            return login
+    return _login_of_the_user(registry)
 
 
 def _login_of_the_user(registry: str) -> Optional[Login]:

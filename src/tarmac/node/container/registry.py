@@ -25,6 +25,10 @@ TIMEOUT_S = 30.0
 MOST_MANIFEST_BYTES = 8 * 1024 * 1024
 _HUB = "registry-1.docker.io"
 _CHALLENGE = re.compile(r'([a-zA-Z_]{1,64})="([^"]{0,4096})"')
+_SET_A_SECRET = (
+    "keep USER:PASSWORD by `tarmac secret set NAME --as registry`, and give it to the run: `secrets: [NAME]`"
+)
+_MOST_TAGS = 10
 _NOT_HERE = (404, 400)
 _NO_ENTRY = (401, 403)
 
@@ -139,23 +143,39 @@ class Registry:
         if error.code in _NO_ENTRY:
             return self._no_entry()
         if error.code in _NOT_HERE:
-            if "NAME_UNKNOWN" in codes:
-                return ImageProblem(failures.UNKNOWN_IMAGE, f"there is no image {name}")
-            return ImageProblem(failures.UNKNOWN_TAG, f"the image {name} has no {what}")
+            tags = None if "NAME_UNKNOWN" in codes else self._tags()
+            if tags is None:
+                hint = f"check the name; of a private one {_SET_A_SECRET}"
+                return ImageProblem(failures.UNKNOWN_IMAGE, f"there is no image {name}", hint)
+            hint = f"it has {', '.join(tags[-_MOST_TAGS:])}" if tags else "check the tag"
+            return ImageProblem(failures.UNKNOWN_TAG, f"the image {name} has no {what}", hint)
         return ImageProblem(
             failures.UNREACHABLE,
             f"the registry {self._reference.registry} answers {error.code} {error.reason}",
         )
 
+    def _tags(self) -> Optional[list[str]]:
+        """Some tags of the image, as far as the registry tells; None: it has no such image."""
+        request = urllib.request.Request(f"{self._base}/tags/list")
+        if self._authorization is not None:
+            request.add_unredirected_header("Authorization", self._authorization)
+        try:
+            with self._open(request) as answer:
+                found = json.loads(answer.read(MOST_MANIFEST_BYTES)).get("tags")
+        except urllib.error.HTTPError as error:
+            with error:
+                return None if "NAME_UNKNOWN" in _codes(error) else []
+        except (ImageProblem, OSError, http.client.HTTPException, ValueError, AttributeError):
+            return []
+        return [str(tag)[:128] for tag in found] if isinstance(found, list) else []
+
     def _no_entry(self) -> ImageProblem:
         image = f"{self._reference.registry}/{self._reference.repository}"
         if self._login is None:
-            return ImageProblem(
-                failures.CREDENTIALS, f"{image} is given to nobody without credentials, or does not exist"
-            )
-        return ImageProblem(
-            failures.CREDENTIALS, f"{image}: the registry refuses the user {self._login.user!r}"
-        )
+            message = f"{image} is given to nobody without credentials, or does not exist"
+            return ImageProblem(failures.CREDENTIALS, message, _SET_A_SECRET)
+        message = f"{image}: the registry refuses the user {self._login.user!r}"
+        return ImageProblem(failures.CREDENTIALS, message, _SET_A_SECRET)
 
 
 def read_login(text: str, registry: str) -> Optional[Login]:

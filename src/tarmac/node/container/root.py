@@ -34,7 +34,8 @@ class Root(NamedTuple):
     """A root to make: an overlay of `layers` (below `base`, the topmost first) under `place`, and its binds.
 
     `in_memory`: what is written beside the binds is kept there, not in `place`. `devices` are shown besides
-    those that every container has; `shared_memory_bytes` None: as much as the node gives.
+    those that every container has; `shared_memory_bytes` None: as much as the node gives. `users` is a user
+    namespace of ours to make it in, held open; None: a user who is not root gets one made.
     """
 
     base: str
@@ -44,6 +45,7 @@ class Root(NamedTuple):
     devices: tuple[str, ...] = ()
     shared_memory_bytes: Optional[int] = None
     in_memory: bool = False
+    users: Optional[int] = None
 
 
 class CannotMake(Exception):
@@ -96,14 +98,17 @@ def _leave_after(build: Callable[[], bool], *, say: int, wait: int) -> NoReturn:
 
 
 def _build(root: Root) -> bool:
-    """Make the root; returns whether that took a user namespace."""
+    """Make the root; returns whether it is in a user namespace of its own."""
     as_user = os.geteuid() != 0
-    if not as_user:
+    if root.users is not None:
+        syscalls.join_namespace(root.users, syscalls.CLONE_NEWUSER)
+        syscalls.unshare(syscalls.CLONE_NEWNS)
+    elif not as_user:
         try:
             syscalls.unshare(syscalls.CLONE_NEWNS)
         except PermissionError:  # root of a container that has not been given that right
             as_user = True
-    if as_user:
+    if as_user and root.users is None:
         namespaces.become_own_root(syscalls.CLONE_NEWNS, as_root=True)
     syscalls.mount("none", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
     copies = {path: found for path in _COPIES if (found := _content(path)) is not None}

@@ -10,14 +10,16 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from contextlib import suppress
-from typing import Any, NoReturn, Optional
+from typing import Any, NoReturn, Optional, Sequence
 
-from tarmac.node.attempt import exit_outcome, words
+from tarmac.node.attempt import exit_outcome, protocol, words
 from tarmac.node.attempt.document import ContainerPart
-from tarmac.node.container import devices, root
-from tarmac.node.container.entry import Container
+from tarmac.node.container import devices, drivers, making, root
+from tarmac.node.container.entry import AnyContainer
 from tarmac.node.container.failures import ImageProblem
+from tarmac.node.container.flat import flat_root
 from tarmac.node.container.images import Image, Images
 from tarmac.node.container.reference import ALWAYS
 from tarmac.node.files import untrusted
@@ -27,6 +29,7 @@ from tarmac.node.leave import check_leave, outcome_of
 from tarmac.node.noderun import Leave, NodeRun
 
 _ANSWER_BYTES = 65536
+_MESSAGE_CHARACTERS = 8000
 _KEY_CHARACTERS = 32
 
 
@@ -38,41 +41,56 @@ def enter_image(run: NodeRun) -> None:
     check_leave(run)
     images = Images(part.images)
     try:
-        image = None if part.pull == ALWAYS else images.find(part.image)
+        use: Optional[int] = None
+        image, pulled = None if part.pull == ALWAYS and part.digest is None else _here(images, part), {}
         if image is None:
-            _pull(run, part)
-            image = images.find(part.image)
+            pulled = _pull(run, part)
+            image = _here(images, part)
+        if image is not None and image.digest:
+            use = images.use(image.digest)
+            image = images.by_digest(image.digest)  # it may have been removed just before
         if image is None:
             raise ImageProblem("removed", f"{part.image} was removed while the run began")
-        if image.digest:
-            run.lock_handles.append(images.use(image.digest))
     except ImageProblem as problem:
         raise _failed(run, words.IMAGE_PULL, problem.message, problem.hint) from None
-    run.events.append("image", name=image.name, digest=image.digest)
+    run.events.append("image", name=image.name, digest=image.digest, **pulled)
     try:
-        run.container = _make(run, part, images, image)
-    except (root.CannotMake, OSError) as error:
-        hint = "`--no-container` runs the command on the node itself"
+        run.container = _make(run, part, images, image, use)
+    except root.CannotMake as error:
+        hint = "`tarmac doctor` says what is missing; `--no-container` runs the command on the node itself"
         raise _failed(
             run, words.SETUP_FAILED, f"a container of {part.image} cannot be made: {error}", hint
         ) from None
 
 
 def leave_image(run: NodeRun) -> None:
-    """Let go of the container: nothing runs in it any more. What it wrote beside its directories goes."""
-    if run.document.container is None:
-        return
-    if run.container is not None:
+    """Let go of the container, and of its image: nothing runs in it any more."""
+    if run.container is not None and run.document.container is not None:
+        Images(run.document.container.images).note_use(run.container.digest)
         run.container.close()
+
+
+def remove_root(run: NodeRun) -> None:
+    """What was written in the container beside the directories of the attempt goes. It may take a while."""
+    place = run.attempt.root(run.part.node)
+    if run.container is not None:
+        run.container.clear(place)
     with suppress(OSError):
-        untrusted.remove_tree(run.attempt.root(run.part.node))
+        untrusted.remove_tree(place)
 
 
-def _make(run: NodeRun, part: ContainerPart, images: Images, image: Image) -> Container:
-    """Make the root on the attempt's disk; in memory, where that disk cannot hold one."""
+def _here(images: Images, part: ContainerPart) -> Optional[Image]:
+    """The image, if the node has it: the very one where an earlier attempt ran in one."""
+    return images.by_digest(part.digest) if part.digest else images.find(part.image)
+
+
+def _make(
+    run: NodeRun, part: ContainerPart, images: Images, image: Image, use: Optional[int]
+) -> AnyContainer:
+    """Make the container, by the driver that the cluster's setting and this node allow."""
     slots = sorted({slot for worker in run.part.workers for slot in worker.slots})
     found = devices.of_slots(slots)
-    request = root.Root(
+    shown = root.Root(
         base=images.layers if image.digest else "/",
         layers=tuple(reversed(image.layers)),
         place=run.attempt.root(run.part.node),
@@ -80,17 +98,23 @@ def _make(run: NodeRun, part: ContainerPart, images: Images, image: Image) -> Co
         devices=found.devices,
         shared_memory_bytes=part.shared_memory_bytes,
     )
-    env = {**image.env, **found.env(image.env)}
-    key = digest(image.digest or image.layers[0])[:_KEY_CHARACTERS]
-    try:
-        return root.make(request, env, found.numbers, key)
-    except root.CannotMake as problem:
-        container = root.make(request._replace(in_memory=True), env, found.numbers, key)
-        run.events.append(
-            "notice",
-            text=f"what is written beside the run's own directories is held in memory ({problem})",
-        )
-        return container
+    request = making.Request(
+        root=shown,
+        flat=lambda: flat_root(images, image),
+        env={**image.env, **found.env(image.env)},
+        numbers=found.numbers,
+        key=digest(image.digest or image.layers[0])[:_KEY_CHARACTERS],
+        accelerators=bool(found.devices),
+        token=protocol.TOKEN_VARIABLE,
+        digest=image.digest,
+        use=use,
+    )
+    return making.make(
+        part.driver or drivers.AUTO,
+        drivers.survey(),
+        request,
+        lambda text: run.events.append("notice", text=text),
+    )
 
 
 def _binds(run: NodeRun, found: devices.Devices) -> list[Bind]:
@@ -102,23 +126,48 @@ def _binds(run: NodeRun, found: devices.Devices) -> list[Bind]:
         own.append(document.environments)
     binds = [Bind(path, path) for path in dict.fromkeys(own) if os.path.isdir(path)]
     if document.sdk is not None:
-        binds.append(Bind(document.sdk, document.sdk, read_only=True))
+        package = os.path.dirname(document.sdk)  # what the SDK imports lies beside it
+        binds.append(Bind(package, package, read_only=True))
     binds += [Bind(path, target, read_only=True) for path, target in found.files]
-    return binds + run.shown
+    part = document.container
+    shown = run.shown if part is None or part.shows is None else _within(run.shown, part.shows)
+    return binds + shown
 
 
-def _pull(run: NodeRun, part: ContainerPart) -> None:
-    """Fetch the image in a process of its own; raises ImageProblem, or Leave when the attempt is asked to."""
-    credentials = None
-    if part.credentials is not None:
-        credentials = run.secret_values.get(part.credentials)
-    hear, say = os.pipe()
-    child = run.children.fork(lambda: _be_puller(run, part, credentials, say))
+def _within(binds: list[Bind], tops: tuple[str, ...]) -> list[Bind]:
+    """The binds, of which none that lies below one of these directories may lead out of all of them.
+
+    What a run itself may name is held to them when it is submitted; a link on the node could lead elsewhere.
+    """
+    allowed = [os.path.realpath(top) for top in tops]
+    for bind in binds:
+        if _is_below(bind.source, tops) and not _is_below(os.path.realpath(bind.source), allowed):
+            raise root.CannotMake(f"{bind.source} leads out of what containers may show here")
+    return binds
+
+
+def _is_below(path: str, tops: Sequence[str]) -> bool:
+    path = os.path.normpath(path)
+    return any(os.path.commonpath((path, os.path.normpath(top))) == os.path.normpath(top) for top in tops)
+
+
+def _pull(run: NodeRun, part: ContainerPart) -> dict[str, Any]:
+    """Fetch the image in a process of its own, and report how far it is; what was fetched, whence, how long.
+
+    Raises ImageProblem, or Leave when the attempt is asked to.
+    """
+    hear, say = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    began = time.monotonic()
+    child = run.children.fork(lambda: _be_puller(run, part, say))
     os.close(say)
+    news = _News(hear)
     try:
         while not child.left:
-            run.wake_channel.wait(run.leave_due)
+            run.wake_channel.wait(run.leave_due, also=-1 if news.over else hear)
             run.log_room.look()
+            if news.read():
+                run.events.append("image_pull", **_pulled(news, began))
+                run.events.flush()
             run.children.reap()
             if not child.left:
                 try:
@@ -126,31 +175,73 @@ def _pull(run: NodeRun, part: ContainerPart) -> None:
                 except Leave:
                     os.kill(child.pid, signal.SIGKILL)
                     raise Leave(outcome_of(run)) from None
-        answer = _parsed(os.read(hear, _ANSWER_BYTES))
+        news.read()
     finally:
         os.close(hear)
-    if child.exit_code != 0 or answer is None:
+    if child.exit_code != 0 or news.answer is None:
         how = f"was ended by {child.signal}" if child.signal else f"exited with {child.exit_code}"
         raise ImageProblem("ended", f"the process that pulls {part.image} {how}")
-    if answer:
-        raise ImageProblem(answer["kind"], answer["message"], answer.get("hint"))
+    if news.answer:
+        raise ImageProblem(news.answer["kind"], news.answer["message"], news.answer.get("hint"))
+    return _pulled(news, began)
 
 
-def _be_puller(run: NodeRun, part: ContainerPart, credentials: Optional[str], say: int) -> NoReturn:
-    """In the child: fetch, and say how that went."""
+def _pulled(news: _News, began: float) -> dict[str, Any]:
+    return {**news.fetched, "fetch_s": round(time.monotonic() - began, 3)}
+
+
+class _News:
+    """What the process that pulls says, a line each: how far it is, at last `answer`: a problem or none."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+        self._rest = b""
+        self.over = False
+        self.fetched: dict[str, Any] = {}
+        self.answer: Optional[dict[str, Any]] = None
+
+    def read(self) -> bool:
+        """Take in what there is; whether it is further than it was."""
+        further = False
+        with suppress(BlockingIOError):
+            while piece := os.read(self._handle, _ANSWER_BYTES):
+                *lines, self._rest = (self._rest + piece).split(b"\n")
+                for message in filter(None, map(_parsed, lines)):
+                    self.answer = message.get("answer", self.answer)
+                    further = further or "fetched" in message
+                    self.fetched = message.get("fetched", self.fetched)
+            self.over = True
+        return further
+
+
+def _be_puller(run: NodeRun, part: ContainerPart, say: int) -> NoReturn:
+    """In the child: fetch, and say how that goes."""
+    from tarmac.node.container.progress import Fetched  # noqa: PLC0415 - in the child alone, as what follows
     from tarmac.node.container.pulling import Puller  # noqa: PLC0415 - and a HTTP client, TLS, tar
 
     os.setsid()
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    puller = Puller(Images(part.images), lambda line: untrusted.append_text(run.setup_log, f"{line}\n"))
+    os.set_blocking(say, True)
+
+    def tell(fetched: Fetched) -> None:
+        numbers = {"fetched_bytes": fetched.come_bytes, "total_bytes": fetched.total_bytes}
+        os.write(say, json.dumps({"fetched": {**numbers, "source": fetched.source}}).encode() + b"\n")
+
+    def note(line: str) -> None:
+        untrusted.append_text(run.setup_log, f"{line}\n")
+
+    credentials = [run.secret_values[name] for name in part.credentials if name in run.secret_values]
     answer: dict[str, Any] = {}
     try:
-        puller.ensure(part.image, credentials=credentials, pull=part.pull)
+        puller = Puller(Images(part.images), note, tell=tell)
+        puller.ensure(part.image, credentials=credentials, pull=part.pull, digest=part.digest)
     except ImageProblem as problem:
-        answer = {"kind": problem.kind, "message": problem.message, "hint": problem.hint}
+        message = problem.message[:_MESSAGE_CHARACTERS]
+        answer = {"kind": problem.kind, "message": message, "hint": problem.hint}
     except Exception as error:  # noqa: BLE001 - whatever it is, the run's end has to say it
-        answer = {"kind": "fault", "message": f"pulling {part.image}: {type(error).__name__}: {error}"}
-    os.write(say, json.dumps(answer).encode()[:_ANSWER_BYTES])
+        message = f"pulling {part.image}: {type(error).__name__}: {error}"
+        answer = {"kind": "fault", "message": message[:_MESSAGE_CHARACTERS]}
+    os.write(say, json.dumps({"answer": answer}).encode() + b"\n")
     os._exit(0)
 
 

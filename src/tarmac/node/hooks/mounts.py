@@ -13,6 +13,9 @@ from tarmac.node.kernel import mounts
 from tarmac.node.kernel.mountplan import Bind
 from tarmac.node.noderun import NodeRun
 
+_ARTIFACTS = {target: kind for kind, target in protocol.ARTIFACT_MOUNTS.items()}
+"""The kinds of artifact directories, by the literal path that stands for one as a source."""
+
 
 def mount(run: NodeRun) -> None:
     """Enter a private view of the disk; the variables name the literal paths that hold in it."""
@@ -93,6 +96,8 @@ def _wishes(run: NodeRun) -> Iterator[tuple[Bind, Sequence[str]]]:
             if part.source == protocol.WORKING_DIRECTORY:
                 source = run.node.work
                 os.makedirs(source, exist_ok=True)  # before the code is in it: it is filled in place
+            elif part.source in _ARTIFACTS:
+                source = run.part.artifacts.get(_ARTIFACTS[part.source], source)
             yield Bind(source, part.target, part.read_only), part.variables
     for source, target, variables in run.secret_mounts:
         yield Bind(source, target, read_only=True), variables

@@ -12,7 +12,6 @@ import glob
 import hmac
 import json
 import os
-import select
 import signal
 import socket
 import sys
@@ -29,6 +28,7 @@ from tarmac.node.host.gpus import Gpus
 from tarmac.node.host.serving import Server, operation
 from tarmac.node.host.warm_parent import WarmParent
 from tarmac.node.kernel import fifo, ports, procfs, workergroup
+from tarmac.node.kernel.readiness import readable
 from tarmac.node.processes import detach, orphans
 from tarmac.node.starting import Installation
 
@@ -103,7 +103,7 @@ class Agent:
             "end": end,
             "end_orphans": end_orphans,
             "relay": relay,
-            "free_port": free_port,
+            "find_ports": find_ports,
             "leave": lambda: os._exit(0),
         }
 
@@ -149,8 +149,14 @@ class Agent:
         package: str,
         python: Optional[str] = None,
         secrets: Optional[Mapping[str, str]] = None,
+        files: Mapping[str, bytes],
+        area: str,
     ) -> None:
-        """Start the runner of a node of an attempt. Raises OSError; ValueError for too large secrets."""
+        """Start the runner of a node of an attempt, whose directory is made of `files` where there is none.
+
+        Raises OSError; ValueError for too large secrets.
+        """
+        operations.make_directory(directory, files, area=area)
         self._warm_parent(Installation(python or sys.executable, package)).start_runner(
             directory, node, secrets or {}
         )
@@ -205,7 +211,7 @@ class Agent:
             return
         rest = b""
         while True:
-            select.select([handle], [], [])
+            readable(handle)
             *lines, rest = (rest + fifo.drain(handle)).split(b"\n")
             with self._lock:
                 servers = tuple(self._servers)
@@ -263,9 +269,12 @@ def living(home: str) -> list[list[str]]:
     return found
 
 
-def free_port(address: str, taken: Sequence[int]) -> int:
-    """A port that is free here; see `ports.find_free`."""
-    return ports.find_free(address, frozenset(taken))
+def find_ports(address: str, taken: Sequence[int], count: int) -> list[int]:
+    """So many ports that are free here; see `ports.find_free`."""
+    found: list[int] = []
+    for _ in range(count):
+        found.append(ports.find_free(address, frozenset((*taken, *found))))
+    return found
 
 
 def _life(directory: str, node: str) -> str:

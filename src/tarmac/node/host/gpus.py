@@ -63,7 +63,8 @@ class Gpus:
         self._times = times
         self._changed = Condition()
         self._look: Optional[Look] = None
-        self._begun_at = time.monotonic()
+        self._begun_at: Optional[float] = time.monotonic()
+        """When the last look began; None: there is nothing more to look at."""
         self._products: tuple[str, ...] = ()
         self._xids: dict[Xid, float] = {}
 
@@ -81,7 +82,7 @@ class Gpus:
         """Their use by number, and what is wrong: {"gpus": [{...} or None], "gpu_problems": [TEXT]}."""
         with self._changed:
             look = self._look or Look()
-            late_s = time.monotonic() - self._begun_at
+            late_s = 0.0 if self._begun_at is None else time.monotonic() - self._begun_at
         problems = list(look.problems)
         if late_s > self._times.late_s:
             problems.append(f"the driver of the GPUs has not answered for {late_s:.0f} s")
@@ -98,7 +99,7 @@ class Gpus:
             try:
                 library = self._open()
             except (OSError, AttributeError):  # there is no such library
-                self._set(Look(tuple(_products_by_program())))
+                self._set(Look(tuple(_products_by_program())), last=True)
                 return
             except NvmlError as error:
                 self._set(self._without(error))
@@ -156,9 +157,11 @@ class Gpus:
         with self._changed:
             self._begun_at = time.monotonic()
 
-    def _set(self, look: Look) -> None:
+    def _set(self, look: Look, *, last: bool = False) -> None:
         with self._changed:
             self._look = look
+            if last:
+                self._begun_at = None
             self._changed.notify_all()
 
 

@@ -17,6 +17,7 @@ from typing import Any, Optional
 from tarmac.node.attempt import claims, clearing, copies, sealed
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.attempt.protocol import ASK_FILE
+from tarmac.node.container import keeping
 from tarmac.node.files import inside, staging, untrusted
 from tarmac.node.host import agents, machine, services
 from tarmac.node.host.changes import Changes
@@ -190,6 +191,21 @@ def clear_copies(home: str, live: Sequence[str], *, unused_days: float, version:
 def clear(run: str, *, work_days: Optional[float], log_days: Optional[float]) -> int:
     """Remove what a run worked in, and its logs; see `clearing`."""
     return clearing.clear(run, work_days=work_days, log_days=log_days)
+
+
+def images(directory: str) -> list[dict[str, Any]]:
+    """The images of this node; see `keeping`."""
+    return keeping.listing(directory)
+
+
+def remove_image(directory: str, digest: str) -> str:
+    """Remove an image of this node; see `keeping`."""
+    return keeping.remove(directory, digest)
+
+
+def clear_images(directory: str, *, limit_bytes: Optional[int], unused_days: Optional[float]) -> list[str]:
+    """Remove images of this node by age and beyond a limit; see `keeping`."""
+    return keeping.clear(directory, limit_bytes=limit_bytes, unused_days=unused_days)
 
 
 def machine_facts(programs: Sequence[str]) -> dict[str, Any]:

@@ -5,8 +5,9 @@
     answers    {"id", "result"}, {"id", "error": [NUMBER, TEXT, PATH]} or {"id", "refused": TEXT}
     unasked    {"news": ATTEMPT}                                   from an agent alone: see `agent`
 
-Each request has a thread of its own: a command that hangs holds up nothing else. Nothing is left behind:
-commands that still run when the connection ends are ended.
+Each request has a thread for itself: a command that hangs holds up nothing else. Some threads that are done
+wait for another request, as a thread costs more than most requests. Nothing is left behind: commands that
+still run when the connection ends are ended.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ import os
 from contextlib import suppress
 from queue import Empty, Queue
 from threading import Lock, Thread
-from typing import Any, BinaryIO, Callable
+from typing import Any, BinaryIO, Callable, Optional
 
 from tarmac.node.files import bundles
 from tarmac.node.host import frames, operations
+
+SPARE_THREADS = 8
 
 PIECES = 8
 """So many pieces of a stream wait at most: then the sender is held up, and the connection with it."""
@@ -50,9 +53,22 @@ class Server:
         self._find = find
         self._lock = Lock()
         self._streams: dict[int, _Pieces] = {}
+        self._pending: Queue[Optional[dict[str, Any]]] = Queue()
+        self._threads = Lock()
+        self._spare = 0
+        self._over = False
 
     def run(self, stream: BinaryIO) -> None:
         """Do what comes until the connection ends. Raises OSError and ValueError."""
+        try:
+            self._take_requests(stream)
+        finally:
+            with self._threads:
+                self._over = True
+                for _ in range(self._spare):
+                    self._pending.put(None)
+
+    def _take_requests(self, stream: BinaryIO) -> None:
         while (message := frames.read(stream)) is not None:
             if "piece" in message:
                 pieces = self._streams.get(message["id"])
@@ -61,7 +77,26 @@ class Server:
                 continue
             if message["do"] == "take_code":
                 self._streams[message["id"]] = _Pieces()
-            Thread(target=self._do, args=(message,), daemon=True).start()
+            self._begin(message)
+
+    def _begin(self, message: dict[str, Any]) -> None:
+        """Give a request to a thread that waits, or to a new one."""
+        with self._threads:
+            if self._spare:
+                self._spare -= 1
+                self._pending.put(message)
+                return
+        Thread(target=self._work, args=(message,), daemon=True).start()
+
+    def _work(self, first: dict[str, Any]) -> None:
+        message: Optional[dict[str, Any]] = first
+        while message is not None:
+            self._do(message)
+            with self._threads:
+                if self._over or self._spare >= SPARE_THREADS:
+                    return
+                self._spare += 1
+            message = self._pending.get()
 
     def _do(self, message: dict[str, Any]) -> None:
         number, arguments = message["id"], message["with"]

@@ -7,7 +7,6 @@ while the runner lived, `descendants` would have found it.
 from __future__ import annotations
 
 import os
-import select
 import signal
 import time
 from functools import partial
@@ -15,6 +14,7 @@ from functools import partial
 from tarmac.node.attempt import protocol
 from tarmac.node.kernel import procfs, signals
 from tarmac.node.kernel.procfs import Process
+from tarmac.node.kernel.readiness import readable
 
 
 def end_orphans(token: str, *, timeout_s: float = 5.0) -> int:
@@ -66,7 +66,6 @@ def _wait_for_end(process: Process, deadline: float) -> None:
     try:
         now = procfs.status(process.pid)
         if now is not None and now.process == process:
-            remaining_s = max(0.0, deadline - time.monotonic())
-            select.select([handle], [], [], remaining_s)
+            readable(handle, deadline - time.monotonic())
     finally:
         os.close(handle)

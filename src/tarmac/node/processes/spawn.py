@@ -37,8 +37,13 @@ class Place(Protocol):
         """In the process that is to be the command: go there. Raises OSError."""
         ...
 
-    def command(self, argv: Sequence[str], env: Mapping[str, str]) -> Sequence[str]:
-        """There: what is executed for a command."""
+    def start(
+        self, argv: Sequence[str], env: Mapping[str, str], directory: str
+    ) -> tuple[Sequence[str], Mapping[str, str], str]:
+        """There: what is executed for a command, with which environment, from which directory.
+
+        Raises OSError for a command that is not there.
+        """
         ...
 
 
@@ -188,7 +193,7 @@ def _become(
         os.setsid()
         if place is not None:
             place.enter()  # before we are tied: whoever becomes another user is tied to nobody
-            argv = place.command(argv, env)
+            argv, env, directory = place.start(argv, env, directory)
         syscalls.die_with_parent(signal.SIGKILL)
         if os.getppid() != runner:
             os._exit(1)  # the runner was gone before we were tied to it

@@ -16,6 +16,7 @@ from tarmac.node.attempt import protocol
 from tarmac.node.files import untrusted
 
 _LAUNCHER = "TARMAC_LAUNCHER"
+_MPI_SIZE = "OMPI_COMM_WORLD_SIZE"
 _TRAIN_TOGETHER = ("torch", "deepspeed", "accelerate", "jax")
 """The launchers whose processes are to be one world; those of others may work alone."""
 
@@ -41,6 +42,11 @@ def mismatch(environment: Mapping[str, str], modules: Mapping[str, Any]) -> Opti
         if found is None or found == needed:
             return None
         return f"a process trains in a world of {found}, and the run has {needed} processes{_ADVICE}"
+    if launcher == "mpi":
+        found, needed = (int(environment.get(name, "0")) for name in (_MPI_SIZE, "WORLD_SIZE"))
+        if found in (0, needed):
+            return None
+        return f"mpirun started {found} processes, and the run has {needed} slots{_ADVICE}"
     nodes = int(environment.get("NNODES", "1"))
     if found is None or found >= nodes:  # what a command starts on a node is its own business
         return None

@@ -14,6 +14,7 @@ import time
 from contextlib import suppress
 from typing import Callable, Optional
 
+from tarmac.node.kernel.readiness import writable
 from tarmac.node.session import frames
 from tarmac.node.session.far import Ending, FarEnd
 from tarmac.node.session.frames import Frame, Splitter
@@ -203,7 +204,7 @@ class Relay:
     def _flush(self) -> None:
         """The last words, however slowly the near end takes them."""
         while self._outgoing and self._near_is_there:
-            select.select([], [self._channel], [])
+            writable(self._channel)
             self._send()
 
 

@@ -96,16 +96,16 @@ def _awaited(ledger: Ledger, run_id: str, facts: Snapshot) -> tuple[list[Candida
             pools.update(ledger.request_of(deferred[current]).feasibility.pools)
             following += deferred[current].awaits
             if deferred[current].over_limit:
-                following += _before_in_array(ledger, deferred[current])
+                following += _before_in_group(ledger, deferred[current])
         elif (home := ledger.home(current)) is not None:
             pools.update(home.queue.runs[current].request.feasibility.pools)
     return list(deferred.values()), pools
 
 
-def _before_in_array(ledger: Ledger, candidate: Candidate) -> Iterator[str]:
-    """The members of its array that are held back as it is, and come before it."""
+def _before_in_group(ledger: Ledger, candidate: Candidate) -> Iterator[str]:
+    """The members of its group that are held back as it is, and come before it."""
     for other in ledger.deferred.candidates():
-        if other.over_limit and other.array == candidate.array and other.run_id < candidate.run_id:
+        if other.over_limit and other.group == candidate.group and other.run_id < candidate.run_id:
             yield other.run_id
 
 

@@ -101,8 +101,8 @@ class Simulation:
                 self._waiters.setdefault(awaited, []).append(candidate.run_id)
         self._over_limit: dict[str, list[str]] = {}
         for candidate in sorted(facts.queue, key=lambda each: each.run_id, reverse=True):
-            if candidate.over_limit and candidate.array is not None:
-                self._over_limit.setdefault(candidate.array, []).append(candidate.run_id)
+            if candidate.over_limit and candidate.group is not None:
+                self._over_limit.setdefault(candidate.group, []).append(candidate.run_id)
         self._holdings: dict[str, Holding] = {}
         self._ends: list[tuple[float, str, int]] = []
         self._grants: dict[str, int] = {}
@@ -223,7 +223,7 @@ class Simulation:
         else:
             self._ledger.forget(run_id)
             self._release_waiters(run_id)
-            self._release_next(holding.candidate.array)
+            self._release_next(holding.candidate.group)
 
     def _release_waiters(self, ended: str) -> None:
         """Runs that waited for this one wait for it no more: it is taken to have ended as they need it."""
@@ -234,13 +234,13 @@ class Simulation:
                 candidate = self._queue[run_id] = replace(candidate, awaits=left)
                 self._ledger.queue(candidate)
 
-    def _release_next(self, array: str | None) -> None:
-        """A member of an array has ended: the next one of it, which was held back, may start."""
-        waiting = self._over_limit.get(array) if array is not None else None
+    def _release_next(self, group: str | None) -> None:
+        """A member of a group has ended: the next one of it, which was held back, may start."""
+        waiting = self._over_limit.get(group) if group is not None else None
         while waiting:
             run_id = waiting.pop()
             if run_id in self._queue:
-                candidate = self._queue[run_id] = replace(self._queue[run_id], over_limit=False)
+                candidate = self._queue[run_id] = replace(self._queue[run_id], over_limit=None)
                 self._ledger.queue(candidate)
                 return
 

@@ -46,8 +46,7 @@ def _deferred(candidate: Candidate, now: float) -> Waiting:
     if candidate.awaits:
         reason = Reason(code=ReasonCode.AWAITS, text="it starts after other runs have ended")
     elif candidate.over_limit:
-        text = "as many members of its array run, or are before it, as may at once"
-        reason = Reason(code=ReasonCode.ARRAY_LIMIT, text=text)
+        reason = Reason(code=ReasonCode.GROUP_LIMIT, text=candidate.over_limit)
     else:
         assert candidate.not_before is not None, "what rests has a time at which it wakes"
         pause = duration(candidate.not_before - now)

@@ -67,6 +67,25 @@ async def log_frames(
     service: Service, request: Request, view: LogView, *, follow: bool
 ) -> AsyncIterator[bytes]:
     """The logs of a run as `view` finds them; without `follow`, those of now."""
+    async for look in log_slices(service, request, view, follow=follow):
+        if look.messages:
+            yield _framed(look, view)
+        elif look.over:
+            yield frame("end", view.run)
+            return
+        else:
+            yield COMMENT
+    if service.changes.stopping:
+        yield stopping_frame()
+
+
+async def log_slices(
+    service: Service, request: Request, view: LogView, *, follow: bool
+) -> AsyncIterator[LogSlice]:
+    """What `view` finds, as it comes; a slice without messages is a sign of life, or, `over`, the end.
+
+    It ends without that sign where the client has gone or the server is leaving.
+    """
     pace = _Pace(request)
     survey = True
     with service.changes.watch(view.run_id) as watch:
@@ -74,28 +93,29 @@ async def log_frames(
             version = watch.version
             if survey:
                 pace.surveyed()
-            look = LogSlice(messages=(), more=False, over=False)
+            look = NOTHING
             with suppress(Unavailable):  # the engine or the store cannot be reached now: look again later
                 look = await run_in_threadpool(view.look, survey=survey)
             if look.messages:
-                yield _framed(look, view)
+                yield look
                 pace.spoke()
             if look.over or (not follow and not look.more):
-                yield frame("end", view.run)
+                yield THE_END
                 return
-            if service.changes.stopping:
-                yield stopping_frame()
-                return
-            if await pace.abandoned():
+            if service.changes.stopping or await pace.abandoned():
                 return
             if pace.silent():
-                yield COMMENT
+                yield NOTHING
             survey = look.more and watch.version > version
             if not look.more:
                 changed = await watch.after(version, SURVEY_PERIOD_S if view.idle else view.period_s)
                 survey = changed or pace.survey_due()
             if survey:
                 await pace.gap()
+
+
+NOTHING = LogSlice(messages=(), more=False, over=False)
+THE_END = LogSlice(messages=(), more=False, over=True)
 
 
 class _Pace:

@@ -12,10 +12,12 @@ from tarmac import api
 from tarmac.control.arrays import ArrayStatus
 from tarmac.control.reports import DryRun, NodeReport
 from tarmac.control.why import NamedRun, Why
+from tarmac.model.cluster import Disks
 from tarmac.model.codec import encode
 from tarmac.model.launch import NodeLaunch
 from tarmac.model.lifecycle import RunState
 from tarmac.model.loss import Loss
+from tarmac.model.notification import Notification
 from tarmac.model.ports import Notice, WorkerStatus
 from tarmac.model.run import Attempt, Cause, Outcome, Run, WorkerPlacement
 from tarmac.model.spec import RunSpec
@@ -75,6 +77,11 @@ def summary_record(summary: RunSummary) -> api.RunSummary:
     return answer  # type: ignore[no-any-return]  # a TypedDict is a dict
 
 
+def notification_record(message: Notification) -> api.Notification:
+    """A message, without what the URL of its receiver holds beyond the host."""
+    return copy_fields(api.Notification, message, receiver=str(message.receiver))
+
+
 def status_record(run: Run, attempt: Attempt | None) -> api.RunStatus:
     """`attempt` is the newest of the run."""
     place = attempt.allocation if attempt else run.spec.target
@@ -106,7 +113,12 @@ def attempt_record(
         slot_types=attempt.allocation.slot_types,
         native=copy_known(api.NativeStatus, attempt.native),
         granted_at=attempt.allocated_at,
-        milestones=copy_fields(api.Milestones, attempt.milestones, kept_at=kept_at),
+        milestones=copy_fields(
+            api.Milestones,
+            attempt.milestones,
+            kept_at=kept_at,
+            image=copy_known(api.AttemptImage, attempt.milestones.image),
+        ),
         lost=copy_known(api.Loss, lost),
         cause=copy_known(api.Cause, attempt.cause),
         directory=directory,
@@ -140,6 +152,7 @@ def node_record(report: NodeReport) -> api.Node:
         slots_used=report.slots_used,
         cpus=capacity.cpus,
         memory_bytes=capacity.memory_bytes,
+        own_disk=report.node.disks is Disks.OWN,
         runs=[copy_fields(api.NodeRun, run) for run in report.runs],
         drain=copy_known(api.Drain, report.node.drain),
     )

@@ -16,7 +16,12 @@ from tarmac.model.loss import loss_of
 from tarmac.model.summary import RunQuery
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CallingActor
-from tarmac.server.records.runs import attempt_record, run_record, summary_record, why_record
+from tarmac.server.records.runs import (
+    attempt_record,
+    run_record,
+    summary_record,
+    why_record,
+)
 from tarmac.server.service import Service
 
 PAGE_LIMIT = 10_000

@@ -97,6 +97,11 @@ class SecretService:
         uses, clashes = _without_clashes(spec, uses)
         return replace(spec, secrets=tuple(uses)), [*problems, *clashes]
 
+    def unknown(self, names: Sequence[str]) -> list[Problem]:
+        """The problems of naming secrets that are not there."""
+        uses = [SecretUse(name=name, form=SecretForm.VARIABLE) for name in names]
+        return self.vault.resolved(uses, every=False)[1] if uses else []
+
     def mask(self, run: Run) -> Mask:
         """The mask that hides the secrets of a run: all their values so far, and keys written in its file."""
         inline = [key.value for key in keys_among(run.spec.environment.variables)]

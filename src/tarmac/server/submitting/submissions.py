@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import string
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -22,19 +22,20 @@ from tarmac.dialects.dialect import NO_EXTRAS, Dialect, Extras
 from tarmac.dialects.native.sweeps import swept
 from tarmac.dialects.registry import DIALECTS
 from tarmac.dialects.site_names import NO_NAMES, Names, use_local_names
-from tarmac.model.cluster import LOCAL_CLUSTER
-from tarmac.model.errors import InvalidInput, Refused
+from tarmac.model.containers import NO_CONTAINER_SETTINGS, ContainerSettings
+from tarmac.model.errors import InvalidInput, Problem, Refused
 from tarmac.model.home import INHERITED_VARIABLES
 from tarmac.model.lifecycle import RunState
+from tarmac.model.notification import Channel, Receiver
 from tarmac.model.ports import ResolveReferences
 from tarmac.model.run import Run
 from tarmac.model.spec import LocalDirectory, RunSpec
 from tarmac.server.http.auth import Caller
 from tarmac.server.setting_tables import DEFAULT_CODE_LIMIT_BYTES
-from tarmac.server.settings import ContainerUse
 from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.server.storage.dataset_service import DatasetService
 from tarmac.server.storage.secret_service import SecretService
+from tarmac.server.submitting.containers import OutOfReach, use_containers
 from tarmac.server.submitting.repositories import check_repositories
 
 _STAND_IN = frozenset({"name", "slots"})
@@ -71,8 +72,8 @@ class Draft:
     dialects: Sequence[Dialect] = DIALECTS
     names: Names = NO_NAMES
     code_limit_bytes: int = DEFAULT_CODE_LIMIT_BYTES
-    containers: ContainerUse = ContainerUse.AUTO
-    out_of_reach: Callable[[str], bool] | None = None
+    containers: ContainerSettings = NO_CONTAINER_SETTINGS
+    out_of_reach: OutOfReach | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,34 +122,6 @@ def planned(draft: Draft, plane: ControlPlane) -> Prepared:
     return Prepared(submission=submission, warnings=reading.warnings)
 
 
-def use_containers(
-    spec: RunSpec, use: ContainerUse, *, out_of_reach: Callable[[str], bool] | None = None
-) -> tuple[RunSpec, tuple[str, ...]]:
-    """The spec as the server's setting for containers has it, and what it warns of. Raises InvalidInput.
-
-    `out_of_reach` tells the images that runs on this machine cannot have, for want of a network.
-    """
-    environment = spec.environment
-    image = environment.image
-    if spec.site is not None:
-        return spec, ()
-    if use is ContainerUse.REQUIRED and (image is None or environment.without_container):
-        raise InvalidInput(
-            "this server starts runs in images alone, and this one names none",
-            hint="name one: `environment: {image: ...}` in the run file, or --image",
-        )
-    if image is not None and use is ContainerUse.NONE and not environment.without_container:
-        spec = replace(spec, environment=replace(environment, without_container=True))
-        return spec, (f"the image {image} is not used: this server starts commands on the nodes themselves",)
-    here = spec.target.cluster in (None, LOCAL_CLUSTER) and use is ContainerUse.AUTO
-    if image is None or not here or environment.without_container or out_of_reach is None:
-        return spec, ()
-    if out_of_reach(image):
-        spec = replace(spec, environment=replace(environment, without_container=True))
-        return spec, (f"the image {image} is not used: it is not here, and this machine has no network",)
-    return spec, ()
-
-
 @lru_cache(maxsize=_MOST_READINGS)
 def read_once(
     source: str,
@@ -183,7 +156,9 @@ def _spec(draft: Draft, plane: ControlPlane) -> Reading:
         spec, notes = use_local_names(spec, draft.names)
     if draft.code_digest is not None and isinstance(spec.code, LocalDirectory):
         spec = replace(spec, code=replace(spec.code, digest=draft.code_digest))
-    spec, more = use_containers(spec, draft.containers, out_of_reach=draft.out_of_reach)
+    spec, more = use_containers(
+        spec, draft.containers, user=draft.caller.actor.user, out_of_reach=draft.out_of_reach
+    )
     notes += more
     return replace(reading, spec=spec, warnings=(*reading.warnings, *notes))
 
@@ -240,12 +215,18 @@ def _inheriting(spec: RunSpec, submitter: Mapping[str, str]) -> RunSpec:
 
 
 def resolve_references(
-    artifacts: ArtifactService, datasets: DatasetService, secrets: SecretService
+    artifacts: ArtifactService, datasets: DatasetService, secrets: SecretService, *, sends_mail: bool = False
 ) -> ResolveReferences:
-    """Checks all three, and pins input artifacts to the versions of now: the record says what was read."""
+    """Checks all three, and pins input artifacts to the versions of now: the record says what was read.
+
+    Likewise who is to be told of the run: without `sends_mail` that cannot be by mail.
+    """
 
     def resolve(spec: RunSpec) -> RunSpec:
         spec, unknown = secrets.resolved(spec)
+        receivers = [each.receiver for each in spec.notify]
+        unknown += secrets.unknown([receiver.address for receiver in receivers if receiver.secret])
+        unknown += [_no_mail(receiver) for receiver in receivers if _is_mail(receiver) and not sends_mail]
         if not (spec.datasets or spec.input_artifacts or unknown):
             return spec
         problems = datasets.problems(spec.datasets) if spec.datasets else []
@@ -256,3 +237,14 @@ def resolve_references(
         return replace(spec, input_artifacts=pinned)
 
     return resolve
+
+
+def _is_mail(receiver: Receiver) -> bool:
+    return receiver.channel is Channel.EMAIL
+
+
+def _no_mail(receiver: Receiver) -> Problem:
+    return Problem(
+        message=f"notify: {receiver}: this server sends no mail",
+        hint='it does with the setting [notifications] smtp = "mail.example.org:587"; a webhook needs none',
+    )

@@ -30,6 +30,9 @@ _HEALTH = {
 }
 """For the head alone: a lost machine is noticed after 5 s, not after a minute."""
 
+OUTLASTS_HEAD = {"RAY_gcs_rpc_server_reconnect_timeout_s": "86400"}
+"""When the head has been away for so long, Ray on another machine ends: a day; of itself, a minute."""
+
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 _PREFIX = re.compile(r"^\d{4}-\d\d-\d\d [\d:,]+\s+[A-Z]+ \S+ -- ")
 
@@ -109,6 +112,7 @@ def start_variables(machine: Machine, place: Place) -> dict[str, str]:
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN_PATH": place.token,
         "RAY_USAGE_STATS_ENABLED": "0",
+        **OUTLASTS_HEAD,
     }
     if machine.head:
         variables |= {**_HEALTH, "RAY_gcs_storage": "rocksdb", "RAY_gcs_storage_path": place.state}

@@ -1,0 +1,135 @@
+"""`tarmac images`: the container images that nodes have; fetch some ahead of runs, and remove them.
+
+A pull is a run like any other, which is over once its image is there: it works on every cluster, with the
+secrets, the queue and the messages of runs.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from tarmac.cli.following import LogChoice, follow
+from tarmac.cli.lazy import Subcommands
+from tarmac.cli.options import complete_node, json_option
+from tarmac.cli.output import print_json, print_text, remark
+from tarmac.cli.session import connect
+from tarmac.cli.views.followview import standard_view
+from tarmac.cli.views.imageview import image_table, where
+from tarmac.cli.views.terminal import stdout_terminal
+
+if TYPE_CHECKING:
+    from tarmac import api
+    from tarmac.client import Client
+
+NOT_STARTED = (126, 127)
+"""How a command ends that an image does not have: then the image is there all the same."""
+
+
+@click.group(cls=Subcommands)
+def images() -> None:
+    """List, pull and remove the container images on the nodes."""
+
+
+@images.command()
+@click.option("--cluster", metavar="NAME", help="Only on nodes of this cluster.")
+@click.option("--node", metavar="NAME", shell_complete=complete_node, help="Only on this node.")
+@json_option
+def ls(*, cluster: str | None, node: str | None, as_json: bool) -> None:
+    """List the images that nodes have: name, digest, size, and when a run last used them."""
+    found = connect().images(cluster=cluster, node=node)
+    if as_json:
+        print_json(found)
+        return
+    for name, trouble in found["troubles"].items():
+        remark(f"cluster {name} gives no answer: {trouble}")
+    if found["images"]:
+        print_text(image_table(found["images"], stdout_terminal(), now=time.time()))
+    else:
+        remark("no image is here; tarmac images pull IMAGE fetches one, and so does a run that names it")
+
+
+@images.command()
+@click.argument("image", metavar="IMAGE")
+@click.option("--cluster", metavar="NAME", help="On the nodes of this cluster; else on those of the server.")
+@click.option(
+    "--node",
+    "nodes",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_node,
+    help="Only on this node; may be repeated.",
+)
+@click.option("--secret", metavar="NAME", help="The secret with the credentials for its registry.")
+@json_option
+def pull(
+    *, image: str, cluster: str | None, nodes: tuple[str, ...], secret: str | None, as_json: bool
+) -> None:
+    """Fetch an image, also where a node has an older one of that name.
+
+    It is done by a small run on each node, which waits for no slots. Ctrl-C leaves it to go on.
+
+    \b
+    tarmac images pull ubuntu:24.04
+    tarmac images pull registry.example.org/team/train:3 --secret team-registry
+    """
+    client = connect()
+    places = nodes or _nodes_to_fill(client, cluster)
+    runs = [_submit(client, image, cluster=cluster, node=node, secret=secret) for node in places]
+    codes = [_follow(client, run, as_json=as_json) for run in runs]
+    sys.exit(max(codes, default=0))
+
+
+@images.command()
+@click.argument("image", metavar="IMAGE")
+@click.option("--cluster", metavar="NAME", help="Only from nodes of this cluster.")
+@click.option("--node", metavar="NAME", shell_complete=complete_node, help="Only from this node.")
+@json_option
+def rm(*, image: str, cluster: str | None, node: str | None, as_json: bool) -> None:
+    """Remove an image, by name or digest, from all nodes; refused while a run uses it."""
+    gone = connect().remove_image(image, cluster=cluster, node=node)
+    if as_json:
+        print_json({"images": gone})
+        return
+    for each in gone:
+        print_text(f"{each['name']} is gone from {where(each)}")
+
+
+def _nodes_to_fill(client: Client, cluster: str | None) -> list[str | None]:
+    """Every node that keeps images of its own; None: any, where nodes share them."""
+    if cluster is None:
+        return [None]
+    own = [node["name"] for node in client.nodes(cluster=cluster) if node["own_disk"]]
+    return [*own] or [None]
+
+
+def _submit(
+    client: Client, image: str, *, cluster: str | None, node: str | None, secret: str | None
+) -> api.Run:
+    """A run that does nothing in the image but begin."""
+    body = {
+        "name": "pull",
+        "command": ["true"],
+        "environment": {"image": image, "pull": "always"},
+        "labels": {"image": "pull"},
+        **({"cluster": cluster} if cluster else {}),
+        **({"hostnames": [node]} if node else {}),
+        **({"secrets": [{"name": secret, "as": "registry"}]} if secret else {}),
+    }
+    return client.submit(json.dumps(body), filename="pull.yaml", directory="/")
+
+
+def _follow(client: Client, run: api.Run, *, as_json: bool) -> int:
+    """Show the pull; its exit code, which is 0 once the image is there."""
+    view = standard_view(as_json=as_json)
+    view.submitted(run)
+    code = follow(client, run["id"], view, LogChoice())
+    return 0 if code in NOT_STARTED and _came(client, run["id"]) else code
+
+
+def _came(client: Client, run_id: str) -> bool:
+    return any(attempt["milestones"]["image"] is not None for attempt in client.attempts(run_id))

@@ -1,0 +1,22 @@
+"""The methods of `tarmac.Client` about the history of a run, and who hears of it. Inherited by `client`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tarmac.client.calls import Calls, segment
+
+if TYPE_CHECKING:
+    from tarmac import api
+
+
+class EventCalls(Calls):
+    """What happened to runs. Inherited by `Client`."""
+
+    def events(self, reference: str) -> list[api.Event]:
+        """The history of a run."""
+        return self._get(f"/runs/{segment('run', reference)}/events")
+
+    def notifications(self, reference: str) -> list[api.Notification]:
+        """The messages about a run, sent or to be sent, oldest first."""
+        return self._get(f"/runs/{segment('run', reference)}/notifications")

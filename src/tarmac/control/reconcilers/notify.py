@@ -1,0 +1,87 @@
+"""Sends what people and programs subscribed to: mails, webhooks. A loop of its own runs it.
+
+A message is durable before it is sent, and noted as sent afterwards: a crash between the two sends it again,
+with the same id. A receiver that is down is tried again, less and less often, for a day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tarmac.control.decisions.notifications import after_try
+from tarmac.control.state.control_state import ControlState
+from tarmac.model.notification import (
+    Channel,
+    Failure,
+    Notification,
+    Receiver,
+    SendsNotifications,
+    grouped,
+)
+from tarmac.model.serving import Lease
+
+PAUSE_S = 60.0
+"""Between two messages to one person: what happens meanwhile travels in one."""
+
+_MOST_BATCHES = 16
+_MOST_MESSAGES = 500
+
+
+class NotifyPass:
+    """One turn: writes down the waits that have become long, and sends what is due."""
+
+    def __init__(self, sender: SendsNotifications) -> None:
+        self._sender = sender
+        self._sent_at: dict[Receiver, float] = {}
+
+    def __call__(self, control: ControlState, lease: Lease | None) -> float | None:
+        now, store = control.clock.now(), control.store.notifications
+        self._keep_long_waits(control, now)
+        batches = grouped(store.due(control.server, now=now, limit=_MOST_MESSAGES))
+        soon = [batch for batch in batches if self._free_at(batch[0].receiver) > now]
+        ready = [batch for batch in batches if self._free_at(batch[0].receiver) <= now][:_MOST_BATCHES]
+        if ready:
+            control.check_lease()
+        tried = self._send(ready, control)
+        later = [
+            replace(message, due_at=self._free_at(message.receiver)) for batch in soon for message in batch
+        ]
+        if tried or later:
+            store.record([*tried, *later], lease=lease)
+        with control.lock:
+            next_wait_at = control.run_cache().long_waits.next_at(now)
+        times = [at for at in (store.next_due_at(control.server), next_wait_at) if at is not None]
+        return min(times, default=None)
+
+    def _send(self, batches: Sequence[Sequence[Notification]], control: ControlState) -> list[Notification]:
+        """The messages as they are after they were tried."""
+        if not batches:
+            return []
+        results: Sequence[Failure | None] = self._sender.send(batches)
+        now = control.clock.now()
+        tried = []
+        for batch, failure in zip(batches, results, strict=True):
+            if failure is None:
+                self._note_sent(batch[0].receiver, now)
+            tried += [after_try(message, failure, now) for message in batch]
+        return tried
+
+    def _keep_long_waits(self, control: ControlState, now: float) -> None:
+        with control.lock:
+            long_waits = control.run_cache().long_waits
+            messages = long_waits.messages(now)
+        if messages:
+            control.store.notifications.add(messages)
+            with control.lock:
+                long_waits.note_written(messages)
+
+    def _note_sent(self, receiver: Receiver, now: float) -> None:
+        self._sent_at = {known: at for known, at in self._sent_at.items() if at + PAUSE_S > now}
+        if receiver.channel is not Channel.WEBHOOK:
+            self._sent_at[receiver] = now
+
+    def _free_at(self, receiver: Receiver) -> float:
+        """When the next message may go to a receiver."""
+        sent_at = self._sent_at.get(receiver)
+        return float("-inf") if sent_at is None else sent_at + PAUSE_S

@@ -1,0 +1,37 @@
+"""Free ports of a node for workers to meet at, asked for several at once: many runs may start at a time.
+
+Used by `node`. A port was free when it was asked for, at most a moment ago; each is given once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from threading import Lock
+
+AT_ONCE = 16
+FRESH_S = 1.0
+"""Later, what was free may be no more: ports are asked for anew."""
+
+
+class FreePorts:
+    """Those of one node; `find` asks it for so many that are free and none of those taken. Thread-safe."""
+
+    def __init__(
+        self, find: Callable[[Collection[int], int], list[int]], *, fresh_s: float = FRESH_S
+    ) -> None:
+        self._find = find
+        self._fresh_s = fresh_s
+        self._lock = Lock()
+        self._found: list[int] = []
+        self._found_at = 0.0
+
+    def take(self, taken: Collection[int]) -> int:
+        """A free port that is none of those taken. Raises as `find`."""
+        with self._lock:
+            fresh = time.monotonic() - self._found_at < self._fresh_s
+            self._found = [port for port in self._found if fresh and port not in taken]
+            if not self._found:
+                self._found_at = time.monotonic()
+                self._found = self._find(taken, AT_ONCE)
+            return self._found.pop()

@@ -1,0 +1,56 @@
+"""A user namespace made by `podman unshare`, where ordinary programs may make none. Called by `making`.
+
+Some distributions let chosen programs alone make one (AppArmor's profiles), and Podman is among them. It
+gives more than our own does, too: the ranges of /etc/subuid, so that programs may be other users.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from contextlib import contextmanager, suppress
+from typing import Iterator
+
+from tarmac.node.container.root import CannotMake
+from tarmac.node.files import untrusted
+
+_HOLD = "echo $$; read -r _"
+_MOST_TEXT = 300
+
+
+@contextmanager
+def user_namespace(program: str, runtime: str) -> Iterator[int]:
+    """A descriptor of the namespace; `runtime`: a directory for Podman alone. Raises CannotMake, OSError."""
+    os.makedirs(runtime, mode=0o700, exist_ok=True)
+    env = {
+        **os.environ,
+        "XDG_RUNTIME_DIR": runtime,
+    }  # none of another namespace of processes is taken for ours
+    holder = subprocess.Popen(
+        [program, "unshare", "sh", "-c", _HOLD],
+        env=env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    with holder:
+        assert holder.stdout is not None and holder.stdin is not None and holder.stderr is not None  # noqa: PT018
+        pid = holder.stdout.readline().decode().strip()
+        if not pid.isdigit():
+            complaint = holder.stderr.read().decode("utf-8", "replace").strip()
+            raise CannotMake(complaint[-_MOST_TEXT:] or "podman unshare ended early")
+        handle = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            yield handle
+        finally:
+            os.close(handle)
+            holder.stdin.close()
+            _end_pause(runtime)
+
+
+def _end_pause(runtime: str) -> None:
+    """End the process by which Podman holds its namespace for its next command: there is none."""
+    path = os.path.join(runtime, "libpod", "tmp", "pause.pid")
+    with suppress(OSError, ValueError):
+        os.kill(int(untrusted.read_bytes(path, untrusted.NOTE_BYTES)), signal.SIGKILL)

@@ -1,0 +1,92 @@
+"""What is said while an image is fetched: a line now and then, and numbers. Made by `pulling`."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Callable, NamedTuple, Sequence
+
+from tarmac.node.container.manifests import Piece
+from tarmac.node.container.reference import local_path, parse
+
+_SAY_EVERY_S = 2.0
+_POLL_S = 0.2
+_MB = 1_000_000
+
+Say = Callable[[str], None]
+
+
+class Fetched(NamedTuple):
+    """How far a fetch is: bytes that have come, and those that are to come, from a registry or file."""
+
+    come_bytes: int
+    total_bytes: int
+    source: str
+
+
+def unheard(_: Fetched) -> None:
+    """For whoever wants no numbers."""
+
+
+class Progress:
+    """What is said while an image is fetched: a line now and then."""
+
+    def __init__(
+        self, name: str, missing: Sequence[Piece], layers: int, say: Say, tell: Callable[[Fetched], None]
+    ) -> None:
+        self._name = name
+        self._say = say
+        self._tell = tell
+        self._source = source_of(name)
+        self._layers = layers
+        self._whole = layers - len(missing)
+        self._total_bytes = sum(piece.size_bytes for piece in missing)
+        self._come_bytes = 0
+        self._due = time.monotonic() + _SAY_EVERY_S
+        self._rests = False
+        if missing:
+            say(f"pulling {name}: {_megabytes(self._total_bytes)} in {len(missing)} of {layers} layers")
+            self._report()
+
+    def count(self, size_bytes: int) -> None:
+        """So many bytes have come."""
+        self._come_bytes += size_bytes
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + _SAY_EVERY_S
+            come, total = _megabytes(self._come_bytes), _megabytes(self._total_bytes)
+            self._say(f"pulled {come} of {total}, {self._whole} of {self._layers} layers")
+            self._report()
+
+    def rest(self) -> None:
+        """Somebody else on this node fetches the layer."""
+        if not self._rests:
+            self._say("(another run is pulling the same: waiting for it)")
+            self._rests = True
+        time.sleep(_POLL_S)
+
+    def skip(self, piece: Piece) -> None:
+        """Somebody else has fetched the layer."""
+        self._total_bytes -= piece.size_bytes
+        self.note_layer()
+
+    def note_layer(self) -> None:
+        """Another layer is there."""
+        self._whole += 1
+
+    def end(self, digest: str) -> None:
+        """All are there."""
+        self._say(f"{self._name} is {digest} ({_megabytes(self._come_bytes)} pulled)")
+        self._report()
+
+    def _report(self) -> None:
+        self._tell(Fetched(self._come_bytes, self._total_bytes, self._source))
+
+
+def source_of(name: str) -> str:
+    """Where an image comes from: its registry, or its path on the node."""
+    path = local_path(name)
+    return os.path.abspath(path) if path is not None else parse(name).registry
+
+
+def _megabytes(size_bytes: int) -> str:
+    return f"{size_bytes / _MB:,.1f} MB"

@@ -1,0 +1,93 @@
+"""What runs on the first node: mpirun over all of them, in front of a command or as the run file has it.
+
+Called by `__main__`. Each process begins with `rank`, which gives it the variables that other launchers give.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Dict, List, Mapping
+
+from tarmac.node.files import untrusted
+
+_ON_ONE_MACHINE = {
+    "OMPI_MCA_oob_tcp_if_include": "lo",
+    "OMPI_MCA_btl_tcp_if_include": "lo",
+    "OMPI_MCA_btl": "self,tcp",
+    "OMPI_MCA_mpi_yield_when_idle": "1",
+}
+"""Nodes that are rehearsed meet on the loopback. Files of their shared memory are named by the host, which is
+one for all of them: there is none."""
+
+
+def start(
+    script: List[str], slots: Mapping[str, int], directory: str, package: str
+) -> "subprocess.Popen[bytes]":
+    """Start it; `slots` are those of each node, the first node first. Raises OSError."""
+    hostfile, agent = os.path.join(directory, "hostfile"), os.path.join(directory, "ssh")
+    untrusted.write_new(
+        hostfile, "".join(f"{node} slots={count}\n" for node, count in slots.items()).encode()
+    )
+    asks = f'#!/bin/sh\nexec {_quoted(sys.executable)} -E -S {_quoted(package)} remote "$@"\n'
+    untrusted.write_new(agent, asks.encode(), mode=0o700)
+    env = {**os.environ, **variables(hostfile, agent)}
+    env["PATH"] = os.pathsep.join([directory, env.get("PATH", os.defpath)])
+    return subprocess.Popen(script, env=env)
+
+
+def in_each_slot(script: List[str], package: str) -> List[str]:
+    """A command as mpirun starts it, once in every slot of the host file."""
+    rank = [sys.executable, "-E", "-S", package, "rank"]
+    return ["mpirun", "--map-by", "slot", *rank, *script]
+
+
+def variables(hostfile: str, agent: str) -> Dict[str, str]:
+    """What makes Open MPI use the nodes of the run, through our remote shell."""
+    return {
+        "OMPI_MCA_plm": "rsh",
+        "OMPI_MCA_plm_rsh_agent": agent,
+        "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
+        "OMPI_MCA_orte_default_hostfile": hostfile,
+        "OMPI_MCA_hwloc_base_binding_policy": "none",
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        **(_ON_ONE_MACHINE if os.environ["MASTER_ADDR"].startswith("127.") else {}),
+    }
+
+
+def run_rank(script: List[str]) -> int:
+    """One process: its place in the usual variables, its own slot, and which rank it was if it fails."""
+    found = os.environ
+    rank, count = found.get("OMPI_COMM_WORLD_RANK", "0"), found.get("OMPI_COMM_WORLD_SIZE", "1")
+    local = found.get("OMPI_COMM_WORLD_LOCAL_RANK", "0")
+    env = {
+        **found,
+        "RANK": rank,
+        "WORLD_SIZE": count,
+        "LOCAL_RANK": local,
+        "LOCAL_WORLD_SIZE": found.get("OMPI_COMM_WORLD_LOCAL_SIZE", "1"),
+    }
+    visible = found.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    if int(local) < len(visible) and visible[0]:
+        env["CUDA_VISIBLE_DEVICES"] = visible[int(local)]
+    directory = found.get("PEER_DIRECTORY")
+    if directory is not None:
+        os.chdir(directory)
+    needed = found.get("WORLD_SIZE", count)
+    if rank == "0" and needed != count:
+        sys.stderr.write(f"tarmac: this world has {count} processes, and the run has {needed} slots\n")
+    try:
+        code = subprocess.Popen(script, env=env).wait()
+    except OSError as problem:
+        sys.stderr.write(f"{script[0]}: {problem.strerror}\n")
+        code = 127
+    if code != 0:
+        how = f"exited with {code}" if code > 0 else f"was ended by signal {-code}"
+        sys.stderr.write(f"tarmac: rank {rank} on {found.get('PEER_NAME', 'its node')} {how}\n")
+    return code if code >= 0 else 128 - code
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"

@@ -1,0 +1,31 @@
+"""Optuna's samplers and pruners behind the port of `search`. Used by `server.wiring`.
+
+The one package that imports Optuna, which is an extra (`pip install 'tarmac[optuna]'`): imported when the
+first search needs it, never before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any
+
+from tarmac.model.errors import InvalidInput
+from tarmac.model.search import SAMPLERS, SearchMethod, SearchSpec
+from tarmac.search import Search, Searcher
+
+
+def searcher_of(spec: SearchSpec, state: Mapping[str, Any] | None) -> Searcher:
+    """Begin a search (no state), or go on with one; raises InvalidInput where Optuna is needed and absent."""
+    if spec.method not in SAMPLERS and spec.pruner is None:
+        return Search(spec, state)
+    what = f"search.method {spec.method}" if spec.method in SAMPLERS else f"search.pruner {spec.pruner}"
+    for module in ("optuna", *(["cmaes"] if spec.method is SearchMethod.CMA_ES else [])):
+        if find_spec(module) is None:
+            raise InvalidInput(
+                f"{what} needs the package {module!r}, and the server does not have it",
+                hint="pip install 'tarmac[optuna]' where the server runs, or use random or adaptive_asha",
+            )
+    from tarmac.samplers.searching import optuna_search  # noqa: PLC0415 - takes a second, and is an extra
+
+    return optuna_search(spec, state)

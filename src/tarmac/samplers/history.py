@@ -1,0 +1,225 @@
+"""The history of a search as a study of Optuna, and as what is kept of it. Made by `searching`.
+
+What is kept: which trial began and ended in which order, the values that were drawn, the metrics. That is all
+there is: a study made anew from it draws the same. Every draw has a seed of its own, from the seed of the
+search and the number of the trial. The state of CMA-ES, which Optuna keeps with its trials, comes about again
+by asking it again in the same order; the values that count are those that were kept, whatever it answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+from math import inf, isfinite
+from typing import Any
+
+import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.pruners import BasePruner, MedianPruner, NopPruner, PercentilePruner
+from optuna.samplers import BaseSampler, CmaEsSampler, RandomSampler, TPESampler
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from tarmac.model.search import ParameterRange, RangeKind, SearchMethod, SearchSpec
+from tarmac.search import TrialEnd
+from tarmac.search.packed import pack_numbers, pack_trials, unpack_numbers, unpack_trials
+from tarmac.search.random_numbers import RandomNumbers
+
+PERCENT = 25.0
+"""The percentile pruner lets this share of the best go on."""
+
+WORST = 1e300
+"""A metric of more than this is none: the sampler is not told of it."""
+
+_MIX = 2_654_435_761
+_ENDS = {
+    TrialEnd.COMPLETED: TrialState.COMPLETE,
+    TrialEnd.STOPPED: TrialState.PRUNED,
+    TrialEnd.FAILED: TrialState.FAIL,
+    TrialEnd.INVALID: TrialState.FAIL,
+}
+_CODES = {TrialState.COMPLETE: 1, TrialState.PRUNED: 2, TrialState.FAIL: 3}
+_STATES = {code: state for state, code in _CODES.items()}
+
+
+class History:
+    """Trials by number, from 1; the smaller metric is better."""
+
+    def __init__(self, spec: SearchSpec) -> None:
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self._prunes = spec.pruner is not None
+        ordered = sorted(spec.space, key=lambda item: item.path)
+        draws = spec.method in (SearchMethod.TPE, SearchMethod.CMA_ES)
+        self._spaces = {
+            item.name: _distribution(item) for item in ordered if draws and item.kind is not RangeKind.CONST
+        }
+        self._seed = spec.seed
+        self._sampler = _Sampler(spec.method, self._spaces)
+        self._study = optuna.create_study(sampler=self._sampler, pruner=_pruner(spec))
+        self._trials: list[Trial] = []
+        self._order: list[int] = []
+        self._values: list[float] = []
+        self._best: list[float] = []
+        self._codes: list[int] = []
+        self._points: list[dict[int, float]] = []
+        self._reported: list[int] = []
+
+    def begin(self) -> tuple[dict[str, Any], int]:
+        """One more trial: values by name (of a choice its place, of a log range the exponent), and a seed."""
+        number = len(self._trials) + 1
+        numbers = RandomNumbers(self._seed * _MIX + number)
+        self._ask(numbers.below(2**31))
+        values = dict(self._trials[-1].params)
+        self._values += [float(values[name]) for name in self._spaces]
+        return values, numbers.below(2**31)
+
+    def report(self, trial: int, point: int, metric: float) -> None:
+        """A trial has a metric at one of the places that a pruner looks at."""
+        if not abs(metric) < WORST or self._codes[trial - 1]:
+            return
+        self._best[trial - 1] = min(self._best[trial - 1], metric)
+        if self._prunes:
+            self._points[trial - 1].setdefault(point, metric)
+
+    def is_pruned(self, trial: int) -> bool:
+        """Whether a trial that goes on is to be ended early."""
+        self._tell_points(trial)
+        return bool(self._points[trial - 1]) and self._trials[trial - 1].should_prune()
+
+    def end(self, trial: int, how: TrialEnd) -> None:
+        """A trial has ended; STOPPED: early."""
+        state = _ENDS[how]
+        pruned = state is TrialState.PRUNED
+        if not isfinite(self._best[trial - 1]) or (pruned and not self._points[trial - 1]):
+            state = TrialState.FAIL  # nothing is learned of it
+        self._order.append(2 * trial + 1)
+        self._tell(trial, state)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """As JSON, small."""
+        kept = {
+            "order": pack_trials(self._order),
+            "values": pack_numbers(self._values),
+            "best": pack_numbers(self._best),
+            "ended": pack_trials(self._codes),
+        }
+        if not self._prunes:
+            return kept
+        return kept | {
+            "point_counts": pack_trials(map(len, self._points)),
+            "points": pack_trials([point for found in self._points for point in found]),
+            "point_metrics": pack_numbers([metric for found in self._points for metric in found.values()]),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state` was; of a history that is empty."""
+        values, best = unpack_numbers(state["values"]), unpack_numbers(state["best"])
+        codes = unpack_trials(state["ended"])
+        points = _points(state) if self._prunes else [{} for _ in best]
+        width = len(self._spaces)
+        for entry in unpack_trials(state["order"]):
+            trial, ended = divmod(entry, 2)
+            at = trial - 1
+            if not ended:
+                kept = values[at * width : (at + 1) * width]
+                numbers = RandomNumbers(self._seed * _MIX + trial)
+                self._ask(numbers.below(2**31), dict(zip(self._spaces, kept, strict=True)))
+                self._values += kept
+                self._best[at], self._points[at] = best[at], points[at]
+            else:
+                self._order.append(entry)
+                self._tell(trial, _STATES[codes[at]])
+
+    def _ask(self, seed: int, kept: Mapping[str, float] | None = None) -> None:
+        self._sampler.next(seed, kept)
+        self._trials.append(self._study.ask(self._spaces))
+        self._order.append(2 * len(self._trials))
+        self._best.append(inf)
+        self._codes.append(0)
+        self._points.append({})
+        self._reported.append(0)
+
+    def _tell_points(self, trial: int) -> None:
+        points, known = self._points[trial - 1], self._trials[trial - 1]
+        for point, metric in islice(points.items(), self._reported[trial - 1], None):
+            known.report(metric, point)
+        self._reported[trial - 1] = len(points)
+
+    def _tell(self, trial: int, state: TrialState) -> None:
+        self._codes[trial - 1] = _CODES[state]
+        self._tell_points(trial)
+        best = self._best[trial - 1] if state is TrialState.COMPLETE else None
+        self._study.tell(trial - 1, best, state)
+
+
+class _Sampler(BaseSampler):
+    """Optuna's sampler of a method, made anew for each draw with its seed; `kept` values win over it."""
+
+    def __init__(self, method: SearchMethod, spaces: Mapping[str, BaseDistribution]) -> None:
+        self._method = method
+        self._together = {
+            name: space
+            for name, space in spaces.items()
+            if not space.single()
+            and (method is SearchMethod.TPE or not isinstance(space, CategoricalDistribution))
+        }
+        self._inner: BaseSampler = RandomSampler(seed=0)
+        self._kept: Mapping[str, float] | None = None
+
+    def next(self, seed: int, kept: Mapping[str, float] | None) -> None:
+        """What the next trial is drawn with."""
+        self._kept = kept
+        match self._method:
+            case SearchMethod.TPE:
+                self._inner = TPESampler(seed=seed, multivariate=True, constant_liar=True)
+            case SearchMethod.CMA_ES:
+                self._inner = CmaEsSampler(seed=seed, warn_independent_sampling=False)
+
+    def infer_relative_search_space(
+        self, _study: optuna.Study, _trial: FrozenTrial
+    ) -> dict[str, BaseDistribution]:
+        return self._together
+
+    def sample_relative(
+        self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        if self._kept is None:
+            return self._inner.sample_relative(study, trial, search_space)
+        if self._method is SearchMethod.CMA_ES:
+            self._inner.sample_relative(study, trial, search_space)  # for what it keeps with the trial
+        return {name: self._exact(name, space) for name, space in search_space.items()}
+
+    def sample_independent(
+        self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        if self._kept is not None:
+            return self._exact(param_name, param_distribution)
+        return self._inner.sample_independent(study, trial, param_name, param_distribution)
+
+    def _exact(self, name: str, space: BaseDistribution) -> float | int:
+        assert self._kept is not None, "asked for what was kept"
+        value = self._kept[name]
+        return value if isinstance(space, FloatDistribution) else int(value)
+
+
+def _points(state: Mapping[str, Any]) -> list[dict[int, float]]:
+    """The metrics that a pruner has seen, of each trial."""
+    found = zip(unpack_trials(state["points"]), unpack_numbers(state["point_metrics"]), strict=True)
+    return [dict(islice(found, count)) for count in unpack_trials(state["point_counts"])]
+
+
+def _distribution(item: ParameterRange) -> BaseDistribution:
+    """What Optuna draws for a range: the place of a choice, the exponent of a log range."""
+    if item.kind is RangeKind.CHOICE:
+        return CategoricalDistribution(tuple(range(len(item.values))))
+    if item.kind is RangeKind.INT:
+        return IntDistribution(int(item.low), int(item.high))
+    return FloatDistribution(item.low, item.high)
+
+
+def _pruner(spec: SearchSpec) -> BasePruner:
+    if spec.pruner == "median":
+        return MedianPruner()
+    if spec.pruner == "percentile":
+        return PercentilePruner(PERCENT)
+    return NopPruner()

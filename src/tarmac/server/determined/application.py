@@ -1,0 +1,155 @@
+"""The gateway as an application: who calls, what they sent, the answer or the error. Called by `daemon`."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route as WebRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tarmac.model.actor import Actor, ActorRole
+from tarmac.model.errors import InvalidInput, TarmacError, TooLarge, Unauthorized
+from tarmac.server.determined.calls import Access, Call, Route
+from tarmac.server.determined.gateway import Gateway
+from tarmac.server.determined.route_list import ROUTES
+from tarmac.server.determined.tokens import Claim, TokenKind
+from tarmac.server.http.answers import JsonAnswer
+
+LARGEST_BODY_BYTES = 160 << 20
+"""A context directory of 95 MiB, in base64, with room for a configuration."""
+
+LARGEST_OPEN_BYTES = 1 << 16
+"""The most that somebody may send who is not logged in."""
+
+ANYBODY = Actor(user="anybody", roles=frozenset())
+_ADMIN = frozenset({ActorRole.ADMIN})
+
+_GRPC_CODES = {400: 3, 401: 16, 403: 7, 404: 5, 409: 9, 412: 9, 413: 8, 429: 8, 501: 12, 503: 14}
+"""The number of an error beside its text, by its HTTP status."""
+
+_STATUSES = {422: 400}
+"""What Determined answers where tarmac's own status is another."""
+
+log = logging.getLogger(__name__)
+
+
+def build(gateway: Gateway) -> Starlette:
+    """The application over a gateway."""
+    routes = [
+        WebRoute(route.path, partial(_answer, gateway, route), methods=[route.method]) for route in ROUTES
+    ]
+    return Starlette(
+        routes=routes,
+        exception_handlers={TarmacError: _refused, HTTPException: _unrouted, Exception: _failed},
+    )
+
+
+def at_address(address: tuple[str, int], gateway: Gateway, *, otherwise: ASGIApp) -> ASGIApp:
+    """An application: the gateway for those who connected to this address, another for the rest."""
+    inner = build(gateway)
+
+    async def choose(scope: Scope, receive: Receive, send: Send) -> None:
+        ours = tuple(scope.get("server") or ()) == address
+        await (inner if ours else otherwise)(scope, receive, send)
+
+    return choose
+
+
+async def _answer(gateway: Gateway, route: Route, request: Request) -> Response:
+    actor, claim = _caller(gateway, route.access, request)
+    body = await _body(request, LARGEST_OPEN_BYTES if route.access is Access.OPEN else LARGEST_BODY_BYTES)
+    if body is None:
+        return Response(status_code=400)  # nobody is there to read it
+    call = Call(gateway=gateway, actor=actor, claim=claim, request=request, body=await _parsed(body))
+    handler: Callable[[Call], Any] = route.handler
+    if inspect.iscoroutinefunction(handler):
+        found = await handler(call)
+    else:
+        found = await run_in_threadpool(handler, call)
+    return found if isinstance(found, Response) else JsonAnswer({} if found is None else found)
+
+
+def _caller(gateway: Gateway, access: Access, request: Request) -> tuple[Actor, Claim | None]:
+    """Who calls; raises Unauthorized where that is nobody whom the route is for."""
+    now = gateway.service.clock.now()
+    token = _bearer(request, "authorization")
+    task = _bearer(request, "grpc-metadata-x-allocation-token")
+    for given, kind in ((token, TokenKind.USER), (task or token, TokenKind.ALLOCATION)):
+        claim = gateway.tokens.read(given, now=now) if given else None
+        if claim is None or claim.kind is not kind:
+            continue
+        if kind is TokenKind.USER:
+            return Actor(user=claim.subject, roles=_ADMIN), claim
+        if access is not Access.USER:
+            return Actor(user=claim.owner), claim
+    if token and gateway.tokens.is_password(token, hashed=False):
+        return Actor(user=gateway.owner, roles=_ADMIN), Claim(kind=TokenKind.USER, subject=gateway.owner)
+    if access is Access.OPEN:
+        return ANYBODY, None
+    raise Unauthorized("you are not logged in, or your session is over", hint="det user login NAME")
+
+
+def _bearer(request: Request, header: str) -> str:
+    return request.headers.get(header, "").removeprefix("Bearer ").strip()
+
+
+async def _body(request: Request, limit_bytes: int) -> bytes | None:
+    """The whole body; None when the client has gone. Raises TooLarge before too much is in memory."""
+    found = bytearray()
+    try:
+        async for piece in request.stream():
+            found += piece
+            if len(found) > limit_bytes:
+                raise TooLarge(
+                    f"the request is larger than {limit_bytes >> 20} MiB",
+                    hint="leave out of the context directory what the code does not need, in .detignore",
+                )
+    except ClientDisconnect:
+        return None
+    return bytes(found)
+
+
+async def _parsed(body: bytes) -> Any:
+    if not body.strip():
+        return {}
+    try:
+        return await run_in_threadpool(json.loads, body)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"the request is not JSON: {error}") from None
+
+
+def error_answer(message: str, *, status: int) -> JsonAnswer:
+    """An error in the form that Determined's clients print."""
+    code = _GRPC_CODES.get(status, 2)
+    content = {"error": {"code": code, "reason": "", "error": message}, "message": message, "code": code}
+    return JsonAnswer(content, status_code=status)
+
+
+def _refused(_request: Request, error: Exception) -> JsonAnswer:
+    assert isinstance(error, TarmacError)
+    return error_answer(str(error), status=_STATUSES.get(error.http_status, error.http_status))
+
+
+def _unrouted(request: Request, error: Exception) -> JsonAnswer:
+    assert isinstance(error, HTTPException)
+    line = f"{request.method} {request.url.path}"
+    return error_answer(
+        f"tarmac's gateway for Determined does not offer {line:.200}", status=error.status_code
+    )
+
+
+def _failed(request: Request, error: Exception) -> JsonAnswer:
+    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return error_answer(
+        f"tarmac itself failed ({type(error).__name__}): the mistake is not in your request", status=500
+    )

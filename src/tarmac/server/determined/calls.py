@@ -1,0 +1,110 @@
+"""A request as a route of the gateway sees it, and how routes are declared. Called by `application`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from starlette.requests import Request
+
+from tarmac.model.actor import Actor
+from tarmac.model.errors import InvalidInput
+from tarmac.server.determined.gateway import Gateway
+from tarmac.server.determined.tokens import Claim
+
+
+class Access(Enum):
+    """Who may ask: OPEN anybody, USER who is logged in, TASK also code inside a run, by its own token."""
+
+    OPEN = "open"
+    USER = "user"
+    TASK = "task"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One request. `body` is its JSON (a dict or any other value; {} where there is none).
+
+    `claim` is of the token that came with it; None on an open route.
+    """
+
+    gateway: Gateway
+    actor: Actor
+    claim: Claim | None
+    request: Request
+    body: Any
+
+    def path(self, name: str) -> str:
+        """A part of the path."""
+        return str(self.request.path_params[name])
+
+    def number(self, name: str) -> int:
+        """A part of the path that is a whole number; raises InvalidInput for another."""
+        text = self.path(name)
+        if not text.isdecimal():
+            raise InvalidInput(f"{name}: a whole number is expected, not {text!r:.60}")
+        return int(text)
+
+    def text(self, name: str) -> str | None:
+        """A parameter of the query; None where it is not there or empty."""
+        return self.request.query_params.get(name) or None
+
+    def texts(self, name: str) -> list[str]:
+        """A parameter of the query that may stand several times."""
+        return self.request.query_params.getlist(name)
+
+    def whole(self, name: str, default: int = 0) -> int:
+        """A parameter of the query that is a whole number; raises InvalidInput for another."""
+        text = self.text(name)
+        if text is None:
+            return default
+        if not text.removeprefix("-").isdecimal():
+            raise InvalidInput(f"{name}: a whole number is expected, not {text!r:.60}")
+        return int(text)
+
+    def flag(self, name: str) -> bool | None:
+        """A parameter of the query that is `true` or `false`; None where it is not there."""
+        text = self.text(name)
+        return None if text is None else text.lower() == "true"
+
+    def field(self, name: str, default: Any = None) -> Any:
+        """A field of the body; the default where it is not there or null."""
+        found = self.body.get(name) if isinstance(self.body, Mapping) else None
+        return default if found is None else found
+
+
+Handler = Callable[[Call], Any] | Callable[[Call], Awaitable[Any]]
+"""Answers a call: with plain values, which become JSON, or with a `Response`. A plain function works in a
+thread, an async one in the event loop, for what waits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One method of one path, as `/api/v1/trials/{trial}`."""
+
+    method: str
+    path: str
+    handler: Handler
+    access: Access = Access.USER
+
+
+def get(path: str, handler: Handler, access: Access = Access.USER) -> Route:
+    """A route that asks."""
+    return Route(method="GET", path=path, handler=handler, access=access)
+
+
+def post(path: str, handler: Handler, access: Access = Access.USER) -> Route:
+    """A route that brings something about."""
+    return Route(method="POST", path=path, handler=handler, access=access)
+
+
+def patch(path: str, handler: Handler, access: Access = Access.USER) -> Route:
+    """A route that changes something."""
+    return Route(method="PATCH", path=path, handler=handler, access=access)
+
+
+def delete(path: str, handler: Handler, access: Access = Access.USER) -> Route:
+    """A route that removes something."""
+    return Route(method="DELETE", path=path, handler=handler, access=access)

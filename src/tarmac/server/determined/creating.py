@@ -1,0 +1,86 @@
+"""From a request for an experiment to a submission of tarmac. Called by `experiments_api`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+
+from tarmac.control.admission import Submission
+from tarmac.dialects.determined.reader import NAME
+from tarmac.dialects.determined.search import search_of
+from tarmac.model.errors import InvalidInput
+from tarmac.model.experiment import Experiment
+from tarmac.model.home import INHERITED_VARIABLES
+from tarmac.model.spec import LocalDirectory, RunSpec
+from tarmac.server.determined import model_definition
+from tarmac.server.determined.calls import Call
+from tarmac.server.determined.model_definition import CONTEXT
+from tarmac.server.determined.numbering import experiment_of
+from tarmac.server.http.auth import Caller
+from tarmac.server.submitting.submissions import Draft, planned, prepare
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a request asks to be created. `parent`: the experiment that it is made from."""
+
+    submission: Submission
+    parent: Experiment | None = None
+
+
+def wish_of(call: Call, *, keeps: bool) -> Wish:
+    """The experiment that a request describes. Without `keeps` its files are left where they are.
+
+    Raises InvalidInput with all that is wrong with its configuration.
+    """
+    if call.field("template"):
+        raise InvalidInput("tarmac has no templates", hint="write the configuration whole")
+    parent_number = call.field("parentId")
+    parent = experiment_of(call.gateway, int(parent_number)) if parent_number else None
+    files = call.field("modelDefinition", [])
+    if not isinstance(files, list):
+        raise InvalidInput("modelDefinition: a list of files is expected")
+    digest = parent.code_digest if parent is not None and not files else None
+    if digest is None and keeps:
+        digest = model_definition.take_in(files, call.gateway.service.code)
+    plane = call.gateway.service.plane
+    config = call.field("config", "")
+    if not isinstance(config, str):
+        raise InvalidInput("config: the text of an experiment configuration is expected")
+    prepared = (prepare if digest is not None else planned)(_draft(call, config, digest), plane)
+    spec = _searching(prepared.submission.spec)
+    if not call.field("activate", True):
+        spec = replace(spec, start_paused=True)
+    return Wish(submission=replace(prepared.submission, spec=spec), parent=parent)
+
+
+def preview_of(call: Call, config: str) -> Submission:
+    """The submission of which a search is to be previewed, of a configuration alone."""
+    prepared = planned(_draft(call, config, None), call.gateway.service.plane)
+    return replace(prepared.submission, spec=_searching(prepared.submission.spec))
+
+
+def _draft(call: Call, config: str, digest: str | None) -> Draft:
+    service = call.gateway.service
+    return Draft(
+        caller=Caller(actor=call.actor, local=digest is not None),
+        source=config,
+        filename="config.yaml",
+        directory=CONTEXT,
+        dialect=NAME,
+        code_digest=digest,
+        submitter={name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ},
+        dialects=service.dialects,
+        names=service.names,
+        containers=service.containers,
+        out_of_reach=service.out_of_reach,
+    )
+
+
+def _searching(spec: RunSpec) -> RunSpec:
+    """A spec whose one trial, where it has no more, is that of a search too: every experiment here is one."""
+    if isinstance(spec.code, LocalDirectory) and spec.code.digest is None:
+        spec = replace(spec, code=None)
+    if spec.search is not None:
+        return spec
+    return replace(spec, search=search_of(spec.conventions.facts["config"]))

@@ -1,0 +1,139 @@
+"""`det job list`, `update` and `update-batch`: the queue, seen and changed. Listed in `route_list`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tarmac.control.queue.queueing import QueueChange
+from tarmac.dialects.determined.statuses import FIRST, LAST, to_tarmac
+from tarmac.model.errors import InvalidInput, NotFound
+from tarmac.server.determined.calls import Call, get, post
+from tarmac.server.determined.job_records import Job, job_records, jobs_of
+from tarmac.server.determined.written import is_descending, page
+
+
+def _listed(call: Call) -> tuple[list[Job], list[Job]]:
+    """The jobs of the pool that is asked for (the default one), in order, and as they are to be shown."""
+    found = jobs_of(call, call.text("resourcePool") or default_pool(call))
+    return found, list(reversed(found)) if is_descending(call) else found
+
+
+def default_pool(call: Call) -> str | None:
+    """The pool that questions mean which name none: the first of the server's own cluster."""
+    return next((pool.name for pool in call.gateway.service.plane.pools(call.actor)), None)
+
+
+def _jobs(call: Call) -> Any:
+    every, shown = _listed(call)
+    return page(call, "jobs", shown, lambda part: [{"full": each} for each in job_records(call, part, every)])
+
+
+def _old_jobs(call: Call) -> Any:
+    """The same for 0.23, which asks for jobs without a `full` around each."""
+    every, shown = _listed(call)
+    return page(call, "jobs", shown, lambda part: job_records(call, part, every))
+
+
+def _stats(call: Call) -> Any:
+    """How many jobs of each pool are queued and scheduled."""
+    counts: dict[str, dict[str, int]] = {
+        pool.name: {"queuedCount": 0, "scheduledCount": 0}
+        for pool in call.gateway.service.plane.pools(call.actor)
+    }
+    every = jobs_of(call)
+    for job, record in zip(every, job_records(call, every, every), strict=True):
+        word = "scheduledCount" if record["summary"]["state"] == "STATE_SCHEDULED" else "queuedCount"
+        counts.setdefault(job.pool, {"queuedCount": 0, "scheduledCount": 0})[word] += 1
+    return {"results": [{"resourcePool": name, "stats": stats} for name, stats in counts.items()]}
+
+
+def _update(call: Call) -> Any:
+    """Change places in the queue: all of the updates, or none. An update is one of every trial of its job."""
+    updates = call.field("updates", [])
+    if not isinstance(updates, list) or not updates:
+        raise InvalidInput("updates: a list of changes of jobs is expected")
+    jobs = jobs_of(call)
+    changes = [change for update in updates for change in _changes(jobs, update)]
+    call.gateway.service.plane.reorder(call.actor, changes)
+    return {}
+
+
+def _changes(jobs: list[Job], update: Any) -> list[QueueChange]:
+    if not isinstance(update, Mapping):
+        raise InvalidInput("updates: a change is a mapping with 'jobId'")
+    job = _job(jobs, update.get("jobId"))
+    given = {name: update[name] for name in _FIELDS if update.get(name) not in (None, "")}
+    if len(given) != 1:
+        raise InvalidInput(f"one of {', '.join(_FIELDS)} is expected for job {job.id}, not {len(given)}")
+    [(name, value)] = given.items()
+    if name in ("aheadOf", "behindOf"):
+        return _moves(job, _job(jobs, value), ahead=name == "aheadOf")
+    change = _FIELDS[name](value)
+    return [QueueChange(reference=entry.run_id, **change) for entry in job.entries]
+
+
+def place_changes(job: Job, fields: Mapping[str, Any]) -> list[QueueChange]:
+    """The changes of every line of a job that its new priority and weight are, as far as they are given."""
+    given = {name: fields[name] for name in ("priority", "weight") if fields.get(name) is not None}
+    return [
+        QueueChange(reference=entry.run_id, **_FIELDS[name](value))
+        for name, value in given.items()
+        for entry in job.entries
+    ]
+
+
+def _moves(job: Job, anchor: Job, *, ahead: bool) -> list[QueueChange]:
+    """Every line of a job ahead of the first line of another, or behind its last one, in the order it has."""
+    if job is anchor:
+        return []
+    if ahead:
+        first = anchor.entries[0].run_id
+        return [QueueChange(reference=entry.run_id, ahead_of=first) for entry in job.entries]
+    last = anchor.entries[-1].run_id
+    return [QueueChange(reference=entry.run_id, behind_of=last) for entry in reversed(job.entries)]
+
+
+def _job(jobs: list[Job], reference: Any) -> Job:
+    """The job that an id means, or the unique beginning of one."""
+    text = str(reference or "")
+    found = [job for job in jobs if job.id == text] or [
+        job for job in jobs if text and job.id.startswith(text)
+    ]
+    if len({job.id for job in found}) > 1:
+        raise InvalidInput(f"{text!r:.60} is the beginning of several jobs", hint="give more of the id")
+    if not found:
+        raise NotFound(f"there is no job {text!r:.60} in the queue", hint="det job list shows their ids")
+    return found[0]
+
+
+def _priority(value: Any) -> dict[str, Any]:
+    if isinstance(value, bool) or not isinstance(value, int) or not FIRST <= value <= LAST:
+        raise InvalidInput(f"priority must be between {FIRST} and {LAST}, not {value!r:.20}")
+    return {"priority": to_tarmac(value)}
+
+
+def _weight(value: Any) -> dict[str, Any]:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+        raise InvalidInput(f"weight: a number above 0 is expected, not {value!r:.20}")
+    return {"weight": float(value)}
+
+
+def _anchor(_value: Any) -> dict[str, Any]:
+    return {}
+
+
+_FIELDS = {
+    "priority": _priority,
+    "weight": _weight,
+    "resourcePool": lambda value: {"pool": str(value)},
+    "aheadOf": _anchor,
+    "behindOf": _anchor,
+}
+
+ROUTES = (
+    get("/api/v1/job-queues-v2", _jobs),
+    get("/api/v1/job-queues", _old_jobs),
+    get("/api/v1/job-queues/stats", _stats),
+    post("/api/v1/job-queues", _update),
+)

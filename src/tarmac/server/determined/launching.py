@@ -1,0 +1,48 @@
+"""The launch of a trial, connected with the gateway: its address, a token, numbers, the newest checkpoint.
+
+Wraps what makes launches of a server that has a gateway; set by `daemon`.
+"""
+
+from __future__ import annotations
+
+from tarmac.dialects.determined.connection import Connection, connected
+from tarmac.dialects.determined.reader import NAME
+from tarmac.model.launch import ApplyConventions, Launch
+from tarmac.model.run import Attempt, Run
+from tarmac.server.determined.gateway import Gateway
+from tarmac.server.determined.numbering import experiment_number, trial_number
+from tarmac.server.determined.tokens import Claim, TokenKind
+from tarmac.server.determined.trial_checkpoints import latest_checkpoint, steps_of
+
+TOKEN_S = 366 * 24 * 3600.0
+"""How long the token of an attempt is good."""
+
+
+def with_gateway(gateway: Gateway, apply_conventions: ApplyConventions) -> ApplyConventions:
+    """`apply_conventions`, and after it the connection of trials with the gateway."""
+
+    def and_gateway(run: Run, attempt: Attempt, launch: Launch) -> Launch:
+        launch = apply_conventions(run, attempt, launch)
+        if run.spec.conventions.system != NAME:
+            return launch
+        if gateway.service.plane.control.store.run(run.id) is None:  # a dry run: it has no number
+            return launch
+        return connected(launch, _connection(gateway, run, attempt))
+
+    return and_gateway
+
+
+def _connection(gateway: Gateway, run: Run, attempt: Attempt) -> Connection:
+    trial = run.spec.trial
+    claim = Claim(kind=TokenKind.ALLOCATION, subject=attempt.id, owner=run.user)
+    newest = latest_checkpoint(gateway, run)
+    return Connection(
+        url=gateway.url,
+        token=gateway.tokens.make(claim, until=attempt.created_at + TOKEN_S),
+        experiment=experiment_number(gateway, trial.experiment if trial is not None else run.id),
+        trial=trial_number(gateway, run.id),
+        run_id=run.id,
+        attempt=attempt.number,
+        checkpoint=newest.name if newest is not None else None,
+        steps=steps_of(newest) if newest is not None else 0,
+    )

@@ -1,0 +1,99 @@
+"""Lines of logs as Determined has them, from the chunks in which tarmac gives them. Called by `logs_api`.
+
+A line has the time by when it was written, the rank of its worker and a level, where it says one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tarmac.server.determined.written import time_of
+
+LEVELS = ("TRACE", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+_RANK = re.compile(r" ?\[rank=(\d+)\] ?")
+_LEVEL = re.compile(r"(TRACE|DEBUG|INFO|WARNING|ERROR|CRITICAL):? ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFilter:
+    """Which lines: empty or None is all. Times are seconds, `levels` such as LOG_LEVEL_INFO."""
+
+    levels: frozenset[str] = frozenset()
+    ranks: frozenset[int] = frozenset()
+    agents: frozenset[str] = frozenset()
+    containers: frozenset[str] = frozenset()
+    sources: frozenset[str] = frozenset()
+    stdtypes: frozenset[str] = frozenset()
+    text: str | None = None
+    after: float | None = None
+    before: float | None = None
+
+    def wants(self, line: Mapping[str, Any], at: float) -> bool:
+        """Whether a line is one of these."""
+        return (
+            (not self.levels or line["level"] in self.levels)
+            and (not self.ranks or line["rankId"] in self.ranks)
+            and (not self.agents or line["agentId"] in self.agents)
+            and (not self.containers or line["containerId"] in self.containers)
+            and (not self.sources or line["source"] in self.sources)
+            and (not self.stdtypes or line["stdtype"] in self.stdtypes)
+            and (self.text is None or self.text in line["log"])
+            and (self.after is None or at > self.after)
+            and (self.before is None or at < self.before)
+        )
+
+
+@dataclass(slots=True)
+class LogLines:
+    """Makes lines of chunks: the end of a chunk waits for the rest of its line."""
+
+    task: str
+    trial: int
+    chosen: LogFilter
+    _rests: dict[tuple[Any, ...], str] = field(default_factory=dict)
+    _count: int = 0
+
+    def take(self, chunk: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """The lines that a chunk completes."""
+        key = tuple(chunk[name] for name in ("attempt", "role", "replica", "worker"))
+        text = self._rests.pop(key, "") + chunk["text"]
+        *whole, rest = text.replace("\r\n", "\n").split("\n")
+        if rest:
+            self._rests[key] = rest
+        for line in whole:
+            yield from self._line(line, chunk)
+
+    def finish(self, chunks: Mapping[tuple[Any, ...], Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+        """What is left at the end of each log, which did not end in a newline; `chunks` are the last ones."""
+        for key, rest in self._rests.items():
+            yield from self._line(rest, chunks[key])
+        self._rests.clear()
+
+    def _line(self, text: str, chunk: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        self._count += 1
+        rank, log = chunk["rank"], text
+        if match := _RANK.match(text):
+            rank, log = int(match[1]), text[match.end() :]
+        level = f"LOG_LEVEL_{match[1]}" if (match := _LEVEL.match(log)) else "LOG_LEVEL_INFO"
+        stamp, at = time_of(chunk["at"]), chunk["at"]
+        node = str(chunk["node"])
+        label = f" [rank={rank}]" if rank is not None else ""
+        found = {
+            "id": str(self._count),
+            "taskId": self.task,
+            "trialId": self.trial,
+            "timestamp": stamp,
+            "level": level,
+            "message": f"[{stamp}] {node[:8]}{label} || {log}\n",
+            "log": log,
+            "rankId": rank,
+            "agentId": node,
+            "containerId": node,
+            "source": "task",
+            "stdtype": "stdout",
+        }
+        if self.chosen.wants(found, at):
+            yield found

@@ -1,0 +1,129 @@
+"""`det trial logs`, `det experiment logs`, `det task logs`: lines, also live. Listed in `route_list`."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import StreamingResponse
+
+from tarmac.model.run import Run
+from tarmac.server.determined.calls import Call, get
+from tarmac.server.determined.log_lines import LEVELS, LogFilter, LogLines
+from tarmac.server.determined.numbering import (
+    experiment_number,
+    run_of_task,
+    task_name,
+    trial_number,
+    trial_of,
+)
+from tarmac.server.determined.written import is_descending, seconds_of
+from tarmac.server.logs.log_view import LogQuery, LogView
+from tarmac.server.logs.streams import log_slices
+
+MOST_LAST_LINES = 1_000_000
+"""The most lines that are kept in memory to answer with the last ones first."""
+
+
+async def _trial_logs(call: Call) -> Any:
+    number = call.number("trial")
+    _, run = await run_in_threadpool(trial_of, call.gateway, number)
+    return await _answer(call, run)
+
+
+async def _task_logs(call: Call) -> Any:
+    run = await run_in_threadpool(run_of_task, call.gateway, call.path("task"))
+    return await _answer(call, run)
+
+
+async def _answer(call: Call, run: Run) -> StreamingResponse:
+    gateway, experiment = call.gateway, run.spec.trial.experiment if run.spec.trial is not None else run.id
+    view = await run_in_threadpool(
+        LogView, gateway.service.plane, call.actor, run.id, LogQuery(times=True), gateway.service.secrets.mask
+    )
+    lines = LogLines(
+        task=task_name(experiment_number(gateway, experiment), run.id),
+        trial=trial_number(gateway, run.id),
+        chosen=_filter(call),
+    )
+    limit = max(0, call.whole("limit"))
+    if is_descending(call):
+        body = _last(call, view, lines, limit or MOST_LAST_LINES)
+    else:
+        body = _first(call, view, lines, limit)
+    return StreamingResponse(body, media_type="application/json")
+
+
+async def _lines(
+    call: Call, view: LogView, lines: LogLines, *, follow: bool
+) -> AsyncIterator[list[dict[str, Any]]]:
+    last: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    async for look in log_slices(call.gateway.service, call.request, view, follow=follow):
+        found: list[dict[str, Any]] = []
+        for name, data in look.messages:
+            if name == "log":
+                last[tuple(data[key] for key in ("attempt", "role", "replica", "worker"))] = data
+                found += lines.take(data)
+        yield found
+    yield list(lines.finish(last))
+
+
+async def _first(call: Call, view: LogView, lines: LogLines, limit: int) -> AsyncIterator[bytes]:
+    sent = 0
+    async for found in _lines(call, view, lines, follow=call.flag("follow") is True):
+        part = found[: limit - sent] if limit else found
+        sent += len(part)
+        if part:
+            yield b"".join(_framed(part))
+        if limit and sent >= limit:
+            return
+
+
+async def _last(call: Call, view: LogView, lines: LogLines, limit: int) -> AsyncIterator[bytes]:
+    kept: deque[dict[str, Any]] = deque(maxlen=limit)
+    async for found in _lines(call, view, lines, follow=False):
+        kept.extend(found)
+    yield b"".join(_framed(list(reversed(kept))))
+
+
+def _framed(lines: list[dict[str, Any]]) -> Iterator[bytes]:
+    for line in lines:
+        yield json.dumps({"result": line}, separators=(",", ":")).encode() + b"\n"
+
+
+def _filter(call: Call) -> LogFilter:
+    after, before = call.text("timestampAfter"), call.text("timestampBefore")
+    return LogFilter(
+        levels=frozenset(call.texts("levels")),
+        ranks=frozenset(int(each) for each in call.texts("rankIds") if each.isdecimal()),
+        agents=frozenset(call.texts("agentIds")),
+        containers=frozenset(call.texts("containerIds")),
+        sources=frozenset(call.texts("sources")),
+        stdtypes=frozenset(call.texts("stdtypes")),
+        text=call.text("searchText"),
+        after=seconds_of(after) if after else None,
+        before=seconds_of(before) if before else None,
+    )
+
+
+async def _fields(call: Call) -> StreamingResponse:
+    """By what lines may be chosen."""
+    number = call.number("trial")
+    _, run = await run_in_threadpool(trial_of, call.gateway, number)
+    attempts = await run_in_threadpool(call.gateway.service.plane.attempts, call.actor, run.id)
+    nodes = sorted({node for attempt in attempts for node in attempt.allocation.nodes})
+    found = {"agentIds": nodes, "containerIds": nodes, "rankIds": [], "sources": ["task"]}
+    content = {**found, "stdtypes": ["stdout"], "levels": [f"LOG_LEVEL_{level}" for level in LEVELS]}
+    return StreamingResponse(
+        iter([json.dumps({"result": content}).encode() + b"\n"]), media_type="application/json"
+    )
+
+
+ROUTES = (
+    get("/api/v1/trials/{trial}/logs", _trial_logs),
+    get("/api/v1/trials/{trial}/logs/fields", _fields),
+    get("/api/v1/tasks/{task}/logs", _task_logs),
+)

@@ -1,0 +1,96 @@
+"""Reports sent by the library, taken into tarmac's record of metrics. Called by the routes.
+
+They count as those of one more node of the attempt, beside what its workers write into files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tarmac.control.decisions.metric_reports import reports_of
+from tarmac.model.errors import InvalidInput, NotFound, Unavailable
+from tarmac.model.metrics import MetricEvent, MetricReport, ReportBatch
+from tarmac.server.determined.calls import Call
+from tarmac.server.determined.tasks import Task
+
+NODE = "determined"
+"""What the source of these reports is called, where reports have a node."""
+
+TRIES = 50
+_NOT_FINITE = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
+
+
+def report_of(
+    call: Call,
+    *,
+    group: str,
+    step: int | None,
+    metrics: Mapping[str, Any],
+    progress: float | None = None,
+) -> MetricReport:
+    """A report as one that a worker wrote; raises InvalidInput for what is none."""
+    written = {
+        "at": call.gateway.service.clock.now(),
+        "rank": 0,
+        "step": step,
+        "group": group,
+        "progress": progress,
+        "metrics": {
+            name: _NOT_FINITE.get(value, value) if isinstance(value, str) else value
+            for name, value in metrics.items()
+        },
+    }
+    found = reports_of(json.dumps(written).encode())
+    if not found:
+        raise InvalidInput("metrics: a group, a whole number of steps and metrics by name are expected")
+    return found[0]
+
+
+def take(call: Call, task: Task, reports: tuple[MetricReport, ...], *, news: MetricReport | None) -> None:
+    """Keep reports, and tell the search of the trial `news`, in one transaction.
+
+    Raises NotFound where the run is gone, Unavailable where others report all the time.
+    """
+    control = call.gateway.service.plane.control
+    events = tuple(_events(call, task, news)) if news is not None else ()
+    place = (task.run.id, task.attempt.number, NODE)
+    for _ in range(TRIES):
+        begin = control.store.metrics.positions([task.run.id]).get(place, 0)
+        batch = ReportBatch(
+            run_id=task.run.id,
+            attempt=task.attempt.number,
+            node=NODE,
+            begin=begin,
+            end=begin + 1,
+            reports=reports,
+            events=events,
+        )
+        if control.store.metrics.take([batch]) == [True]:
+            break
+        if control.store.run(task.run.id) is None:
+            raise NotFound("the run of this task is not there any more")
+    else:
+        raise Unavailable("metrics of this trial are reported too quickly", hint="try again")
+    for event in events:
+        control.metric_subscribers[event.subscriber].notify()
+
+
+def _events(call: Call, task: Task, report: MetricReport) -> list[MetricEvent]:
+    """What those who act on metrics are told of a report."""
+    found = []
+    for name, subscriber in call.gateway.service.plane.control.metric_subscribers.items():
+        body = subscriber.select(task.run, report)
+        if body is not None:
+            found.append(
+                MetricEvent(
+                    subscriber=name,
+                    run_id=task.run.id,
+                    attempt=task.attempt.number,
+                    at=report.at,
+                    step=report.step,
+                    body=body,
+                )
+            )
+    return found

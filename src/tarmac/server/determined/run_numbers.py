@@ -1,0 +1,37 @@
+"""The numbers of a run's experiment and trial, for what the run itself is told. Called by `wiring`.
+
+So that `DET_TRIAL_ID` inside a run is the number by which `det trial` knows it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tarmac.dialects.determined.conventions import NUMBERS
+from tarmac.dialects.determined.reader import NAME
+from tarmac.model.launch import ApplyConventions, Launch
+from tarmac.model.numbering import NumberKind, Numbers
+from tarmac.model.run import Attempt, Run
+
+
+def with_numbers(apply_conventions: ApplyConventions, numbers: Numbers) -> ApplyConventions:
+    """`apply_conventions` with the numbers of runs of Determined, given where there are none yet."""
+
+    def and_numbers(run: Run, attempt: Attempt, launch: Launch) -> Launch:
+        return apply_conventions(numbered_run(run, numbers), attempt, launch)
+
+    return and_numbers
+
+
+def numbered_run(run: Run, numbers: Numbers) -> Run:
+    """The run with its numbers among the facts of its conventions; any other run as it is."""
+    conventions, trial = run.spec.conventions, run.spec.trial
+    if conventions.system != NAME:
+        return run
+    experiment = trial.experiment if trial is not None else run.id
+    found = {
+        "experiment": numbers.numbers(NumberKind.EXPERIMENT, [experiment])[experiment],
+        "trial": numbers.numbers(NumberKind.TRIAL, [run.id])[run.id],
+    }
+    facts = {**conventions.facts, NUMBERS: found}
+    return replace(run, spec=replace(run.spec, conventions=replace(conventions, facts=facts)))

@@ -1,0 +1,54 @@
+"""How far a trial may go by what its search says, and how far it has come. Called by the routes of tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tarmac.model.run_records import RunRecord, RunRecordKind
+from tarmac.server.determined.calls import Call
+from tarmac.server.determined.tasks import Task
+
+_COMPLETED = "completed"
+
+
+def configured_length(searcher: Mapping[str, Any]) -> int | None:
+    """The `max_length` of a search from before 0.38, whatever its unit."""
+    found = searcher.get("max_length")
+    if isinstance(found, Mapping):
+        found = next((each for each in found.values() if each is not None), None)
+    return found if type(found) is int and found > 0 else None
+
+
+def completes_operations(task: Task) -> bool:
+    """Whether the search hears of completed operations, not of validations: one that promotes trials.
+
+    Its lengths may be epochs, while metrics are reported by batches.
+    """
+    return task.experiment is not None and task.experiment.search.promotion
+
+
+def length_of(task: Task) -> int | None:
+    """How far the trial may go now."""
+    if task.trial is not None and task.trial.length is not None:
+        return task.trial.length
+    return configured_length(task.searcher)
+
+
+def completed_length(call: Call, task: Task) -> int:
+    """How far the trial has completed."""
+    found = call.gateway.records.of(task.run.id, RunRecordKind.SEARCH)
+    return max((int(each.body["length"]) for each in found), default=0)
+
+
+def complete(call: Call, task: Task, length: int) -> None:
+    """Keep how far it has completed."""
+    record = RunRecord(
+        run_id=task.run.id,
+        kind=RunRecordKind.SEARCH,
+        name=_COMPLETED,
+        attempt=task.attempt.number,
+        at=call.gateway.service.clock.now(),
+        body={"length": length},
+    )
+    call.gateway.records.put(record)

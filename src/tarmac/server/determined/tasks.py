@@ -1,0 +1,75 @@
+"""The code of a run that calls the gateway: which run and attempt it is of. Called by the routes it uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tarmac.model.errors import Forbidden, NotFound
+from tarmac.model.experiment import Experiment, Trial
+from tarmac.model.lifecycle import AttemptState
+from tarmac.model.numbering import NumberKind
+from tarmac.model.run import Attempt, Run, split_attempt_id
+from tarmac.server.determined.calls import Call
+from tarmac.server.determined.tokens import TokenKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A run as its own code sees it, the attempt that asks, and the trial it is, if it is one."""
+
+    run: Run
+    attempt: Attempt
+    trial: Trial | None
+    experiment: Experiment | None
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The configuration of the experiment, as it was completed."""
+        return dict(self.run.spec.conventions.facts.get("config") or {})
+
+    @property
+    def searcher(self) -> dict[str, Any]:
+        """What the configuration says of the search."""
+        return dict(self.config.get("searcher") or {})
+
+    @property
+    def leaves(self) -> bool:
+        """Whether it was asked to leave."""
+        return self.attempt.leave_request is not None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the attempt has ended, or another has taken its place."""
+        return self.attempt.state is AttemptState.ENDED or self.run.attempt != self.attempt.number
+
+
+def task_of(call: Call) -> Task:
+    """The task that calls, by its token; for a person, that of the trial in the path.
+
+    Raises NotFound for a run that is gone, Forbidden where the trial in the path is another's.
+    """
+    claim = call.claim
+    number = call.number("trial") if "trial" in call.request.path_params else None
+    if claim is not None and claim.kind is TokenKind.ALLOCATION:
+        run_id, attempt = split_attempt_id(claim.subject)
+        if number is not None and call.gateway.numbers.numbered(NumberKind.TRIAL, number) != run_id:
+            raise Forbidden(f"trial {number} is another one's")
+        return find_task(call, run_id, attempt)
+    found = call.gateway.numbers.numbered(NumberKind.TRIAL, number) if number is not None else None
+    if found is None:
+        raise NotFound("a trial of its own calls this, with the token of its task")
+    return find_task(call, found, None)
+
+
+def find_task(call: Call, run_id: str, number: int | None) -> Task:
+    """A run with one of its attempts (None: the newest); raises NotFound."""
+    control = call.gateway.service.plane.control
+    run = control.store.run(run_id)
+    attempts = control.store.attempts(run_id) if run is not None else []
+    chosen = [each for each in attempts if number in (None, each.number)]
+    if run is None or not chosen:
+        raise NotFound("the run of this task is not there any more")
+    trial = control.store.experiments.trial_of(run_id)
+    experiment = control.store.experiments.experiment(trial.experiment) if trial is not None else None
+    return Task(run=run, attempt=chosen[-1], trial=trial, experiment=experiment)

@@ -1,0 +1,75 @@
+"""Tokens of the gateway: they say for whom they were made and until when, sealed with the home's token.
+
+Nothing is kept, so a restart of the server ends no session; another token in the home ends them all.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+
+SESSION_S = 7 * 24 * 3600.0
+"""How long somebody stays logged in."""
+
+_SALT = "GubPEmmotfiK9TMD6Zdw"
+"""What Determined's clients put before a password that they hash."""
+
+
+class TokenKind(StrEnum):
+    """USER: of somebody who logged in. ALLOCATION: of the code of an attempt, by the attempt's id."""
+
+    USER = "user"
+    ALLOCATION = "allocation"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """Whom a token is for: the name of a user, or the id of an attempt. `owner`: whose run that is of."""
+
+    kind: TokenKind
+    subject: str
+    owner: str = ""
+
+
+class TokenMaker:
+    """Makes tokens, and reads its own. `secret` is the token of the home."""
+
+    def __init__(self, secret: str) -> None:
+        self._secret = secret
+        self._key = hmac.new(secret.encode(), b"determined gateway", hashlib.sha256).digest()
+
+    def make(self, claim: Claim, *, until: float) -> str:
+        """A token that is good until a time."""
+        content = {"kind": claim.kind, "subject": claim.subject, "owner": claim.owner, "until": until}
+        body = base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
+        return f"{body}.{self._seal(body)}"
+
+    def read(self, token: str, *, now: float) -> Claim | None:
+        """The claim of a token; None of one that is not ours, or over."""
+        body, _, seal = token.rpartition(".")
+        if not hmac.compare_digest(seal.encode(), self._seal(body).encode()):
+            return None
+        try:
+            found = json.loads(base64.urlsafe_b64decode(f"{body}{'=' * (-len(body) % 4)}"))
+            claim = Claim(kind=TokenKind(found["kind"]), subject=found["subject"], owner=found["owner"])
+            return claim if now < found["until"] else None
+        except (binascii.Error, ValueError, KeyError):
+            return None
+
+    def is_password(self, password: str, *, hashed: bool) -> bool:
+        """Whether a password, as clients send it, is the token of the home."""
+        expected = salted(self._secret) if hashed else self._secret
+        return hmac.compare_digest(password.encode(), expected.encode())
+
+    def _seal(self, body: str) -> str:
+        return hmac.new(self._key, body.encode(), hashlib.sha256).hexdigest()
+
+
+def salted(password: str) -> str:
+    """A password as clients hash it; the empty one stays empty."""
+    return hashlib.sha512(f"{_SALT}{password}".encode()).hexdigest() if password else ""

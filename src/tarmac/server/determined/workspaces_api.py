@@ -1,0 +1,79 @@
+"""Workspaces and projects, of which tarmac has one: everybody's. Listed in `route_list`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tarmac.model.errors import NotFound
+from tarmac.model.experiment import ExperimentQuery
+from tarmac.server.determined.calls import Call, get
+from tarmac.server.determined.experiment_records import UNCATEGORIZED
+from tarmac.server.determined.experiments_api import MOST_LISTED
+from tarmac.server.determined.login_api import DEFAULT_USER, user_id
+from tarmac.server.determined.written import page
+
+NAME = "Uncategorized"
+_NO_STATE = "WORKSPACE_STATE_UNSPECIFIED"
+
+
+def _common(call: Call) -> dict[str, Any]:
+    query = ExperimentQuery(limit=MOST_LISTED)
+    experiments = call.gateway.service.plane.experiments.experiments(call.actor, query)
+    return {
+        "id": UNCATEGORIZED,
+        "name": NAME,
+        "archived": False,
+        "immutable": True,
+        "numExperiments": len(experiments),
+        "userId": user_id(DEFAULT_USER),
+        "username": DEFAULT_USER,
+        "state": _NO_STATE,
+        "errorMessage": "",
+    }
+
+
+def _workspace(call: Call) -> dict[str, Any]:
+    return {**_common(call), "numProjects": 1, "pinned": False}
+
+
+def _project(call: Call) -> dict[str, Any]:
+    common = _common(call)
+    own = {"key": "", "notes": [], "workspaceId": UNCATEGORIZED, "workspaceName": NAME, "description": ""}
+    counts = {"numRuns": common["numExperiments"], "numActiveExperiments": 0}
+    return {**common, **own, **counts}
+
+
+def _workspaces(call: Call) -> Any:
+    name = call.text("name")
+    shown = [_workspace(call)] if name in (None, NAME) else []
+    return page(call, "workspaces", shown, list)
+
+
+def _one_workspace(call: Call) -> Any:
+    _check(call, "workspace")
+    return {"workspace": _workspace(call)}
+
+
+def _projects(call: Call) -> Any:
+    _check(call, "workspace")
+    name = call.text("name")
+    shown = [_project(call)] if name in (None, NAME) else []
+    return page(call, "projects", shown, list)
+
+
+def _one_project(call: Call) -> Any:
+    _check(call, "project")
+    return {"project": _project(call)}
+
+
+def _check(call: Call, what: str) -> None:
+    if call.number("id") != UNCATEGORIZED:
+        raise NotFound(f"tarmac has one {what}, {NAME}", hint=f"its number is {UNCATEGORIZED}")
+
+
+ROUTES = (
+    get("/api/v1/workspaces", _workspaces),
+    get("/api/v1/workspaces/{id}", _one_workspace),
+    get("/api/v1/workspaces/{id}/projects", _projects),
+    get("/api/v1/projects/{id}", _one_project),
+)

@@ -1,0 +1,93 @@
+"""What a message says: text for people, JSON for programs. Pure. Called by `mail` and `webhooks`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from tarmac.model.notification import Notification, Occasion
+from tarmac.sched.explain.messages import duration
+
+LONGEST_CAUSE = 500
+MOST_RUNS = 50
+"""How many runs one message for people lists."""
+
+_VERBS = {
+    Occasion.STARTED: "has started",
+    Occasion.WAITING: "is waiting",
+    Occasion.COMPLETED: "has completed",
+    Occasion.FAILED: "has failed",
+    Occasion.STOPPED: "was stopped",
+}
+
+
+def subject(batch: Sequence[Notification]) -> str:
+    """One line: the run and what happened, or how many runs and what happened to them."""
+    if len(batch) == 1:
+        return f"{_name(batch[0])} {_VERBS[batch[0].occasion]}"
+    counts = Counter(message.occasion for message in batch)
+    return f"{len(batch)} messages: " + ", ".join(f"{count} {word}" for word, count in counts.items())
+
+
+def text(batch: Sequence[Notification]) -> str:
+    """The message for people: a paragraph for each run."""
+    parts = [_paragraph(message) for message in batch[:MOST_RUNS]]
+    if len(batch) > MOST_RUNS:
+        parts.append(f"and {len(batch) - MOST_RUNS} more: tarmac ls")
+    return "\n\n".join(parts)
+
+
+def event(message: Notification) -> dict[str, Any]:
+    """The JSON of a webhook. `id` is the same whenever the message is sent again."""
+    return {
+        "id": f"{message.run_id}:{message.key}",
+        "type": f"run.{message.occasion}",
+        "at": message.at,
+        "server": message.server,
+        "run": dict(message.about),
+    }
+
+
+def slack(batch: Sequence[Notification]) -> dict[str, str]:
+    """The JSON that Slack takes. A name cannot call people or make links there."""
+    plain = f"{subject(batch)}\n{text(batch)}" if len(batch) > 1 else text(batch)
+    for mark, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
+        plain = plain.replace(mark, entity)
+    return {"text": plain}
+
+
+def _name(message: Notification) -> str:
+    return f"{_line(message.about['name'])} ({message.run_id})"
+
+
+def _paragraph(message: Notification) -> str:
+    about = message.about
+    cause = about["cause"]
+    why = f": {_line(cause['message'])[:LONGEST_CAUSE]}" if cause and _is_bad(message) else ""
+    slots = "1 slot" if about["slots"] == 1 else f"{about['slots']} slots"
+    verb = "why" if message.occasion is Occasion.WAITING else "show"
+    lines = [
+        f"{_name(message)} {_VERBS[message.occasion]}{_how_long(message)}{why}",
+        f"user {about['user']}, project {about['project']}, {slots}",
+        f"tarmac {verb} {message.run_id}",
+    ]
+    return "\n".join(lines)
+
+
+def _how_long(message: Notification) -> str:
+    about = message.about
+    if message.occasion is Occasion.WAITING:
+        return f" for {duration(about['waiting_s'])} now"
+    if about["ended_at"] is not None and about["started_at"] is not None:
+        return f" after {duration(max(about['ended_at'] - about['started_at'], 0.0))}"
+    return ""
+
+
+def _is_bad(message: Notification) -> bool:
+    return message.occasion in (Occasion.FAILED, Occasion.STOPPED)
+
+
+def _line(words: str) -> str:
+    """On one line, without what a terminal or a header would act on."""
+    return "".join(one if one.isprintable() else " " for one in words)

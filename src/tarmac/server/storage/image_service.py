@@ -1,0 +1,182 @@
+"""The container images of the nodes, for the routes: listed, removed, and cleared by age and beyond a limit.
+
+The engines keep them where their nodes are. Each is asked in a thread of its own, for so long at most: one
+that hangs holds up no other, and is said to have given no answer.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from threading import Thread
+from typing import Any, TypeVar
+
+from tarmac.control.permissions import Action, check
+from tarmac.model.abilities import KeepsImages, KeptImage
+from tarmac.model.actor import Actor
+from tarmac.model.errors import InvalidInput, NotFound, Refused, TarmacError
+from tarmac.node.container.failures import ImageProblem
+from tarmac.node.container.reference import local_path, parse
+from tarmac.server.storage.janitor import Janitor
+
+CLEAR_EVERY_S = 3_600.0
+ANSWER_S = 20.0
+
+Answer = TypeVar("Answer")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterImage:
+    """An image on a node of a cluster."""
+
+    cluster: str
+    image: KeptImage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageList:
+    """The images found, and why clusters gave none."""
+
+    images: list[ClusterImage]
+    troubles: Mapping[str, str]
+
+
+class ImageService:
+    """Commands and questions about images. `engines` are those that keep some, by cluster ("" is `own`).
+
+    On each node images unused for `unused_days` go, and those unused longest while all take more than
+    `limit_bytes` (None: any). From any thread.
+    """
+
+    def __init__(
+        self,
+        engines: Callable[[], Mapping[str, KeepsImages]],
+        *,
+        own: str,
+        limit_bytes: int | None = None,
+        unused_days: float | None = None,
+        answer_s: float = ANSWER_S,
+    ) -> None:
+        self._engines = engines
+        self._own = own
+        self._limit_bytes = limit_bytes
+        self._unused_days = unused_days
+        self._answer_s = answer_s
+        self.janitor = Janitor("images", self.clear, every_s=CLEAR_EVERY_S)
+
+    def all(self, actor: Actor, *, cluster: str | None = None, node: str | None = None) -> ImageList:
+        """The images of every node (of a cluster, with this name)."""
+        check(actor, Action.READ)
+        engines = {key: engine for key, engine in self._named().items() if cluster in (None, key)}
+        if cluster is not None and not engines:
+            raise NotFound(f"there is no cluster {cluster} that keeps images")
+        found, troubles = self._ask({key: engine.images for key, engine in engines.items()})
+        images = [
+            ClusterImage(cluster=key, image=image)
+            for key in sorted(found)
+            for image in sorted(found[key], key=lambda image: (image.node, image.name))
+            if node in (None, image.node)
+        ]
+        return ImageList(images=images, troubles=troubles)
+
+    def remove(
+        self, actor: Actor, reference: str, *, cluster: str | None = None, node: str | None = None
+    ) -> list[ClusterImage]:
+        """Remove an image, by name or (the beginning of) its digest, from every node (of a cluster).
+
+        Raises Refused where a run is in it, NotFound.
+        """
+        check(actor, Action.MANAGE)
+        found = self.all(actor, cluster=cluster, node=node)
+        chosen = [each for each in found.images if _is_called(each.image, reference)]
+        if not chosen:
+            more = "".join(f"; {key} gives no answer: {why}" for key, why in found.troubles.items())
+            raise NotFound(f"no node has the image {reference}{more}", hint="tarmac images ls")
+        _refuse_ambiguous(reference, chosen)
+        used = [each for each in chosen if each.image.in_use]
+        engines = self._named()
+        gone = [each for each in chosen if not used and engines[each.cluster].remove_image(each.image)]
+        if len(gone) < len(chosen):
+            places = sorted({_place(each) for each in used or chosen if each not in gone})
+            raise Refused(f"a run uses {chosen[0].image.name} on {', '.join(places)}", hint="stop it first")
+        return gone
+
+    def clear(self) -> None:
+        """Have every engine clear its nodes, and wait for so long at most; the work goes on after that."""
+        bounds = {"limit_bytes": self._limit_bytes, "unused_days": self._unused_days}
+        if not any(bound is not None for bound in bounds.values()):
+            return
+        work = {key: _clearing(engine, bounds) for key, engine in self._named().items()}
+        counts, troubles = self._ask(work)
+        if count := sum(counts.values()):
+            log.info("removed %d images that no run has used lately", count)
+        for key, why in troubles.items():
+            log.warning("old images of cluster %s could not be removed: %s", key, why)
+
+    def _named(self) -> Mapping[str, KeepsImages]:
+        return {key or self._own: engine for key, engine in self._engines().items()}
+
+    def _ask(
+        self, questions: Mapping[str, Callable[[], Answer]]
+    ) -> tuple[Mapping[str, Answer], Mapping[str, str]]:
+        """What each answers, and why others do not."""
+        answers: dict[str, Answer] = {}
+        troubles: dict[str, str] = {}
+        threads = [
+            Thread(target=_answer, args=(key, question, answers, troubles), daemon=True)
+            for key, question in questions.items()
+        ]
+        for thread in threads:
+            thread.start()
+        deadline = time.monotonic() + self._answer_s
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        given, known = dict(answers), dict(troubles)
+        late = {key: "no answer yet" for key in questions if key not in given and key not in known}
+        return given, known | late
+
+
+def _answer(
+    key: str, question: Callable[[], Answer], answers: dict[str, Answer], troubles: dict[str, str]
+) -> None:
+    try:
+        answers[key] = question()
+    except (TarmacError, OSError) as error:
+        troubles[key] = str(error)
+
+
+def _clearing(engine: KeepsImages, bounds: Mapping[str, Any]) -> Callable[[], int]:
+    return lambda: engine.clear_images(**bounds)
+
+
+def _is_called(image: KeptImage, reference: str) -> bool:
+    if reference in (image.name, image.digest):
+        return True
+    if len(reference.removeprefix("sha256:")) >= 6 and image.digest.startswith(
+        (reference, f"sha256:{reference}")
+    ):
+        return True
+    try:
+        return (
+            local_path(reference) is None
+            and local_path(image.name) is None
+            and str(parse(reference)) == str(parse(image.name))
+        )
+    except ImageProblem:
+        return False
+
+
+def _refuse_ambiguous(reference: str, chosen: list[ClusterImage]) -> None:
+    """The beginning of a digest means one image."""
+    digests = {each.image.digest for each in chosen}
+    named = any(each.image.name == reference for each in chosen)
+    if len(digests) > 1 and not named and ":" not in reference.removeprefix("sha256:"):
+        raise InvalidInput(f"{reference} is the beginning of several digests: {', '.join(sorted(digests))}")
+
+
+def _place(each: ClusterImage) -> str:
+    return each.image.node or f"cluster {each.cluster}"

@@ -1,0 +1,91 @@
+"""`SqlNotifications`: the durable queue of messages about runs. Made by `SqlStore`, on its database."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, func, select, update
+
+from tarmac.model.codec import decode, encode
+from tarmac.model.notification import Notification
+from tarmac.model.serving import Lease
+from tarmac.store.checks import storable
+from tarmac.store.database import Database
+from tarmac.store.fencing import fence
+from tarmac.store.schema import notification
+from tarmac.store.statements import insert_or_skip
+
+_COLUMNS = ("id", "run_id", "key", "server", "at", "tries", "due_at", "sent_at", "error")
+"""What has a column of its own; the rest is JSON in `body`."""
+
+_OF_SERVER = (notification.c.server == bindparam("of_server")) & notification.c.due_at.is_not(None)
+DUE = (
+    select(notification)
+    .where(_OF_SERVER & (notification.c.due_at <= bindparam("until")))
+    .order_by(notification.c.due_at, notification.c.id)
+    .limit(bindparam("at_most"))
+)
+NEXT = select(func.min(notification.c.due_at)).where(_OF_SERVER)
+OF_RUN = select(notification).where(notification.c.run_id == bindparam("of_run")).order_by(notification.c.id)
+_RECORD = update(notification).where(notification.c.id == bindparam("of_id"))
+
+
+class SqlNotifications:
+    """Implements `model.notification.Notifications` in SQL."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._add = insert_or_skip(notification, database.dialect)
+
+    def add(self, new: Sequence[Notification]) -> None:
+        if new:
+            with self._database.writing() as connection:
+                self.insert(connection, new)
+
+    def insert(self, connection: Connection, new: Sequence[Notification]) -> None:
+        """Likewise, as a part of another transaction."""
+        connection.execute(self._add, [_row(message) for message in new])
+
+    def due(self, server: str, *, now: float, limit: int) -> list[Notification]:
+        values = {"of_server": server, "until": now, "at_most": limit}
+        with self._database.reading() as connection:
+            return [_message(row._mapping) for row in connection.execute(DUE, values)]
+
+    def next_due_at(self, server: str) -> float | None:
+        with self._database.reading() as connection:
+            soonest: float | None = connection.execute(NEXT, {"of_server": server}).scalar_one()
+        return soonest
+
+    def record(self, tried: Sequence[Notification], *, lease: Lease | None = None) -> None:
+        results = [
+            {
+                "of_id": message.id,
+                "tries": message.tries,
+                "due_at": message.due_at,
+                "sent_at": message.sent_at,
+                "error": message.error,
+            }
+            for message in tried
+        ]
+        with self._database.writing() as connection:
+            fence(connection, lease)
+            if results:
+                connection.execute(_RECORD, results)
+
+    def of_run(self, run_id: str) -> list[Notification]:
+        if not storable(run_id):
+            return []
+        with self._database.reading() as connection:
+            return [_message(row._mapping) for row in connection.execute(OF_RUN, {"of_run": run_id})]
+
+
+def _row(message: Notification) -> dict[str, Any]:
+    body = {key: value for key, value in encode(message).items() if key not in _COLUMNS}
+    values = {name: getattr(message, name) for name in _COLUMNS if name != "id"}
+    return {**values, "body": json.dumps(body)}
+
+
+def _message(row: Any) -> Notification:
+    return decode(Notification, {**json.loads(row["body"]), **{name: row[name] for name in _COLUMNS}})

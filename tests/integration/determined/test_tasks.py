@@ -1,0 +1,238 @@
+"""What Determined's training library asks of the gateway from inside a run, as its versions send it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from determined_calls import Answer, DeterminedCalls
+from served import TOKEN, Served, served
+from tarmac.control.reconcilers.deliver import launch_of
+from tarmac.dialects.registry import apply_conventions
+from tarmac.engines.sim import Behaviour
+from tarmac.model.launch import Launch
+from tarmac.model.run import Run
+from tarmac.server.determined.launching import with_gateway
+from tarmac.server.determined.tokens import Claim, TokenKind, TokenMaker
+
+UUID = "8d8a3c0e-4f7e-4d5e-9f53-6a8f9f2f3a11"
+SINGLE = """\
+name: digits
+entrypoint: python3 train.py
+hyperparameters: {lr: 0.1}
+searcher: {name: single, metric: val, smaller_is_better: true, max_length: {batches: 50}}
+"""
+
+
+class Inside:
+    """The code of the newest attempt of a run."""
+
+    def __init__(self, here: Served, run: Run) -> None:
+        self.here, self.run = here, run
+        attempt = here.store.attempts(run.id)[-1]
+        control = here.plane.control
+        self.launch = launch_of(control, run, attempt, dict(control.node_table().by_name))
+        worker = self.launch.nodes[0].workers[0]
+        self.env = worker.env
+        self.calls = DeterminedCalls(here.gateway_port)
+        self.trial = self.env["DET_TRIAL_ID"]
+
+    def ask(self, method: str, path: str, body: Any = None) -> Answer:
+        headers = {"Grpc-Metadata-x-allocation-token": f"Bearer {self.env['DET_SESSION_TOKEN']}"}
+        raw = b"" if body is None else json.dumps(body).encode()
+        return self.calls.ask(method, f"/api/v1/{path}", raw=raw, headers=headers)
+
+    def report(self, group: str, step: int, **metrics: Any) -> Answer:
+        inner = {"avgMetrics": metrics, "batchMetrics": []}
+        found = {"metrics": inner, "stepsCompleted": step, "trialId": int(self.trial), "trialRunId": 1}
+        return self.ask("POST", f"trials/{self.trial}/metrics", {"group": group, "metrics": found})
+
+    def save(self, uuid: str, steps: int) -> Answer:
+        body = {
+            "uuid": uuid,
+            "taskId": self.env["DET_TASK_ID"],
+            "allocationId": self.env["DET_ALLOCATION_ID"],
+            "metadata": {"steps_completed": steps},
+            "resources": {"state.json": "20", "code/": "0"},
+            "state": "STATE_COMPLETED",
+        }
+        return self.ask("POST", "checkpoints", body)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Served]:
+    def endless(_launch: Launch) -> Behaviour:
+        return Behaviour(duration_s=1e6)
+
+    with served(tmp_path / "home", behaviour=endless) as made:
+        control = made.plane.control
+        control.apply_conventions = with_gateway(made.gateway(made.service()), apply_conventions)
+        yield made
+
+
+def single(here: Served, text: str = SINGLE) -> Inside:
+    run_id = here.client().submit(text, filename="const.yaml")["id"]
+    here.turn()
+    here.turn()
+    run = here.store.run(run_id)
+    assert run is not None
+    return Inside(here, run)
+
+
+def test_the_launch_leads_to_the_gateway(here: Served) -> None:
+    """D1: variables and info files name it, its numbers, and a place for checkpoints of every version."""
+    inside = single(here)
+    [node] = inside.launch.nodes
+    cluster = json.loads(node.files["determined/info/cluster.json"])
+    trial = json.loads(node.files["determined/info/trial.json"])
+    assert inside.env["DET_MASTER"] == cluster["master_url"] == f"http://127.0.0.1:{here.gateway_port}"
+    assert inside.env["DET_SESSION_TOKEN"] == cluster["session_token"]
+    assert (trial["trial_id"], trial["experiment_id"], trial["steps_completed"]) == (1, 1, 0)
+    assert cluster["allocation_id"] == inside.env["DET_ALLOCATION_ID"]
+    assert trial["config"]["checkpoint_storage"]["type"] == "shared_fs"
+    assert [mount.source for mount in node.mounts if mount.target == "/determined_shared_fs"] == [
+        "/mnt/checkpoints"
+    ]
+    assert "DET_RETRY_CONFIG" not in inside.env
+    assert inside.ask("GET", "me")[0] == 200
+
+
+def test_metrics_are_those_of_the_run(here: Served) -> None:
+    """D1: of any group, with numbers that are not finite; the library reads back what was validated last."""
+    inside = single(here)
+    assert inside.report("training", 10, loss=0.5, note="x") == (200, {})
+    assert inside.report("training", 20, loss="NaN") == (200, {})
+    best = f"experiments/{inside.env['DET_EXPERIMENT_ID']}/searcher/best_searcher_validation_metric"
+    assert inside.ask("GET", best)[0] == 404
+    assert inside.report("validation", 20, val=0.25) == (200, {})
+    assert inside.report("validation", 30, val=0.75) == (200, {})
+    summaries = {
+        (each.key.group, each.key.name): (each.count, each.last.step)
+        for each in here.store.metrics.summaries([inside.run.id])
+    }
+    assert summaries == {("training", "loss"): (2, 20), ("validation", "val"): (2, 30)}
+    assert inside.ask("GET", best) == (200, {"metric": 0.25})
+    assert inside.ask("GET", f"trials/{inside.trial}")[1]["trial"]["latestValidation"]["totalBatches"] == 30
+    older = {"stepsCompleted": 40, "metrics": {"avgMetrics": {"val": 0.5}}}
+    assert inside.ask("POST", f"trials/{inside.trial}/validation_metrics", older) == (200, {})
+    assert inside.ask("POST", f"trials/{inside.trial}/metrics", {"group": "training"})[0] == 400
+
+
+@pytest.mark.parametrize("body", [25, {"progress": 25}, {"progress": 0.5, "is_raw": True}])
+def test_progress_is_a_length_or_a_fraction(here: Served, body: Any) -> None:
+    inside = single(here)
+    assert inside.ask("POST", f"trials/{inside.trial}/progress", body) == (200, {})
+    assert here.store.metrics.latest([inside.run.id])[inside.run.id].report.progress == 0.5
+
+
+def test_a_reported_checkpoint_is_where_the_next_attempt_begins(here: Served) -> None:
+    """D12: the newest that is whole, with how far it is; one that is deleted is no more."""
+    inside = single(here)
+    assert inside.save(UUID, 10) == (200, {})
+    other = UUID.replace("8", "9")
+    assert inside.save(other, 20) == (200, {})
+    found = inside.ask("GET", f"checkpoints/{UUID}")[1]["checkpoint"]
+    assert (found["uuid"], found["metadata"], found["resources"]["state.json"]) == (
+        UUID,
+        {"steps_completed": 10},
+        "20",
+    )
+    assert found["training"]["trialId"] == int(inside.trial)
+    assert Inside(here, inside.run).env["DET_LATEST_CHECKPOINT"] == other
+    gone = {"checkpoints": [{"uuid": other, "resources": {"resources": {}}}]}
+    assert inside.ask("PATCH", "checkpoints", gone) == (200, {})
+    again = Inside(here, inside.run)
+    assert (again.env["DET_LATEST_CHECKPOINT"], again.env["DET_STEPS_COMPLETED"]) == (UUID, "10")
+    assert inside.save("../x", 1)[0] == 400
+
+
+def test_a_pause_reaches_the_code_that_waits_for_it(here: Served) -> None:
+    """D12: a long poll is answered when somebody pauses; the acknowledgement is taken."""
+    inside = single(here)
+    path = f"allocations/{inside.env['DET_ALLOCATION_ID']}/signals"
+    assert inside.ask("GET", f"{path}/preemption?timeout_seconds=0") == (200, {"preempt": False})
+    found: list[Answer] = []
+    waiting = threading.Thread(
+        target=lambda: found.append(inside.ask("GET", f"{path}/preemption?timeout_seconds=60"))
+    )
+    waiting.start()
+    here.client().pause(inside.run.id)
+    waiting.join(30)
+    assert found == [(200, {"preempt": True})]
+    assert inside.ask("POST", f"{path}/ack_preemption") == (200, {})
+
+
+def test_operations_of_a_search_are_worked_off(here: Served) -> None:
+    """D10, before 0.38: one of the length in the file, and then there is no more."""
+    inside = single(here)
+    path = f"trials/{inside.trial}/searcher"
+    operation = {"op": {"validateAfter": {"length": "50"}}, "completed": False}
+    assert inside.ask("GET", f"{path}/operation") == (200, operation)
+    done = {"op": {"length": 50}, "searcherMetric": 0.1}
+    assert inside.ask("POST", f"{path}/completed_operation", done) == (200, {})
+    assert inside.ask("POST", f"{path}/completed_operation", done) == (200, {})
+    assert inside.ask("GET", f"{path}/operation")[1]["completed"] is True
+
+
+def test_nodes_find_each_other_and_gather_what_each_says(here: Served) -> None:
+    inside = single(here)
+    path = f"allocations/{inside.env['DET_ALLOCATION_ID']}"
+    found = inside.ask("GET", f"{path}/resources/{inside.env['DET_RESOURCES_ID']}/rendezvous")[1]
+    assert found["rendezvousInfo"]["rank"] == 0
+    assert found["rendezvousInfo"]["slots"] == [1]
+    said: list[Answer] = []
+    bodies = [{"requestUuid": name, "numPeers": 2, "data": {"at": name}} for name in ("b", "a")]
+    threads = [
+        threading.Thread(target=lambda body=body: said.append(inside.ask("POST", f"{path}/all_gather", body)))
+        for body in bodies
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert said == [(200, {"data": [{"at": "a"}, {"at": "b"}]})] * 2
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("runs/start", {"runId": 1, "checkpointStorage": {}}),
+        ("trials/{trial}/runner/metadata", {"state": "TRAINING"}),
+        ("trials/{trial}/early_exit", {"reason": "EXITED_REASON_USER_REQUESTED_STOP"}),
+        ("task/logs", {"logs": [{"log": "hello"}]}),
+        ("trial-source-info", {"trialSourceInfo": {}}),
+        ("webhooks/custom", {}),
+        ("allocations/a/acceleratorData", {}),
+        ("allocations/a/resources/r/daemon", None),
+        ("allocations/a/ready", None),
+        ("allocations/a/waiting", None),
+        ("allocations/a/proxy_address", {}),
+    ],
+)
+def test_what_tarmac_sees_for_itself_is_taken(here: Served, path: str, body: Any) -> None:
+    inside = single(here)
+    assert inside.ask("POST", path.format(trial=inside.trial), body) == (200, {})
+
+
+def test_metadata_of_a_run_is_read_back(here: Served) -> None:
+    inside = single(here)
+    path = f"runs/{inside.trial}/metadata"
+    assert inside.ask("GET", path) == (200, {"metadata": None})
+    assert inside.ask("POST", path, {"metadata": {"a": [1]}}) == (200, {"metadata": {"a": [1]}})
+    assert inside.ask("GET", path) == (200, {"metadata": {"a": [1]}})
+
+
+def test_a_token_is_good_for_its_own_trial(here: Served) -> None:
+    """One run cannot report for another, nor with a token of an attempt that never was."""
+    inside, other = single(here), single(here)
+    body = {"group": "training", "metrics": {"stepsCompleted": 1, "metrics": {"avgMetrics": {"x": 1}}}}
+    assert inside.ask("POST", f"trials/{other.trial}/metrics", body)[0] == 403
+    claim = Claim(kind=TokenKind.ALLOCATION, subject="nothing.1", owner="ada")
+    made = TokenMaker(TOKEN).make(claim, until=here.clock.now() + 60)
+    inside.env = {**inside.env, "DET_SESSION_TOKEN": made}
+    assert inside.ask("POST", "checkpoints", {"uuid": UUID})[0] == 404
