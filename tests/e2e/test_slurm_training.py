@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 
-from plain_users import NotPossible, Site, user_of_slurm
+from guides import Reader
+from plain_users import NotPossible, user_of_slurm
+from separate_sites import SeparateSite, separate_site
 from slurm_clusters import CLUSTER, Missing
 from source_tree import ROOT
 
@@ -39,19 +41,25 @@ POSITION = r" (step +\d+ loss [\d.]+ accuracy [\d.]+%)"
 class Story:
     """What the user types and sees."""
 
-    def __init__(self, site: Site) -> None:
-        self.reader = site.reader
-        self.slurm = site.slurm
-        for name in ("batch", "short"):
-            self.type(
-                f"tarmac clusters add {name} --engine slurm --set directory=$HOME/runs --set partition={name}"
-            )
+    def __init__(self, reader: Reader, slurm: Path) -> None:
+        self.reader = reader
+        self.slurm = slurm
+
+    def add(self, name: str, **settings: str) -> None:
+        """Add a cluster."""
+        options = "".join(f" --set {key}={value}" for key, value in settings.items())
+        self.type(f"tarmac clusters add {name} --engine slurm{options}")
 
     def type(self, line: str, *, code: int = 0) -> str:
         """What a command prints, which ends with this code."""
         done = self.reader.run(line)
         assert done.returncode == code, f"$ {line}\n{done.stdout}"
         return done.stdout
+
+    def slurm_command(self, *argv: str) -> None:
+        """What an administrator does."""
+        environment = {**os.environ, "SLURM_CONF": str(self.slurm / "etc/slurm.conf")}
+        subprocess.run(argv, env=environment, check=True, timeout=120)
 
     def show(self, run: str) -> dict[str, Any]:
         """The run and its attempts."""
@@ -83,7 +91,10 @@ class Story:
 def story() -> Iterator[Story]:
     try:
         with user_of_slurm(nodes=4, cpus_per_node=2, lines=LINES) as site:
-            yield Story(site)
+            made = Story(site.reader, site.slurm)
+            for name in ("batch", "short"):
+                made.add(name, directory="$HOME/runs", partition=name)
+            yield made
     except (Missing, NotPossible) as missing:
         pytest.skip(str(missing))
 
@@ -105,9 +116,7 @@ def test_training_goes_on_through_a_pause_a_dead_controller_and_a_lost_node(stor
     story.says("digits", 2, rf"epoch +{int(epoch) + 3} ")
     lost = story.show("digits")["attempts"][-1]["nodes"][0]
     os.kill(pid(story.slurm, f"slurmd-{lost}"), 9)
-    environment = {**os.environ, "SLURM_CONF": str(story.slurm / "etc/slurm.conf")}
-    down = ["scontrol", "update", f"nodename={lost}", "state=down", "reason=test"]
-    subprocess.run(down, env=environment, check=True, timeout=120)
+    story.slurm_command("scontrol", "update", f"nodename={lost}", "state=down", "reason=test")
     assert story.says("digits", 3, f"resumed at{POSITION}") == paused_at, "its last checkpoint"
     assert lost not in story.show("digits")["attempts"][-1]["nodes"]
 
@@ -146,3 +155,87 @@ def test_a_job_that_somebody_cancels_is_not_taken_for_a_failure(story: Story) ->
     story.type(f"scancel {job}")
     story.until("digits", lambda: story.show("digits")["run"]["outcome"] == "stopped")
     assert f"job {job} was cancelled in Slurm, not through tarmac" in story.type("tarmac why digits")
+
+
+@pytest.fixture
+def apart() -> Iterator[SeparateSite]:
+    try:
+        with separate_site(nodes=4, cpus_per_node=2) as site:
+            yield site
+    except (Missing, NotPossible) as missing:
+        pytest.skip(str(missing))
+
+
+def artifacts(story: Story, run: str) -> list[dict[str, Any]]:
+    """The checkpoints of a run that its user has."""
+    found = json.loads(story.type(f"tarmac artifacts ls {run} --json"))["artifacts"]
+    return [each for each in found if each["kind"] == "checkpoint"]
+
+
+def end_server(story: Story) -> None:
+    """`kill -9`, of the server of somebody else."""
+    os.kill(int((Path(story.reader.environment["TARMAC_HOME"]) / "server.lock").read_text()), 9)
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    files = [path for path in directory.rglob("*") if path.is_file()]
+    return {str(path.relative_to(directory)): path.read_bytes() for path in files}
+
+
+def test_training_over_ssh_where_nothing_is_shared_and_the_server_dies(apart: SeparateSite) -> None:
+    """The checkpoint goes to the user's machine, and on to nodes that did not save it."""
+    story = Story(apart.reader, apart.slurm)
+    runs = apart.directory / "runs"
+    assert story.reader.run(f"ls {apart.directory}").returncode != 0, "the user cannot read what is there"
+    story.add("far", ssh=apart.target, directory=str(runs), partition="batch")
+    check = story.type("tarmac clusters check far")
+    assert f"are kept in {runs}/artifacts, and fetched from there over the connection" in check
+    digits = f"{DIGITS} --cluster far --env PATH={apart.path} --env EPOCHS=60"
+    story.type(digits)
+    story.says("digits", 1, r"epoch +3 ")
+    end_server(story)
+    story.type("tarmac pause digits --wait")
+    paused_at = story.says("digits", 1, f"paused at{POSITION}")
+    shown = story.show("digits")
+    (saved,) = artifacts(story, "digits")[-1:]
+    assert saved["attempt"] == 1
+    story.type("tarmac artifacts get digits -o fetched")
+    there = contents(runs / "runs" / shown["run"]["id"] / "artifacts/checkpoint")
+    assert contents(story.reader.home / "fetched") == there != {}
+
+    end_server(story)
+    for node in shown["attempts"][0]["nodes"]:
+        story.slurm_command("scontrol", "update", f"nodename={node}", "state=drain", "reason=test")
+    story.type("tarmac resume digits")
+    assert story.says("digits", 2, f"resumed at{POSITION}") == paused_at
+    epoch = story.says("digits", 2, r"epoch +(\d+) ")
+    end_server(story)
+    story.says("digits", 2, rf"epoch +{int(epoch) + 3} ")
+    story.says("digits", 2, "finished at")
+    story.type("tarmac wait digits")
+    shown = story.show("digits")
+    assert [each["outcome"] for each in shown["attempts"]] == ["paused", "completed"]
+    first, second = (set(each["nodes"]) for each in shown["attempts"])
+    assert len(first) == len(second) == 2
+    assert first.isdisjoint(second)
+    assert float(story.says("digits", 2, r"finished at .* accuracy ([\d.]+)%")) > 95
+    assert {each["attempt"] for each in artifacts(story, "digits")} == {1, 2}
+
+
+def test_artifacts_of_a_site_start_runs_elsewhere_and_the_other_way_round(apart: SeparateSite) -> None:
+    story = Story(apart.reader, apart.slurm)
+    story.add("far", ssh=apart.target, directory=str(apart.directory / "runs"), partition="batch")
+    save = "echo {name} > $CHECKPOINT_ARTIFACT_PATH/{name}; cat $CHECKPOINT_ARTIFACT_PATH/*"
+    ran = ""
+    for name, where in (("one", "cluster: far"), ("two", ""), ("three", "cluster: far")):
+        inputs = f"input_artifacts: [{ran}]" if ran else ""
+        text = f"name: {name}\n{where}\n{inputs}\ncommand: {save.format(name=name)}\n"
+        story.reader.write(f"# {name}.yaml\n{text}")
+        story.type(f"tarmac run {name}.yaml")
+        ran = name
+    assert sorted(story.type("tarmac logs three").split()) == ["one", "three", "two"]
+    run_id = story.show("three")["run"]["id"]
+    assert list((apart.directory / "runs/artifacts/manifests" / run_id).rglob("1"))
+    story.type("tarmac rm -y three")
+    assert not (apart.directory / "runs/artifacts/manifests" / run_id).exists()
+    assert "Traceback" not in (Path(story.reader.environment["TARMAC_HOME"]) / "server.log").read_text()

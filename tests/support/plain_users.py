@@ -40,8 +40,8 @@ def user_of_slurm(*, nodes: int, cpus_per_node: int, lines: str) -> Iterator[Sit
         place.chmod(0o755)
         home = place / "home"
         home.mkdir()
-        as_user = _nobody(home) if os.geteuid() == 0 else ()
-        _install(place / "bin", as_user)
+        as_user = as_somebody(USER, home) if os.geteuid() == 0 else ()
+        install_tarmac(place / "bin", as_user)
         slurm = place / "slurm"
         with running_slurm(slurm, nodes=nodes, cpus_per_node=cpus_per_node, lines=lines) as variables:
             path = f"{place}/bin:/usr/bin:/bin:/usr/sbin:/sbin"
@@ -53,16 +53,16 @@ def user_of_slurm(*, nodes: int, cpus_per_node: int, lines: str) -> Iterator[Sit
                 reader.run("tarmac server stop")
 
 
-def _nobody(home: Path) -> tuple[str, ...]:
+def as_somebody(user: str, home: Path) -> tuple[str, ...]:
     """What becomes a user without rights, whose home this is, before a command."""
-    account, setpriv = pwd.getpwnam(USER), shutil.which("setpriv")
+    account, setpriv = pwd.getpwnam(user), shutil.which("setpriv")
     if setpriv is None:
         raise NotPossible("needs setpriv to become somebody else")
     os.chown(home, account.pw_uid, account.pw_gid)
     return setpriv, f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"
 
 
-def _install(directory: Path, as_user: tuple[str, ...]) -> None:
+def install_tarmac(directory: Path, as_user: tuple[str, ...]) -> None:
     """`tarmac` and `python`, by the tester's interpreter or by the system's, whichever the user may run."""
     directory.mkdir()
     packages = [

@@ -245,6 +245,38 @@ class KeepsImages(Protocol):
         ...
 
 
+class StoreFiles(Protocol):
+    """The files of a store of artifacts on another machine. Every call raises Unavailable, and may take long.
+
+    The server makes the names. A directory that is not there holds nothing.
+    """
+
+    def read(self, name: str, *, offset: int, limit: int) -> bytes | None:
+        """At most `limit` bytes of a file from there on; None without such a file."""
+        ...
+
+    def write(self, name: str, begin: int, content: bytes, *, last: bool) -> None:
+        """Write a piece of a file, in order from 0; the last one makes it visible, in place of any other."""
+        ...
+
+    def listing(self, prefix: str) -> Sequence[tuple[str, int, float]]:
+        """Every file below a directory: name, bytes, when it changed."""
+        ...
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Remove files, and directories with all that is in them; idempotent."""
+        ...
+
+
+@runtime_checkable
+class KeepsArtifacts(Protocol):
+    """An engine whose nodes may keep versions of artifacts in a store that the server does not see."""
+
+    def artifact_files(self) -> StoreFiles | None:
+        """The files of that store; None where the nodes use the server's own. Answers at once."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEntry:
     """A thing in a directory: `kind` is `file`, `directory`, `link` or `other`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,13 +16,13 @@ from tarmac.artifacts.versions.catalog import Catalog
 from tarmac.artifacts.versions.retention import Rules
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane
+from tarmac.control.state.engines import AttachedEngine
 from tarmac.dialects.determined.defaults import read_defaults
 from tarmac.dialects.registry import apply_conventions, for_cluster
 from tarmac.dialects.site_names import Names
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import ArtifactStoring
 from tarmac.engines.hosts.installing import Sidecar
-from tarmac.engines.hosts.relaying import AnswerRequest
 from tarmac.engines.hosts.supplies import Supplies
 from tarmac.engines.local import LocalEngine
 from tarmac.engines.local.devices import Machine, survey
@@ -30,6 +30,7 @@ from tarmac.engines.local.nodes import local_nodes
 from tarmac.engines.ray.kind import RayKind
 from tarmac.engines.ray.servers.opening import ray_servers
 from tarmac.engines.slurm import SlurmKind
+from tarmac.model.abilities import KeepsArtifacts
 from tarmac.model.cluster import LOCAL_ENGINE, Node
 from tarmac.model.home import Home
 from tarmac.model.launch import ApplyConventions
@@ -55,6 +56,7 @@ from tarmac.server.storage.dataset_service import DatasetService
 from tarmac.server.storage.image_service import ImageService
 from tarmac.server.storage.run_remover import RunRemover
 from tarmac.server.storage.secret_service import SecretService
+from tarmac.server.storage.site_artifacts import SiteArtifacts
 from tarmac.server.submitting.reachable_images import ReachableImages
 from tarmac.server.submitting.submissions import resolve_references
 from tarmac.store import SqlStore, open_store
@@ -73,6 +75,7 @@ class Parts:
     engine: LocalEngine
     clock: SystemClock
     artifacts: ArtifactService
+    sites: SiteArtifacts
     datasets: DatasetService
     secrets: SecretService
     directories: DirectoryCodeStore
@@ -87,6 +90,7 @@ class Parts:
         self.loops.start(on_lost=stop)
         self.check.start(on_damage=stop)
         self.artifacts.janitor.start()
+        self.sites.start()
         self.datasets.start()
         self.code.janitor.start()
         self.remains.janitor.start()
@@ -101,6 +105,7 @@ class Parts:
         self.remains.janitor.stop()
         self.code.janitor.stop()
         self.datasets.stop()
+        self.sites.stop()
         self.artifacts.janitor.stop()
         self.loops.stop()
         self.plane.control.engines.close()
@@ -124,9 +129,13 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
     directories = _code_store(home, settings)
     code = _repositories(home, settings, directories, secrets.values)
     catalog = Catalog(keeping.store)
-    artifacts = ArtifactService(catalog, store, clock, _rules(settings), marker=home.artifact_store)
+    sites = _sites(settings, catalog, store, lambda: plane.control.engines)
+    artifacts = ArtifactService(
+        catalog, store, clock, _rules(settings), marker=home.artifact_store, sites=sites
+    )
     datasets = DatasetService(store, home.datasets.resolve(), clock, server=serving.cluster)
-    supplies = _supplies(home, settings, directories, secrets.values, keeping, answer=artifacts.answer)
+    sidecar = _sidecar(keeping, sites)
+    supplies = _supplies(home, settings, directories, secrets.values, artifacts, sidecar=sidecar)
     plane = ControlPlane(
         store=store,
         engine=engine,
@@ -152,6 +161,7 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
         engine=engine,
         clock=clock,
         artifacts=artifacts,
+        sites=sites,
         datasets=datasets,
         secrets=secrets,
         directories=directories,
@@ -159,7 +169,7 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
         code=CodeCleaner(directories, store, clock, keep_days=settings.code.keep_days),
         remains=_remains(plane, settings, store, clock),
         images=_images(plane, settings),
-        remover=_remover(plane, settings, store, catalog, clock),
+        remover=_remover(plane, settings, store, catalog, sites=sites, clock=clock),
     )
 
 
@@ -203,23 +213,28 @@ def _supplies(
     settings: Settings,
     code: DirectoryCodeStore,
     secrets: SecretValues,
-    keeping: ArtifactStoring,
+    artifacts: ArtifactService,
     *,
-    answer: AnswerRequest,
+    sidecar: Sidecar,
 ) -> Supplies:
     """What engines of clusters elsewhere are given."""
-    packages = tuple(NODE_DIRECTORY.with_name(name) for name in ("artifacts", "model"))
     return Supplies(
         code=code,
         secrets=secrets,
-        sidecar=Sidecar(store=keeping.store, patience_s=keeping.patience_s, packages=packages),
-        artifacts=answer,
+        sidecar=sidecar,
+        artifacts=artifacts.answer,
         git=settings.git.rules,
         containers=settings.containers,
         own_packages=settings.shared,
         log_limit_bytes=settings.logs_limit_bytes,
         copies=home.copies,
     )
+
+
+def _sidecar(keeping: ArtifactStoring, sites: SiteArtifacts) -> Sidecar:
+    """What keeps artifacts on clusters elsewhere."""
+    packages = tuple(NODE_DIRECTORY.with_name(name) for name in ("artifacts", "model"))
+    return Sidecar(store=keeping.store, patience_s=keeping.patience_s, packages=packages, send=sites.send)
 
 
 def _remains(plane: ControlPlane, settings: Settings, store: SqlStore, clock: SystemClock) -> AttemptCleaner:
@@ -234,9 +249,29 @@ def _remains(plane: ControlPlane, settings: Settings, store: SqlStore, clock: Sy
 
 
 def _remover(
-    plane: ControlPlane, settings: Settings, store: SqlStore, catalog: Catalog, clock: SystemClock
+    plane: ControlPlane,
+    settings: Settings,
+    store: SqlStore,
+    catalog: Catalog,
+    *,
+    sites: SiteArtifacts,
+    clock: SystemClock,
 ) -> RunRemover:
-    return RunRemover(plane, store, catalog, clock, engines=plane.clearers, keep_days=settings.keep_days)
+    return RunRemover(
+        plane, store, catalog, clock, engines=plane.clearers, keep_days=settings.keep_days, sites=sites
+    )
+
+
+def _sites(
+    settings: Settings, catalog: Catalog, store: SqlStore, engines: Callable[[], Iterable[AttachedEngine]]
+) -> SiteArtifacts:
+    """The stores of artifacts of clusters whose nodes do not see the server's own."""
+
+    def keepers() -> Mapping[str, KeepsArtifacts]:
+        adapters = {engine.key: engine.adapter for engine in engines()}
+        return {key: adapter for key, adapter in adapters.items() if isinstance(adapter, KeepsArtifacts)}
+
+    return SiteArtifacts(catalog, store, engines=keepers, keep_versions=settings.artifacts.keep_versions)
 
 
 def _images(plane: ControlPlane, settings: Settings) -> ImageService:

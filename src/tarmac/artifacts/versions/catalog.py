@@ -14,7 +14,7 @@ from threading import Lock
 
 from tarmac.artifacts.versions.blobs import Blobs, begin_store, check_store
 from tarmac.artifacts.versions.listed import latest, read_chunk, read_manifest, versions
-from tarmac.artifacts.versions.manifest import Broken, Chunk, Manifest, Version, parse_id
+from tarmac.artifacts.versions.manifest import Broken, Chunk, Manifest, Reference, Version, parse_id
 from tarmac.artifacts.versions.stores import open_blobs
 from tarmac.model.errors import NotFound
 from tarmac.model.text import suggestion
@@ -57,6 +57,11 @@ class Catalog:
         marker.write_text(self._url)
 
     @property
+    def url(self) -> str:
+        """Where the store is."""
+        return self._url
+
+    @property
     def blobs(self) -> Blobs:
         """The store itself, opened when it is first needed."""
         if self._blobs is None:
@@ -80,8 +85,13 @@ class Catalog:
         newest = self.latest(parts.run_id, parts.kind, parts.rank)
         if newest is None or parts.number is None or parts.number == newest.number:
             return newest
-        version = Version(run_id=parts.run_id, kind=parts.kind, rank=parts.rank, number=parts.number)
-        return version if self.blobs.has(version.name) else None
+        version = _named(parts)
+        return version if version is not None and self.blobs.has(version.name) else None
+
+    def holds(self, reference: Reference) -> bool:
+        """Whether the very version that a reference names is in the store."""
+        version = _named(reference)
+        return version is not None and self.blobs.has(version.name)
 
     def latest(self, run_id: str, kind: str, rank: int = 0) -> Version | None:
         """The newest whole version of one kind of artifact of a run."""
@@ -134,3 +144,9 @@ class Catalog:
             while len(self._summaries) > REMEMBERED:
                 self._summaries.popitem(last=False)
         return summary
+
+
+def _named(reference: Reference) -> Version | None:
+    """The version with the number of a reference; None for one that means the latest."""
+    run_id, kind, number, rank = reference
+    return Version(run_id=run_id, kind=kind, rank=rank, number=number) if number is not None else None

@@ -188,6 +188,19 @@ class Host:
         found = self._files("files", directory=str(directory), path=path, limit=limit)
         return None if found is None else file_entries(found)
 
+    def write_piece(self, path: Path, begin: int, content: bytes, *, last: bool) -> None:
+        """Write a piece of a large file; the last one brings it to its place."""
+        self._files("write_piece", path=str(path), begin=begin, content=content, last=last)
+
+    def list_pieces(self, directory: Path, prefix: str) -> list[tuple[str, int, float]]:
+        """All files below a directory in this one: path in this one, bytes, and when it changed."""
+        found = self._reach.call("list_pieces", directory=str(directory), prefix=prefix, timeout_s=CLEAR_S)
+        return [(str(path), int(size_bytes), float(at)) for path, size_bytes, at in found]
+
+    def remove_trees(self, paths: Sequence[Path]) -> None:
+        """Remove directories and files with all that is in them; idempotent."""
+        self._reach.call("remove_trees", paths=[str(path) for path in paths], timeout_s=CLEAR_S)
+
     def take_code(self, directory: Path, digest: str, pieces: Iterator[bytes]) -> None:
         """Put a snapshot of code where runners find it; also raises ValueError and BrokenOff."""
         self._reach.take_code(str(directory), digest, pieces)

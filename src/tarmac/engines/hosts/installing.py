@@ -6,12 +6,14 @@ Each version lies in a directory of its own, called after its content, and stays
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
 from tarmac.engines.attempts.request import ArtifactStoring
+from tarmac.engines.hosts.store_files import DIRECTORY
+from tarmac.model.abilities import StoreFiles
 from tarmac.node.files import untrusted
 from tarmac.node.starting import NODE_DIRECTORY, Installation
 
@@ -19,6 +21,9 @@ LARGEST_MODULE_BYTES = 1 << 20
 
 RELAY = "relay"
 """The scheme of the URL of a store that nodes reach through the server (see `relaying`)."""
+
+SendArtifacts = Callable[[StoreFiles, str, Sequence[str]], None]
+"""Has a store at a site hold the inputs of a run, by id, and its newest versions. Raises Unavailable."""
 
 RUNNER = "tarmac/node"
 """Where the runner's package lies in a version."""
@@ -29,16 +34,24 @@ class Sidecar:
     """How artifacts are kept: in a store that nodes must reach, and how long it is tried while it is down.
 
     `packages` are the directories of what it needs beside the runner's package, all below `tarmac`.
+    `at_site`: the store is in the directory of the cluster, and the server's own is elsewhere; `send` has
+    what an attempt of a run starts from sent there.
     """
 
     store: str
     patience_s: float
     packages: tuple[Path, ...]
+    send: SendArtifacts | None = None
+    at_site: bool = False
 
     @property
     def is_directory(self) -> bool:
         """Whether the store is a directory, not a URL."""
         return self.store.startswith("/")
+
+    def in_directory(self, directory: Path) -> Sidecar:
+        """The same with a store in the directory of a cluster, whose nodes do not see the server's disk."""
+        return replace(self, store=str(directory / DIRECTORY), at_site=True)
 
     def at(self, installation: Installation, *, relay: Path | None = None) -> ArtifactStoring:
         """The same where it is installed; no `-I`: what reaches a store behind a URL is the node's own.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -18,6 +18,8 @@ from tarmac.engines.attempts import staging
 from tarmac.engines.attempts.writing import hint
 from tarmac.engines.hosts import installing
 from tarmac.engines.hosts.host import Host
+from tarmac.engines.hosts.installing import Sidecar
+from tarmac.engines.hosts.store_files import HostStoreFiles
 from tarmac.engines.slurm import observing
 from tarmac.engines.slurm.commands import Commands
 from tarmac.engines.slurm.files import SCRIPT_FILE, SUBMITTED_FILE
@@ -28,6 +30,7 @@ from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.ports import StreamsCode
 from tarmac.model.secret import SecretValues
 from tarmac.node.attempt import sealed
+from tarmac.node.attempt.document import AttemptDocument
 from tarmac.node.attempt.protocol import KEY_VARIABLE
 from tarmac.node.files import bundles
 from tarmac.node.starting import NODE_DIRECTORY, Installation
@@ -42,7 +45,7 @@ log = logging.getLogger(__name__)
 
 
 class Delivery:
-    """Submits attempts. Thread-safe: one at a time. `packages`: what travels beside that of the runner."""
+    """Submits attempts. Thread-safe: one at a time. `sidecar`: what travels beside the runner."""
 
     def __init__(
         self,
@@ -53,7 +56,7 @@ class Delivery:
         *,
         code: StreamsCode | None,
         secrets: SecretValues,
-        packages: Sequence[Path] = (),
+        sidecar: Sidecar | None = None,
     ) -> None:
         self._settings = settings
         self._host = host
@@ -61,7 +64,12 @@ class Delivery:
         self._queue = queue
         self._code = code
         self._secrets = secrets
-        self._files = installing.collect((NODE_DIRECTORY, *packages))
+        self._files = installing.collect((NODE_DIRECTORY, *(sidecar.packages if sidecar is not None else ())))
+        self._send = sidecar.send if sidecar is not None else None
+        self.store_files: HostStoreFiles | None = None
+        """Those of the store of artifacts at the site; None where its nodes use the server's own."""
+        if sidecar is not None and sidecar.at_site:
+            self.store_files = HostStoreFiles(host, Path(sidecar.store))
         self._lock = Lock()
         self._prepared = False
         self._submitted_at: dict[str, float] = {}
@@ -88,6 +96,7 @@ class Delivery:
         directory = request.attempt.directory
         self.prepare()
         self._bring_code(request)
+        self._send_artifacts(request.attempt.document)
         script = directory / SCRIPT_FILE
         files = {**staging.attempt_files(request.attempt), SCRIPT_FILE: request.script.encode()}
         if not self._host.make_directory(directory, files):  # a call before this one: did it submit a job?
@@ -159,6 +168,11 @@ class Delivery:
             self._host.take_code(path.parent, path.name, self._code.stream(path.name))
         except (bundles.BrokenOff, ValueError) as error:
             raise Unavailable(f"the code was not taken to {path.parent}: {error}") from None
+
+    def _send_artifacts(self, attempt: AttemptDocument) -> None:
+        """Have what the attempt starts from in the store at the site."""
+        if self.store_files is not None and self._send is not None and attempt.sync is not None:
+            self._send(self.store_files, attempt.run_id, attempt.sync.inputs)
 
     def _note(self, request: SlurmRequest, job_id: str) -> None:
         if len(self._submitted_at) >= REMEMBERED:

@@ -34,7 +34,7 @@ from tarmac.engines.slurm.settings import SlurmSettings
 from tarmac.engines.slurm.site import Site
 from tarmac.engines.slurm.states import Stage, meaning
 from tarmac.engines.slurm.tempo import DEFAULT_TEMPO, Tempo
-from tarmac.model.abilities import FileEntry, Pace, ReportPiece
+from tarmac.model.abilities import FileEntry, Pace, ReportPiece, StoreFiles
 from tarmac.model.cluster import Cluster, Node, QueueOffer
 from tarmac.model.containers import ContainerRules
 from tarmac.model.engine_kinds import Finding
@@ -92,13 +92,7 @@ class SlurmEngine(SharedImages):
         self._site = Site(cluster, settings, self._commands)
         self._sidecar = sidecar
         self._delivery = Delivery(
-            settings,
-            self._host,
-            self._commands,
-            self._queue,
-            code=code,
-            secrets=secrets,
-            packages=sidecar.packages if sidecar is not None else (),
+            settings, self._host, self._commands, self._queue, code=code, secrets=secrets, sidecar=sidecar
         )
         self._node_settings = NodeSettings(
             sdk=self._delivery.installation.sdk,
@@ -229,9 +223,12 @@ class SlurmEngine(SharedImages):
     def examine(self, cluster: Cluster) -> Sequence[Finding]:  # noqa: ARG002 - there is one
         return examined(self._settings, self._host, self._site, self._sidecar)
 
+    def artifact_files(self) -> StoreFiles | None:
+        return self._delivery.store_files
+
     def open_session(self, attempt_id: str, worker: WorkerStatus) -> int:
-        view = self._find(attempt_id)
-        return sessions.open_session(self._commands, self._delivery.installation, view, worker)
+        installation = self._delivery.installation
+        return sessions.open_session(self._commands, installation, self._find(attempt_id), worker)
 
     def reap(self, attempt_id: str) -> None:
         view = self._find(attempt_id) or self._fenced(attempt_id, None)

@@ -151,7 +151,7 @@ def _directory(host: Host) -> Finding:
         scarce = f"room for {free_files} more files: runs need {LEAST_FREE_FILES}"
     if scarce:
         return Finding(what="directory", ok=False, text=f"{path} has {scarce}; free some, or name another")
-    text = f"{path} can be written, {free_bytes >> 30} GiB left; nodes must see it under that path"
+    text = f"{path} can be written, {free_bytes >> 30} GiB left; all nodes must see it under that path"
     return Finding(what="directory", ok=True, text=text)
 
 
@@ -173,6 +173,8 @@ def _artifacts(sidecar: Sidecar | None, host: Host) -> Finding:
         text = (
             f"stay in {host.layout.home}; [artifacts] store = a URL that nodes reach keeps versions of them"
         )
+    elif sidecar.at_site:
+        text = f"are kept in {sidecar.store}, and fetched from there over the connection"
     elif sidecar.is_directory:
         text = f"are kept in {sidecar.store}; nodes must see it under that path (or set [artifacts] store)"
     else:

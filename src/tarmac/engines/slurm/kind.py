@@ -51,13 +51,12 @@ class SlurmKind:
             sidecar=self._sidecar_of(settings),
         )
 
-    def _sidecar_of(self, settings: SlurmSettings) -> Sidecar | None:
+    def _sidecar_of(self, settings: SlurmSettings) -> Sidecar:
         """What keeps artifacts: behind SSH, nodes do not see a store that is a directory of this machine."""
-        return (
-            None
-            if settings.ssh is not None and self._supplies.sidecar.is_directory
-            else self._supplies.sidecar
-        )
+        sidecar = self._supplies.sidecar
+        if settings.ssh is not None and sidecar.is_directory:
+            return sidecar.in_directory(settings.directory)
+        return sidecar
 
     def _host(self, cluster: str, settings: SlurmSettings) -> Host:
         """Where its commands work."""

@@ -69,6 +69,13 @@ class JobLog:
         """Where it lies."""
         return self.directory / LOG_FILE
 
+    def is_missing(self) -> bool:
+        """Whether there is none: Slurm makes it, on the first node, before anything of the job runs."""
+        try:
+            return self.host.last(self.directory, LOG_FILE, limit=1) is None
+        except (OSError, ValueError, Unavailable):
+            return False
+
     def tail(self) -> tuple[str, ...]:
         """Its last lines, as far as it can be read now."""
         try:
@@ -252,8 +259,11 @@ def stop_is_overdue(view: AttemptView) -> bool:
 
 def _sentence(view: AttemptView, job_id: str, end: Meaning, log: JobLog) -> str:
     silent = all(node.facts.state is PartState.UNCLAIMED for node in view.nodes)
-    where = f"; {log.path} has what it said" if silent and end.outcome is Outcome.LOST else ""
-    return f"job {job_id} {end.text}{where}"
+    if not silent or end.outcome is not Outcome.LOST:
+        return f"job {job_id} {end.text}"
+    if log.is_missing():
+        return f"job {job_id} {end.text}, and could not write {log.path}: do its nodes see that directory?"
+    return f"job {job_id} {end.text}; {log.path} has what it said"
 
 
 def _read(path: Path) -> str | None:

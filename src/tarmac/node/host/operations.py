@@ -19,7 +19,7 @@ from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.attempt.protocol import ASK_FILE
 from tarmac.node.container import keeping
 from tarmac.node.files import inside, staging, untrusted
-from tarmac.node.host import agents, machine, services
+from tarmac.node.host import agents, machine, pieces, services
 from tarmac.node.host.changes import Changes
 from tarmac.node.host.commands import Commands
 from tarmac.node.host.relay import Relays
@@ -157,6 +157,16 @@ def relay_answer(path: str, number: int, answer: dict[str, Any], piece: bytes, *
 def relay_break_off(path: str, number: int) -> None:
     """Leave a request without an answer; see `Relay.break_off`."""
     _RELAYS.at(path).break_off(number)
+
+
+def write_piece(path: str, begin: int, content: bytes, *, last: bool) -> None:
+    """Write a piece of a file of an artifact store; see `pieces`."""
+    pieces.write(path, begin, content, last=last)
+
+
+def list_pieces(directory: str, prefix: str) -> list[list[Any]]:
+    """The files of an artifact store below a prefix; see `pieces`."""
+    return pieces.listing(directory, prefix)
 
 
 def last(directory: str, path: str, *, limit: int) -> Optional[bytes]:

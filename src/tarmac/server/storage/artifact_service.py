@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tarmac.artifacts.versions.catalog import Catalog, VersionSummary
-from tarmac.artifacts.versions.manifest import Manifest, Version, clashes
+from tarmac.artifacts.versions.manifest import Manifest, Reference, Version, clashes, parse_id
 from tarmac.artifacts.versions.retention import Rules, collect, expired_versions
 from tarmac.artifacts.versions.store_server import Grant, StoreServer
 from tarmac.control.permissions import Action, check
@@ -22,6 +22,7 @@ from tarmac.model.lifecycle import AttemptState
 from tarmac.model.ports import Clock, Store
 from tarmac.model.run import Run
 from tarmac.server.storage.janitor import Janitor
+from tarmac.server.storage.site_artifacts import SiteArtifacts
 from tarmac.server.storage.trial_checkpoints import apply_policies
 
 TIDY_EVERY_S = 600.0
@@ -34,9 +35,19 @@ log = logging.getLogger(__name__)
 class ArtifactService:
     """Commands and questions about artifacts. From any thread."""
 
-    def __init__(self, catalog: Catalog, store: Store, clock: Clock, rules: Rules, *, marker: Path) -> None:
-        """`marker` is a file that names the store of artifacts once it was made."""
+    def __init__(
+        self,
+        catalog: Catalog,
+        store: Store,
+        clock: Clock,
+        rules: Rules,
+        *,
+        marker: Path,
+        sites: SiteArtifacts | None = None,
+    ) -> None:
+        """`marker` is a file that names the store of artifacts once it was made; `sites` have their own."""
         self._marker = marker
+        self._sites = sites
         self._catalog = catalog
         self._store = store
         self._clock = clock
@@ -64,6 +75,8 @@ class ArtifactService:
     def versions(self, actor: Actor, run: Run | None) -> list[VersionSummary]:
         """Every version of a run's artifacts, or of all runs'."""
         check(actor, Action.READ)
+        if run is not None and self._sites is not None:
+            self._sites.fetch(run)
         return self._catalog.summaries(run.id if run is not None else None)
 
     def names(self, run_ids: Sequence[str]) -> dict[str, str]:
@@ -75,19 +88,29 @@ class ArtifactService:
 
         Raises NotFound with the nearest.
         """
+        missing = self._fetch(parse_id(reference))
         version = self._catalog.exact(reference)
         if version is not None:
             return version
         runs = self._store.find_runs(reference, limit=2)
-        if not runs or (len(runs) > 1 and runs[0].name != reference):
-            raise self._catalog.unknown(reference, others=[run.name for run in self._store.live_runs()])
+        if missing or not runs or (len(runs) > 1 and runs[0].name != reference):
+            error = self._catalog.unknown(reference, others=[run.name for run in self._store.live_runs()])
+            raise NotFound(error.message, hint=missing or error.hint)
+        missing = self._sites.fetch(runs[0]) if self._sites is not None else ""
         latest = self._catalog.latest(runs[0].id, kind)
         if latest is None:
             raise NotFound(
                 f"{runs[0].name} ({runs[0].id}) has no {kind} artifact",
-                hint=f"tarmac artifacts ls {runs[0].id} lists what it has",
+                hint=missing or f"tarmac artifacts ls {runs[0].id} lists what it has",
             )
         return latest
+
+    def _fetch(self, reference: Reference | None) -> str:
+        """Have what an id names fetched from a site, if it is not here; why it still is not, or ""."""
+        if self._sites is None or reference is None or self._catalog.holds(reference):
+            return ""
+        run = self._store.load_runs([reference.run_id]).get(reference.run_id)
+        return self._sites.fetch(run) if run is not None else ""
 
     def content(self, actor: Actor, reference: str, *, kind: str = _CHECKPOINT) -> Manifest:
         """What a version holds; raises NotFound as `find` does."""

@@ -22,6 +22,7 @@ from tarmac.model.ports import Clock, Store
 from tarmac.model.run import Run
 from tarmac.model.summary import RunQuery
 from tarmac.server.storage.janitor import Janitor
+from tarmac.server.storage.site_artifacts import SiteArtifacts
 
 TIDY_EVERY_S = 3_600.0
 PAGE = 500
@@ -34,7 +35,7 @@ log = logging.getLogger(__name__)
 class RunRemover:
     """Removes runs that have ended. `keep_days`: how long after its end a run is kept (None: always).
 
-    `engines` are those that can clear up, by cluster.
+    `engines` are those that can clear up, by cluster; `sites` keep artifacts of runs.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class RunRemover:
         *,
         engines: Callable[[], Mapping[str, ClearsRemains]],
         keep_days: float | None,
+        sites: SiteArtifacts | None = None,
     ) -> None:
         self._plane = plane
         self._store = store
@@ -53,6 +55,7 @@ class RunRemover:
         self._clock = clock
         self._engines = engines
         self._keep_days = keep_days
+        self._sites = sites
         self.janitor = Janitor("runs", self.tidy, every_s=TIDY_EVERY_S)
 
     def remove(self, actor: Actor, reference: str) -> Run:
@@ -136,6 +139,8 @@ class RunRemover:
                     hint="it can be removed once that run has ended",
                 )
         self._remove_files(run)
+        if self._sites is not None:
+            self._sites.remove(run)
         self._catalog.remove(versions)
         self._store.remove_runs([run.id])
 

@@ -1,0 +1,224 @@
+"""Fetches what nodes keep in stores at their sites into the store of this server, and clears up there.
+
+A thread looks at every site where attempts are live, and once more when they have ended. Each site has a
+thread of its own: one that hangs delays no other. Questions about a run (`fetch`) are looked after at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from threading import Condition, Event, Thread
+from weakref import WeakSet
+
+from tarmac.artifacts.versions.catalog import Catalog
+from tarmac.artifacts.versions.manifest import Broken, Version
+from tarmac.artifacts.versions.site_store import SiteStore
+from tarmac.model.abilities import KeepsArtifacts, StoreFiles
+from tarmac.model.errors import NotFound, TarmacError
+from tarmac.model.lifecycle import RunState
+from tarmac.model.ports import Store
+from tarmac.model.run import Run
+
+LOOK_S = 20.0
+CLEAR_EVERY_S = 3_600.0
+ANSWER_S = 10.0
+"""How long a question waits for what is under way."""
+
+EVERYTHING, CLEARING = "*", "-"
+"""In the place of the id of a run: every run of a site, and removing there what is no longer needed."""
+
+REMEMBERED = 10_000
+
+log = logging.getLogger(__name__)
+
+
+class SiteArtifacts:
+    """The stores at sites. `engines` are those whose nodes may keep artifacts there, by cluster.
+
+    Of each artifact of a run the newest `keep_versions` are fetched, of trials all. From any thread.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        store: Store,
+        *,
+        engines: Callable[[], Mapping[str, KeepsArtifacts]],
+        keep_versions: int,
+        look_s: float = LOOK_S,
+        answer_s: float = ANSWER_S,
+    ) -> None:
+        self._catalog = catalog
+        self._store = store
+        self._engines = engines
+        self._keep_versions = keep_versions
+        self._look_s = look_s
+        self._answer_s = answer_s
+        self._ending = Event()
+        self._workers: dict[str, _Worker] = {}
+        self._complete: set[str] = set()
+        self._damaged: set[Version] = set()
+        self._begun: WeakSet[StoreFiles] = WeakSet()
+        self._thread = Thread(target=self._look_again, name="tarmac-site-artifacts", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End what is under way; it goes on with the next server."""
+        self._ending.set()
+
+    # --- for the service of artifacts
+
+    def fetch(self, run: Run) -> str:
+        """Have what its site keeps of a run fetched, and wait a little; why not all of it is here, or ""."""
+        key = run.spec.target.cluster
+        if key is None or run.id in self._complete or self._files(key) is None:
+            return ""
+        why = self._worker(key).ask(run.id, wait_s=self._answer_s)
+        if not why and run.state is RunState.ENDED and len(self._complete) < REMEMBERED:
+            self._complete.add(run.id)
+        return why and f"what cluster {key} keeps of {run.name} is not all here yet: {why}"
+
+    def remove(self, run: Run) -> None:
+        """Remove what its site keeps of an ended run. Raises Unavailable."""
+        files = self._files(run.spec.target.cluster)
+        if files is not None:
+            self._open(files).remove(run.id)
+
+    # --- for engines
+
+    def send(self, files: StoreFiles, run_id: str, inputs: Sequence[str]) -> None:
+        """Have a store at a site, and in it what an attempt of a run starts from. Raises Unavailable."""
+        store = self._open(files)
+        if files not in self._begun:
+            store.begin()
+            self._begun.add(files)
+        store.send(run_id, inputs)
+
+    # --- inside
+
+    def _look_again(self) -> None:
+        live: Collection[str] = ()
+        cleared_at = float("-inf")
+        while True:
+            try:
+                keys = [key for key in self._engines() if self._files(key) is not None]
+                before = keys if cleared_at < 0 else live
+                live = {attempt.allocation.cluster for attempt in self._store.live_attempts()} if keys else ()
+                clears = time.monotonic() - cleared_at > CLEAR_EVERY_S
+                for key in keys:
+                    if clears or key in live or key in before:
+                        self._worker(key).ask(EVERYTHING, *([CLEARING] if clears else []))
+                cleared_at = time.monotonic() if clears else cleared_at
+            except Exception:  # a bug or a database that is away must not end the thread
+                log.exception("artifacts at sites could not be looked after")
+            if self._ending.wait(self._look_s):
+                return
+
+    def _work(self, key: str, asked: Collection[str]) -> None:
+        """Fetch what was asked for from a site. Raises Unavailable."""
+        files = self._files(key)
+        if files is None:
+            return
+        store = self._open(files)
+        whole = EVERYTHING in asked or CLEARING in asked
+        ids: list[str | None] = [None] if whole else sorted(asked)  # type: ignore[arg-type]
+        found = [version for run_id in ids for version in store.unfetched(run_id)]
+        runs = self._store.load_runs(sorted({version.run_id for version in found}))
+        wanted, old = self._select([version for version in found if version.run_id in runs], runs)
+        for version in wanted:
+            self._fetch(store, version)
+        if CLEARING in asked:
+            inputs = {text for run in self._store.live_runs() for text in run.spec.input_artifacts}
+            store.clear(inputs=inputs, old=[version for version in old if version.id not in inputs])
+
+    def _select(
+        self, found: Sequence[Version], runs: Mapping[str, Run]
+    ) -> tuple[list[Version], list[Version]]:
+        """What to fetch, newest first, and what is too old for that."""
+        artifacts: dict[tuple[str, str, int], list[Version]] = defaultdict(list)
+        for version in sorted(found, reverse=True):
+            artifacts[version.run_id, version.kind, version.rank].append(version)
+        wanted: list[Version] = []
+        old: list[Version] = []
+        for (run_id, _, _), newest_first in artifacts.items():
+            count = len(newest_first) if runs[run_id].spec.trial is not None else self._keep_versions
+            wanted += newest_first[:count]
+            old += newest_first[count:]
+        return wanted, old
+
+    def _fetch(self, store: SiteStore, version: Version) -> None:
+        if version in self._damaged:
+            return
+        try:
+            store.fetch(version)
+        except NotFound:
+            pass  # removed since it was listed
+        except Broken as error:
+            log.warning("%s cannot be fetched: %s", version.id, error)
+            self._damaged.add(version)
+
+    def _files(self, key: str | None) -> StoreFiles | None:
+        engine = self._engines().get(key) if key is not None else None
+        return engine.artifact_files() if engine is not None else None
+
+    def _open(self, files: StoreFiles) -> SiteStore:
+        return SiteStore(files, lambda: self._catalog.blobs, url=self._catalog.url, ending=self._ending)
+
+    def _worker(self, key: str) -> _Worker:
+        return self._workers.setdefault(key, _Worker(key, self._work, self._ending))
+
+
+class _Worker:
+    """The thread of a site: does what was asked for, all of it at once, one after the other."""
+
+    def __init__(self, key: str, work: Callable[[str, Collection[str]], None], ending: Event) -> None:
+        self._key = key
+        self._work = work
+        self._ending = ending
+        self._changed = Condition()
+        self._asked: set[str] = set()
+        self._count = self._done = 0
+        self._trouble = ""
+        self._thread: Thread | None = None
+
+    def ask(self, *what: str, wait_s: float = 0.0) -> str:
+        """Ask for something, and wait so long at most; why it is not done, or ""."""
+        with self._changed:
+            self._asked.update(what)
+            self._count += 1
+            number = self._count
+            if self._thread is None:
+                self._thread = Thread(target=self._run, name=f"artifacts-{self._key}", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+            if not self._changed.wait_for(lambda: self._done >= number, wait_s):
+                return "it is being fetched"
+            return self._trouble
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: bool(self._asked))
+                asked, self._asked, number = self._asked, set(), self._count
+            trouble = self._try(asked)
+            with self._changed:
+                self._done, self._trouble = number, trouble
+                self._changed.notify_all()
+
+    def _try(self, asked: Collection[str]) -> str:
+        try:
+            self._work(self._key, asked)
+        except (TarmacError, Broken, OSError) as error:
+            log.info("artifacts at cluster %s: %s", self._key, error)
+            return str(error)
+        except Exception as error:  # a bug or damaged data must not end the thread
+            if not self._ending.is_set():  # else the database is closed already
+                log.exception("artifacts at cluster %s", self._key)
+            return f"{type(error).__name__}: {error}"
+        return ""
