@@ -18,6 +18,8 @@ BROAD_EXCEPTS = {
     "tarmac.control.reconcilers.stage:_code": "the top level of one run: a bug met there holds up no other",
     "tarmac.artifacts.remote:_store_errors": "every file system that fsspec finds has errors of its own",
     "tarmac.artifacts.datasets:fetch": "the same: whatever it raises, the dataset could not be fetched",
+    "tarmac.server.storage.site_artifacts:_look_again": "the top level of a thread: a bug must not end it",
+    "tarmac.server.storage.site_artifacts:_try": "the same, of each site",
     "tarmac.server.storage.janitor:_tidy_again": "the top level of a thread: a bug must not end clearing up",
     "tarmac.engines.ray.far.program:call": "what Ray raises is known at that end alone: it travels as words",
     "tarmac.node.container.root:_leave_after": "the top level of a process: whoever waits hears of a bug too",

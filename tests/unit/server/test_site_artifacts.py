@@ -79,7 +79,7 @@ class Keeper:
 class Kept:
     """A server with a run `r1` on the cluster `site`, and what is kept there."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, answer_s: float = BOUND_S) -> None:
         self.store = MemoryStore()
         self.catalog = Catalog(str(root / "near"))
         self.catalog.begin(root / "marker")
@@ -91,7 +91,7 @@ class Kept:
             engines=lambda: {"site": Keeper(self.files)},
             keep_versions=2,
             look_s=0.01,
-            answer_s=0.2,
+            answer_s=answer_s,
         )
         rules = Rules(versions=2, days=None)
         self.service = ArtifactService(
@@ -174,7 +174,8 @@ def test_an_error_says_why_it_is_not_here(kept: Kept, reference: str) -> None:
     )
 
 
-def test_a_site_that_hangs_holds_nobody_up_for_long(kept: Kept) -> None:
+def test_a_site_that_hangs_holds_nobody_up_for_long(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, answer_s=0.05)
     kept.keep(7)
     kept.files.free.clear()
     with pytest.raises(NotFound) as failure:

@@ -79,7 +79,7 @@ class SiteArtifacts:
         key = run.spec.target.cluster
         if key is None or run.id in self._complete or self._files(key) is None:
             return ""
-        why = self._worker(key).ask(run.id, wait_s=self._answer_s)
+        why = self._worker(key).request(run.id, wait_s=self._answer_s)
         if not why and run.state is RunState.ENDED and len(self._complete) < REMEMBERED:
             self._complete.add(run.id)
         return why and f"what cluster {key} keeps of {run.name} is not all here yet: {why}"
@@ -113,27 +113,28 @@ class SiteArtifacts:
                 clears = time.monotonic() - cleared_at > CLEAR_EVERY_S
                 for key in keys:
                     if clears or key in live or key in before:
-                        self._worker(key).ask(EVERYTHING, *([CLEARING] if clears else []))
+                        self._worker(key).request(EVERYTHING, *([CLEARING] if clears else []))
                 cleared_at = time.monotonic() if clears else cleared_at
             except Exception:  # a bug or a database that is away must not end the thread
                 log.exception("artifacts at sites could not be looked after")
             if self._ending.wait(self._look_s):
                 return
 
-    def _work(self, key: str, asked: Collection[str]) -> None:
+    def _work(self, key: str, requests: Collection[str]) -> None:
         """Fetch what was asked for from a site. Raises Unavailable."""
         files = self._files(key)
         if files is None:
             return
         store = self._open(files)
-        whole = EVERYTHING in asked or CLEARING in asked
-        ids: list[str | None] = [None] if whole else sorted(asked)  # type: ignore[arg-type]
-        found = [version for run_id in ids for version in store.unfetched(run_id)]
+        if EVERYTHING in requests or CLEARING in requests:
+            found = store.unfetched()
+        else:
+            found = [version for run_id in sorted(requests) for version in store.unfetched(run_id)]
         runs = self._store.load_runs(sorted({version.run_id for version in found}))
-        wanted, old = self._select([version for version in found if version.run_id in runs], runs)
-        for version in wanted:
+        chosen, old = self._select([version for version in found if version.run_id in runs], runs)
+        for version in chosen:
             self._fetch(store, version)
-        if CLEARING in asked:
+        if CLEARING in requests:
             inputs = {text for run in self._store.live_runs() for text in run.spec.input_artifacts}
             store.clear(inputs=inputs, old=[version for version in old if version.id not in inputs])
 
@@ -144,13 +145,13 @@ class SiteArtifacts:
         artifacts: dict[tuple[str, str, int], list[Version]] = defaultdict(list)
         for version in sorted(found, reverse=True):
             artifacts[version.run_id, version.kind, version.rank].append(version)
-        wanted: list[Version] = []
+        chosen: list[Version] = []
         old: list[Version] = []
         for (run_id, _, _), newest_first in artifacts.items():
             count = len(newest_first) if runs[run_id].spec.trial is not None else self._keep_versions
-            wanted += newest_first[:count]
+            chosen += newest_first[:count]
             old += newest_first[count:]
-        return wanted, old
+        return chosen, old
 
     def _fetch(self, store: SiteStore, version: Version) -> None:
         if version in self._damaged:
@@ -182,15 +183,15 @@ class _Worker:
         self._work = work
         self._ending = ending
         self._changed = Condition()
-        self._asked: set[str] = set()
+        self._requests: set[str] = set()
         self._count = self._done = 0
         self._trouble = ""
         self._thread: Thread | None = None
 
-    def ask(self, *what: str, wait_s: float = 0.0) -> str:
+    def request(self, *what: str, wait_s: float = 0.0) -> str:
         """Ask for something, and wait so long at most; why it is not done, or ""."""
         with self._changed:
-            self._asked.update(what)
+            self._requests.update(what)
             self._count += 1
             number = self._count
             if self._thread is None:
@@ -204,16 +205,16 @@ class _Worker:
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: bool(self._asked))
-                asked, self._asked, number = self._asked, set(), self._count
-            trouble = self._try(asked)
+                self._changed.wait_for(lambda: bool(self._requests))
+                requests, self._requests, number = self._requests, set(), self._count
+            trouble = self._try(requests)
             with self._changed:
                 self._done, self._trouble = number, trouble
                 self._changed.notify_all()
 
-    def _try(self, asked: Collection[str]) -> str:
+    def _try(self, requests: Collection[str]) -> str:
         try:
-            self._work(self._key, asked)
+            self._work(self._key, requests)
         except (TarmacError, Broken, OSError) as error:
             log.info("artifacts at cluster %s: %s", self._key, error)
             return str(error)
