@@ -124,6 +124,8 @@ def test_runs_on_a_real_slurm(shell: Shell, site: str, far: str) -> None:
     shown = shell.json("show", other)["run"]
     assert shown["outcome"] == "stopped"
     assert shown["cause"]["message"] == f"job {job} was cancelled in Slurm, not through tarmac"
+    kept = shell.json("artifacts", "ls", other)["artifacts"]
+    assert [(each["kind"], each["files"]) for each in kept] == [("checkpoint", 1)] * 2, "one of each attempt"
     left = Path(shell.json("clusters", "show", far)["settings"]["directory"]) / "runs" / shown["id"]
     assert left.is_dir()
     assert "greeting" in {each["name"] for each in shell.json("files", "echo")["files"]}
