@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from engine_harness import LOG, Harness, Work, ended, started, submit
+from tarmac.model.abilities import MeasuresWorkers
 from tarmac.model.errors import NotFound
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import CauseCode, LeaveRequest, Outcome
@@ -257,6 +258,21 @@ def test_what_a_node_tells_is_known_while_the_attempt_runs_and_after(harness: Ha
     silent = submit(harness, Work(), number=2)
     harness.settle(silent, ended)
     assert list(harness.engine.notices(silent)) == []
+
+
+def test_what_the_workers_of_a_live_attempt_use_is_measured(harness: Harness) -> None:
+    if not isinstance(harness.engine, MeasuresWorkers):
+        pytest.skip("this engine measures nothing")
+    measuring = harness.engine
+    assert measuring.utilization("nobody.1") == ()
+    attempt = started(harness, Work(lasts=True))
+    harness.settle(attempt, lambda _seen: bool(measuring.utilization(attempt)))
+    (used,) = measuring.utilization(attempt)
+    assert used.node == "node1"
+    assert used.memory_bytes > 0
+    harness.engine.request_leave(attempt, LeaveRequest.STOP)
+    harness.settle(attempt, ended)
+    assert list(measuring.utilization(attempt)) == []
 
 
 def test_a_log_is_read_in_pieces(harness: Harness) -> None:

@@ -104,9 +104,13 @@ CORE = {
 NATIVE = {
     "tarmac.engines": {"host", "hosts"},  # where an engine reaches its cluster: engines/hosts
     "tarmac.engines.local": {"gpu", "gpus"},  # what NVML calls them
-    "tarmac.node.host.nvml": {"gpu", "gpus"},
+    "tarmac.node.kernel.nvml": {"gpu", "gpus"},
     "tarmac.node.host.gpus": {"gpu", "gpus"},
     "tarmac.node.host.agent": {"gpus"},
+    "tarmac.node.processes.meter": {"gpu", "gpus"},  # whose use NVML measures
+    "tarmac.engines.attempts.reported": {"gpu", "gpus"},
+    "tarmac.model.utilization": {"gpu", "gpus"},
+    "tarmac.cli.views.utilizationview": {"gpu", "gpus"},
     "tarmac.engines.sim": {"job", "jobs", "cancel"},  # of a batch system; and of an appointment
     "tarmac.engines.slurm": {"job", "jobs", "task", "partition", "gpu", "gpus", "cancel"},
     "tarmac.client": {"host"},  # the address of a server

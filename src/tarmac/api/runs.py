@@ -6,6 +6,8 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
+from tarmac.api.usage import NodeUtilization
+
 
 class Cause(TypedDict):
     """Why something ended, and the worker that brought it about where one did."""
@@ -286,6 +288,7 @@ class Attempt(TypedDict):
     directory: str | None
     workers: list[Worker]
     notices: list[Notice]
+    utilization: list[NodeUtilization]
 
 
 class Event(TypedDict):

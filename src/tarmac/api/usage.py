@@ -1,4 +1,4 @@
-"""What was used in a range of time. Made in `server.routes.usage`."""
+"""What was used in a range of time, and what runs use now. Made in `server.routes.usage`, and of attempts."""
 
 from __future__ import annotations
 
@@ -15,3 +15,29 @@ class UsedSlots(TypedDict):
     runs: int
     attempts: int
     slot_s: float
+
+
+class GpuUtilization(TypedDict):
+    """A GPU of the run: the share of time in which something ran on it, and its memory."""
+
+    index: int
+    busy_percent: int
+    used_bytes: int
+    total_bytes: int
+
+
+class NodeUtilization(TypedDict):
+    """What the workers of a run use on a node; `cpus`: so many processors are busy with them."""
+
+    node: str
+    at: float
+    memory_bytes: int
+    cpus: float
+    gpus: list[GpuUtilization]
+
+
+class RunUtilization(TypedDict):
+    """What the workers of a run use now, on the nodes that have measured that."""
+
+    run: str
+    nodes: list[NodeUtilization]

@@ -86,6 +86,10 @@ class ClusterCalls(Calls):
         """What was used from `since` until `until` (Unix times), by user, project, cluster and pool."""
         return self._get("/usage", since=since, until=until)
 
+    def utilization(self) -> list[api.RunUtilization]:
+        """What the workers of live runs use now: processors, memory and GPUs, by run and node."""
+        return self._get("/utilization")
+
     def clusters(self) -> list[api.Cluster]:
         """Every lasting cluster, its pools with their rules and its nodes by kind."""
         return self._get("/clusters")

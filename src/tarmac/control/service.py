@@ -34,7 +34,7 @@ from tarmac.control.sessions import Session, WorkerChoice
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Listener
 from tarmac.control.state.searches import SearcherOf, Searches, own_searcher
-from tarmac.control.usage_report import UsedSlots, used_slots
+from tarmac.control.usage_report import UsageReport
 from tarmac.control.why import Why, why
 from tarmac.model.abilities import ClearsRemains, FileEntry, KeepsImages, ListsFiles
 from tarmac.model.actor import Actor, RunScope
@@ -142,6 +142,7 @@ class ControlPlane:
         self._admission = Admission(self.control)
         self.searches = Searches(self.control, searcher_of)
         self.experiments = ExperimentService(self.control, self._admission, self.searches, resolve)
+        self.usage = UsageReport(self.control)
 
     # --- commands
 
@@ -317,11 +318,6 @@ class ControlPlane:
         """Every node that is meant, and what it holds; raises NotFound where none is."""
         check(actor, Action.READ)
         return draining.chosen_reports(self.control, choice)
-
-    def used_slots(self, actor: Actor, since: float | None, until: float | None) -> list[UsedSlots]:
-        """What was used from `since` until `until`, by user, project, cluster and pool."""
-        check(actor, Action.READ)
-        return used_slots(self.control, since, until)
 
     def dry_run(self, submission: Submission) -> DryRun:
         """What a submission would become, also before all that it names is there; nothing is kept."""

@@ -1,11 +1,16 @@
-"""What users, projects and pools used in a range of time. Called by `service`."""
+"""What users, projects and pools used in a range of time, and what runs use now. Made by `service`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tarmac.control.permissions import Action, check
 from tarmac.control.state.control_state import ControlState
+from tarmac.model.abilities import MeasuresWorkers
+from tarmac.model.actor import Actor
 from tarmac.model.errors import InvalidInput
+from tarmac.model.utilization import NodeUtilization
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,33 +26,60 @@ class UsedSlots:
     slot_s: float
 
 
-def used_slots(control: ControlState, since: float | None, until: float | None) -> list[UsedSlots]:
-    """The usage from `since` until `until` (now, at the latest), by user, project, cluster and pool.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunUtilization:
+    """What the workers of a live run use now, on each of its nodes that has measured that."""
 
-    From the attempts that are kept: a run that was removed counts no more. Raises InvalidInput where the
-    range is empty.
-    """
-    now = control.clock.now()
-    begin, end = since or 0.0, min(now, until) if until is not None else now
-    if begin >= end:
-        raise InvalidInput("the range of time is empty: `since` must lie before `until`, and before now")
-    slot_s: dict[tuple[str, str, str, str], float] = {}
-    attempts: dict[tuple[str, str, str, str], int] = {}
-    runs: dict[tuple[str, str, str, str], set[str]] = {}
-    for span in control.store.attempt_spans(begin, end):
-        key = span.user, span.project, span.cluster, span.pool
-        slot_s[key] = slot_s.get(key, 0.0) + span.slot_s(begin, end)
-        attempts[key] = attempts.get(key, 0) + 1
-        runs.setdefault(key, set()).add(span.run_id)
-    return [
-        UsedSlots(
-            user=key[0],
-            project=key[1],
-            cluster=key[2],
-            pool=key[3],
-            runs=len(runs[key]),
-            attempts=attempts[key],
-            slot_s=slot_s[key],
-        )
-        for key in sorted(slot_s)
-    ]
+    run: str
+    nodes: tuple[NodeUtilization, ...]
+
+
+class UsageReport:
+    """The questions about it."""
+
+    def __init__(self, control: ControlState) -> None:
+        self._control = control
+
+    def used_slots(self, actor: Actor, since: float | None, until: float | None) -> list[UsedSlots]:
+        """The usage from `since` until `until` (now, at the latest), by user, project, cluster and pool.
+
+        From the attempts that are kept: a run that was removed counts no more. Raises InvalidInput where the
+        range is empty.
+        """
+        check(actor, Action.READ)
+        now = self._control.clock.now()
+        begin, end = since or 0.0, min(now, until) if until is not None else now
+        if begin >= end:
+            raise InvalidInput("the range of time is empty: `since` must lie before `until`, and before now")
+        slot_s: dict[tuple[str, str, str, str], float] = {}
+        attempts: dict[tuple[str, str, str, str], int] = {}
+        runs: dict[tuple[str, str, str, str], set[str]] = {}
+        for span in self._control.store.attempt_spans(begin, end):
+            key = span.user, span.project, span.cluster, span.pool
+            slot_s[key] = slot_s.get(key, 0.0) + span.slot_s(begin, end)
+            attempts[key] = attempts.get(key, 0) + 1
+            runs.setdefault(key, set()).add(span.run_id)
+        return [
+            UsedSlots(
+                user=key[0],
+                project=key[1],
+                cluster=key[2],
+                pool=key[3],
+                runs=len(runs[key]),
+                attempts=attempts[key],
+                slot_s=slot_s[key],
+            )
+            for key in sorted(slot_s)
+        ]
+
+    def attempt_utilization(self, actor: Actor, attempt_id: str) -> Sequence[NodeUtilization]:
+        """What the workers of an attempt use now; nothing where it is over, or nobody measures it."""
+        check(actor, Action.READ)
+        with self._control.engine_of(attempt_id).question() as engine:
+            return engine.utilization(attempt_id) if isinstance(engine, MeasuresWorkers) else ()
+
+    def utilization(self, actor: Actor) -> list[RunUtilization]:
+        """The same of every live run of this server of which something was measured, by id."""
+        live = sorted(self._control.live(), key=lambda each: each[0].id)
+        found = [(run.id, tuple(self.attempt_utilization(actor, attempt.id))) for run, attempt in live]
+        return [RunUtilization(run=run_id, nodes=nodes) for run_id, nodes in found if nodes]

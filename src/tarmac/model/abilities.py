@@ -12,6 +12,7 @@ from typing import Protocol, runtime_checkable
 from tarmac.model.cluster import Cluster, Node, QueueOffer
 from tarmac.model.ports import WorkerStatus
 from tarmac.model.run import LeaveRequest, Outcome
+from tarmac.model.utilization import NodeUtilization
 
 
 @runtime_checkable
@@ -159,6 +160,18 @@ class ReportPiece:
     begin: int
     end: int
     content: bytes
+
+
+@runtime_checkable
+class MeasuresWorkers(Protocol):
+    """An engine that knows what the workers of a live attempt use."""
+
+    def utilization(self, attempt_id: str) -> Sequence[NodeUtilization]:
+        """What was measured last, of each node that has measured, from what `observe` brought last.
+
+        Answers at once. The figures come from where the run can write: they are of the right kind, no more.
+        """
+        ...
 
 
 @runtime_checkable

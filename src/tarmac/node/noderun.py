@@ -27,6 +27,7 @@ from tarmac.node.kernel.namespaces import ProcessNamespace
 from tarmac.node.kernel.workergroup import WorkerGroup
 from tarmac.node.processes.children import Child, Children
 from tarmac.node.processes.lease import lease_of
+from tarmac.node.processes.meter import Meter
 from tarmac.node.processes.sidecar_process import SidecarProcess
 from tarmac.node.processes.wake_channel import WakeChannel
 from tarmac.node.progress.watcher import ProgressWatcher
@@ -58,12 +59,14 @@ class Worker:
 class NodeRun:
     """The state that hooks read and change; files of the protocol are read and written by name here.
 
-    `mounted` is the private view of the disk, `container` where everything of the attempt is started, where
-    hooks have made them; `shown` is what a container is to show beside the attempt's own directories.
+    `mounted` is the private view of the disk, `container` where everything of the attempt is started,
+    `progress` what watches what workers write, once hooks have made them; `shown` is what a container is to
+    show beside the attempt's own directories.
     """
 
     mounted: Optional[Plan] = None
     container: Optional[AnyContainer] = None
+    progress: Optional[ProgressWatcher] = None
 
     def __init__(
         self,
@@ -89,6 +92,7 @@ class NodeRun:
         )
         self.children = Children()
         self.lease = lease_of(document, part, self.node)
+        self.meter = Meter(self.node.utilization)
         self.sidecar = SidecarProcess(
             document,
             part,
@@ -112,7 +116,6 @@ class NodeRun:
         self.venv: Optional[str] = None
         self.programs: list[str] = []
         self.lock_handles: list[int] = []
-        self.progress: Optional[ProgressWatcher] = None
         self.torn: Optional[list[str]] = None
         self.over_at: Optional[float] = None
         self.leave_request: Optional[LeaveRequest] = None

@@ -120,7 +120,12 @@ def test_top_shows_what_runs_until_q(settled: Shell) -> None:
     run = settled.tarmac("run", "-d", "--slots", "1", "--name", "busy", "--", "sleep", "600", code=0)
     settled.wait_until(run.stdout.strip(), "running")
     assert "busy" in settled.tarmac("top", code=0).stdout
-    assert settled.json("top").keys() == {"nodes", "queue"}
+    settled.until("show", "busy", said="of memory")  # measured once it has run for a moment
+    document = settled.json("top")
+    assert document.keys() == {"nodes", "queue", "utilization"}
+    ((used,),) = [each["nodes"] for each in document["utilization"] if each["run"] == run.stdout.strip()]
+    assert 0 < used["memory_bytes"] < 1 << 30
+    assert "MEMORY" in settled.tarmac("top", code=0).stdout
     with Screen(settled, "top") as screen:
         screen.resize(30, 100)
         screen.wait_for("busy")

@@ -70,12 +70,14 @@ def test_what_a_replica_left_behind_keeps_its_slots(local: LocalHarness, tmp_pat
     attempt = submitted(local, on_one_node(f"setsid sleep 3600 & echo $! > {left}; exit 0", "echo; " + LASTS))
     local.settle(attempt, told_ended(local, attempt, 0))
     assert not look(local, attempt).released
-    (orphan,) = [
-        pid
-        for pid in _pids_of(launch_token(local, attempt))
-        if _argv(pid)[:2] == ["sleep", "3600"]
-        and pid not in {worker.pid for worker in local.engine.workers(attempt)}
-    ]
+
+    def left_behind() -> list[int]:
+        started = {worker.pid for worker in local.engine.workers(attempt)}
+        found = [pid for pid in _pids_of(launch_token(local, attempt)) if pid not in started]
+        return [pid for pid in found if _argv(pid)[:2] == ["sleep", "3600"]]
+
+    local.settle(attempt, lambda _seen: bool(left_behind()))  # `setsid` becomes that a moment later
+    (orphan,) = left_behind()
     os.kill(orphan, signal.SIGKILL)
     local.settle(attempt, has_released(0))
 

@@ -281,6 +281,7 @@ def third_attempt() -> Any:
         "lost": None,
         "workers": [worker],
         "notices": [{"at": 941.0, "node": "n-1", "text": "not available here: /data/x"}],
+        "utilization": [],
     }
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from tarmac import api
 from tarmac.cli.views.terminal import Terminal
 from tarmac.cli.views.topview import page, screen
+from tarmac.cli.views.utilizationview import cells, line
 
 PLAIN = Terminal()
 
 
 def test_an_empty_cluster_has_a_page_too() -> None:
-    assert page([], [], now=0.0, terminal=PLAIN) == [
+    assert page([], [], [], now=0.0, terminal=PLAIN) == [
         "0 of 0 slots in use on 0 nodes; 0 runs hold slots, 0 wait",
         "",
         "nothing is queued or running",
@@ -33,3 +35,18 @@ def test_a_line_that_is_wider_than_the_screen_is_cut_by_it() -> None:
     """Wrapped over two rows, it would push the first line off the screen."""
     _, text = screen(["a" * 200], 0, 5, PLAIN)
     assert (text[:5], text[-5:]) == ("\x1b[?7l", "\x1b[?7h")
+
+
+def test_what_a_run_uses_stands_beside_it() -> None:
+    gpus = [
+        {"index": number, "busy_percent": busy, "used_bytes": 1 << 30, "total_bytes": 80 << 30}
+        for number, busy in enumerate((40, 60))
+    ]
+    node: api.NodeUtilization = {"node": "a", "at": 1.0, "memory_bytes": 3 << 30, "cpus": 1.25, "gpus": gpus}  # type: ignore[typeddict-item]
+    other: api.NodeUtilization = {"node": "b", "at": 1.0, "memory_bytes": 1 << 30, "cpus": 0.5, "gpus": []}
+    assert cells([node, other]) == ("1.8", "4 GiB", "50 %", "2 GiB of 160 GiB")
+    assert cells([other]) == ("0.5", "1 GiB", "", "")
+    assert cells([]) == ("", "", "", "")
+    assert line([node]) == "1.2 CPUs, 3 GiB of memory; 2 GPUs 50 % busy, 2 GiB of 160 GiB"
+    assert line([other]) == "0.5 CPUs, 1 GiB of memory"
+    assert line([]) == ""

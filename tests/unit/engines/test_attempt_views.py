@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path, PosixPath
+
+import pytest
 
 from tarmac.engines.attempts.view import NodeView, open_view
 from tarmac.node.attempt import claims, protocol
@@ -61,6 +64,37 @@ def test_what_another_node_than_that_of_rank_0_kept_is_no_kept_checkpoint(tmp_pa
     view = NodeView(paths, "n1", [])
     view.refresh()
     assert view.facts.milestones.kept_at is None
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"at": "now", "memory_bytes": 1, "cpus": 1, "gpus": []}',
+        '{"at": 1, "memory_bytes": 1e400, "cpus": 1, "gpus": []}',
+        '{"at": 1, "memory_bytes": 1, "cpus": 1, "gpus": 5}',
+        '{"at": 1, "memory_bytes": 1, "cpus": 1, "gpus": [{"index": 0}]}',
+        '{"at": 1, "memory_bytes": 1, "cpus": 1, "gpus": ' + "[" * 100_000,
+    ],
+)
+def test_what_a_run_has_written_in_the_place_of_its_figures_is_no_figure(
+    tmp_path: Path, written: str
+) -> None:
+    (tmp_path / protocol.UTILIZATION_FILE).write_text(written)
+    assert NodeView(NodePaths(str(tmp_path)), "n1", []).utilization() is None
+
+
+def test_figures_that_cannot_be_are_cut_to_what_can(tmp_path: Path) -> None:
+    (tmp_path / protocol.UTILIZATION_FILE).write_text(
+        '{"at": 9e99, "memory_bytes": -5, "cpus": NaN, "gpus": '
+        '[{"index": 0, "busy_percent": 900, "used_bytes": 1, "total_bytes": 1' + "0" * 40 + "}]}"
+    )
+    found = NodeView(NodePaths(str(tmp_path)), "n1", []).utilization()
+    assert found is not None
+    assert found.at <= time.time()
+    assert (found.memory_bytes, found.cpus, found.gpus[0].busy_percent) == (0, 0.0, 100)
 
 
 def _stage(directory: Path) -> None:

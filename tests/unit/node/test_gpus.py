@@ -9,7 +9,7 @@ import pytest
 import fake_nvml
 from fake_nvml import FakeDriver, problems_of
 from tarmac.node.host.gpus import Gpus, Times
-from tarmac.node.host.nvml import Nvml
+from tarmac.node.kernel.nvml import Nvml
 
 H100 = "NVIDIA H100 80GB HBM3"
 

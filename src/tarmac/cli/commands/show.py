@@ -14,6 +14,7 @@ from tarmac.cli.options import json_option, run_argument
 from tarmac.cli.output import print_json, print_text
 from tarmac.cli.selecting import means_all
 from tarmac.cli.session import connect
+from tarmac.cli.views import utilizationview
 from tarmac.cli.views.amounts import age, duration, number, until
 from tarmac.cli.views.arrayview import array_text
 from tarmac.cli.views.imageview import image_text
@@ -239,6 +240,7 @@ def _fields(
         "lost": lost_text(attempts) if run["state"] != "ended" else "",
         "faults": f"{run['faults']} (of the platform)" if run["faults"] else "",
         "preempted": _preempted(run, attempts),
+        "uses": utilizationview.line(attempts[-1]["utilization"]) if attempts else "",
         "latest": report_text(reports[-1]) if reports else "",
     }
     for name, value in fields.items():

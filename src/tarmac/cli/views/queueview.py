@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from tarmac.cli.views import utilizationview
 from tarmac.cli.views.amounts import age, number, until
 from tarmac.cli.views.arrayview import counts_text
 from tarmac.cli.views.messages import state_cell, title
@@ -26,12 +28,21 @@ LISTED = 40
 """On a terminal, so many lines of each pool are shown."""
 
 
-def queue_text(pools: Sequence[api.QueuePool], *, now: float, terminal: Terminal) -> str:
-    """A table for each pool: a heading with the rules of its order, the runs, and how many are left out."""
+Used = Mapping[str, Sequence["api.NodeUtilization"]]
+"""What runs use now, by id."""
+
+
+def queue_text(
+    pools: Sequence[api.QueuePool], *, now: float, terminal: Terminal, used: Used = MappingProxyType({})
+) -> str:
+    """A table for each pool: a heading with the rules of its order, the runs, and how many are left out.
+
+    What runs use is shown of those in `used`.
+    """
     parts = []
     for pool in pools:
         hidden = pool["total"] - len(pool["runs"])
-        lines = [_heading(pool, terminal), _table(pool, now=now, terminal=terminal)]
+        lines = [_heading(pool, terminal), _table(pool, now=now, terminal=terminal, used=used)]
         if hidden:
             lines.append(terminal.paint(f"{hidden} more: tarmac queue --all --pool {pool['pool']}", "dim"))
         parts.append("\n".join(lines))
@@ -89,7 +100,7 @@ def _heading(pool: api.QueuePool, terminal: Terminal) -> str:
     return f"{name}: {policy}, {rule}"
 
 
-def _table(pool: api.QueuePool, *, now: float, terminal: Terminal) -> str:
+def _table(pool: api.QueuePool, *, now: float, terminal: Terminal, used: Used) -> str:
     if not pool["runs"]:
         return "  nothing runs or waits here"
     shared = pool["policy"] == "fair_share"
@@ -102,10 +113,11 @@ def _table(pool: api.QueuePool, *, now: float, terminal: Terminal) -> str:
         Column(title="SUBMITTED", right=True, optional=True),
         Column(title="SLOTS", right=True),
         Column(title="STATE"),
+        *(Column(title=title, right=True) for title in utilizationview.TITLES),
         Column(title="USER", optional=True),
         Column(title="EST. START"),
     )
-    rows = (_row(run, shared=shared, now=now) for run in pool["runs"])
+    rows = (_row(run, used.get(run["id"], ()), shared=shared, now=now) for run in pool["runs"])
     return render(heads, rows, terminal)
 
 
@@ -135,7 +147,9 @@ def _start(run: api.QueueEntry, now: float) -> Cell | str:
     return f"{start_text(run['estimate'], now)}{reason}"
 
 
-def _row(run: api.QueueEntry, *, shared: bool, now: float) -> Sequence[Cell | str]:
+def _row(
+    run: api.QueueEntry, used: Sequence[api.NodeUtilization], *, shared: bool, now: float
+) -> Sequence[Cell | str]:
     return (
         str(run["number"]),
         run["id"],
@@ -145,6 +159,7 @@ def _row(run: api.QueueEntry, *, shared: bool, now: float) -> Sequence[Cell | st
         age(run["submitted_at"], now),
         f"{run['slots_acquired']}/{run['slots_needed']}",
         _state(run, now),
+        *utilizationview.cells(used),
         run["user"],
         _start(run, now),
     )

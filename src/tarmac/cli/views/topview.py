@@ -22,7 +22,12 @@ _WAITING = frozenset({"pending", "queued", "submitted"})
 
 
 def page(
-    nodes: Sequence[api.Node], pools: Sequence[api.QueuePool], *, now: float, terminal: Terminal
+    nodes: Sequence[api.Node],
+    pools: Sequence[api.QueuePool],
+    utilization: Sequence[api.RunUtilization],
+    *,
+    now: float,
+    terminal: Terminal,
 ) -> list[str]:
     """The lines of the page; the first says the state of the whole."""
     used, slots = sum(node["slots_used"] for node in nodes), sum(node["slots"] for node in nodes)
@@ -37,7 +42,9 @@ def page(
     table = node_table if len(nodes) <= NODES_SHOWN else group_table
     parts = [head, table(nodes, terminal)] if nodes else [head]
     with_runs = [pool for pool in pools if pool["runs"]]
-    parts.append(queue_text(with_runs, now=now, terminal=terminal) or "nothing is queued or running")
+    by_run = {each["run"]: each["nodes"] for each in utilization}
+    queues = queue_text(with_runs, now=now, terminal=terminal, used=by_run)
+    parts.append(queues or "nothing is queued or running")
     return "\n\n".join(parts).splitlines()
 
 

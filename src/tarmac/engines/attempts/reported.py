@@ -7,8 +7,11 @@ from time import time as now
 from typing import Any
 
 from tarmac.model.image import AttemptImage
+from tarmac.model.utilization import GpuUtilization, NodeUtilization
 
 MOST_STEPS = 10**15
+MOST_CPUS = 10**6
+MOST_GPUS = 256
 _DIGEST_CHARACTERS = len("sha256:") + 64
 _SOURCE_CHARACTERS = 4000
 
@@ -24,6 +27,25 @@ def image(event: Mapping[str, Any]) -> AttemptImage:
         fetched_bytes=fetched,
         total_bytes=total,
         fetch_s=min(max(0.0, float(event.get("fetch_s", 0.0))), float(MOST_STEPS)),
+    )
+
+
+def utilization(node: str, found: Mapping[str, Any]) -> NodeUtilization:
+    """What a node has measured of its workers. Raises KeyError, ValueError, TypeError or OverflowError."""
+    return NodeUtilization(
+        node=node,
+        at=time(found["at"]),
+        memory_bytes=_amount(found["memory_bytes"]),
+        cpus=min(max(0.0, float(found["cpus"])), float(MOST_CPUS)),
+        gpus=tuple(
+            GpuUtilization(
+                index=_amount(gpu["index"]),
+                busy_percent=min(_amount(gpu["busy_percent"]), 100),
+                used_bytes=_amount(gpu["used_bytes"]),
+                total_bytes=_amount(gpu["total_bytes"]),
+            )
+            for gpu in found["gpus"][:MOST_GPUS]
+        ),
     )
 
 
@@ -44,3 +66,7 @@ def whole(value: Any) -> int | None:
     if value is not None and (type(value) is not int or abs(value) >= 1 << 31):
         raise ValueError(f"{value!r:.40} is no whole number")
     return value
+
+
+def _amount(value: Any) -> int:
+    return min(max(0, int(value)), MOST_STEPS)

@@ -23,6 +23,7 @@ from tarmac.model import codec
 from tarmac.model.errors import InvalidInput
 from tarmac.model.ports import Notice, Observation, WorkerStatus
 from tarmac.model.run import Cause, CauseCode, LeaveRequest, Outcome, Release
+from tarmac.model.utilization import NodeUtilization
 from tarmac.node.attempt import claims, protocol
 from tarmac.node.attempt.claims import Claim
 from tarmac.node.attempt.document import (
@@ -128,6 +129,13 @@ class NodeView:
         if self.supervision.heartbeat_seen_at is None or heartbeat != self.supervision.heartbeat:
             self.supervision.heartbeat, self.supervision.heartbeat_seen_at = heartbeat, now
         return now - self.supervision.heartbeat_seen_at
+
+    def utilization(self) -> NodeUtilization | None:
+        """What its workers use, as it was measured last; None before that."""
+        try:
+            return reported.utilization(self.name, untrusted.read_object(self.paths.utilization))
+        except (OSError, ValueError, TypeError, KeyError, OverflowError):
+            return None
 
     def lose(self, cause: Cause) -> None:
         """Take the node's part as lost since the last sign of life."""
@@ -333,6 +341,15 @@ class Views:
             reported = [notice for node in view.nodes for notice in node.notices]
             first = view.nodes[0].name if view.nodes else ""
             return [*reported, *cleared_notices(view.directory, first)]
+
+    def utilization(self, attempt_id: str) -> Sequence[NodeUtilization]:
+        """What the workers of an attempt use on each node that has measured that and is not over."""
+        view = self.find(attempt_id)
+        if view is None:
+            return ()
+        with view.lock:
+            found = [node.utilization() for node in view.nodes if node.is_named and not node.over]
+        return [each for each in found if each is not None]
 
     def _remember(self, opened: AttemptView) -> AttemptView:
         with self._lock:

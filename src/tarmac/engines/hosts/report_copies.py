@@ -25,12 +25,13 @@ from tarmac.node.attempt.protocol import (
     HEARTBEAT_FILE,
     NODES,
     REPORTS_FILE,
+    UTILIZATION_FILE,
 )
 from tarmac.node.files import staging, untrusted
 from tarmac.node.host.changes import grows, largest_bytes
 
 FILES = (ATTEMPT_FILE, ASK_FILE, CLEARED_FILE)
-NODE_FILES = (CLAIM_FILE, EVENTS_FILE, HEARTBEAT_FILE, REPORTS_FILE)
+NODE_FILES = (CLAIM_FILE, EVENTS_FILE, HEARTBEAT_FILE, UTILIZATION_FILE, REPORTS_FILE)
 """What is copied of an attempt, and of each of its nodes: reports last, so that at the end all are there."""
 
 ROUNDS = 40

@@ -17,7 +17,7 @@ from tarmac.engines.attempts.aggregate_outcome import observation
 from tarmac.engines.attempts.files import read_file
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.listing import listed
-from tarmac.engines.attempts.reports import read_reports
+from tarmac.engines.attempts.reporting import ReportsAttempts
 from tarmac.engines.attempts.request import (
     NO_CONTAINER_RULES,
     NO_RULES,
@@ -33,14 +33,14 @@ from tarmac.engines.local.examining import examined
 from tarmac.engines.local.news import NewsBoard
 from tarmac.engines.local.nodes import cluster_nodes
 from tarmac.engines.local.runners import LocalRunners
-from tarmac.model.abilities import FileEntry, KeptImage, ReportPiece
+from tarmac.model.abilities import FileEntry, KeptImage
 from tarmac.model.cluster import Cluster, Node
 from tarmac.model.containers import ContainerRules
 from tarmac.model.described import NodeCache
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import Unavailable
 from tarmac.model.launch import Launch
-from tarmac.model.ports import Notice, Observation, ObservedState, WorkerStatus
+from tarmac.model.ports import Observation, ObservedState, WorkerStatus
 from tarmac.model.run import Cause, CauseCode, LeaveRequest, Outcome
 from tarmac.model.secret import SecretValues, no_secrets
 from tarmac.node.container import keeping
@@ -52,7 +52,7 @@ from tarmac.node.starting import Installation
 ABSENT = Observation(state=ObservedState.ABSENT)
 
 
-class LocalEngine:
+class LocalEngine(ReportsAttempts):
     """The engine of this machine, under one tarmac home. At most one at a time uses a home.
 
     `nodes` are those of its lasting cluster; `python` runs the runners; `keeping` says how artifacts are kept
@@ -149,17 +149,6 @@ class LocalEngine:
             writing.wake(view)
         if request is LeaveRequest.STOP:  # where no runner is left to say so
             fifo.ring(str(self._layout.notify), f"{attempt_id}\n".encode())
-
-    def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
-        return self._views.workers(attempt_id)
-
-    def notices(self, attempt_id: str) -> Sequence[Notice]:
-        return self._views.notices(attempt_id)
-
-    def reports(
-        self, positions: Mapping[str, Mapping[str, int]], *, limit_bytes: int
-    ) -> Mapping[str, Sequence[ReportPiece]]:
-        return read_reports(self._views, positions, limit_bytes=limit_bytes)
 
     def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
         return read_file(self._layout, attempt_id, path, offset=offset, limit=limit)

@@ -18,7 +18,7 @@ from tarmac.engines.attempts import clearing, staging, supervision, writing
 from tarmac.engines.attempts.aggregate_outcome import observation
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.listing import no_directory
-from tarmac.engines.attempts.reports import read_reports
+from tarmac.engines.attempts.reporting import ReportsAttempts
 from tarmac.engines.attempts.request import NO_CONTAINER_RULES, NO_RULES, AttemptRequest, NodeSettings, render
 from tarmac.engines.attempts.view import AttemptView, Views
 from tarmac.engines.hosts import installing
@@ -35,13 +35,13 @@ from tarmac.engines.ray.relay import Relay
 from tarmac.engines.ray.reservations import Reservations
 from tarmac.engines.ray.runners import RayRunners
 from tarmac.engines.ray.settings import RaySettings
-from tarmac.model.abilities import FileEntry, KeptImage, Pace, ReportPiece
+from tarmac.model.abilities import FileEntry, KeptImage, Pace
 from tarmac.model.cluster import Cluster, Node
 from tarmac.model.containers import ContainerRules
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import NotFound, Refused, Unavailable
 from tarmac.model.launch import Launch
-from tarmac.model.ports import Notice, Observation, ObservedState, StreamsCode, WorkerStatus
+from tarmac.model.ports import Observation, ObservedState, StreamsCode, WorkerStatus
 from tarmac.model.run import Cause, CauseCode, LeaveRequest, Outcome
 from tarmac.model.secret import SecretValues, no_secrets
 from tarmac.node.files.gitrules import GitRules
@@ -54,7 +54,7 @@ LOOK_WAIT_S = 6.0
 """How long one look waits for the slowest node."""
 
 
-class RayEngine:
+class RayEngine(ReportsAttempts):
     """The engine of one cluster. `copies` is the directory of this machine for what attempts report.
 
     `secrets` has the values of those that attempts name; `sidecar` keeps artifacts (None: they stay where
@@ -184,17 +184,6 @@ class RayEngine:
                 self._runners.fence(view)
             self._relay.pass_ask_on(view)
         self._tell(attempt_id)
-
-    def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
-        return self._views.workers(attempt_id)
-
-    def notices(self, attempt_id: str) -> Sequence[Notice]:
-        return self._views.notices(attempt_id)
-
-    def reports(
-        self, positions: Mapping[str, Mapping[str, int]], *, limit_bytes: int
-    ) -> Mapping[str, Sequence[ReportPiece]]:
-        return read_reports(self._views, positions, limit_bytes=limit_bytes)
 
     def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
         view, directory = self._views.find(attempt_id), self._layout.attempt(attempt_id)

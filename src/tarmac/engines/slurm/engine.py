@@ -13,7 +13,7 @@ from threading import Lock, Timer
 from tarmac.engines.attempts import staging, writing
 from tarmac.engines.attempts.aggregate_outcome import PartState
 from tarmac.engines.attempts.listing import no_directory
-from tarmac.engines.attempts.reports import read_reports
+from tarmac.engines.attempts.reporting import ReportsAttempts
 from tarmac.engines.attempts.request import NO_CONTAINER_RULES, NO_RULES, NodeSettings, render
 from tarmac.engines.attempts.view import AttemptView, Views
 from tarmac.engines.hosts.host import Host
@@ -34,13 +34,13 @@ from tarmac.engines.slurm.settings import SlurmSettings
 from tarmac.engines.slurm.site import Site
 from tarmac.engines.slurm.states import Stage, meaning
 from tarmac.engines.slurm.tempo import DEFAULT_TEMPO, Tempo
-from tarmac.model.abilities import FileEntry, Pace, ReportPiece, StoreFiles
+from tarmac.model.abilities import FileEntry, Pace, StoreFiles
 from tarmac.model.cluster import Cluster, Node, QueueOffer
 from tarmac.model.containers import ContainerRules
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.launch import Launch
-from tarmac.model.ports import Notice, Observation, ObservedState, StreamsCode, WorkerStatus
+from tarmac.model.ports import Observation, ObservedState, StreamsCode, WorkerStatus
 from tarmac.model.run import LeaveRequest
 from tarmac.model.secret import SecretValues, no_secrets
 from tarmac.node.files.gitrules import GitRules
@@ -56,7 +56,7 @@ GONE_STATE = "gone"
 """In the place of the state of a job that nobody knows any more."""
 
 
-class SlurmEngine(SharedImages):
+class SlurmEngine(ReportsAttempts, SharedImages):
     """The engine of one cluster. See `SlurmSettings`; `code` streams snapshots, `git` is how nodes fetch.
 
     `secrets` has the values of those that attempts name; without `sidecar` artifacts stay where they are.
@@ -169,17 +169,6 @@ class SlurmEngine(SharedImages):
         if never_begins:
             self._cancel(view)
         self._tell(attempt_id)
-
-    def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
-        return self._views.workers(attempt_id)
-
-    def notices(self, attempt_id: str) -> Sequence[Notice]:
-        return self._views.notices(attempt_id)
-
-    def reports(
-        self, positions: Mapping[str, Mapping[str, int]], *, limit_bytes: int
-    ) -> Mapping[str, Sequence[ReportPiece]]:
-        return read_reports(self._views, positions, limit_bytes=limit_bytes)
 
     def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
         directory = self._host.layout.attempt(attempt_id)

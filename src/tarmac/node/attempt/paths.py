@@ -60,6 +60,7 @@ class NodePaths:
         self.claim = os.path.join(directory, protocol.CLAIM_FILE)
         self.events = os.path.join(directory, protocol.EVENTS_FILE)
         self.heartbeat = os.path.join(directory, protocol.HEARTBEAT_FILE)
+        self.utilization = os.path.join(directory, protocol.UTILIZATION_FILE)
         self.lease = os.path.join(directory, protocol.LEASE_FILE)
         self.wake = os.path.join(directory, protocol.WAKE_FIFO)
         self.work = os.path.join(directory, protocol.WORK)

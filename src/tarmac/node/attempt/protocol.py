@@ -27,6 +27,9 @@
                                       ("": it is one attempt's alone)
       nodes/NODE/events.jsonl         the runner's report, appended (see `EVENTS`)
       nodes/NODE/heartbeat            its mtime is the runner's last sign of life
+      nodes/NODE/utilization          JSON {"at", "memory_bytes", "cpus", "gpus": [{"index", "busy_percent",
+                                      "used_bytes", "total_bytes"}]}: what the workers use, replaced now and
+                                      then. None of workers that run for seconds only
       nodes/NODE/lease                only with `lease_s`: its mtime is when the server last asked about the
                                       attempt here, in time since the node was booted (CLOCK_BOOTTIME)
       nodes/NODE/wake                 a FIFO: one byte makes the runner look at `ask` and `failed` at once;
@@ -114,6 +117,7 @@ ROOTS = "roots"
 CLAIM_FILE = "claim"
 EVENTS_FILE = "events.jsonl"
 HEARTBEAT_FILE = "heartbeat"
+UTILIZATION_FILE = "utilization"
 LEASE_FILE = "lease"
 WAKE_FIFO = "wake"
 WORK = "work"

@@ -86,6 +86,7 @@ class Watch:
             end_those_over_limit(run)
             run.sidecar.look()
             run.lease.look(run.children)
+            run.meter.look(run.children)
             run.events.flush()
             self._wait()
 
@@ -252,5 +253,5 @@ class Watch:
 
     def _next_due(self) -> Optional[float]:
         leave = None if self._leave_began else self._run.leave_due
-        waits = (self._sweep_due, leave, self._run.lease.guard_due)
+        waits = (self._sweep_due, leave, self._run.lease.guard_due, self._run.meter.due)
         return min((due for due in waits if due is not None), default=None)

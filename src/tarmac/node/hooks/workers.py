@@ -7,6 +7,7 @@ from tarmac.node.attempt import protocol
 from tarmac.node.attempt.exit_outcome import Exit
 from tarmac.node.leave import check_leave
 from tarmac.node.noderun import NodeRun, Worker
+from tarmac.node.processes.meter import gpus_of
 from tarmac.node.processes.spawn import CannotStart
 from tarmac.node.progress.torn import Torn
 from tarmac.node.progress.watcher import ProgressWatcher, tree_below
@@ -31,6 +32,8 @@ def start_workers(run: NodeRun) -> None:
         _start(run, worker)
     if all(worker.child for worker in run.workers):
         run.events.append("running")
+        leaders = [worker.child.pid for worker in run.workers if worker.child]
+        run.meter.begin(leaders, gpus_of(worker.part.env for worker in run.workers))
     run.events.flush()
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from threading import Condition, Thread
 from typing import Any, Callable, NamedTuple, Optional
 
-from tarmac.node.host.nvml import GPU_IS_LOST, RESET_REQUIRED, Nvml, NvmlError, Use, Xid
+from tarmac.node.kernel.nvml import GPU_IS_LOST, RESET_REQUIRED, Nvml, NvmlError, Use, Xid
 
 
 class Times(NamedTuple):

@@ -88,6 +88,12 @@ def state(pid: int) -> bytes:
     return b"X" if fields is None else fields[0]
 
 
+def cpu_ticks(pid: int) -> int:
+    """The clock ticks that a process, and those that it has waited for, have taken; 0 when it is gone."""
+    fields = _fields(pid)
+    return 0 if fields is None else sum(map(int, fields[11:15]))
+
+
 def _fields(pid: int) -> Optional[list[bytes]]:
     """The fields of a process's `stat` from its state on; None when there is none of that pid."""
     text = _stat(pid)

@@ -11,14 +11,12 @@ import os
 from contextlib import suppress
 from typing import Collection, NamedTuple, Optional
 
-from tarmac.node.kernel import procfs
+from tarmac.node.kernel import consumption, procfs
 from tarmac.node.kernel.limits import CPU, MEMORY, Choice, Place, survey
-from tarmac.node.kernel.procfs import Process
 
 _PERIOD_US = 100_000
 _LEAST_QUOTA_US = 1_000
 _PREFIX = "tarmac-"
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class WorkerGroup(NamedTuple):
@@ -99,9 +97,9 @@ def over_limit(leader: int, limit_bytes: int, *, but: Collection[int] = ()) -> O
     if own is None:
         return None
     processes = [own.process, *procfs.descendants(leader, but=but)]
-    if sum(map(_resident_bytes, processes)) <= limit_bytes:
+    if consumption.resident_bytes(processes) <= limit_bytes:
         return None
-    total_bytes = sum(map(_proportional_bytes, processes))
+    total_bytes = consumption.proportional_bytes(processes)
     return total_bytes if total_bytes > limit_bytes else None
 
 
@@ -110,20 +108,6 @@ def remove_left(attempt_id: str) -> None:
     for directory in {place.directory for place in survey()}:
         for path in glob.glob(os.path.join(glob.escape(directory), f"{_PREFIX}{glob.escape(attempt_id)}-*")):
             _removed(path)
-
-
-def _resident_bytes(process: Process) -> int:
-    path = f"/proc/{process.pid}/statm"
-    with suppress(OSError, ValueError, IndexError), open(path, encoding="ascii") as file:
-        return int(file.read().split()[1]) * _PAGE_BYTES
-    return 0
-
-
-def _proportional_bytes(process: Process) -> int:
-    path = f"/proc/{process.pid}/smaps_rollup"
-    with suppress(OSError, ValueError, StopIteration), open(path, encoding="ascii") as file:
-        return int(next(line for line in file if line.startswith("Pss:")).split()[1]) * 1024
-    return _resident_bytes(process)
 
 
 def _removed(path: str) -> bool:

@@ -73,7 +73,7 @@ def _user(call: Call) -> Any:
 
 def _names(call: Call) -> set[str]:
     """Who is known: the default user, the caller, the owner, and everybody who has experiments or runs."""
-    owners = {each.user for each in call.gateway.service.plane.used_slots(call.actor, None, None)}
+    owners = {each.user for each in call.gateway.service.plane.usage.used_slots(call.actor, None, None)}
     return {DEFAULT_USER, call.actor.user, call.gateway.owner} | owners
 
 

@@ -22,6 +22,7 @@ from tarmac.model.ports import Notice, WorkerStatus
 from tarmac.model.run import Attempt, Cause, Outcome, Run, WorkerPlacement
 from tarmac.model.spec import RunSpec
 from tarmac.model.summary import RunSummary, max_turns_of, summary_of
+from tarmac.model.utilization import NodeUtilization
 from tarmac.node.attempt.protocol import late_address
 from tarmac.node.files.secrecy import LEAST_INLINE, hidden, hidden_tree, keys_among, may_hold_secret
 from tarmac.server.records.copying import copy_fields, copy_known
@@ -93,6 +94,7 @@ def attempt_record(
     attempt: Attempt,
     workers: Sequence[WorkerStatus],
     notices: Sequence[Notice],
+    utilization: Sequence[NodeUtilization],
     *,
     directory: str | None,
     lost: Loss | None,
@@ -124,7 +126,17 @@ def attempt_record(
         directory=directory,
         workers=[copy_fields(api.Worker, worker) for worker in workers],
         notices=[copy_fields(api.Notice, notice) for notice in notices],
+        utilization=utilization_records(utilization),
     )
+
+
+def utilization_records(found: Sequence[NodeUtilization]) -> list[api.NodeUtilization]:
+    return [
+        copy_fields(
+            api.NodeUtilization, each, gpus=[copy_fields(api.GpuUtilization, one) for one in each.gpus]
+        )
+        for each in found
+    ]
 
 
 def why_record(why: Why) -> api.Why:

@@ -91,6 +91,7 @@ def run_routes(router: APIRouter, service: Service) -> None:
                     attempt,
                     plane.workers(actor, attempt.id),
                     plane.notices(actor, attempt.id),
+                    plane.usage.attempt_utilization(actor, attempt.id) if attempt.ended_at is None else (),
                     directory=service.attempt_directory(attempt),
                     lost=loss_of(found[:number]),
                 )

@@ -1,4 +1,7 @@
-"""`/usage`: slot-seconds of users, projects and pools. Joined to the application by `server.app`."""
+"""`/usage`: slot-seconds of users, projects and pools; `/utilization`: what runs use now.
+
+Joined to the application by `server.app`.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from tarmac import api
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CallingActor
 from tarmac.server.records.copying import copy_fields
+from tarmac.server.records.runs import utilization_records
 from tarmac.server.service import Service
 
 
@@ -24,11 +28,21 @@ class UsageParameters:
 
 
 def usage_routes(router: APIRouter, service: Service) -> None:
-    """Add the route about usage."""
+    """Add the routes about usage."""
     plane = service.plane
 
     @router.get("/usage", response_model=list[api.UsedSlots])
     def usage(actor: CallingActor, parameters: Annotated[UsageParameters, Depends()]) -> Response:
         """What was used in a range of time, by user, project, cluster and pool."""
-        found = plane.used_slots(actor, parameters.since, parameters.until)
+        found = plane.usage.used_slots(actor, parameters.since, parameters.until)
         return JsonAnswer([copy_fields(api.UsedSlots, each) for each in found])
+
+    @router.get("/utilization", response_model=list[api.RunUtilization])
+    def utilization(actor: CallingActor) -> Response:
+        """What the workers of live runs use now, by run; those that run for seconds are not measured."""
+        return JsonAnswer(
+            [
+                api.RunUtilization(run=each.run, nodes=utilization_records(each.nodes))
+                for each in plane.usage.utilization(actor)
+            ]
+        )

@@ -1,4 +1,4 @@
-"""`tarmac top`: nodes, slots and the queue, again every second."""
+"""`tarmac top`: nodes, slots, the queue, and what runs use, again every second."""
 
 from __future__ import annotations
 
@@ -37,13 +37,14 @@ _UP, _DOWN = (b"\x1b[A", b"\x1bOA", b"k"), (b"\x1b[B", b"\x1bOB", b"j")
 @click.option("--once", is_flag=True, help="Print it once, as in a pipe.")
 @json_option
 def top(*, once: bool, as_json: bool) -> None:
-    """Show nodes, slots and the queue, again every second.
+    """Show nodes, slots, the queue, and what runs use, again every second.
 
     q leaves, the arrows scroll. Into a pipe, or with --once, it is printed once.
     """
     client = connect()
     if as_json:
-        print_json({"nodes": client.nodes(), "queue": client.queue(limit=LISTED)})
+        document = {"nodes": client.nodes(), "queue": client.queue(limit=LISTED)}
+        print_json({**document, "utilization": client.utilization()})
     elif once or not (sys.stdin.isatty() and sys.stdout.isatty()):
         print_text("\n".join(_lines(client, stdout_terminal())))
     else:
@@ -70,7 +71,8 @@ def _live(client: Client) -> None:
 
 
 def _lines(client: Client, terminal: Terminal) -> list[str]:
-    return page(client.nodes(), client.queue(limit=LISTED), now=time.time(), terminal=terminal)
+    nodes, pools, used = client.nodes(), client.queue(limit=LISTED), client.utilization()
+    return page(nodes, pools, used, now=time.time(), terminal=terminal)
 
 
 def _lines_or_problem(client: Client, terminal: Terminal) -> list[str]:

@@ -1,6 +1,7 @@
 """The library of NVIDIA's driver (NVML), by ctypes: which GPUs there are, how they do, what they report.
 
-Called by `gpus`. Any call may hang where the hardware is broken: call them from a thread of their own.
+Called by `gpus` and `meter`. Any call may hang where the hardware is broken: make it in a thread or a process
+that nobody waits for.
 """
 
 from __future__ import annotations

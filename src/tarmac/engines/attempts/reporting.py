@@ -1,0 +1,31 @@
+"""What an engine that reads attempt directories says of its attempts: what such engines inherit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tarmac.engines.attempts.reports import read_reports
+from tarmac.engines.attempts.view import Views
+from tarmac.model.abilities import ReportPiece
+from tarmac.model.ports import Notice, WorkerStatus
+from tarmac.model.utilization import NodeUtilization
+
+
+class ReportsAttempts:
+    """Three methods of the port `Engine`, and the abilities `ReadsReports` and `MeasuresWorkers`."""
+
+    _views: Views
+
+    def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
+        return self._views.workers(attempt_id)
+
+    def notices(self, attempt_id: str) -> Sequence[Notice]:
+        return self._views.notices(attempt_id)
+
+    def utilization(self, attempt_id: str) -> Sequence[NodeUtilization]:
+        return self._views.utilization(attempt_id)
+
+    def reports(
+        self, positions: Mapping[str, Mapping[str, int]], *, limit_bytes: int
+    ) -> Mapping[str, Sequence[ReportPiece]]:
+        return read_reports(self._views, positions, limit_bytes=limit_bytes)

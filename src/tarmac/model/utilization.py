@@ -1,0 +1,30 @@
+"""What the workers of an attempt use now, as its nodes measure it. Made by `engines.attempts`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuUtilization:
+    """One GPU: the share of time in which something ran on it, and its memory."""
+
+    index: int
+    busy_percent: int
+    used_bytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeUtilization:
+    """The workers of an attempt on one node, measured at `at`.
+
+    `memory_bytes` counts pages that processes share once; so many `cpus` were busy with them on average since
+    the measurement before; `gpus` are those of its slots that say how they are used.
+    """
+
+    node: str
+    at: float
+    memory_bytes: int
+    cpus: float
+    gpus: tuple[GpuUtilization, ...] = ()

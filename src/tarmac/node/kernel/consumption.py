@@ -1,0 +1,42 @@
+"""How much memory and processor time processes have. Called by `workergroup` and `meter`."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import Iterable
+
+from tarmac.node.kernel import procfs
+from tarmac.node.kernel.procfs import Process
+
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+def resident_bytes(processes: Iterable[Process]) -> int:
+    """What they hold, pages that several of them share counted for each: quick."""
+    return sum(map(_resident_bytes, processes))
+
+
+def proportional_bytes(processes: Iterable[Process]) -> int:
+    """What they hold, pages that several of them share counted once: takes a while for each GiB."""
+    return sum(map(_proportional_bytes, processes))
+
+
+def cpu_s(processes: Iterable[Process]) -> float:
+    """The processor time that they, and those that they have waited for, have taken so far."""
+    return sum(procfs.cpu_ticks(process.pid) for process in processes) / _TICKS_PER_S
+
+
+def _resident_bytes(process: Process) -> int:
+    path = f"/proc/{process.pid}/statm"
+    with suppress(OSError, ValueError, IndexError), open(path, encoding="ascii") as file:
+        return int(file.read().split()[1]) * _PAGE_BYTES
+    return 0
+
+
+def _proportional_bytes(process: Process) -> int:
+    path = f"/proc/{process.pid}/smaps_rollup"
+    with suppress(OSError, ValueError, StopIteration), open(path, encoding="ascii") as file:
+        return int(next(line for line in file if line.startswith("Pss:")).split()[1]) * 1024
+    return _resident_bytes(process)

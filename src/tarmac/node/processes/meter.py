@@ -1,0 +1,118 @@
+"""What the workers of a node use: memory, processors, GPUs. Looked at by the hook `watch`, ended by `runner`.
+
+A process beside the runner measures it, once the workers have run for a moment, and keeps the newest figures
+in the attempt directory: the driver of a broken GPU may never answer, and to add up large memory takes time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import time
+from contextlib import suppress
+from typing import Any, Iterable, Mapping, NamedTuple, NoReturn, Optional, Sequence
+
+from tarmac.node.files import untrusted
+from tarmac.node.kernel import consumption, procfs
+from tarmac.node.kernel.nvml import Nvml, NvmlError
+from tarmac.node.processes import detach
+from tarmac.node.processes.children import Child, Children
+
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+_SHARE = 0.01
+
+
+class Times(NamedTuple):
+    """In seconds: from when on workers are measured, as a fork is dear to a short attempt; then how often, or
+    less often where measuring takes more than a hundredth of that.
+    """
+
+    after_s: float = 2.0
+    period_s: float = 5.0
+
+
+USUAL = Times()
+
+
+class Meter:
+    """That of one node's part; the figures are put into the file `path`."""
+
+    def __init__(self, path: str, times: Times = USUAL) -> None:
+        self._path = path
+        self._times = times
+        self._workers: tuple[float, Sequence[int], Sequence[int]] = (0.0, (), ())
+        self._process: Optional[Child] = None
+        self.due: Optional[float] = None
+        """When the process has to be there (monotonic clock); None: it is, or no worker has started."""
+
+    def begin(self, leaders: Sequence[int], gpus: Sequence[int]) -> None:
+        """Workers have started: these processes and all below them, with the GPUs of these numbers."""
+        now = time.monotonic()
+        self._workers = now, leaders, gpus
+        self.due = now + self._times.after_s
+
+    def look(self, children: Children) -> None:
+        """Start the process once it is due. Raises OSError."""
+        if self.due is None or time.monotonic() < self.due:
+            return
+        self.due, runner = None, os.getpid()
+        self._process = children.fork_aside(lambda: self._measure(runner, *self._workers))
+
+    def end(self, children: Children) -> None:
+        """Nothing of the attempt runs here any more."""
+        self.due = None
+        if self._process is not None:
+            children.end_aside(self._process)
+            self._process = None
+
+    def _measure(self, runner: int, at: float, leaders: Sequence[int], gpus: Sequence[int]) -> NoReturn:
+        """The process, until the runner ends it or is no more."""
+        detach.own_session()
+        detach.drop_stdio()
+        detach.close_inherited(but=frozenset())
+        procfs.rename_self("tarmac-meter")
+        gone = select.poll()
+        with suppress(OSError, AttributeError):  # an older kernel, or Python: it looks now and then
+            gone.register(os.pidfd_open(runner), select.POLLIN)
+        driver, spent_s = _driver(gpus), 0.0
+        while os.getppid() == runner:
+            began = time.monotonic()
+            found = [each for leader in leaders for each in procfs.descendants(leader)]
+            found += [known.process for known in map(procfs.status, leaders) if known is not None]
+            total_s = consumption.cpu_s(found)
+            figures = {
+                "at": time.time(),
+                "memory_bytes": consumption.proportional_bytes(found),
+                "cpus": round(max(total_s - spent_s, 0.0) / max(began - at, 0.001), 3),
+                "gpus": _used(driver, gpus),
+            }
+            spent_s, at = total_s, began
+            with suppress(OSError):  # a full disk
+                untrusted.replace(self._path, json.dumps(figures).encode())
+            took_s = time.monotonic() - began
+            gone.poll(max(self._times.period_s, took_s / _SHARE) * 1000)
+        os._exit(0)
+
+
+def gpus_of(environments: Iterable[Mapping[str, str]]) -> list[int]:
+    """The numbers of the GPUs that workers with these variables see."""
+    named = {name.strip() for env in environments for name in env.get(_VISIBLE, "").split(",")}
+    return sorted(int(name) for name in named if name.isdecimal())
+
+
+def _driver(gpus: Sequence[int]) -> Optional[Nvml]:
+    if gpus:
+        with suppress(OSError, AttributeError, NvmlError):  # there is no such library, or it is too old
+            return Nvml()
+    return None
+
+
+def _used(driver: Optional[Nvml], gpus: Sequence[int]) -> list[dict[str, Any]]:
+    """How each of the GPUs is used, of those that answer."""
+    used: list[dict[str, Any]] = []
+    for gpu in gpus if driver is not None else ():
+        with suppress(NvmlError):
+            assert driver is not None
+            used.append({"index": gpu, **driver.use(gpu)._asdict()})
+    return used
