@@ -22,8 +22,8 @@ GUIDE = (ROOT / "docs/using/guides/launchers.md").read_text(encoding="utf-8")
 FRAMEWORKS = ROOT / ".venv-launchers/bin"
 TRAINING_S = 400.0
 
-NEEDS = {name: name for name in ("torch", "accelerate", "deepspeed", "jax")} | {"mpi": "mpi4py"}
-SECTIONS = ["torch", "failing", "accelerate", "deepspeed", "jax", "mpi", "mpirun", "plain"]
+NEEDS = {name: name for name in ("torch", "accelerate", "deepspeed", "jax", "horovod")} | {"mpi": "mpi4py"}
+SECTIONS = ["torch", "failing", "accelerate", "deepspeed", "jax", "horovod", "mpi", "mpirun", "plain"]
 
 pytestmark = [pytest.mark.timeout(2 * TRAINING_S), pytest.mark.torch]
 

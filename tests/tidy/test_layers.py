@@ -33,6 +33,7 @@ LAZY_MODULES = {
     "tarmac.engines.slurm.kind",
     "tarmac.node.entry",
     "tarmac.node.hooks.image",
+    "tarmac.node.peers.__main__",
     "tarmac.node.runner",
     "tarmac.samplers",
     "tarmac.cli.commands.search",

@@ -113,6 +113,7 @@ def _of_launcher(
         address=nodes[place.first_node].address,
         port=common[variables.MASTER_PORT],
         run_id=common[variables.RUN_ID],
+        interface=common.get(variables.GLOO_INTERFACE),
     )
     return {**found, variables.VISIBLE_SLOTS: ",".join(map(str, visible_slots(launcher, place)))}
 

@@ -1,7 +1,8 @@
 """What each launcher's processes find: the variables by which their framework knows its world.
 
 Called by `environment`. Each family is what the framework itself reads where nobody starts it by its own
-command: torch's `env://`, DeepSpeed's and accelerate's on top of it, JAX's of `jax.distributed.initialize()`.
+command: torch's `env://`, DeepSpeed's and accelerate's on top of it, JAX's of `jax.distributed.initialize()`,
+those that `horovodrun --gloo` sets.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _NO_DAEMON = "tarmac"
 """Stands where Open MPI names its daemon: JAX has no variables of its own for a process's number and takes
 those of Open MPI, where this one is there."""
 
-_SEE_THEIR_NODE = frozenset({Launcher.TORCH, Launcher.DEEPSPEED, Launcher.ACCELERATE})
+_SEE_THEIR_NODE = frozenset({Launcher.TORCH, Launcher.DEEPSPEED, Launcher.ACCELERATE, Launcher.HOROVOD})
 """Their users choose a device by LOCAL_RANK, so every process sees those of all processes of its node."""
 
 
@@ -26,9 +27,20 @@ def visible_slots(launcher: Launcher, place: Place) -> tuple[int, ...]:
 
 
 def launcher_variables(
-    launcher: Launcher, place: Place, *, nodes: int, node_rank: int, address: str, port: str, run_id: str
+    launcher: Launcher,
+    place: Place,
+    *,
+    nodes: int,
+    node_rank: int,
+    address: str,
+    port: str,
+    run_id: str,
+    interface: str | None = None,
 ) -> Mapping[str, str]:
-    """What the process of one rank finds beside what every worker does."""
+    """What the process of one rank finds beside what every worker does.
+
+    `interface`: the network by which gloo connects processes (None: it finds one).
+    """
     rank, count = str(place.rank), str(place.count)
     found = {
         variables.LAUNCHER: launcher.value,
@@ -62,6 +74,27 @@ def launcher_variables(
                 variables.MPI_SIZE: count,
                 variables.MPI_LOCAL_RANK: str(place.local_rank),
             }
+        case Launcher.HOROVOD:
+            found |= _of_horovod(place, nodes=nodes, node_rank=node_rank, address=address, port=port)
+            if interface is not None:
+                found[variables.HOROVOD_INTERFACE] = interface
         case Launcher.PLAIN | Launcher.MPI:
             pass
     return found
+
+
+def _of_horovod(place: Place, *, nodes: int, node_rank: int, address: str, port: str) -> dict[str, str]:
+    """Horovod's own names. Processes meet at a server beside the first one: see `node/peers/rendezvous`."""
+    return {
+        variables.HOROVOD_RANK: str(place.rank),
+        variables.HOROVOD_SIZE: str(place.count),
+        variables.HOROVOD_LOCAL_RANK: str(place.local_rank),
+        variables.HOROVOD_LOCAL_SIZE: str(place.local_count),
+        variables.HOROVOD_CROSS_RANK: str(node_rank),
+        variables.HOROVOD_CROSS_SIZE: str(nodes),
+        variables.HOROVOD_HOSTNAME: place.placement.node,
+        variables.HOROVOD_CONTROLLER: "gloo",
+        variables.HOROVOD_CPU_OPERATIONS: "gloo",
+        variables.HOROVOD_ADDRESS: address,
+        variables.HOROVOD_PORT: port,
+    }

@@ -13,13 +13,13 @@ from tarmac.launch.quoting import quote
 from tarmac.launch.site_steps import batch_steps, find_module_command, load_modules, rehearsed_steps
 from tarmac.launch.topology import Assignment
 from tarmac.model.launch import HooksLaunch, SetupLaunch
-from tarmac.model.spec import ON_FIRST_NODE, Command, RunSpec
+from tarmac.model.spec import ON_FIRST_NODE, Command, Launcher, RunSpec
 
 _PROGRAM = re.compile(r"(?:^|[\s;&|(/])(?:mpirun|mpiexec|horovodrun)(?:\s|$)", re.ASCII)
 _EXEC = 'exec "$@"'
-_PEERS = 'exec python3 -E -S "${PYTHONPATH##*:}/../peers" launch "$@"'
-"""The worker of each node where one of them starts all processes: see `node/peers`. It lies beside what makes
-`import tarmac` work, which comes last on PYTHONPATH."""
+_PEERS = 'exec python3 -E -S "${PYTHONPATH##*:}/../peers" "$@"'
+"""The worker of each node where one of them starts all processes, and the first one where the others have to
+find it: see `node/peers`. It lies beside what makes `import tarmac` work, which comes last on PYTHONPATH."""
 
 
 def worker_argv(spec: RunSpec, command: Command, *, of: Assignment | None = None) -> tuple[str, ...]:
@@ -30,7 +30,9 @@ def worker_argv(spec: RunSpec, command: Command, *, of: Assignment | None = None
         return ("bash", "-c", "\n".join(rehearsed_steps(spec)))
     words = argv(filled(spec, command))
     if of is not None and of.role.launcher in ON_FIRST_NODE:
-        words = ("sh", "-c", _PEERS, "sh", of.placement.node, _starts(command), *words)
+        words = ("sh", "-c", _PEERS, "sh", "launch", of.placement.node, _starts(command), *words)
+    elif of is not None and of.role.launcher is Launcher.HOROVOD and of.rank == 0:
+        words = ("sh", "-c", _PEERS, "sh", "rendezvous", *words)
     return _with_modules(spec, words)
 
 

@@ -22,7 +22,7 @@ def family(environments: list[dict[str, str]], *names: str) -> list[tuple[str, .
     return [tuple(environment[name] for name in names) for environment in environments]
 
 
-@pytest.mark.parametrize("launcher", ["torch", "deepspeed", "accelerate", "jax", "plain"])
+@pytest.mark.parametrize("launcher", ["torch", "deepspeed", "accelerate", "jax", "horovod", "plain"])
 def test_one_process_for_each_slot_with_its_place(launcher: str) -> None:
     """D2: rank and chief address of every worker."""
     environments = ranked(launcher)
@@ -45,6 +45,7 @@ def test_one_process_for_each_slot_with_its_place(launcher: str) -> None:
         ("deepspeed", ["2,3", "2,3", "4,5", "4,5"]),
         ("accelerate", ["2,3", "2,3", "4,5", "4,5"]),
         ("jax", ["2", "3", "4", "5"]),
+        ("horovod", ["2,3", "2,3", "4,5", "4,5"]),
         ("plain", ["2", "3", "4", "5"]),
     ],
 )
@@ -69,6 +70,32 @@ def test_what_torch_deepspeed_and_jax_read() -> None:
     assert family([jax], "JAX_COORDINATOR_ADDRESS", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE") == [
         ("10.0.0.1:29501", "3", "4")
     ]
+
+
+def test_what_horovod_reads() -> None:
+    """What `horovodrun --gloo` sets; the first process has the place where all meet beside it."""
+    launched = workers(launch("slots: 4\nlauncher: horovod\ncommand: [python, train.py]\n", NODES, FOUR))
+    last = {name: value for name, value in launched[3].env.items() if name.startswith("HOROVOD_")}
+    assert last == {
+        "HOROVOD_RANK": "3",
+        "HOROVOD_SIZE": "4",
+        "HOROVOD_LOCAL_RANK": "1",
+        "HOROVOD_LOCAL_SIZE": "2",
+        "HOROVOD_CROSS_RANK": "1",
+        "HOROVOD_CROSS_SIZE": "2",
+        "HOROVOD_HOSTNAME": "n2",
+        "HOROVOD_CONTROLLER": "gloo",
+        "HOROVOD_CPU_OPERATIONS": "gloo",
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": "10.0.0.1",
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": "29501",
+    }
+    assert launched[0].argv[-3:] == ("rendezvous", "python", "train.py")
+    assert [worker.argv for worker in launched[1:]] == [("python", "train.py")] * 3
+
+
+def test_horovod_connects_by_the_interface_that_gloo_is_given() -> None:
+    source = "slots: 4\nlauncher: horovod\ncommand: a\nenv: {GLOO_SOCKET_IFNAME: ib0}\n"
+    assert {worker.env["HOROVOD_GLOO_IFACE"] for worker in workers(launch(source, NODES, FOUR))} == {"ib0"}
 
 
 def test_replicas_have_a_process_for_each_slot_and_share_what_they_asked_for() -> None:
@@ -117,5 +144,6 @@ def test_ranks_are_all_there_over_uneven_nodes(shares: list[int]) -> None:
 def test_the_page_lists_what_launchers_set() -> None:
     """docs/using/variables.md, "With a launcher"."""
     without = set(workers(launch("slots: 4\ncommand: a\n", NODES, FOUR))[0].env)
-    given = set().union(*(ranked(name)[0] for name in ("torch", "deepspeed", "accelerate", "jax", "plain")))
+    names = ("torch", "deepspeed", "accelerate", "jax", "horovod", "plain")
+    given = set().union(*(ranked(name)[0] for name in names)) | {"HOROVOD_GLOO_IFACE"}
     assert given - without == set(pages.variables("variables.md", "## With a launcher"))

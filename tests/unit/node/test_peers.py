@@ -97,3 +97,39 @@ def connect(port: int, opening: dict[str, object]) -> socket.socket:
 )
 def test_options_of_ssh_are_passed_over(line: str, node: str, command: list[str]) -> None:
     assert read_arguments(line.split()) == (node, command)
+
+
+def test_the_processes_of_horovod_find_one_another(port: int) -> None:
+    """Keys in scopes over HTTP; a scope in which every rank has found the others is empty again."""
+    script = (
+        "import os, urllib.request as http, urllib.error\n"
+        f"url = 'http://127.0.0.1:{port}/local_n1/'\n"
+        "def ask(method, key, body=None):\n"
+        "    request = http.Request(url + key, data=body, method=method)\n"
+        "    try: return http.urlopen(request).read().decode() or 'done'\n"
+        "    except urllib.error.HTTPError as error: return str(error.code)\n"
+        "print(ask('GET', '0'), ask('PUT', '0', b'here'), ask('PUT', '1', b'there'), ask('GET', '1'))\n"
+        "print(ask('DELETE', '0'), ask('GET', '1'), ask('DELETE', '1'), ask('GET', '1'), ask('PUT', ''))\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    result = rendezvous(port, sys.executable, "-c", script)
+    assert result.stdout.splitlines() == ["404 done done there", "done there done 404 400"], result.stderr
+    assert result.returncode == -9, "it is the command itself"
+
+
+def test_a_command_that_cannot_meet_anybody_says_why(port: int) -> None:
+    with socket.create_server(("127.0.0.1", port)):
+        result = rendezvous(port, "true")
+    assert result.returncode == 127
+    assert "true cannot be started with a meeting point: [Errno 98] Address already in use" in result.stderr
+
+
+def rendezvous(port: int, *script: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-E", "-S", str(PACKAGE), "rendezvous", *script],
+        env={**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=WITHIN_S,
+    )

@@ -1,4 +1,4 @@
-"""A world of the wrong size is noticed: by what torch and JAX say, where they are loaded."""
+"""A world of the wrong size is noticed: by what torch, JAX and Horovod say, where they are loaded."""
 
 from __future__ import annotations
 
@@ -23,6 +23,11 @@ def jax(size: int | None) -> dict[str, Any]:
     return {"jax._src.distributed": SimpleNamespace(global_state=SimpleNamespace(num_processes=size))}
 
 
+def horovod(size: int | None) -> dict[str, Any]:
+    found = SimpleNamespace(is_initialized=lambda: size is not None, size=lambda: size)
+    return {"torch": SimpleNamespace(), "horovod.torch": found}
+
+
 def launched(name: str) -> dict[str, str]:
     return {"TARMAC_LAUNCHER": name, "WORLD_SIZE": "4", "NNODES": "2"}
 
@@ -36,6 +41,9 @@ def launched(name: str) -> dict[str, str]:
         (launched("torch"), torch(4), None),
         (launched("jax"), jax(1), "a world of 1, and the run has 4 processes"),
         (launched("jax"), jax(None), None),
+        (launched("horovod"), horovod(1), "a world of 1, and the run has 4 processes"),
+        (launched("horovod"), horovod(4), None),
+        (launched("horovod"), horovod(None), None),
         (launched("plain"), {}, None),
         ({"NNODES": "2"}, torch(1), "a world of 1, and the run has 2 nodes"),
         ({"NNODES": "2"}, torch(3), None),

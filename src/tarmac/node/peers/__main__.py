@@ -1,4 +1,4 @@
-"""The program: a worker is `launch NAME each|itself COMMAND...`."""
+"""The program: a worker is `launch NAME each|itself COMMAND...`, or `rendezvous COMMAND...`."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ def main() -> int:
     address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     if verb == "remote":
         return remote(address, arguments)
+    if verb == "rendezvous":
+        return _meet(address, arguments)
     rank, slots = int(os.environ["NODE_RANK"]), int(os.environ["N_PROC"])
     os.environ["PEER_NAME"], name = arguments[0], f"rank{rank}"
     os.environ["PEER_DIRECTORY"] = os.getcwd()
@@ -43,6 +45,16 @@ def main() -> int:
         return 1
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _meet(address: "tuple[str, int]", script: "list[str]") -> int:
+    from tarmac.node.peers.rendezvous import execute  # noqa: PLC0415 - an HTTP server: for Horovod alone
+
+    try:
+        execute(address, script)
+    except OSError as problem:
+        sys.stderr.write(f"tarmac: {script[0]} cannot be started with a meeting point: {problem}\n")
+    return 127
 
 
 def _first(address: "tuple[str, int]", name: str, slots: int, script: "list[str]", directory: str) -> int:

@@ -71,14 +71,14 @@ class Hub:
 
     def _call(self, caller: socket.socket, node: str, command: str) -> None:
         if node == self._own:
-            with caller:
-                run_command(command, caller)
+            run_command(command, caller)
+            wire.finish(caller)
             return
         if node not in self._nodes:
             names = ", ".join(self._slots)
             wire.send_frame(caller, wire.ERRORS, f"{node!r} is no node of this run: {names}\n".encode())
             wire.send_frame(caller, wire.EXIT, b"255")
-            caller.close()
+            wire.finish(caller)
             return
         call = secrets.token_hex(8)
         with self._changed:

@@ -18,6 +18,8 @@ WAIT_S = 600.0
 
 PAUSE_S = 0.2
 _RUNNING: "Set[subprocess.Popen[bytes]]" = set()
+_STARTING = threading.Lock()
+_ENDED = threading.Event()
 
 
 def serve(address: Tuple[str, int], name: str, slots: int) -> int:
@@ -28,21 +30,26 @@ def serve(address: Tuple[str, int], name: str, slots: int) -> int:
             threading.Thread(target=_answer, args=(address, call), daemon=True).start()
     except OSError:
         pass  # it is gone: then the run ends there
-    for process in list(_RUNNING):
-        _end(process)
+    with _STARTING:
+        _ENDED.set()
+        for process in list(_RUNNING):
+            _end(process)
     return 0
 
 
 def run_command(command: str, channel: socket.socket) -> None:
     """Run a command for whoever is at the other end; it ends with the connection."""
-    process = subprocess.Popen(
-        ["/bin/sh", "-c", command],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
-    _RUNNING.add(process)
+    with _STARTING:
+        if _ENDED.is_set():
+            return
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        _RUNNING.add(process)
     lock = threading.Lock()
     outputs = [(wire.OUTPUT, process.stdout), (wire.ERRORS, process.stderr)]
     readers = [
@@ -72,8 +79,10 @@ def _connected(address: Tuple[str, int], opening: Dict[str, object]) -> socket.s
 
 
 def _answer(address: Tuple[str, int], call: Dict[str, str]) -> None:
-    with suppress(OSError), wire.connect(address, {"kind": "answer", "call": call["call"]}) as channel:
+    with suppress(OSError):
+        channel = wire.connect(address, {"kind": "answer", "call": call["call"]})
         run_command(call["command"], channel)
+        wire.finish(channel)
 
 
 def _forward(kind: bytes, stream: IO[bytes], channel: socket.socket, lock: threading.Lock) -> None:

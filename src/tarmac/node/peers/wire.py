@@ -11,12 +11,14 @@ import os
 import secrets
 import socket
 import struct
+from contextlib import suppress
 from typing import Any, Dict, Iterator, Tuple
 
 TOKEN = "TARMAC_ATTEMPT_TOKEN"
 OUTPUT, ERRORS, INPUT, CLOSE, EXIT = b"O", b"E", b"I", b"C", b"X"
 CHUNK_BYTES = 1 << 16
 _LONGEST_LINE = 1 << 20
+_PATIENCE_S = 30.0
 _HEAD = struct.Struct("!cI")
 
 
@@ -70,6 +72,15 @@ def read_line(of: socket.socket) -> Dict[str, Any]:
 def send_frame(to: socket.socket, kind: bytes, content: bytes = b"") -> None:
     """Send a frame."""
     to.sendall(_HEAD.pack(kind, len(content)) + content)
+
+
+def finish(of: socket.socket) -> None:
+    """Close a connection once the other end has: what it had not read yet would be lost else."""
+    with suppress(OSError), of:
+        of.shutdown(socket.SHUT_WR)
+        of.settimeout(_PATIENCE_S)
+        while of.recv(CHUNK_BYTES):
+            pass
 
 
 def frames(of: socket.socket) -> Iterator[Tuple[bytes, bytes]]:

@@ -1,8 +1,8 @@
 """Whether a training process found the world that its run has: with fewer, each group trains on its own.
 
 `accelerate launch --num_machines 2` without an address does so, and exits with 0. The SDK looks once, when a
-process reports or asks something for the first time, at what torch or JAX say where they are loaded; the hook
-`watch` tells the user.
+process reports or asks something for the first time, at what torch, JAX or Horovod say where they are loaded;
+the hook `watch` tells the user.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from tarmac.node.files import untrusted
 
 _LAUNCHER = "TARMAC_LAUNCHER"
 _MPI_SIZE = "OMPI_COMM_WORLD_SIZE"
-_TRAIN_TOGETHER = ("torch", "deepspeed", "accelerate", "jax")
+_TRAIN_TOGETHER = ("torch", "deepspeed", "accelerate", "jax", "horovod")
+_WITHOUT_TORCH = ("jax", "horovod")
 """The launchers whose processes are to be one world; those of others may work alone."""
 
 
@@ -37,7 +38,7 @@ def mismatch(environment: Mapping[str, str], modules: Mapping[str, Any]) -> Opti
     launcher = environment.get(_LAUNCHER, "")
     if launcher in _TRAIN_TOGETHER:
         needed = int(environment.get("WORLD_SIZE", "1"))
-        if found is None and launcher != "jax" and "torch" in modules:
+        if found is None and launcher not in _WITHOUT_TORCH and "torch" in modules:
             found = 1
         if found is None or found == needed:
             return None
@@ -57,7 +58,7 @@ _ADVICE = ": they do not train together, unless that is meant"
 
 
 def world_size(modules: Mapping[str, Any]) -> Optional[int]:
-    """How many processes the world of this one has, by torch or JAX; None where neither has one."""
+    """How many processes the world of this one has, by torch, JAX or Horovod; None where none has one."""
     torch = modules.get("torch.distributed")
     with suppress(Exception):  # whatever a library of another version says
         if torch is not None and torch.is_available() and torch.is_initialized():
@@ -66,4 +67,8 @@ def world_size(modules: Mapping[str, Any]) -> Optional[int]:
     with suppress(Exception):
         if jax is not None and jax.global_state.num_processes:
             return int(jax.global_state.num_processes)
+    for horovod in filter(None, map(modules.get, ("horovod.torch", "horovod.tensorflow", "horovod.keras"))):
+        with suppress(Exception):
+            if horovod.is_initialized():
+                return int(horovod.size())
     return None

@@ -1,0 +1,116 @@
+"""Where the processes of Horovod meet: each writes its address there and reads those of the others. Called by
+`__main__`, in front of the command of rank 0.
+
+Keys in scopes over HTTP, as the server of `horovodrun` has them. A rank that has found all others of a scope
+says so by DELETE; once each has, the scope is empty again, as a process may start Horovod anew.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Dict, List, Optional, Set, Tuple
+
+LONGEST_VALUE_BYTES = 1 << 20
+_LOOK_S = 1.0
+_WAITING = 1024
+
+
+def execute(address: Tuple[str, int], script: List[str]) -> None:
+    """Become the command, with a server beside it that ends when it does; raises OSError."""
+    server = _Server(address, _Handler)
+    command = os.getpid()
+    if os.fork():
+        server.socket.close()
+        os.execvp(script[0], script)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    ended = threading.Event()
+    while os.getppid() == command:
+        ended.wait(_LOOK_S)
+    os._exit(0)
+
+
+class Scopes:
+    """The values by scope and key, and which ranks of a scope have found all others."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._values: Dict[str, Dict[str, bytes]] = {}
+        self._done: Dict[str, Set[str]] = {}
+
+    def get(self, scope: str, key: str) -> Optional[bytes]:
+        with self._lock:
+            return self._values.get(scope, {}).get(key)
+
+    def put(self, scope: str, key: str, value: bytes) -> None:
+        with self._lock:
+            self._values.setdefault(scope, {})[key] = value
+
+    def done(self, scope: str, key: str) -> None:
+        """A rank needs the scope no more. The keys that are numbers are those of its ranks."""
+        with self._lock:
+            done = self._done.setdefault(scope, set())
+            done.add(key)
+            if done >= {name for name in self._values.get(scope, {}) if name.isdigit()}:
+                self._values.pop(scope, None)
+                del self._done[scope]
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, address: Tuple[str, int], handler: "type[BaseHTTPRequestHandler]") -> None:
+        self.scopes = Scopes()
+        super().__init__(address, handler)
+
+    def server_bind(self) -> None:
+        """Without a look at the name of the machine, which may take seconds."""
+        self.socket.bind(self.server_address)
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+
+    def server_activate(self) -> None:
+        """With room for all ranks, which come at once."""
+        self.socket.listen(_WAITING)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.0"
+
+    def do_GET(self) -> None:
+        place = self._place()
+        value = self.server.scopes.get(*place) if place is not None else None
+        self._answer(404 if value is None else 200, value or b"")
+
+    def do_PUT(self) -> None:
+        place, length = self._place(), self.headers.get("Content-Length", "")
+        if place is None or not length.isdigit() or int(length) > LONGEST_VALUE_BYTES:
+            self._answer(400)
+            return
+        self.server.scopes.put(*place, self.rfile.read(int(length)))
+        self._answer(200)
+
+    def do_DELETE(self) -> None:
+        place = self._place()
+        if place is not None:
+            self.server.scopes.done(*place)
+        self._answer(400 if place is None else 200)
+
+    def _place(self) -> Optional[Tuple[str, str]]:
+        _, _, path = self.path.partition("/")
+        scope, separator, key = path.partition("/")
+        return (scope, key) if separator and key else None
+
+    def _answer(self, status: int, body: bytes = b"") -> None:
+        with suppress(OSError):
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Requests are not written to the log of the run."""
