@@ -187,6 +187,7 @@ class Living:
             pool=self.rules.name,
             owner=candidate.owner,
             project=candidate.project,
+            group=candidate.group,
             at=self.now,
             slot_s=slots * held_s / candidate.weight,
         )

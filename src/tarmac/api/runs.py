@@ -102,6 +102,7 @@ class Run(TypedDict):
     max_turns: int | None
     retry_at: float | None
     dependencies: list[AwaitedRun]
+    excluded_nodes: list[str]
     array_id: str | None
     array_index: int | None
     attained_slot_s: float

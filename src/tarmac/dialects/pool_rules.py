@@ -70,6 +70,8 @@ def _check(section: Section, pool: Pool) -> None:
         for name in ("share_by", "shares", "half_life"):
             if (value := section.get(name)) is not None:
                 value.refuse(f"nothing is shared under policy {pool.policy}", "write policy: fair_share")
+    if pool.share_by is ShareBy.RUN and (value := section.get("shares")) is not None:
+        value.refuse("runs share this pool, and have no shares here", "a run file says its 'weight'")
     if pool.floor_s > pool.period_s:
         wrong = section.get("floor") or section.get("period")
         assert wrong is not None, "the usual floor is shorter than the usual period"

@@ -7,19 +7,20 @@ from collections.abc import Mapping
 from tarmac.launch.batch_script import site_directives
 from tarmac.model.launch import BatchLaunch
 from tarmac.model.resources import ACCELERATOR, is_of_type
-from tarmac.model.run import Allocation
+from tarmac.model.run import Allocation, Run
 from tarmac.model.spec import RunSpec
 
 
-def batch_launch(spec: RunSpec, allocation: Allocation) -> BatchLaunch:
+def batch_launch(run: Run, allocation: Allocation) -> BatchLaunch:
     """The request for the job of a run."""
+    spec = run.spec
     return BatchLaunch(
         pool=allocation.pool,
         slot_types=_slot_types(spec, allocation),
         directives={**site_directives(spec), **spec.slurm},
         starts_steps=spec.site is not None and spec.rehearsal is None,
         hostnames=spec.target.hostnames,
-        excluded=spec.target.excluded,
+        excluded=(*spec.target.excluded, *run.excluded_nodes),
     )
 
 

@@ -66,15 +66,7 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
         setup=setup_launches(spec),
         setup_env=setup,
         nodes=tuple(
-            NodeLaunch(
-                node=node.name,
-                address=node.address,
-                rank=rank,
-                workers=tuple(worker(assignment, node) for assignment in placed[node.name]),
-                files=_files(spec),
-                mounts=_mounts(spec),
-                own_disk=node.disks is Disks.OWN,
-            )
+            _node(spec, node, rank, tuple(worker(assignment, node) for assignment in placed[node.name]))
             for rank, node in enumerate(ranked)
         ),
         time_limit_s=_time_left_s(run),
@@ -87,8 +79,21 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
         artifacts=spec.artifacts,
         input_artifacts=spec.input_artifacts,
         secrets=secret_launches(spec.secrets),
-        batch=batch_launch(spec, attempt.allocation),
+        batch=batch_launch(run, attempt.allocation),
+        log_policies=spec.log_policies,
         container=container_launch(spec),
+    )
+
+
+def _node(spec: RunSpec, node: Node, rank: int, workers: tuple[WorkerLaunch, ...]) -> NodeLaunch:
+    return NodeLaunch(
+        node=node.name,
+        address=node.address,
+        rank=rank,
+        workers=workers,
+        files=_files(spec),
+        mounts=_mounts(spec),
+        own_disk=node.disks is Disks.OWN,
     )
 
 

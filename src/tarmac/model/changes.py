@@ -66,7 +66,7 @@ class RunStep:
 class UsageBucket:
     """What attempts and replicas that ended in the hour from `hour_at` used in a pool.
 
-    In slot-seconds, divided by weight.
+    In slot-seconds, divided by weight. `group` is the array or experiment that they are of ("": neither).
     """
 
     hour_at: float
@@ -74,7 +74,19 @@ class UsageBucket:
     pool: str
     user: str
     project: str
+    group: str = ""
     slot_s: float
+
+    @property
+    def key(self) -> tuple[float, str, str, str, str, str]:
+        """All but the amount: buckets of one key add up."""
+        return self.hour_at, self.cluster, self.pool, self.user, self.project, self.group
+
+
+def group_of(run: Run) -> str | None:
+    """The id of the array or of the experiment that a run is of."""
+    trial = run.spec.trial
+    return run.array_id if trial is None else trial.experiment
 
 
 def usage_of(step: RunStep) -> UsageBucket | None:
@@ -99,5 +111,6 @@ def usage_of(step: RunStep) -> UsageBucket | None:
         pool=attempt.allocation.pool,
         user=step.after.user,
         project=step.after.project,
+        group=group_of(step.after) or "",
         slot_s=used_slot_s / step.after.place.weight,
     )

@@ -105,6 +105,7 @@ class ShareBy(StrEnum):
 
     USER = "user"
     PROJECT = "project"
+    RUN = "run"  # an array, or an experiment with all its trials, counts as one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,8 +115,9 @@ class Pool:
     `preemption` lets batch runs preempt those ordered after them; nobody is preempted within
     `guaranteed_s` of its start, except by a cycle run. A run that has been passed for `backfill_window_s`, or
     longer, because nobody knows when it can start, has nodes kept for it. `shares` weighs users or projects
-    (1 if not named); what they used counts half after `half_life_s`. A cycle run has turns of `turn_s`;
-    interruptible runs share each period of `period_s` in blocks no shorter than `floor_s`.
+    (1 if not named), and nothing where runs share, which have their own weight; what was used counts half
+    after `half_life_s`. A cycle run has turns of `turn_s`; interruptible runs share each period of `period_s`
+    in blocks no shorter than `floor_s`.
     """
 
     name: str = DEFAULT_POOL

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tarmac.model.cluster import DEFAULT_POOL
+from tarmac.model.log_policy import LogPolicy
 from tarmac.model.resources import Resources
 from tarmac.model.run import Attempt, Run
 from tarmac.model.secret import SecretLaunch
@@ -132,7 +133,8 @@ class Launch:
     `own_packages`, what its commands install with pip is theirs alone, with setup steps or without. With
     `own_directories` each worker starts in a directory of its own, unless there are steps or hooks. The
     `secrets` that the attempt is given are named: their values are in no launch. `batch` is what a cluster
-    with a queue of its own is asked for beside.
+    with a queue of its own is asked for beside. `log_policies` are searched for in the logs of an attempt
+    that fails.
     """
 
     attempt_id: str
@@ -157,6 +159,7 @@ class Launch:
     own_directories: bool = False
     secrets: tuple[SecretLaunch, ...] = ()
     batch: BatchLaunch = NO_BATCH
+    log_policies: tuple[LogPolicy, ...] = ()
     container: ContainerLaunch | None = None
 
 

@@ -15,6 +15,7 @@ from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER
 from tarmac.model.dependency import AwaitedRun
 from tarmac.model.image import AttemptImage
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
+from tarmac.model.log_policy import LogMatch
 from tarmac.model.native import NativeStatus
 from tarmac.model.spec import RunSpec
 from tarmac.node.attempt.protocol import START_ALLOWANCE_S
@@ -74,11 +75,10 @@ class LeaveRequest(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """Why: a code and a sentence, and where known the worker that brought it about.
+    """Why: a code and a sentence, and where known the worker that brought it about, with its `rank`.
 
-    `rank` is that of the worker where a launcher counts them; `exit_code` and `signal` (a name such as
-    SIGKILL) exclude each other; `tail` are the worker's last log lines, oldest first. `reasons` say, node by
-    node, why none takes the run.
+    `exit_code` and `signal` (a name such as SIGKILL) exclude each other; `tail` are the worker's last lines,
+    oldest first. `reasons` say, node by node, why none takes the run; `log_matches` what policies found.
     """
 
     code: CauseCode
@@ -92,6 +92,7 @@ class Cause:
     signal: str | None = None
     tail: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
+    log_matches: tuple[LogMatch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,15 +166,12 @@ class Release:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePosition:
-    """The place of a run in its queue: from its spec, until a person changes it.
-
-    `position` is on the scale of submission times (None: its own); `pool` None is the one of its spec.
-    """
+    """The place of a run in its queue; `position` is on the scale of submission times (None: its own)."""
 
     priority: int
     weight: float
     position: float | None = None
-    pool: str | None = None
+    pool: str | None = None  # that of its spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,7 +315,7 @@ class Run:
     replicas used; `ran_s` how much of the time limit those attempts spent; `turns` how many turns of a cycle
     run are over, and `cycle_report` what they have shown so far. `retry` is when it may start again after its
     last attempt, where that failed or was lost. `server` names the server it was submitted to, by that
-    server's own cluster: no other places it.
+    server's own cluster: no other places it. `excluded_nodes`: where it failed as its log policies say.
     """
 
     id: str
@@ -349,11 +347,14 @@ class Run:
     array_id: str | None = None
     array_index: int | None = None
     server: str = LOCAL_CLUSTER
+    excluded_nodes: tuple[str, ...] = ()
 
     @property
     def place(self) -> QueuePosition:
         """Its queue position, as a person set it or as its spec has it."""
-        return self.queue_position or _usual_queue_position(self.spec.priority, self.spec.weight)
+        return self.queue_position or _usual_queue_position(
+            priority=self.spec.priority, weight=self.spec.weight
+        )
 
     @property
     def awaits(self) -> tuple[AwaitedRun, ...]:
@@ -383,10 +384,8 @@ class Event:
     actor: str | None = None
 
 
-@lru_cache(typed=True)
-def _usual_queue_position(priority: int, weight: float) -> QueuePosition:
-    """The queue position of runs that nobody moved: nearly all are alike."""
-    return QueuePosition(priority=priority, weight=weight)
+_usual_queue_position = lru_cache(typed=True)(QueuePosition)
+"""Nobody moved most runs: they are alike."""
 
 
 def attempt_id(run_id: str, number: int) -> str:

@@ -15,6 +15,7 @@ from tarmac.model.array import RunArray
 from tarmac.model.cluster import Cluster, NodeGroup, rehearsal_cluster
 from tarmac.model.dependency import Dependency
 from tarmac.model.described import renamed
+from tarmac.model.log_policy import LogPolicy
 from tarmac.model.notification import Subscription
 from tarmac.model.resources import Resources
 from tarmac.model.search import SearchSpec, TrialPlace
@@ -65,6 +66,7 @@ class Launcher(StrEnum):
     DEEPSPEED = "deepspeed"
     ACCELERATE = "accelerate"
     JAX = "jax"
+    HOROVOD = "horovod"
     PLAIN = "plain"
     MPI = "mpi"
 
@@ -299,7 +301,7 @@ class RunSpec:
     ("": without a value, None: dropped). `after` are the runs whose ends it waits for before it may start;
     `array` makes equal runs of it, one for each index. With a `search` it is of an experiment, whose trials
     are runs of the same spec with values in place of it; `trial` says of which experiment a run is one.
-    `notify` are those who are told what happens to it.
+    `notify` are those who are told what happens to it; `log_policies` act where it fails.
     """
 
     name: str
@@ -338,6 +340,7 @@ class RunSpec:
     search: SearchSpec | None = None
     trial: TrialPlace | None = None
     notify: tuple[Subscription, ...] = ()
+    log_policies: tuple[LogPolicy, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from typing import Callable, Optional
+from typing import Any, Callable, Optional
 
 from tarmac.node.attempt import words
 from tarmac.node.attempt.document import Unreadable, read_document, unreadable
@@ -58,6 +58,15 @@ def _leave_image(run: NodeRun) -> None:
         from tarmac.node.hooks.image import leave_image  # noqa: PLC0415
 
         leave_image(run)
+
+
+def _log_matches(run: NodeRun, end: ExitOutcome) -> list[dict[str, Any]]:
+    """The same for the search in logs of what the run has policies for."""
+    if not run.document.log_policies or end.outcome != words.FAILED:
+        return []
+    from tarmac.node.hooks.policies import log_matches  # noqa: PLC0415
+
+    return log_matches(run)
 
 
 def _remove_root(run: NodeRun) -> None:
@@ -124,7 +133,8 @@ def run_attempt(
     run.sidecar.finish(run.exits, run.torn, at=run.over_at or time.time())
     lift(run)
     _leave_image(run)
-    run.events.append("ended", outcome=end.outcome, cause=end.cause, finished=run.finished)
+    more = {"log_matches": found} if (found := _log_matches(run, end)) else {}
+    run.events.append("ended", outcome=end.outcome, cause=end.cause, finished=run.finished, **more)
     _deliver(run)
     _remove_root(run)
     return renew(run, end)

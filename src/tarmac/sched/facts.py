@@ -45,7 +45,7 @@ class Candidate:
     `priority` is sooner; `pool` the one a person moved it to (None: as the target says). `turns_left` is how
     many turns a cycle run has left, the one it is having among them. `not_before` is when it may start at the
     earliest: it failed, and rests (None: at once). `awaits` are the ids of runs that have to end before;
-    `group` is that of a member of a limited group, and `over_limit` why it has to wait for others of it.
+    `group` is its array or experiment, and `over_limit` why it has to wait for others of that.
     """
 
     run_id: str
@@ -107,6 +107,7 @@ class Usage:
     """Slot-seconds that ended attempts used in a pool around `at`, divided by the weight of their runs.
 
     Additive: several records of the same owner and project count together, each decayed from its `at`.
+    `group` is the array or experiment that the runs are of (None: neither).
     """
 
     cluster: str
@@ -115,6 +116,7 @@ class Usage:
     project: str
     at: float
     slot_s: float
+    group: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -70,7 +70,7 @@ class MemoryStore:
         self._histories: dict[str, list[Event]] = {}
         self._servers: dict[str, ServerRecord] = {}
         self._drained: dict[str, Drain] = {}
-        self._usage: dict[tuple[float, str, str, str, str], float] = {}
+        self._usage: dict[tuple[float, str, str, str, str, str], float] = {}
         self._clusters: dict[str, Cluster] = {}
         self._datasets: dict[str, Dataset] = {}
         self.secrets = MemorySecrets()
@@ -238,10 +238,9 @@ class MemoryStore:
     def usage(self, since: float) -> list[UsageBucket]:
         with self._lock:
             found = sorted(item for item in self._usage.items() if item[0][0] >= since)
+        fields = ("hour_at", "cluster", "pool", "user", "project", "group")
         return [
-            UsageBucket(
-                hour_at=key[0], cluster=key[1], pool=key[2], user=key[3], project=key[4], slot_s=slot_s
-            )
+            UsageBucket(**dict(zip(fields, key, strict=True)), slot_s=slot_s)  # type: ignore[arg-type]
             for key, slot_s in found
         ]
 
@@ -369,7 +368,7 @@ class MemoryStore:
             ended = attempt.state is AttemptState.ENDED
             (self._live_attempts.discard if ended else self._live_attempts.add)((run.id, attempt.number))
         if (used := usage_of(step)) is not None:
-            key = (used.hour_at, used.cluster, used.pool, used.user, used.project)
+            key = used.key
             self._usage[key] = self._usage.get(key, 0.0) + used.slot_s
         self.notifications.keep(step.notifications)
 

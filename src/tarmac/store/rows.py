@@ -172,6 +172,7 @@ def of_usage(steps: Sequence[RunStep]) -> list[Values]:
             "pool": _legible(bucket.pool),
             "user_name": bucket.user,
             "project": bucket.project,
+            "group_id": bucket.group,
         }
         row = rows.setdefault(tuple(values.values()), values | {"slot_s": 0.0})
         row["slot_s"] += bucket.slot_s
@@ -199,6 +200,7 @@ def _progress(run: Run) -> Values:
         "cycle_report": _body(run.cycle_report),
         "retry": _body(run.retry),
         "dependencies": _written(run.dependencies) if run.dependencies else None,
+        "excluded_nodes": _written(run.excluded_nodes) if run.excluded_nodes else None,
     }
 
 
@@ -280,8 +282,9 @@ def to_event(row: Sequence[Any]) -> Event:
 
 def to_usage(row: Sequence[Any]) -> UsageBucket:
     """What was used in an hour, from the columns of `statements.USAGE`."""
+    hour_at, cluster, pool, user, project, group, slot_s = row
     return UsageBucket(
-        hour_at=row[0], cluster=row[1], pool=row[2], user=row[3], project=row[4], slot_s=row[5]
+        hour_at=hour_at, cluster=cluster, pool=pool, user=user, project=project, group=group, slot_s=slot_s
     )
 
 
@@ -358,6 +361,7 @@ _FROM_RUN: Readers = {
     "cycle_report": partial(_record, CycleReport),
     "retry": partial(_record, Retry),
     "dependencies": lambda body: decode(tuple[AwaitedRun, ...], json.loads(body)) if body else (),
+    "excluded_nodes": lambda body: tuple(json.loads(body)) if body else (),
 }
 _FROM_ATTEMPT: Readers = {
     "state": AttemptState,

@@ -37,7 +37,7 @@ from tarmac.store.columns import Bytewise, Serial, metadata, one_of
 BASE = "0014"
 """The oldest schema that migrations start from."""
 
-HEAD = "0026"
+HEAD = "0027"
 """The newest migration: what `alembic_version` says of a database with this schema."""
 
 run = Table(
@@ -85,6 +85,7 @@ run = Table(
     Column("dependencies", Text),
     Column("array_id", Bytewise),
     Column("array_index", BigInteger),
+    Column("excluded_nodes", Text),
     UniqueConstraint("idempotency_key", "user_name"),
     Index("ix_run_state", "state", "id"),
     Index("ix_run_user", "user_name", "id"),
@@ -357,8 +358,9 @@ usage = Table(
     Column("pool", Bytewise, nullable=False),
     Column("user_name", Bytewise, nullable=False),
     Column("project", Bytewise, nullable=False),
+    Column("group_id", Bytewise, nullable=False),  # an array or experiment; "": of neither
     Column("slot_s", Double, nullable=False),
-    PrimaryKeyConstraint("hour_at", "cluster", "pool", "user_name", "project"),
+    PrimaryKeyConstraint("hour_at", "cluster", "pool", "user_name", "project", "group_id"),
 )
 
 cluster = Table(

@@ -204,9 +204,9 @@ def put_attempts(dialect: str) -> Insert:
 # --- usage --------------------------------------------------------------------------------------------
 
 USAGE = (
-    select(usage.c.hour_at, usage.c.cluster, usage.c.pool, usage.c.user_name, usage.c.project, usage.c.slot_s)
+    select(*usage.primary_key.columns, usage.c.slot_s)
     .where(usage.c.hour_at >= bindparam("since"))
-    .order_by(usage.c.hour_at, usage.c.cluster, usage.c.pool, usage.c.user_name, usage.c.project)
+    .order_by(*usage.primary_key.columns)
 )
 
 

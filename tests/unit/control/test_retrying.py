@@ -12,9 +12,11 @@ from tarmac.control.decisions import retrying
 from tarmac.control.decisions.apply_observation import apply_observation
 from tarmac.control.decisions.retrying import pause_s
 from tarmac.control.service import Submission
+from tarmac.control.state.facts import candidate_of
 from tarmac.engines.sim import Behaviour
 from tarmac.model.changes import RunStep
 from tarmac.model.lifecycle import AttemptState, RunState
+from tarmac.model.log_policy import LogAction, LogMatch
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import Allocation, Attempt, Cause, CauseCode, Outcome, Run
 
@@ -151,3 +153,36 @@ def test_a_run_pauses_before_its_next_try_and_why_and_queue_say_until_when() -> 
     simulation.clock.advance_to(failed.retry.at)
     simulation.turn_all()
     assert simulation.server.plane.find(ADA, run.id).attempt == 2
+
+
+def matched(action: LogAction | None, node: str = "n1") -> dict[str, object]:
+    return {"log_matches": (LogMatch(policy="bad disk", node=node, line="EIO ", action=action),)}
+
+
+def test_a_log_policy_cancels_the_retries() -> None:
+    step = end(a_run(), ran_s=60.0, **matched(LogAction.LAST_TRY))
+    assert step.after.state is RunState.ENDED
+    assert step.after.cause is not None
+    assert step.after.cause.message == (
+        "because; log policy 'bad disk' found on n1: EIO (no retry); "
+        "not tried again, by log policy 'bad disk' (10 retries are left)"
+    )
+
+
+def test_a_log_policy_keeps_the_next_attempts_away_from_a_node() -> None:
+    first = end(a_run(), ran_s=60.0, **matched(LogAction.EXCLUDE_NODE))
+    assert (first.after.state, first.after.excluded_nodes) == (RunState.QUEUED, ("n1",))
+    assert first.attempt is not None
+    assert first.attempt.cause is not None
+    assert "found on n1: EIO (the run keeps away from this node)" in first.attempt.cause.message
+    assert candidate_of(first.after).target.excluded == ("n1",)
+    second = end(again(first.after), ran_s=60.0, **matched(LogAction.EXCLUDE_NODE, node="n2"))
+    assert second.after.excluded_nodes == ("n1", "n2")
+
+
+def test_a_log_policy_without_an_action_only_names_the_cause() -> None:
+    step = end(a_run(), ran_s=60.0, **matched(None))
+    assert (step.after.state, step.after.excluded_nodes) == (RunState.QUEUED, ())
+    assert step.attempt is not None
+    assert step.attempt.cause is not None
+    assert step.attempt.cause.message == "because; log policy 'bad disk' found on n1: EIO"

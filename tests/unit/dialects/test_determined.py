@@ -93,9 +93,101 @@ def test_what_the_file_says_wins_and_lists_are_united() -> None:
     ]
 
 
+def test_log_policies_become_those_of_the_run() -> None:
+    """The older form of an action, several of them, the cluster's and the usual ones, which only name."""
+    spec = read(
+        LEAST + "log_policies:\n  - {pattern: a, action: {type: cancel_retries}}\n"
+        "  - {name: two, pattern: b, actions: [cancel_retries, exclude_node, {signal: NOTE}]}\n",
+        cluster=CLUSTER,
+    )
+    assert [(policy.label, policy.pattern, policy.action) for policy in spec.log_policies] == [
+        ("a", "a", "cancel_retries"),
+        ("two", "b", "cancel_retries"),
+        ("two", "b", "exclude_node"),
+        ("disk", ".*disk.*", "exclude_node"),
+        ("CUDA OOM", ".*CUDA out of memory.*", None),
+        ("ECC Error", ".*uncorrectable ECC error encountered.*", None),
+    ]
+
+
+def test_policies_without_a_name_are_kept_apart() -> None:
+    """Only what is the same in every field is said once."""
+    spec = read(
+        LEAST + "log_policies: [{pattern: x}, {pattern: x, action: exclude_node}, {pattern: y}]\n",
+        cluster={"task_container_defaults": {"log_policies": [{"pattern": "x"}, {"pattern": "z"}]}},
+    )
+    kept = [(policy.pattern, policy.action) for policy in spec.log_policies if policy.name is None]
+    assert kept == [("x", None), ("x", "exclude_node"), ("y", None), ("z", None)]
+
+
 def test_a_storage_of_another_type_takes_the_place_of_the_clusters() -> None:
     spec = read(LEAST + "checkpoint_storage: {type: gcs, bucket: b}\n", cluster=CLUSTER)
     assert "host_path" not in config_of(spec)["checkpoint_storage"]
+
+
+def test_what_every_storage_has_survives_another_type() -> None:
+    storage = config_of(
+        read(LEAST + "checkpoint_storage: {type: gcs, bucket: b, save_trial_latest: 2}\n", cluster=CLUSTER)
+    )["checkpoint_storage"]
+    assert (storage["save_trial_best"], storage["save_trial_latest"], storage["bucket"]) == (3, 2, "b")
+
+
+@pytest.mark.parametrize(
+    "written", ["{type: shared_fs}", "{storage_path: mine}", "{type: shared_fs, storage_path: mine}"]
+)
+def test_the_clusters_settings_complete_a_storage(written: str) -> None:
+    """Of the same type, named or not."""
+    storage = config_of(read(LEAST + f"checkpoint_storage: {written}\n", cluster=CLUSTER))[
+        "checkpoint_storage"
+    ]
+    assert (storage["type"], storage["host_path"], storage["save_trial_best"]) == ("shared_fs", "/shared", 3)
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("{type: s3}", "checkpoint_storage: 'bucket' is missing"),
+        ("{type: azure, container: c}", "checkpoint_storage: 'connection_string' is missing"),
+        ("{type: azure, container: c, account_url: u, connection_string: s}", "connection_string"),
+    ],
+)
+def test_a_storage_that_nobody_completes_is_refused(written: str, message: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        read(LEAST + f"checkpoint_storage: {written}\n", cluster=CLUSTER)
+    assert message in str(refused.value)
+    with pytest.raises(InvalidInput):
+        read_defaults({"checkpoint_storage": {"type": "s3"}}, filename="settings.toml")
+
+
+def test_a_number_without_a_fraction_is_whole_however_it_is_written() -> None:
+    spec = read(
+        "entrypoint: a\nmax_restarts: 2.0\nscheduling_unit: 1e3\n"
+        "searcher: {name: random, metric: loss, max_trials: 1e1}\n"
+        "hyperparameters: {n: {type: int, minval: 1.0, maxval: 1e2}}\n"
+    )
+    config = config_of(spec)
+    assert (config["max_restarts"], config["scheduling_unit"], config["searcher"]["max_trials"]) == (
+        2,
+        1000,
+        10,
+    )
+    assert repr(config["hyperparameters"]["n"]["maxval"]) == "100"
+    with pytest.raises(InvalidInput, match="max_restarts"):
+        read(LEAST + "max_restarts: 2.5\n")
+
+
+def test_a_grid_needs_counts_inside_lists_too() -> None:
+    text = (
+        "entrypoint: a\nsearcher: {name: grid, metric: loss}\n"
+        "hyperparameters: {layers: [{type: int, minval: 1, maxval: 4}, "
+        "{lr: {type: log, minval: -5, maxval: -1, base: 10}}, "
+        "{type: int, minval: 1, maxval: 4, count: 2}, 3]}\n"
+    )
+    with pytest.raises(InvalidInput) as refused:
+        read(text)
+    assert "layers[0]: 'count' is missing" in str(refused.value)
+    assert "layers[1].lr: 'count' is missing" in str(refused.value)
+    assert "layers[2]" not in str(refused.value)
 
 
 def test_wrong_defaults_are_told_of_with_their_place() -> None:

@@ -13,6 +13,7 @@ from tarmac.dialects.native.commands import HOOKS
 from tarmac.dialects.native.conventions import CONVENTIONS
 from tarmac.dialects.native.fields import ENVIRONMENT, PAUSE, PROCESS, RESOURCES, ROLE, RUN
 from tarmac.dialects.native.inputs import ARTIFACTS, BIND
+from tarmac.dialects.native.log_policies import POLICY as LOG_POLICY
 from tarmac.dialects.section import Fields
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs/using/run-file.md").read_text(encoding="utf-8")
@@ -34,6 +35,7 @@ FIELDS: dict[str, Fields] = {
     "resources.": RESOURCES,
     "environment.": ENVIRONMENT,
     "pause.": PAUSE,
+    "log_policies.": LOG_POLICY,
 }
 
 

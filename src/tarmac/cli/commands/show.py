@@ -235,6 +235,7 @@ def _fields(
         "started": age(run["started_at"], now),
         "ran": _ran(attempts, now),
         "retries": _retries(run, now),
+        "keeps away from": ", ".join(run["excluded_nodes"]),
         "saved": checkpoint_text(run["state"], attempts, now),
         "previous": _previous(attempts) if run["state"] != "ended" else "",
         "lost": lost_text(attempts) if run["state"] != "ended" else "",

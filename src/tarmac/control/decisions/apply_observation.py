@@ -35,7 +35,14 @@ from tarmac.control.decisions.counting import (
     turn_is_over,
     unproven,
 )
-from tarmac.control.decisions.retrying import MAX_FAULTS, last_try_text, may_retry, next_try
+from tarmac.control.decisions.retrying import (
+    MAX_FAULTS,
+    excluded_after,
+    last_try_text,
+    matched_text,
+    may_retry,
+    next_try,
+)
 from tarmac.control.decisions.steps import (
     ending_detail,
     granted_nodes,
@@ -185,16 +192,18 @@ def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
         cause=observation.cause,
         milestones=merge_milestones(attempt.milestones, observation.milestones),
     )
+    if over.cause is not None and (text := matched_text(over)):
+        over = changed(over, cause=changed(over.cause, message=over.cause.message + text))
     event, run_outcome = _run_event(current, over)
     report = cycle_report_of(current, over)
-    detail = {"attempt": attempt.number} | ending_detail(outcome, observation.cause)
+    detail = {"attempt": attempt.number} | ending_detail(outcome, over.cause)
     if run_outcome is not None and run_outcome is not outcome:
         detail["run_outcome"] = run_outcome.value
     events.append(StepEvent(event=event, at=now, detail=detail))
     state, seq = step(current.state, event), run.seq + len(events)
     changes: dict[str, Any] = {"state": state, "seq": seq, "cycle_report": report}
     if run_outcome is not None:
-        cause = unproven(current, report) if run_outcome is Outcome.COMPLETED else observation.cause
+        cause = unproven(current, report) if run_outcome is Outcome.COMPLETED else over.cause
         if cause is not None and run_outcome is Outcome.FAILED:
             text = last_try_text(current, over) + futile_text(current, over)
             cause = changed(cause, message=cause.message + text)
@@ -205,6 +214,7 @@ def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
     again = failed and run_outcome is None
     changes["retry"] = next_try(current, over, now) if again else next_start(current, over, now)
     retried = outcome is Outcome.FAILED and run_outcome is None
+    changes["excluded_nodes"] = excluded_after(current, over)
     after = counted(current, over, retried=retried, **changes)
     return RunStep(before=run, after=after, events=tuple(events), attempt=over)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import re
 
+from tarmac.model.log_policy import LogAction, LogMatch
 from tarmac.model.run import Attempt, CauseCode, Outcome, Retry, Run
 from tarmac.model.spec import Mode
 
@@ -41,7 +42,7 @@ _NO_RETRY = frozenset({CauseCode.TIME_LIMIT, CauseCode.UNSUPPORTED})
 def may_retry(run: Run, attempt: Attempt) -> bool:
     """Whether a run whose attempt failed has a retry left, and another try may end otherwise."""
     cause = attempt.cause
-    if run.failures >= run.spec.retries or run.spec.mode is Mode.CYCLE:
+    if run.failures >= run.spec.retries or run.spec.mode is Mode.CYCLE or _final_match(attempt) is not None:
         return False
     return (cause is None or cause.code not in _NO_RETRY) and not repeats(run, attempt)
 
@@ -66,15 +67,48 @@ def pause_s(tries: int, attempt_id: str) -> float:
     return usual_s * (1.0 - JITTER + 2.0 * JITTER * number / 2**32)
 
 
+def excluded_after(run: Run, attempt: Attempt) -> tuple[str, ...]:
+    """The nodes that the next attempts keep away from, after this one, which failed."""
+    matches = attempt.cause.log_matches if attempt.cause is not None else ()
+    nodes = (match.node for match in matches if match.action is LogAction.EXCLUDE_NODE)
+    return tuple(dict.fromkeys((*run.excluded_nodes, *nodes)))
+
+
+def matched_text(attempt: Attempt) -> str:
+    """What is added to the cause of an attempt in whose logs a policy was found."""
+    matches = attempt.cause.log_matches if attempt.cause is not None else ()
+    return "".join(
+        f"; log policy {match.policy!r} found on {match.node}: {match.line.strip()}{_ACTS[match.action]}"
+        for match in matches
+    )
+
+
+_ACTS = {
+    None: "",
+    LogAction.LAST_TRY: " (no retry)",
+    LogAction.EXCLUDE_NODE: " (the run keeps away from this node)",
+}
+
+
 def last_try_text(run: Run, attempt: Attempt) -> str:
     """What is added to the cause of a run that is not tried again though it has retries left."""
     left = run.spec.retries - run.failures
-    if left <= 0 or run.spec.mode is Mode.CYCLE or not repeats(run, attempt):
+    if left <= 0 or run.spec.mode is Mode.CYCLE:
         return ""
     retries = "1 retry is" if left == 1 else f"{left} retries are"
+    if (match := _final_match(attempt)) is not None:
+        return f"; not tried again, by log policy {match.policy!r} ({retries} left)"
+    if not repeats(run, attempt):
+        return ""
     return (
         f"; it ended alike twice in a row, within {QUICK_S:g} s of starting: not tried again ({retries} left)"
     )
+
+
+def _final_match(attempt: Attempt) -> LogMatch | None:
+    """The log policy by which a run is not tried again, as it was found."""
+    matches = attempt.cause.log_matches if attempt.cause is not None else ()
+    return next((match for match in matches if match.action is LogAction.LAST_TRY), None)
 
 
 def _end(attempt: Attempt) -> str | None:

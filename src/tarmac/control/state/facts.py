@@ -5,7 +5,9 @@ Pure; used by `run_cache`, `admission`.
 
 from __future__ import annotations
 
-from tarmac.model.changes import UsageBucket
+from dataclasses import replace
+
+from tarmac.model.changes import UsageBucket, group_of
 from tarmac.model.lifecycle import RunState
 from tarmac.model.resources import Resources
 from tarmac.model.run import Attempt, Run
@@ -23,15 +25,15 @@ def shape_of(spec: RunSpec) -> Shape:
     return tuple(_demand(role) for role in spec.roles), spec.target
 
 
-def candidate_of(
-    run: Run, shape: Shape | None = None, *, group: str | None = None, over_limit: str | None = None
-) -> Candidate:
+def candidate_of(run: Run, shape: Shape | None = None, *, over_limit: str | None = None) -> Candidate:
     """The run as the scheduler sees it; `shape` is that of its spec, where it is known already.
 
-    `over_limit` is why it has to wait for others of its `group`.
+    `over_limit` is why it has to wait for others of its group.
     """
     spec, place = run.spec, run.place
     demands, target = shape or shape_of(spec)
+    if run.excluded_nodes:
+        target = replace(target, excluded=(*target.excluded, *run.excluded_nodes))
     return Candidate(
         run_id=run.id,
         seq=run.seq,
@@ -56,17 +58,15 @@ def candidate_of(
         turns_left=spec.max_rapid_cycles - run.turns,
         not_before=None if run.retry is None else run.retry.at,
         awaits=tuple(each.run_id for each in run.awaits),
-        group=group,
+        group=group_of(run),
         over_limit=over_limit,
     )
 
 
-def holding_of(
-    run: Run, attempt: Attempt, shape: Shape | None = None, *, group: str | None = None
-) -> Holding:
+def holding_of(run: Run, attempt: Attempt, shape: Shape | None = None) -> Holding:
     """What a run with a live attempt occupies."""
     return Holding(
-        candidate=candidate_of(run, shape, group=group),
+        candidate=candidate_of(run, shape),
         allocation=attempt.current_allocation,
         granted_at=attempt.created_at,
         started_at=attempt.started_at,
@@ -86,6 +86,7 @@ def usage_fact(bucket: UsageBucket) -> Usage:
         pool=bucket.pool,
         owner=bucket.user,
         project=bucket.project,
+        group=bucket.group or None,
         at=bucket.hour_at,
         slot_s=bucket.slot_s,
     )

@@ -106,11 +106,6 @@ class GroupLimits:
             self._groups.pop(membership.group, None)
         return changed - {run_id}
 
-    def group_of(self, run_id: str) -> str | None:
-        """The group of a live run, if it is limited."""
-        known = self._members.get(run_id)
-        return known[2].group if known is not None else None
-
     def holds_back(self, run_id: str) -> str | None:
         """Why a queued run has to wait for others of its group; None where it may start."""
         known = self._members.get(run_id)

@@ -223,18 +223,13 @@ class RunCache:
         if self._delegated(run, attempt):
             return None
         if attempt is not None:
-            return holding_of(run, attempt, self._shape(run), group=self.limits.group_of(run_id))
+            return holding_of(run, attempt, self._shape(run))
         if run.state is not RunState.QUEUED:
             return None
         return self._candidate(run)
 
     def _candidate(self, run: Run) -> Candidate:
-        return candidate_of(
-            run,
-            self._shape(run),
-            group=self.limits.group_of(run.id),
-            over_limit=self.limits.holds_back(run.id),
-        )
+        return candidate_of(run, self._shape(run), over_limit=self.limits.holds_back(run.id))
 
     def _delegated(self, run: Run, attempt: Attempt | None) -> bool:
         """Whether it is for the queue of a cluster, not for the scheduler."""

@@ -8,6 +8,7 @@ have grown are read again, and the difference is what it added.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from tarmac.control.state.facts import usage_fact
 from tarmac.model.changes import HOUR_S, RunStep, UsageBucket, usage_of
@@ -20,7 +21,7 @@ HALF_LIVES = 10
 LATE_S = 2 * HOUR_S
 """How much earlier usage may count than its attempt ended: it counts by the hour, and clocks differ."""
 
-Key = tuple[float, str, str, str, str]
+Key = tuple[float, str, str, str, str, str]
 
 
 class UsageBook:
@@ -44,8 +45,7 @@ class UsageBook:
         for step in steps:
             bucket = usage_of(step)
             if bucket is not None:
-                key = _key(bucket)
-                self._known[key] = self._known.get(key, 0.0) + bucket.slot_s
+                self._known[bucket.key] = self._known.get(bucket.key, 0.0) + bucket.slot_s
                 self._added.append(bucket)
 
     def catch_up(self, store: Store, since: float) -> None:
@@ -60,23 +60,7 @@ class UsageBook:
 
     def _compare(self, stored: Iterable[UsageBucket]) -> None:
         for bucket in stored:
-            key = _key(bucket)
-            more_slot_s = bucket.slot_s - self._known.get(key, 0.0)
+            more_slot_s = bucket.slot_s - self._known.get(bucket.key, 0.0)
             if more_slot_s > 1e-6 * bucket.slot_s:  # sums in another order differ by less
-                self._known[key] = bucket.slot_s
-                self._added.append(_of(bucket, more_slot_s))
-
-
-def _key(bucket: UsageBucket) -> Key:
-    return bucket.hour_at, bucket.cluster, bucket.pool, bucket.user, bucket.project
-
-
-def _of(bucket: UsageBucket, slot_s: float) -> UsageBucket:
-    return UsageBucket(
-        hour_at=bucket.hour_at,
-        cluster=bucket.cluster,
-        pool=bucket.pool,
-        user=bucket.user,
-        project=bucket.project,
-        slot_s=slot_s,
-    )
+                self._known[bucket.key] = bucket.slot_s
+                self._added.append(replace(bucket, slot_s=more_slot_s))

@@ -14,6 +14,7 @@ from tarmac.dialects.determined.fields import EXPERIMENT
 from tarmac.dialects.determined.merging import normalise
 from tarmac.dialects.determined.schema import read_value, record, whole, word
 from tarmac.dialects.determined.statuses import FIRST, LAST, USUAL
+from tarmac.dialects.determined.storage import note_missing
 from tarmac.dialects.located import from_plain
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Value
@@ -52,6 +53,9 @@ def read_defaults(table: Mapping[str, Any], *, filename: str) -> ClusterDefaults
         return NO_DEFAULTS
     problems = Problems(filename)
     found = read_value(Value(from_plain(table), "determined", problems), SETTINGS)
+    if storage := found.get("checkpoint_storage"):
+        place = Value(from_plain(table["checkpoint_storage"]), "determined.checkpoint_storage", problems)
+        note_missing(place, storage)
     problems.raise_any()
     containers = found.get("task_container_defaults", {})
     own = {"image", "environment_variables", "startup_hook"}

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tarmac.dialects.determined.environment import ARGUMENTS, ENVIRONMENT, OWN_CLUSTER
+from tarmac.dialects.determined.hyperparameters import RANGES
 from tarmac.dialects.determined.schema import (
     ABSOLUTE,
     COUNT,
@@ -205,16 +206,15 @@ def _grid_counts(section: Section, found: Mapping[str, Any]) -> None:
         )
 
 
-def _uncounted(parameters: Mapping[str, Any], prefix: str = "") -> list[str]:
-    paths: list[str] = []
-    for name, item in parameters.items():
-        if not isinstance(item, Mapping):
-            continue
-        if "type" not in item:
-            paths += _uncounted(item, f"{prefix}{name}.")
-        elif item["type"] in ("int", "double", "log") and "count" not in item:
-            paths.append(prefix + name)
-    return paths
+def _uncounted(item: Any, path: str = "") -> list[str]:
+    """Where ranges without a count are, in lists as well."""
+    if isinstance(item, list):
+        return [found for at, each in enumerate(item) for found in _uncounted(each, f"{path}[{at}]")]
+    if not isinstance(item, Mapping):
+        return []
+    if path and "type" in item:
+        return [path] if item["type"] in RANGES and "count" not in item else []
+    return [found for name in item for found in _uncounted(item[name], f"{path}.{name}".lstrip("."))]
 
 
 def _policy_patterns(section: Section, found: Mapping[str, Any]) -> None:
@@ -266,7 +266,6 @@ EXPERIMENT = record(
             ListOf(LOG_POLICY, "a list of mappings with 'pattern'"),
             DEFAULT_POLICIES,
             merge=Merge.POLICIES,
-            ignored="is checked and kept; this version of tarmac does not watch logs for patterns yet",
         ),
         "retention_policy": Field(
             record({"log_retention_days": Field(whole(-1, 32767), required="-1 keeps them for ever")}),

@@ -100,8 +100,15 @@ def _range(section: Section, kind: str) -> dict[str, Any]:
     return found
 
 
+def whole_or_other(scalar: Scalar) -> str | int | float | bool | None:
+    """What a bare word is; a number without a fraction is whole however it is written (`1e3`, `5.0`)."""
+    found = yaml12(scalar)
+    return int(found) if isinstance(found, float) and found.is_integer() else found
+
+
 def _number(value: Value, *, whole: bool) -> Any:
-    found = yaml12(value.node) if isinstance(value.node, Scalar) else None
+    read = whole_or_other if whole else yaml12
+    found = read(value.node) if isinstance(value.node, Scalar) else None
     if type(found) is int or (type(found) is float and not whole):
         return found
     value.expected("a whole number" if whole else "a number")

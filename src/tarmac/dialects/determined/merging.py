@@ -99,8 +99,8 @@ def _merged_field(upper: Json, lower: Json, rule: Field) -> Json:
             taken = {item["container_path"] for item in upper}
             return [*upper, *(item for item in lower if item["container_path"] not in taken)]
         case Merge.POLICIES:
-            taken = {_policy_name(item) for item in upper}
-            return [*upper, *(item for item in lower if _policy_name(item) not in taken)]
+            names = {item.get("name") for item in upper} - {None}
+            return [*upper, *(item for item in lower if item.get("name") not in names and item not in upper)]
         case Merge.DEEP:
             return _deep(upper, lower, rule.shape)
     return upper
@@ -115,9 +115,11 @@ def _deep(upper: Json, lower: Json, shape: Shape) -> Json:
         case Alternatives() if shape.table is not None:
             return _deep(upper, lower, _normal_shape(shape))
         case Union():
-            same = upper.get(shape.key) in (None, lower.get(shape.key))
             case = shape.cases.get(str(lower.get(shape.key)))
-            return merge(upper, lower, case) if same and case is not None else upper
+            if case is not None and upper.get(shape.key) in (None, lower.get(shape.key)):
+                return merge(upper, lower, case)
+            shared = frozenset.intersection(*(frozenset(each.fields) for each in shape.cases.values()))
+            return {**{name: value for name, value in lower.items() if name in shared}, **upper}
         case Hyperparameters():
             return _deep_hyperparameters(upper, lower)
     return upper
@@ -131,10 +133,6 @@ def _deep_hyperparameters(upper: Mapping[str, Json], lower: Mapping[str, Json]) 
         if all(isinstance(item, Mapping) and "type" not in item for item in pair):
             found[name] = _deep_hyperparameters(*pair)
     return found
-
-
-def _policy_name(policy: Mapping[str, Json]) -> Json:
-    return policy.get("name") or policy.get("pattern")
 
 
 def _completed_field(value: Json, rule: Field) -> Json:

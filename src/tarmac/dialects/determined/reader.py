@@ -26,7 +26,7 @@ from tarmac.dialects.determined.searchers import SINGLE
 from tarmac.dialects.determined.secrets import holds_secret, mask
 from tarmac.dialects.determined.statuses import to_tarmac
 from tarmac.dialects.determined.steps import in_batches
-from tarmac.dialects.determined.storage import DEFAULT_STORAGE
+from tarmac.dialects.determined.storage import DEFAULT_STORAGE, note_missing
 from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
 from tarmac.dialects.kinds import LARGEST_TEXT_BYTES, Misfit
 from tarmac.dialects.located import Scalar, Table
@@ -34,6 +34,7 @@ from tarmac.dialects.problems import Problems
 from tarmac.dialects.secrets import reference_in
 from tarmac.dialects.section import Value
 from tarmac.dialects.yaml_tree import compose_table
+from tarmac.model.log_policy import LogAction, LogPolicy
 from tarmac.model.resources import Resources
 from tarmac.model.search import SearchSpec
 from tarmac.model.secret import SecretForm, SecretUse
@@ -100,8 +101,9 @@ def read_experiment(
         ),
         search=file.search(record, config),
         labels=_labels(config),
+        log_policies=_log_policies(config),
     )
-    file.warn_of_storage(record)
+    file.check_storage(record, config["checkpoint_storage"])
     file.refuse_too_large(config)
     problems.raise_any()
     return Reading(spec=spec, warnings=tuple(problems.warnings))
@@ -204,9 +206,10 @@ class _File:
             )
         return tuple(SecretUse(name=name, form=SecretForm.REGISTRY) for name in names[:1])
 
-    def warn_of_storage(self, record: Mapping[str, Any]) -> None:
-        storage = record.get("checkpoint_storage")
-        if storage is not None:
+    def check_storage(self, record: Mapping[str, Any], storage: Mapping[str, Any]) -> None:
+        """Whether file and cluster together say all of it; and what becomes of it here."""
+        if "checkpoint_storage" in record:
+            note_missing(self._at("checkpoint_storage"), storage)
             self._warn(
                 "checkpoint_storage",
                 "is kept for the run to read; what tarmac itself keeps is what the run writes to "
@@ -270,6 +273,21 @@ def _labels(config: Mapping[str, Any]) -> dict[str, str]:
     if config["description"]:
         labels["description"] = _one_line(config["description"])
     return labels
+
+
+def _log_policies(config: Mapping[str, Any]) -> tuple[LogPolicy, ...]:
+    """Those with a pattern; each of the `actions` that versions between the eras list is one of its own."""
+    return tuple(
+        LogPolicy(pattern=item["pattern"], name=item.get("name"), action=action)
+        for item in config["log_policies"]
+        if item.get("pattern")
+        for action in _log_actions(item)
+    )
+
+
+def _log_actions(policy: Mapping[str, Any]) -> list[LogAction | None]:
+    words = policy.get("actions") or [policy.get("action")]
+    return [LogAction(word) for word in words if isinstance(word, str)] or [None]
 
 
 def _bare(path: str | None) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from tarmac.dialects.determined.hyperparameters import read_hyperparameters
+from tarmac.dialects.determined.hyperparameters import read_hyperparameters, whole_or_other
 from tarmac.dialects.kinds import Kind, did_you_mean, flag, integer, matching, secret, yaml12
 from tarmac.dialects.located import Items, Scalar, Table
 from tarmac.dialects.plain import to_plain
@@ -108,7 +108,8 @@ class Record:
 class Union:
     """A mapping that is one of several records, told apart by its field `key`.
 
-    `completes`: without `key` it may say a part of what the cluster has: fields of any of the cases.
+    `completes`: it may say a part of what the cluster has, without `key` fields of any of the cases; what is
+    missing then is looked for once both are merged.
     """
 
     key: str
@@ -212,7 +213,8 @@ def _union(value: Value, shape: Union) -> Json:
     if word not in shape.cases:
         named.expected(f"one of {words}", did_you_mean(word, shape.cases) if word else None)
         return MISSING
-    found = read_record(value, shape.cases[word], besides=frozenset({shape.key}))
+    case = _partial(shape.cases[word]) if shape.completes else shape.cases[word]
+    found = read_record(value, case, besides=frozenset({shape.key}))
     return found if found is MISSING else {shape.key: word, **found}
 
 
@@ -247,7 +249,12 @@ def _alternative(value: Value, shape: Alternatives) -> Json:
 def _any_case(shape: Union) -> Record:
     """All fields of all cases, none of them required."""
     rules = {name: rule for case in shape.cases.values() for name, rule in case.fields.items()}
-    return Record({name: replace(rule, required=None) for name, rule in rules.items()})
+    return _partial(Record(rules))
+
+
+def _partial(shape: Record) -> Record:
+    """The same, with no field required."""
+    return replace(shape, fields={name: replace(rule, required=None) for name, rule in shape.fields.items()})
 
 
 def _says_nothing(found: Json, rule: Field) -> bool:
@@ -272,7 +279,7 @@ def _without_nulls(table: Table, known: frozenset[str]) -> Table:
 
 def whole(least: int | None = None, most: int | None = None) -> Kind[int]:
     """A whole number."""
-    return integer(least, most, of=yaml12)
+    return integer(least, most, of=whole_or_other)
 
 
 def word(description: str = "a text", pattern: str = r"(?s:.*)") -> Kind[str]:

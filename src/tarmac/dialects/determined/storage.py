@@ -19,7 +19,9 @@ from tarmac.dialects.determined.schema import (
     record,
     word,
 )
-from tarmac.dialects.section import Section
+from tarmac.dialects.located import Table
+from tarmac.dialects.problems import Problems
+from tarmac.dialects.section import Fields, Section, Value
 
 CHECKPOINTS = "/mnt/checkpoints"
 """Where every run of tarmac finds its checkpoint directory, as far as its node allows."""
@@ -38,13 +40,11 @@ def _below_root(section: Section, found: Mapping[str, Any]) -> None:
         value.refuse(f"{inner!r} is not below host_path ({root})", "write it relative to host_path")
 
 
+_WAYS_IN = ("connection_string", "account_url")
+
+
 def _one_way_in(section: Section, _found: Mapping[str, Any]) -> None:
-    present = [name for name in ("connection_string", "account_url") if name in section]
-    if len(present) != 1:
-        section.refuse(
-            "exactly one of connection_string and account_url is expected, "
-            f"not {'both' if present else 'none'}"
-        )
+    section.exclude(*_WAYS_IN, reason="either says how the storage is reached")
     section.exclude("connection_string", "credential", reason="the connection string holds the credential")
 
 
@@ -85,3 +85,18 @@ STORAGE = Union(
     completes=True,
     removed=("hdfs",),
 )
+
+
+def note_missing(value: Value, storage: Mapping[str, Any]) -> None:
+    """Note what a storage needs and has not, once that of the cluster is merged with what `value` says."""
+    case = STORAGE.cases.get(str(storage.get("type")))
+    if case is None or not isinstance(value.node, Table):
+        return
+    known = frozenset(case.fields) | {"type"}
+    section = Section(value.node, Fields(known=known), problems=Problems(""), path=value.path)
+    section.problems = value.problems  # what is unknown was noted before
+    for name, rule in case.fields.items():
+        if rule.required is not None and storage.get(name) is None and name not in section:
+            section.missing(name, rule.required)
+    if storage.get("type") == "azure" and not any(storage.get(name) for name in _WAYS_IN):
+        section.missing(_WAYS_IN[0], f"or '{_WAYS_IN[1]}'")

@@ -36,7 +36,7 @@ RUN = Fields(
     | {"cluster", "pool", "shard", "hostnames", "exclude_hostnames"}
     | {"mode", "max_rapid_cycles", "priority", "weight", "queueing", "retries", "time_limit", "pause"}
     | {"after", "array", "notify"}
-    | {"stop_on_nan"}
+    | {"stop_on_nan", "log_policies"}
     | {"setup", "environment", "env", "labels", "hooks", "binds", "datasets", "input_artifacts", "artifacts"}
     | {"parameters", "search", "secrets", "conventions", "site", "slurm", "unique_name"},
     synonyms={**ROLE.synonyms}

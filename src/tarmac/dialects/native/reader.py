@@ -16,6 +16,7 @@ from tarmac.dialects.native.conventions import read_conventions, read_site
 from tarmac.dialects.native.environment import read_environment, read_labels, read_pause
 from tarmac.dialects.native.fields import RUN, read_mode, read_rapid_cycles
 from tarmac.dialects.native.inputs import read_artifacts, read_binds, read_ids, read_parameters
+from tarmac.dialects.native.log_policies import read_log_policies
 from tarmac.dialects.native.notify import read_notify
 from tarmac.dialects.native.roles import read_roles
 from tarmac.dialects.native.search import read_search
@@ -76,6 +77,7 @@ def read_native(text: str, *, filename: str, directory: str, extras: Extras = NO
         site=read_site(run.get("site")),
         slurm=read_slurm(run.get("slurm")),
         notify=read_notify(run),
+        log_policies=read_log_policies(run),
         labels=_labels(run.get("labels")),
     )
     if spec.site is not None and any(role.launcher is not None for role in spec.roles):

@@ -93,6 +93,7 @@ def _fields(spec: RunSpec, directory: str | None) -> Fields:
         "parameters": _plain(spec.parameters) if spec.parameters else None,
         "secrets": _secrets(spec.secrets),
         "site": encode(spec.site) if spec.site is not None else None,
+        "log_policies": [without_empty(encode(policy)) for policy in spec.log_policies],
         "notify": [_subscription(each) for each in spec.notify],
         "slurm": {name: True if value == "" else value for name, value in spec.slurm.items()},
         "conventions": _conventions(spec.conventions),

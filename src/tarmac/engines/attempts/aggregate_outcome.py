@@ -129,6 +129,9 @@ def _ending(facts: Sequence[NodeFacts], request: LeaveRequest | None) -> tuple[O
         cause = codec.decode(Cause, combined.cause) if combined.cause else None
         if outcome is Outcome.FAILED and cause is not None and cause.code in PLATFORM_FAULTS:
             outcome = Outcome.LOST  # reported by a peer of the lost one
+        matches = [match for event in events for match in event.get("log_matches", ())]
+        if matches and cause is not None:
+            cause = replace(cause, log_matches=tuple(matches))
         return outcome, cause
     if request is LeaveRequest.STOP:
         return Outcome.STOPPED, Cause(code=CauseCode.USER_REQUEST, message="stopped before it started")

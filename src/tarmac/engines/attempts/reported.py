@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from time import time as now
 from typing import Any
 
+from tarmac.model import codec
 from tarmac.model.image import AttemptImage
+from tarmac.model.log_policy import LogMatch
 from tarmac.model.utilization import GpuUtilization, NodeUtilization
 
 MOST_STEPS = 10**15
 MOST_CPUS = 10**6
 MOST_GPUS = 256
+_MOST_MATCHES = 100
+_MATCH_CHARACTERS = 500
 _DIGEST_CHARACTERS = len("sha256:") + 64
 _SOURCE_CHARACTERS = 4000
 
@@ -46,6 +51,17 @@ def utilization(node: str, found: Mapping[str, Any]) -> NodeUtilization:
             )
             for gpu in found["gpus"][:MOST_GPUS]
         ),
+    )
+
+
+def log_matches(event: Mapping[str, Any]) -> tuple[LogMatch, ...]:
+    """Which policies have a line in its logs. Raises ValueError, TypeError, InvalidInput."""
+    found = codec.decode(tuple[LogMatch, ...], list(event.get("log_matches", ()))[:_MOST_MATCHES])
+    return tuple(
+        replace(
+            each, **{name: getattr(each, name)[:_MATCH_CHARACTERS] for name in ("policy", "node", "line")}
+        )
+        for each in found
     )
 
 

@@ -21,6 +21,7 @@ from tarmac.node.attempt import protocol, steps
 from tarmac.node.attempt.document import (
     AttemptDocument,
     ContainerPart,
+    LogPolicyPart,
     MountPart,
     NodePart,
     SecretPart,
@@ -144,6 +145,9 @@ def render(launch: Launch, layout: Layout, settings: NodeSettings) -> AttemptReq
         sdk=settings.sdk,
         sync=_sync(launch, keeping) if keeping is not None else None,
         secrets=tuple(_secret(secret) for secret in launch.secrets),
+        log_policies=tuple(
+            LogPolicyPart(policy.pattern, policy.label, policy.action) for policy in launch.log_policies
+        ),
         nodes=_nodes(launch, layout, state=keeping is not None),
     )
     return AttemptRequest(attempt_id=launch.attempt_id, directory=directory, document=document)

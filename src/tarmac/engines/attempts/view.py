@@ -232,7 +232,8 @@ class NodeView:
         elif kind == "ended":
             if event.get("cause"):
                 codec.decode(Cause, event["cause"])  # refused here, where one line more or less is no harm
-            self._ending = (at, {**event, "outcome": Outcome(event["outcome"])})
+            matches = reported.log_matches(event)
+            self._ending = (at, {**event, "outcome": Outcome(event["outcome"]), "log_matches": matches})
 
     def _take_name(self, name: Any) -> None:
         """A node that went by its rank says what it is called."""

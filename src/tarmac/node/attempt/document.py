@@ -115,6 +115,14 @@ class ContainerPart(NamedTuple):
     shows: Optional[tuple[str, ...]] = None
 
 
+class LogPolicyPart(NamedTuple):
+    """A pattern searched for in the logs of an attempt that failed, and what is done where it is found."""
+
+    pattern: str
+    label: str
+    action: Optional[str] = None
+
+
 class NodePart(NamedTuple):
     """What one node does of an attempt.
 
@@ -184,6 +192,7 @@ class AttemptDocument(NamedTuple):
     sdk: Optional[str] = None
     sync: Optional[SyncPart] = None
     secrets: tuple[SecretPart, ...] = ()
+    log_policies: tuple[LogPolicyPart, ...] = ()
     nodes: tuple[NodePart, ...] = ()
 
     @property

@@ -269,6 +269,7 @@ class Simulation:
             pool=holding.allocation.pool,
             owner=candidate.owner,
             project=candidate.project,
+            group=candidate.group,
             at=self.now,
             slot_s=holding.allocation.slots * used_s / candidate.weight,
         )

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from tarmac.model.cluster import Policy, Pool
 from tarmac.sched.index.groups import Group, Groups
-from tarmac.sched.index.queues import ClassQueue, EntityQueues, Entries, ModeQueue, PoolQueue
+from tarmac.sched.index.queues import ClassQueue, EntityQueues, Entries, ModeQueue, PoolQueue, Queued
 from tarmac.sched.policies.fairness import Accounts, PastUsage, epoch_of
 from tarmac.sched.policies.order import Key
 from tarmac.sched.policies.ranking import Changes, Place, Placed, Ranking
@@ -58,7 +58,7 @@ class FairOrder:
 
     def past_usage(self, now: float) -> PastUsage | None:
         """What a cycle goes by where shares are fair; None elsewhere."""
-        return self._accounts.past_usage(now, self._width)
+        return self._accounts.past_usage(now, self._first)
 
     def mode_queues(self, past_usage: PastUsage) -> Iterator[tuple[float, Key, ModeQueue]]:
         """The mode queues, the least claim first, each with it and the key of its first run."""
@@ -111,7 +111,7 @@ class FairOrder:
             if known and lists is not self._queue.fair:
                 stays, (fades, *_) = known[0]
             else:
-                stays, fades = self._accounts.score(entity, self._width(entity), self._epoch)
+                stays, fades = self._accounts.score(entity, self._first(entity), self._epoch)
             return ((stays, (fades, listed.entries[0][0], entity)),)
 
         return places
@@ -121,14 +121,15 @@ class FairOrder:
         widths = groups.of(entity)
         if not widths:
             return ()
-        stays, fades = self._accounts.score(entity, 0, self._epoch)
-        waiting, share = self._width(entity), self._rules.shares.get(entity, 1.0)
+        stays, fades = self._accounts.score(entity, None, self._epoch)
+        first, share = self._first(entity), self._rules.shares.get(entity, 1.0)
+        waiting = 0 if first is None else first.request.slots
         return [((stays, max(slots, waiting), share), (-fades, entity, slots)) for slots in widths]
 
-    def _width(self, entity: str) -> int:
-        """How many slots the first queued run of an entity asks for."""
+    def _first(self, entity: str) -> Queued | None:
+        """The first queued run of an entity."""
         mode_queue = self._queue.fair.get(entity)
-        return 0 if mode_queue is None else mode_queue.first.request.slots
+        return None if mode_queue is None else mode_queue.first
 
 
 def _claimed(past_usage: PastUsage) -> Callable[[Place], float]:

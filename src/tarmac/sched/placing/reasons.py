@@ -15,6 +15,7 @@ from tarmac.sched.placing.admission import Demands, Feasibility
 from tarmac.sched.placing.board import node_rank
 from tarmac.sched.placing.fitting import share, splits
 from tarmac.sched.placing.space import Load, Space, loads_of
+from tarmac.sched.placing.view import is_excluded
 
 _STATE_REASONS = {
     NodeState.DRAINED: (ReasonCode.NODE_DRAINED, "drained: it takes no new runs until it is undrained"),
@@ -119,6 +120,8 @@ def _mismatch(node: Node, demands: Demands, target: Target) -> Reason | None:
     if target.hostnames and node.hostname not in target.hostnames:
         hostnames = ", ".join(target.hostnames)
         return _reason(node, ReasonCode.OTHER_HOSTNAME, f"its host {node.hostname} is not one of {hostnames}")
+    if target.excluded and is_excluded(node, target.excluded):
+        return _reason(node, ReasonCode.OTHER_HOSTNAME, "it is one that the run keeps away from")
     types = {demand.each.slot_type for demand in demands}
     if not any(is_of_type(node.capacity.slot_type, kind) for kind in types):
         slot_types = " or ".join(sorted(str(kind) for kind in types))

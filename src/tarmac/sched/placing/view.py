@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
+from tarmac.model.cluster import Node
 from tarmac.model.resources import Resources, is_of_type
 from tarmac.model.spec import Target
 from tarmac.sched.placing.board import PoolBoard
@@ -111,7 +112,7 @@ class View:
         for slot_type, entries in self._lists:
             left = []
             for _, order, space in entries:
-                if space in self._hidden or space.node.hostname in self._excluded:
+                if space in self._hidden or (self._excluded and is_excluded(space.node, self._excluded)):
                     continue
                 seen = space.less(taken[space]) if space in taken else space
                 left.append((seen.free, order, seen))
@@ -137,12 +138,17 @@ class View:
         if need.cpus or need.memory_bytes:
             spaces = (space for space in spaces if space.has(need))
         if self._excluded:
-            spaces = (space for space in spaces if space.node.hostname not in self._excluded)
+            spaces = (space for space in spaces if not is_excluded(space.node, self._excluded))
         return spaces
 
     def _seen(self, entries: Iterator[Entry]) -> Iterator[Entry]:
         """Without spaces in whose stead copies are seen (before merging: copies have the same order)."""
         return (entry for entry in entries if entry[2] not in self._hidden) if self._hidden else entries
+
+
+def is_excluded(node: Node, excluded: Collection[str]) -> bool:
+    """Whether a run keeps away from a node, by its host name or its own."""
+    return node.hostname in excluded or node.name in excluded
 
 
 def _named(

@@ -1,4 +1,4 @@
-"""What users or projects have used of late: the measure behind the policy `fair_share`.
+"""What users, projects or runs have used of late: the measure behind the policy `fair_share`.
 
 `PoolState` keeps the `Accounts` of a pool; a cycle orders mode queues by their `PastUsage`, and `precedence`
 goes by them too. An `Account` counts slot-seconds that fade, half of them in each half-life: those of ended
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from math import floor, inf, log
+from typing import Protocol
 
 from tarmac.model.cluster import Policy, Pool, ShareBy
 from tarmac.sched.facts import Candidate, Holding, Usage, requested_slots
@@ -42,9 +43,47 @@ SOON_SHARE = 0.1
 """Whether usage has turned against somebody is looked at no more often than at this share of the lead."""
 
 
+class Request(Protocol):
+    """What a queued run asks for."""
+
+    @property
+    def slots(self) -> int: ...
+
+
+class FirstQueued(Protocol):
+    """A run in a queue: see `queues.Queued`."""
+
+    @property
+    def candidate(self) -> Candidate: ...
+    @property
+    def request(self) -> Request: ...
+
+
 def entity_of(candidate: Candidate, rules: Pool) -> str:
     """Whose share a run counts for."""
-    return candidate.owner if rules.share_by is ShareBy.USER else candidate.project
+    match rules.share_by:
+        case ShareBy.USER:
+            return candidate.owner
+        case ShareBy.PROJECT:
+            return candidate.project
+    return candidate.group or candidate.run_id
+
+
+def _entity_of_usage(usage: Usage, rules: Pool) -> str | None:
+    """Whose share it counted for; None for a run that is of no group: its facts say what it has used."""
+    match rules.share_by:
+        case ShareBy.USER:
+            return usage.owner
+        case ShareBy.PROJECT:
+            return usage.project
+    return usage.group
+
+
+def own_usage(candidate: Candidate, rules: Pool) -> float:
+    """What ended attempts of a run have used, by its weight, where it has a share of its own."""
+    if rules.share_by is not ShareBy.RUN or candidate.group is not None:
+        return 0.0
+    return candidate.attained_slot_s / candidate.weight
 
 
 def quantum_s(rules: Pool) -> float:
@@ -60,12 +99,14 @@ def epoch_of(rules: Pool, at: float) -> int:
 class PastUsage:
     """What the entities of a pool have used, by their shares, as one cycle sees it."""
 
-    def __init__(self, accounts: Accounts, rules: Pool, now: float, widths: Callable[[str], int]) -> None:
-        """`widths`: how many slots the first queued run of an entity asks for (0: it has none)."""
+    def __init__(
+        self, accounts: Accounts, rules: Pool, now: float, first: Callable[[str], FirstQueued | None]
+    ) -> None:
+        """`first`: the first queued run of an entity."""
         self._accounts = accounts
         self._rules = rules
         self._now = now
-        self._widths = widths
+        self._first = first
         self._used: dict[str, float] = {}
         self._of: dict[str, float] = {}
         self._of_holding: dict[str, dict[int, float]] = {}
@@ -79,7 +120,7 @@ class PastUsage:
         """
         found = self._of.get(entity)
         if found is None:
-            advance = self._quantum_slot_s(entity, (ADVANCE_GUARANTEES - 1) * self._widths(entity))
+            advance = self._quantum_slot_s(entity, (ADVANCE_GUARANTEES - 1) * self._width(entity))
             found = self._of[entity] = self.used(entity) - advance
         return found
 
@@ -93,7 +134,7 @@ class PastUsage:
         known = self._of_holding.setdefault(entity, {})
         if slots not in known:
             quantum_slot_s, used = (
-                self._quantum_slot_s(entity, max(slots, self._widths(entity))),
+                self._quantum_slot_s(entity, max(slots, self._width(entity))),
                 self.used(entity),
             )
             lead = max(LEAD_SHARE * used, quantum_slot_s)
@@ -104,7 +145,8 @@ class PastUsage:
         """What this entity has used so far, by its share; it only grows during a cycle."""
         used = self._used.get(entity)
         if used is None:
-            used = self._used[entity] = self._accounts.used_slot_s(entity, self._now) / self._share(entity)
+            used = self._accounts.used_slot_s(entity, self._first(entity), self._now) / self._share(entity)
+            self._used[entity] = used
         return used
 
     def charge(self, candidate: Candidate, entity: str) -> None:
@@ -121,6 +163,11 @@ class PastUsage:
             return inf
         soon_s = SOON_SHARE * max(self.quantum_s, LEAD_SHARE * self.used(entity) / growth)
         return self._now + max(more / growth, soon_s)
+
+    def _width(self, entity: str) -> int:
+        """How many slots its first queued run asks for (0: it has none)."""
+        first = self._first(entity)
+        return 0 if first is None else first.request.slots
 
     def _quantum_slot_s(self, entity: str, slots: int) -> float:
         """What so many slots use in a guarantee."""
@@ -150,6 +197,7 @@ class Accounts:
             candidate = holding.candidate
             account = self._account(entity_of(candidate, self._rules))
             account.begin(holding.allocation.slots / candidate.weight, at=holding.granted_at)
+            account.add(own_usage(candidate, self._rules), at=candidate.queued_at)
 
     def end(self, holding: Holding) -> None:
         """It does no more: a record of what it used follows."""
@@ -158,14 +206,15 @@ class Accounts:
             entity = entity_of(candidate, self._rules)
             account = self._account(entity)
             account.end(holding.allocation.slots / candidate.weight, at=holding.granted_at)
+            account.add(-own_usage(candidate, self._rules), at=candidate.queued_at)
             if account.empty:
                 del self._accounts[entity]
 
     def record(self, usage: Usage) -> None:
         """Take up what ended attempts used."""
         self._usage.append(usage)
-        if self._fair:
-            entity = usage.owner if self._rules.share_by is ShareBy.USER else usage.project
+        entity = _entity_of_usage(usage, self._rules)
+        if self._fair and entity is not None:
             self._account(entity).add(usage.slot_s, at=usage.at)
 
     def restart(self, rules: Pool, holdings: Iterable[Holding]) -> None:
@@ -178,30 +227,40 @@ class Accounts:
         for holding in holdings:
             self.begin(holding)
 
-    def used_slot_s(self, entity: str, now: float) -> float:
-        """What an entity has used up to now, faded."""
+    def used_slot_s(self, entity: str, first: FirstQueued | None, now: float) -> float:
+        """What an entity has used up to now, faded; `first` is its first queued run."""
         account = self._accounts.get(entity)
-        return 0.0 if account is None else account.used_slot_s(now)
+        return (0.0 if account is None else account.used_slot_s(now)) + self._own(first, now)
 
     def rate(self, entity: str) -> float:
         """How many slots an entity holds, by the weights of its runs."""
         account = self._accounts.get(entity)
         return 0.0 if account is None else account.rate
 
-    def score(self, entity: str, width: int, epoch: int) -> tuple[float, float]:
-        """What is held against the queued runs of an entity, in two parts: what stays, and what fades.
+    def score(self, entity: str, first: FirstQueued | None, epoch: int) -> tuple[float, float]:
+        """What is held against an entity, in two parts: what stays, and what fades.
 
-        The first is what its holdings come to in the end, less its advance for a first run of this width; the
+        The first is what its holdings come to in the end, less its advance for `first`, a queued run; the
         second is as of the beginning of the epoch, and fades from there alike for all.
         """
         account, share = self._accounts.get(entity), self._rules.shares.get(entity, 1.0)
+        width = 0 if first is None else first.request.slots
         advance = (ADVANCE_GUARANTEES - 1) * width * quantum_s(self._rules)
         stays, fades = (0.0, 0.0) if account is None else account.parts(epoch)
+        fades += self._own(first, epoch * EPOCH_HALF_LIVES * self._rules.half_life_s)
         return (stays - advance) / share, fades / share
 
-    def past_usage(self, now: float, widths: Callable[[str], int]) -> PastUsage | None:
+    def past_usage(self, now: float, first: Callable[[str], FirstQueued | None]) -> PastUsage | None:
         """What a cycle goes by; None where shares are not fair."""
-        return PastUsage(self, self._rules, now, widths) if self._fair else None
+        return PastUsage(self, self._rules, now, first) if self._fair else None
+
+    def _own(self, first: FirstQueued | None, at: float) -> float:
+        """What a queued run with a share of its own has used, as of a moment."""
+        used = 0.0 if first is None else own_usage(first.candidate, self._rules)
+        if not used or first is None:
+            return 0.0
+        faded: float = 2.0 ** ((first.candidate.queued_at - at) / self._rules.half_life_s)
+        return used * faded
 
     def _account(self, entity: str) -> Account:
         self._changed(entity)

@@ -1,0 +1,133 @@
+"""Which log policies of a run have a line in its logs on this node. Called by `runner` after a failure.
+
+A child searches, as a pattern may take for ever: what it has not found in time is not found.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import time
+from contextlib import suppress
+from typing import Any, Dict, Iterator, List, NoReturn, Pattern, Sequence
+
+from tarmac.node.attempt.document import LogPolicyPart
+from tarmac.node.files import untrusted
+from tarmac.node.noderun import NodeRun
+
+PATIENCE_S = 10.0
+LONGEST_LINE_BYTES = 4096
+_CHUNK_BYTES = 1 << 20
+_SHOWN_CHARACTERS = 500
+_ANSWER_BYTES = 65536
+
+
+def log_matches(run: NodeRun) -> List[Dict[str, Any]]:
+    """The first line of each policy, as the event `ended` has it."""
+    policies = run.document.log_policies
+    logs = [run.setup_log, *(worker.log for worker in run.workers)]
+    listen, say = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        _be_searcher(policies, logs, say)
+    os.close(say)
+    answers = _listen(run, listen)
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    with suppress(ChildProcessError):
+        os.waitpid(pid, 0)
+    found = [json.loads(answer) for answer in answers]
+    if not found or "over" not in found[-1]:
+        within = f"in {PATIENCE_S:g} s"
+        text = f"its log policies: the logs on {run.node_name} were not searched to their end {within}"
+        run.events.append("notice", text=text)
+    return [
+        {
+            "policy": policies[each["policy"]].label,
+            "node": run.node_name,
+            "line": each["line"],
+            "action": policies[each["policy"]].action,
+        }
+        for each in found
+        if "policy" in each
+    ]
+
+
+def _listen(run: NodeRun, handle: int) -> List[bytes]:
+    """The whole lines that come before the end, or before patience does."""
+    answer, due = b"", time.monotonic() + PATIENCE_S
+    try:
+        while time.monotonic() < due:
+            if run.wake_channel.wait(due, also=handle):
+                piece = os.read(handle, _ANSWER_BYTES)
+                if not piece:
+                    break
+                answer += piece
+    finally:
+        os.close(handle)
+    return answer.split(b"\n")[:-1]
+
+
+def _be_searcher(policies: Sequence[LogPolicyPart], logs: Sequence[str], say: int) -> NoReturn:
+    """In the child: say each policy that has a line, and that all was searched."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    try:
+        for number, line in search(policies, logs):
+            os.write(say, json.dumps({"policy": number, "line": line}).encode() + b"\n")
+        os.write(say, b'{"over": true}\n')
+    finally:
+        os._exit(0)
+
+
+def search(policies: Sequence[LogPolicyPart], logs: Sequence[str]) -> Iterator["tuple[int, str]"]:
+    """The number and the first line of each policy that has one; patterns that are none are passed over."""
+    left: Dict[int, Pattern[str]] = {}
+    for number, policy in enumerate(policies):
+        with suppress(re.error, OverflowError, RecursionError):
+            left[number] = re.compile(_bare(policy.pattern))
+    for log in logs:
+        for line in _lines(log) if left else ():
+            for number in [number for number, pattern in left.items() if pattern.search(line)]:
+                del left[number]
+                yield number, line[:_SHOWN_CHARACTERS]
+
+
+def _bare(pattern: str) -> str:
+    """Without `.*` at its ends, which find nothing more in a line and take long to do so."""
+    while pattern.startswith(".*") and pattern[2:3] not in ("?", "+"):
+        pattern = pattern[2:]
+    while pattern.endswith(".*") and (len(pattern) - 2 - len(pattern[:-2].rstrip("\\"))) % 2 == 0:
+        pattern = pattern[:-2]
+    return pattern
+
+
+def _lines(log: str) -> Iterator[str]:
+    """The lines of a log, what was drawn over included; those that are too long are cut."""
+    try:
+        handle = untrusted.open_to_read(log)
+    except OSError:
+        return
+    try:
+        rest = b""
+        for chunk in _chunks(handle):
+            *lines, rest = re.split(rb"[\r\n]", rest + chunk)
+            rest = rest[:LONGEST_LINE_BYTES]
+            yield from (line[:LONGEST_LINE_BYTES].decode("utf-8", "replace") for line in lines)
+        yield rest.decode("utf-8", "replace")
+    finally:
+        os.close(handle)
+
+
+def _chunks(handle: int) -> Iterator[bytes]:
+    """What a file holds, without its holes: the middle of a long log may be given back."""
+    offset = 0
+    while True:
+        with suppress(OSError):
+            offset = os.lseek(handle, offset, os.SEEK_DATA)
+        chunk = os.pread(handle, _CHUNK_BYTES, offset)
+        if not chunk:
+            return
+        offset += len(chunk)
+        yield chunk.strip(b"\0") if chunk.startswith(b"\0") or chunk.endswith(b"\0") else chunk
