@@ -88,9 +88,9 @@ def _subscription(item: Value) -> Subscription | None:
     receiver = section.read("to", ADDRESS, None)
     channel = section.read("as", choice(Channel), None)
     on = _occasions(section)
-    if section.get("after") is not None and Occasion.WAITING not in on:
+    if section.get("after") is not None and on is not None and Occasion.WAITING not in on:
         section.refuse("'after' says how long a wait is told of", "add 'waiting' to 'on', or take it out")
-    if receiver is None:
+    if receiver is None or on is None:
         return None
     if problem := _misfit(receiver, channel):
         section.refuse(*problem)
@@ -101,13 +101,14 @@ def _subscription(item: Value) -> Subscription | None:
     )
 
 
-def _occasions(section: Section) -> tuple[Occasion, ...]:
-    if section.get("on") is None:
+def _occasions(section: Section) -> tuple[Occasion, ...] | None:
+    """What is told of; None where a word is none, which is refused with all others."""
+    value = section.get("on")
+    if value is None:
         return ENDED
-    return (
-        read_occasions(list(section.read_list("on", OCCASION, f"a list of {OCCASIONS}", or_one=True)))
-        or ENDED
-    )
+    found = list(section.read_list("on", OCCASION, f"a list of {OCCASIONS}", or_one=True))
+    given = len(value.node.items) if isinstance(value.node, Items) else 1
+    return None if len(found) < given else read_occasions(found) or ENDED
 
 
 def _misfit(receiver: Receiver, channel: Channel | None) -> tuple[str, str] | None:
