@@ -8,13 +8,19 @@ from pathlib import Path
 
 
 def make_wheel(
-    directory: Path, name: str, version: str = "1.0", *, source: str = "", script: str | None = None
+    directory: Path,
+    name: str,
+    version: str = "1.0",
+    *,
+    source: str = "",
+    script: str | None = None,
+    package: bool = False,
 ) -> Path:
-    """A wheel with one module of that name; with `script`, its function `main` as a command too."""
+    """A wheel with one module (or `package`) of that name; with `script`, its `main` as a command too."""
     directory.mkdir(parents=True, exist_ok=True)
     info = f"{name}-{version}.dist-info"
     files = {
-        f"{name}.py": source or f"VERSION = {version!r}\n",
+        f"{name}/__init__.py" if package else f"{name}.py": source or f"VERSION = {version!r}\n",
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }

@@ -196,10 +196,14 @@ class Checkout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonPackages:
-    """A setup step: what `pip install` is given, into an environment that only such runs share."""
+    """A setup step: what `pip install` is given, into an environment that only such runs share.
+
+    With `imported`, only where the code imports that package, and the run's Python does not have it.
+    """
 
     requirements: tuple[str, ...]
     upgrade: bool = False
+    imported: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,7 +49,11 @@ class PromotingHalving:
         self._rungs[0].under_way += 1
 
     def validation(self, trial: int, length: float, metric: float, /) -> list[Step]:
-        if trial in self._resting or length < self._bracket.lengths[self._rung_of[trial]]:
+        if (
+            trial in self._resting
+            or trial in self._closed
+            or length < self._bracket.lengths[self._rung_of[trial]]
+        ):
             return []
         return self._rank(trial, metric)
 

@@ -100,6 +100,7 @@ TABLES: Mapping[str, Sequence[Setting]] = {
         Setting(key="task_container_defaults", kind=dict),
         Setting(key="checkpoint_storage", kind=dict),
         Setting(key="default_priority", kind=int, default=42, least=1),
+        Setting(key="library", kind=str),
     ),
 }
 """Tables that stand once in the file."""

@@ -40,6 +40,7 @@ from tarmac.node.starting import NODE_DIRECTORY
 from tarmac.samplers import searcher_of
 from tarmac.server.changes import Changes
 from tarmac.server.determined.run_numbers import with_numbers
+from tarmac.server.determined.warm_starts import with_sources
 from tarmac.server.health import DatabaseCheck
 from tarmac.server.http.connections import allow_open_files
 from tarmac.server.identity import RandomIds, SystemClock
@@ -144,7 +145,11 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
         ids=RandomIds(newest_run(store)),
         pools=settings.pools,
         apply_conventions=_conventions(settings, datasets, store),
-        resolve=resolve_references(artifacts, datasets, secrets, sends_mail=_mail(settings) is not None),
+        resolve=with_sources(
+            resolve_references(artifacts, datasets, secrets, sends_mail=_mail(settings) is not None),
+            store.numbers,
+            store.run_records,
+        ),
         allow_system_packages=settings.allow_system_packages,
         serving=serving,
         notify_always=settings.notifications.every_run if settings.notifications else (),

@@ -16,6 +16,7 @@ from tarmac.control.reconcilers.deliver import launch_of
 from tarmac.dialects.registry import apply_conventions
 from tarmac.engines.sim import Behaviour
 from tarmac.model.launch import Launch
+from tarmac.model.lifecycle import AttemptState
 from tarmac.model.run import Run
 from tarmac.server.determined.launching import with_gateway
 from tarmac.server.determined.tokens import Claim, TokenKind, TokenMaker
@@ -121,6 +122,25 @@ def test_metrics_are_those_of_the_run(here: Served) -> None:
     older = {"stepsCompleted": 40, "metrics": {"avgMetrics": {"val": 0.5}}}
     assert inside.ask("POST", f"trials/{inside.trial}/validation_metrics", older) == (200, {})
     assert inside.ask("POST", f"trials/{inside.trial}/metrics", {"group": "training"})[0] == 400
+
+
+def test_a_report_that_is_sent_again_counts_once(here: Served) -> None:
+    """D1: with a step it is the same report, without one where its time is the same; else another."""
+    inside = single(here)
+    for _ in range(3):
+        assert inside.report("training", 10, loss=0.5, other="NaN") == (200, {})
+        assert inside.report("validation", 10, val=0.5) == (200, {})
+    assert inside.report("training", 20, loss=0.5, other="NaN") == (200, {})
+    for second in (1, 1, 2):
+        found = {
+            "metrics": {"avgMetrics": {"load": 0.0}},
+            "reportTime": f"2026-11-23T10:00:0{second}.123456+00:00",
+        }
+        assert (
+            inside.ask("POST", f"trials/{inside.trial}/metrics", {"group": "cpu", "metrics": found})[0] == 200
+        )
+    counts = {each.key.name: each.count for each in here.store.metrics.summaries([inside.run.id])}
+    assert counts == {"loss": 2, "other": 2, "val": 1, "load": 2}
 
 
 @pytest.mark.parametrize("body", [25, {"progress": 25}, {"progress": 0.5, "is_raw": True}])
@@ -235,4 +255,18 @@ def test_a_token_is_good_for_its_own_trial(here: Served) -> None:
     claim = Claim(kind=TokenKind.ALLOCATION, subject="nothing.1", owner="ada")
     made = TokenMaker(TOKEN).make(claim, until=here.clock.now() + 60)
     inside.env = {**inside.env, "DET_SESSION_TOKEN": made}
-    assert inside.ask("POST", "checkpoints", {"uuid": UUID})[0] == 404
+    assert inside.ask("POST", "checkpoints", {"uuid": UUID})[0] == 401
+
+
+def test_a_token_ends_with_its_attempt(here: Served) -> None:
+    """What an attempt left behind reports nothing for the run, nor reads of it."""
+    inside = single(here)
+    assert inside.report("training", 1, x=1.0) == (200, {})
+    here.client().stop(inside.run.id)
+    here.turn()
+    here.clock.advance(inside.run.spec.pause.grace_s + 1)
+    here.turn()
+    assert here.store.attempts(inside.run.id)[-1].state is AttemptState.ENDED
+    assert inside.report("training", 2, x=2.0)[0] == 401
+    assert inside.ask("GET", "me")[0] == 401
+    assert here.store.metrics.summaries([inside.run.id])[0].count == 1

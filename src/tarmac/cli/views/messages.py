@@ -139,8 +139,8 @@ def failure_hint(run: Json) -> str:
         "wall_time": "save to $CHECKPOINT_ARTIFACT_PATH when it is asked to leave, and start from there",
         "out_of_memory": f"ask for more memory, or make the batch smaller; {everything}",
         "command_not_found": "is it installed where the run looks? tarmac run --dry-run shows its PATH",
-        "unsupported": "take the call out: hyperparameters are in DET_HPARAMS, and what is written to "
-        "$CHECKPOINT_ARTIFACT_PATH is kept and found again (docs/using/dialects/determined.md)",
+        "unsupported": "turn on the gateway for Determined in settings.toml "
+        "(docs/using/determined-gateway.md), or take the call out: hyperparameters are in DET_HPARAMS",
         "setup_failed": f"what the setup steps wrote: tarmac logs {identifier}",
         "never_fits": "tarmac nodes lists what there is",
         "dependency_failed": "--after RUN:ended starts it however the other run ends",

@@ -1,4 +1,4 @@
-"""A launch with what Determined promises to its trials: variables, info files, start-up hook. Pure.
+"""A launch with what Determined promises to its trials: variables, info files, library, hook. Pure.
 
 Called by the dialect for every attempt of a run with these conventions, in whatever dialect the run was
 written.
@@ -16,6 +16,7 @@ from tarmac.dialects.conventions import with_files, with_variables
 from tarmac.dialects.determined.fields import EXPERIMENT
 from tarmac.dialects.determined.hyperparameters import draw_values
 from tarmac.dialects.determined.identity import experiment_id, number_of, trial_id, uuid_of
+from tarmac.dialects.determined.library import library_steps
 from tarmac.dialects.determined.master import ADDRESS, NO_RETRY
 from tarmac.dialects.determined.merging import complete, normalise
 from tarmac.dialects.determined.reader import WORK_DIRECTORY
@@ -67,6 +68,7 @@ def apply_conventions(run: Run, attempt: Attempt, launch: Launch) -> Launch:
     )
     return replace(
         launch,
+        setup=(*launch.setup, *library_steps(run.spec.conventions.facts)),
         nodes=tuple(
             replace(node, workers=tuple(_with_hook(worker) for worker in node.workers))
             for node in launch.nodes

@@ -11,6 +11,7 @@ from typing import Any
 
 from tarmac.dialects.determined.environment import ENVIRONMENT
 from tarmac.dialects.determined.fields import EXPERIMENT
+from tarmac.dialects.determined.library import LIBRARY
 from tarmac.dialects.determined.merging import normalise
 from tarmac.dialects.determined.schema import read_value, record, whole, word
 from tarmac.dialects.determined.statuses import FIRST, LAST, USUAL
@@ -31,17 +32,22 @@ SETTINGS = record(
         ),
         "checkpoint_storage": EXPERIMENT.fields["checkpoint_storage"],
         "default_priority": whole(FIRST, LAST),
+        "library": word("a version of the package 'determined', or an empty text for none", LIBRARY),
     }
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDefaults:
-    """`config` lies below every configuration; `startup_hook` runs before every entry point."""
+    """`config` lies below every configuration; `startup_hook` runs before every entry point.
+
+    `library` is the version of the package `determined` that is installed for runs whose code imports it.
+    """
 
     config: Mapping[str, Any] = field(default_factory=dict)
     priority: int = USUAL
     startup_hook: str | None = None
+    library: str | None = None
 
 
 NO_DEFAULTS = ClusterDefaults()
@@ -68,4 +74,5 @@ def read_defaults(table: Mapping[str, Any], *, filename: str) -> ClusterDefaults
         config=normalise(config),
         priority=found.get("default_priority", USUAL),
         startup_hook=containers.get("startup_hook"),
+        library=found.get("library"),
     )

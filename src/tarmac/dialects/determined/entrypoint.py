@@ -16,7 +16,8 @@ _MODULES = "determined.launch."
 _OPERATORS = re.compile(r"[;&|<>()]+")
 _WRAPPER = "wrap_rank"
 _TRIAL_NEEDS = (
-    "entrypoint: a trial class is one of the package 'determined', which must be in its environment"
+    "entrypoint: a trial class is one of the package 'determined', which is installed for the run where its "
+    "Python does not have it"
 )
 
 

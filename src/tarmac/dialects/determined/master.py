@@ -1,4 +1,4 @@
-"""Determined's master, which tarmac does not have: the address its clients get, and what their failure means.
+"""The address of a master where a server has no gateway, and what it means that a run asked there.
 
 The training library tries a master that it cannot reach again and again, for half an hour at each call.
 tarmac configures the library not to try again, so that a script which needs a master ends at once; `explain`
@@ -30,7 +30,7 @@ def explain(cause: Cause) -> Cause:
     if cause.code is not CauseCode.EXIT_CODE or not any(_REQUEST_FAILED.search(line) for line in cause.tail):
         return cause
     asks = f"{_place(cause.tail) or 'it'} asks a master of Determined (Core API)"
-    message = f"{cause.message}: {asks}, which this version does not have"
+    message = f"{cause.message}: {asks}, which this server answers with [determined] listen alone"
     return replace(cause, code=CauseCode.UNSUPPORTED, message=message)
 
 

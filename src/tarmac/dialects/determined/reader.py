@@ -18,6 +18,7 @@ from tarmac.dialects.determined.context import context_of
 from tarmac.dialects.determined.defaults import NO_DEFAULTS, ClusterDefaults
 from tarmac.dialects.determined.entrypoint import read_entrypoint
 from tarmac.dialects.determined.fields import EXPERIMENT, memory_bytes
+from tarmac.dialects.determined.library import library_fact
 from tarmac.dialects.determined.merging import complete, merge, normalise
 from tarmac.dialects.determined.overrides import override_values
 from tarmac.dialects.determined.schema import read_record
@@ -122,7 +123,7 @@ def _facts(config: Mapping[str, Any], defaults: ClusterDefaults) -> dict[str, An
     facts: dict[str, Any] = {"config": mask(config)}
     if defaults.startup_hook:
         facts["startup_hook"] = defaults.startup_hook
-    return facts
+    return facts | library_fact(defaults.library, config)
 
 
 class _File:

@@ -204,7 +204,7 @@ def _step(step: SetupLaunch) -> Step:
                 install=step.install,
             )
         case PythonPackages():
-            return PipStep(step.requirements, step.upgrade)
+            return PipStep(step.requirements, step.upgrade, step.imported)
         case SystemPackages():
             return AptStep(step.packages)
         case _:

@@ -34,10 +34,11 @@ class CheckoutStep(NamedTuple):
 
 
 class PipStep(NamedTuple):
-    """What `pip install` is given."""
+    """What `pip install` is given; with `imported` where the code imports that, and Python lacks it."""
 
     requirements: tuple[str, ...]
     upgrade: bool = False
+    imported: Optional[str] = None
     kind: str = "pip"
 
 
@@ -59,7 +60,7 @@ def in_words(step: Step) -> str:
     elif isinstance(step, CheckoutStep):
         line = clone_words(step) + (f", then pip install {step.install}" if step.install else "")
     elif isinstance(step, PipStep):
-        line = pip_words(step)
+        line = pip_words(step) + (f", where the code imports {step.imported}" if step.imported else "")
     else:
         line = shlex.join(["apt-get", "install", *step.packages])
     line = without_secrets(line)

@@ -24,7 +24,7 @@ from tarmac.node.attempt.steps import (
 from tarmac.node.files import gitrules, tail
 from tarmac.node.leave import check_leave
 from tarmac.node.noderun import Leave, NodeRun
-from tarmac.node.setup import checkout, packages, systempackages
+from tarmac.node.setup import checkout, imports, packages, systempackages
 from tarmac.node.setup.layers import Layers, open_layers
 from tarmac.node.setup.setupwork import SetupWork, StepFailed
 
@@ -60,11 +60,27 @@ def _carry_out(work: SetupWork, layers: Optional[Layers], step: Step) -> None:
             source = (gitrules.shown(step.url), commit, step.submodules)
             packages.install(work, layers, split(step.install), directory=place, source=source)
     elif isinstance(step, PipStep):
-        upgrade = ["--upgrade"] if step.upgrade else []
-        arguments = [*upgrade, *pip_arguments(step.requirements)]
-        packages.install(work, layers, arguments, directory=work.directory)
+        if step.imported is None:
+            _install(work, layers, step)
+        elif (file := imports.importer(work.directory, step.imported)) and imports.is_missing(
+            work, step.imported
+        ):
+            work.say(f"({file} imports {step.imported}, which the run's Python does not have)")
+            try:
+                _install(work, layers, step)
+            except StepFailed as failed:
+                hint = f"{file} imports {step.imported}: install it in the run's Python or image beforehand"
+                raise StepFailed(
+                    failed.how, exit_code=failed.exit_code, ended_by=failed.ended_by, hint=failed.hint or hint
+                ) from None
     elif isinstance(step, AptStep):
         systempackages.install(work, step)
+
+
+def _install(work: SetupWork, layers: Optional[Layers], step: PipStep) -> None:
+    upgrade = ["--upgrade"] if step.upgrade else []
+    arguments = [*upgrade, *pip_arguments(step.requirements)]
+    packages.install(work, layers, arguments, directory=work.directory)
 
 
 def _failed(run: NodeRun, number: int, step: Step, failed: StepFailed, *, log: str) -> Leave:

@@ -22,6 +22,7 @@ from tarmac.model.errors import InvalidInput, TarmacError, TooLarge, Unauthorize
 from tarmac.server.determined.calls import Access, Call, Route
 from tarmac.server.determined.gateway import Gateway
 from tarmac.server.determined.route_list import ROUTES
+from tarmac.server.determined.tasks import check_attempt
 from tarmac.server.determined.tokens import Claim, TokenKind
 from tarmac.server.http.answers import JsonAnswer
 
@@ -67,6 +68,8 @@ def at_address(address: tuple[str, int], gateway: Gateway, *, otherwise: ASGIApp
 
 async def _answer(gateway: Gateway, route: Route, request: Request) -> Response:
     actor, claim = _caller(gateway, route.access, request)
+    if claim is not None and claim.kind is TokenKind.ALLOCATION:
+        await run_in_threadpool(check_attempt, gateway, claim.subject)
     body = await _body(request, LARGEST_OPEN_BYTES if route.access is Access.OPEN else LARGEST_BODY_BYTES)
     if body is None:
         return Response(status_code=400)  # nobody is there to read it

@@ -13,6 +13,7 @@ from tarmac.server.determined.gateway import Gateway
 from tarmac.server.determined.numbering import experiment_number, trial_number
 from tarmac.server.determined.tokens import Claim, TokenKind
 from tarmac.server.determined.trial_checkpoints import latest_checkpoint, steps_of
+from tarmac.server.determined.warm_starts import named_source
 
 TOKEN_S = 366 * 24 * 3600.0
 """How long the token of an attempt is good."""
@@ -35,7 +36,7 @@ def with_gateway(gateway: Gateway, apply_conventions: ApplyConventions) -> Apply
 def _connection(gateway: Gateway, run: Run, attempt: Attempt) -> Connection:
     trial = run.spec.trial
     claim = Claim(kind=TokenKind.ALLOCATION, subject=attempt.id, owner=run.user)
-    newest = latest_checkpoint(gateway, run)
+    checkpoint, steps = _beginning(gateway, run)
     return Connection(
         url=gateway.url,
         token=gateway.tokens.make(claim, until=attempt.created_at + TOKEN_S),
@@ -43,6 +44,19 @@ def _connection(gateway: Gateway, run: Run, attempt: Attempt) -> Connection:
         trial=trial_number(gateway, run.id),
         run_id=run.id,
         attempt=attempt.number,
-        checkpoint=newest.name if newest is not None else None,
-        steps=steps_of(newest) if newest is not None else 0,
+        checkpoint=checkpoint,
+        steps=steps,
     )
+
+
+def _beginning(gateway: Gateway, run: Run) -> tuple[str | None, int]:
+    """The checkpoint to begin from, and how far it is; None: that of the launch.
+
+    The steps of a trial that begins from another's count from 0.
+    """
+    newest, source = latest_checkpoint(gateway, run), named_source(run.spec)
+    if newest is None:
+        return None, 0
+    if newest.run_id == run.id or source is None:
+        return newest.name, steps_of(newest)
+    return source if isinstance(source, str) else newest.name, 0

@@ -16,7 +16,7 @@ from tarmac.model.experiment import ExperimentState, TrialState
 from tarmac.model.metrics import VALIDATION
 from tarmac.server.determined.calls import Access, Call, get, post
 from tarmac.server.determined.reporting import report_of, take
-from tarmac.server.determined.searching import complete, completed_length, completes_operations, length_of
+from tarmac.server.determined.searching import complete, completed_length, length_of
 from tarmac.server.determined.tasks import Task, task_of
 
 DECISION_S = 60.0
@@ -70,7 +70,7 @@ def _completed(call: Call) -> Any:
         return {}  # sent twice
     name = task.searcher.get("metric")
     news = None
-    if isinstance(name, str) and completes_operations(task):
+    if isinstance(name, str) and task.experiment is not None and task.experiment.search.promotion:
         news = report_of(call, group=VALIDATION, step=length, metrics={name: metric})
     take(call, task, (), news=news)
     complete(call, task, length)

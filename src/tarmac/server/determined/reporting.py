@@ -1,6 +1,7 @@
 """Reports sent by the library, taken into tarmac's record of metrics. Called by the routes.
 
-They count as those of one more node of the attempt, beside what its workers write into files.
+They count as those of one more node of the attempt, beside what its workers write into files. The library
+sends a report again whose answer it did not get: such a report counts once.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 from tarmac.control.decisions.metric_reports import reports_of
 from tarmac.model.errors import InvalidInput, NotFound, Unavailable
 from tarmac.model.metrics import MetricEvent, MetricReport, ReportBatch
+from tarmac.model.ports import Store
 from tarmac.server.determined.calls import Call
 from tarmac.server.determined.tasks import Task
 
@@ -29,10 +31,11 @@ def report_of(
     step: int | None,
     metrics: Mapping[str, Any],
     progress: float | None = None,
+    at: float | None = None,
 ) -> MetricReport:
-    """A report as one that a worker wrote; raises InvalidInput for what is none."""
+    """A report as one that a worker wrote, `at` or now; raises InvalidInput for what is none."""
     written = {
-        "at": call.gateway.service.clock.now(),
+        "at": call.gateway.service.clock.now() if at is None else at,
         "rank": 0,
         "step": step,
         "group": group,
@@ -49,7 +52,7 @@ def report_of(
 
 
 def take(call: Call, task: Task, reports: tuple[MetricReport, ...], *, news: MetricReport | None) -> None:
-    """Keep reports, and tell the search of the trial `news`, in one transaction.
+    """Keep reports, and tell the search of the trial `news`, in one transaction; once, if sent again.
 
     Raises NotFound where the run is gone, Unavailable where others report all the time.
     """
@@ -58,6 +61,8 @@ def take(call: Call, task: Task, reports: tuple[MetricReport, ...], *, news: Met
     place = (task.run.id, task.attempt.number, NODE)
     for _ in range(TRIES):
         begin = control.store.metrics.positions([task.run.id]).get(place, 0)
+        if reports and all(_is_repeated(control.store, task, each) for each in reports):
+            return
         batch = ReportBatch(
             run_id=task.run.id,
             attempt=task.attempt.number,
@@ -75,6 +80,24 @@ def take(call: Call, task: Task, reports: tuple[MetricReport, ...], *, news: Met
         raise Unavailable("metrics of this trial are reported too quickly", hint="try again")
     for event in events:
         control.metric_subscribers[event.subscriber].notify()
+
+
+def _is_repeated(store: Store, task: Task, report: MetricReport) -> bool:
+    """Whether a report is the last one of its group once more: with a step by that, else by its time."""
+    if not report.values:
+        return False
+    last = {
+        each.key.name: each
+        for each in store.metrics.summaries([task.run.id])
+        if each.key.group == report.group and each.key.rank == report.rank
+    }
+    return all(
+        name in last
+        and last[name].last.step == report.step
+        and str(last[name].last.value) == str(value)
+        and (report.step is not None or last[name].last_at == report.at)
+        for name, value in report.values.items()
+    )
 
 
 def _events(call: Call, task: Task, report: MetricReport) -> list[MetricEvent]:

@@ -14,6 +14,7 @@ from tarmac.server.determined.calls import Access, Call, get, post
 from tarmac.server.determined.reporting import report_of, take
 from tarmac.server.determined.searching import completes_operations, length_of
 from tarmac.server.determined.tasks import task_of
+from tarmac.server.determined.written import seconds_of
 
 _INVALID = "INVALID_HP"
 _METADATA = "metadata"
@@ -42,8 +43,14 @@ def _take(call: Call, found: Any, group: Any) -> Any:
     values = metrics.get("avgMetrics") if isinstance(metrics, Mapping) else None
     if not isinstance(values, Mapping) or not isinstance(group, str):
         raise InvalidInput("metrics: {stepsCompleted, metrics: {avgMetrics: {...}}} is expected")
-    task, step = task_of(call), found.get("stepsCompleted")
-    report = report_of(call, group=group, step=None if step is None else _whole(step), metrics=values)
+    task, step, at = task_of(call), found.get("stepsCompleted"), found.get("reportTime")
+    report = report_of(
+        call,
+        group=group,
+        step=None if step is None else _whole(step),
+        metrics=values,
+        at=None if at is None else seconds_of(str(at)),
+    )
     news = report if group == VALIDATION and not completes_operations(task) else None
     take(call, task, (report,), news=news)
     return {}

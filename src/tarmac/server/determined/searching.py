@@ -23,9 +23,13 @@ def configured_length(searcher: Mapping[str, Any]) -> int | None:
 def completes_operations(task: Task) -> bool:
     """Whether the search hears of completed operations, not of validations: one that promotes trials.
 
-    Its lengths may be epochs, while metrics are reported by batches.
+    Its lengths may be epochs, while metrics are reported by batches. Where its lengths are batches, too, it
+    hears of both: the library of 0.38 completes no operations.
     """
-    return task.experiment is not None and task.experiment.search.promotion
+    if task.experiment is None or not task.experiment.search.promotion:
+        return False
+    length = task.searcher.get("max_length")
+    return not (isinstance(length, Mapping) and length.get("batches") is not None)
 
 
 def length_of(task: Task) -> int | None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tarmac.model.errors import Forbidden, NotFound
+from tarmac.model.errors import Forbidden, NotFound, Unauthorized
 from tarmac.model.experiment import Experiment, Trial
 from tarmac.model.lifecycle import AttemptState
 from tarmac.model.numbering import NumberKind
 from tarmac.model.run import Attempt, Run, split_attempt_id
 from tarmac.server.determined.calls import Call
+from tarmac.server.determined.gateway import Gateway
 from tarmac.server.determined.tokens import TokenKind
 
 
@@ -60,6 +61,14 @@ def task_of(call: Call) -> Task:
     if found is None:
         raise NotFound("a trial of its own calls this, with the token of its task")
     return find_task(call, found, None)
+
+
+def check_attempt(gateway: Gateway, attempt_id: str) -> None:
+    """Raises Unauthorized where an attempt has ended, or never was: its token ends with it."""
+    run_id, number = split_attempt_id(attempt_id)
+    attempts = gateway.service.plane.control.store.attempts(run_id)
+    if not any(each.number == number and each.state is not AttemptState.ENDED for each in attempts):
+        raise Unauthorized(f"the attempt {attempt_id:.100} has ended, and its token with it")
 
 
 def find_task(call: Call, run_id: str, number: int | None) -> Task:

@@ -15,6 +15,7 @@ from tarmac.server.determined.gateway import Gateway
 
 COMPLETED = "STATE_COMPLETED"
 KIND = RunRecordKind.CHECKPOINT
+_CHECKPOINTS = "checkpoint"
 
 
 def steps_of(record: RunRecord) -> int:
@@ -25,27 +26,36 @@ def steps_of(record: RunRecord) -> int:
 
 
 def latest_checkpoint(gateway: Gateway, run: Run) -> RunRecord | None:
-    """The newest checkpoint that a run reported whole, and whose files the next attempt will find."""
-    whole = [each for each in gateway.records.of(run.id, KIND) if each.body.get("state") == COMPLETED]
-    if not whole:
-        return None
-    kept = _kept(gateway, run)
-    return next((each for each in reversed(whole) if kept is None or each.name in kept), None)
+    """The newest checkpoint that was reported whole, and whose files the next attempt will find.
+
+    A run that has reported none begins with those in the artifacts that it is given.
+    """
+    own = _newest(gateway, run.id, _newest_version(gateway, run))
+    if own is not None:
+        return own
+    given = [text for text in run.spec.input_artifacts if f".{_CHECKPOINTS}." in text]
+    found = [_newest(gateway, text.partition(".")[0], text) for text in given]
+    return next((each for each in found if each is not None), None)
 
 
-def _kept(gateway: Gateway, run: Run) -> set[str] | None:
-    """The directories in the newest version of a run's checkpoints; None where there is no version yet."""
-    actor, artifacts = Actor(user=run.user), gateway.service.artifacts
+def _newest(gateway: Gateway, run_id: str, version: str | None) -> RunRecord | None:
+    """The newest whole one of a run; with a version of its artifact, of those with a directory in it."""
+    whole = [each for each in gateway.records.of(run_id, KIND) if each.body.get("state") == COMPLETED]
+    if not whole or version is None:
+        return whole[-1] if whole else None
+    manifest = gateway.service.artifacts.content(Actor(user=gateway.owner), version)
+    kept = {entry.path.partition("/")[0] for entry in manifest.entries}
+    return next((each for each in reversed(whole) if each.name in kept), None)
+
+
+def _newest_version(gateway: Gateway, run: Run) -> str | None:
+    """The newest version of a run's checkpoints; None where there is none yet."""
     found = [
         each
-        for each in artifacts.versions(actor, run)
-        if each.version.kind == "checkpoint" and each.version.rank == 0
+        for each in gateway.service.artifacts.versions(Actor(user=run.user), run)
+        if each.version.kind == _CHECKPOINTS and each.version.rank == 0
     ]
-    if not found:
-        return None
-    newest = max(found, key=lambda each: each.created_at)
-    manifest = artifacts.content(actor, newest.version.id)
-    return {entry.path.partition("/")[0] for entry in manifest.entries}
+    return max(found, key=lambda each: each.created_at).version.id if found else None
 
 
 def record_of(body: Mapping[str, Any], *, run_id: str, uuid: str, attempt: int, at: float) -> RunRecord:

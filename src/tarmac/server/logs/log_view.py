@@ -13,6 +13,7 @@ from typing import Any
 
 from tarmac import api
 from tarmac.control.service import ControlPlane
+from tarmac.dialects.determined.reader import NAME as DETERMINED
 from tarmac.launch.container import container_launch
 from tarmac.model.actor import Actor
 from tarmac.model.errors import Unavailable
@@ -202,7 +203,8 @@ class LogView:
 
 def _sets_up(spec: RunSpec) -> bool:
     """Whether setup steps, commands around the workers, or the fetching of an image write logs too."""
-    return bool(spec.setup) or spec.hooks != _NO_HOOKS or container_launch(spec) is not None
+    has_steps = bool(spec.setup) or spec.conventions.system == DETERMINED  # which brings its library
+    return has_steps or spec.hooks != _NO_HOOKS or container_launch(spec) is not None
 
 
 class _AttemptView:

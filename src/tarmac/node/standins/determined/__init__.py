@@ -10,6 +10,7 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
+from typing import Any
 
 _OURS = os.path.dirname(os.path.abspath(__file__))
 _others = [place for place in sys.path if os.path.abspath(place or os.curdir) != os.path.dirname(_OURS)]
@@ -19,3 +20,9 @@ if _spec is not None and _spec.loader is not None and _spec.submodule_search_loc
     _module.__path__ = [_OURS, *_spec.submodule_search_locations]
     sys.modules[__name__] = _module
     _spec.loader.exec_module(_module)
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise ModuleNotFoundError(f"determined.{name}: the package 'determined' is not installed here")

@@ -21,6 +21,7 @@ CODE_FILE = "RANK_EXIT_FILE"
 DEVICES = "RANK_DEVICES"
 
 Argv = List[str]
+_HARNESS = ("-m", "determined.exec.harness")
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -92,7 +93,12 @@ def _script(rest: Argv) -> Argv:
         raise ValueError(f"extra arguments to --trial: {' '.join(rest[2:])}; it excludes a script")
     if importlib.util.find_spec("determined.exec") is None:
         raise ValueError(f"--trial {rest[1]} needs the package 'determined', which is not installed here")
-    return [sys.executable, "-m", "determined.exec.harness", rest[1]]
+    return [sys.executable, *_HARNESS, rest[1]]
+
+
+def is_trial(script: Argv) -> bool:
+    """Whether a worker is a trial class."""
+    return tuple(script[1:3]) == _HARNESS
 
 
 def wrapped(names: str, script: Argv) -> Argv:

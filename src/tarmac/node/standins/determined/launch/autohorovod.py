@@ -1,8 +1,14 @@
-"""`python3 -m determined.launch.autohorovod`: the script itself with one slot, else as `horovod` (D7, D8)."""
+"""`python3 -m determined.launch.autohorovod`: the script itself with one slot, else as `horovod` (D7, D8).
+
+A trial class of several slots is started by torch_distributed where horovod cannot start it.
+"""
 
 from __future__ import annotations
 
-from . import _start, horovod
+import shutil
+import sys
+
+from . import _start, horovod, torch_distributed
 
 
 def start(overrides: _start.Argv, script: _start.Argv) -> int:
@@ -10,7 +16,12 @@ def start(overrides: _start.Argv, script: _start.Argv) -> int:
     place = _start.shape()
     if place.nodes == 1 and place.processes == 1:
         return _start.run(script)
-    return horovod.start(overrides, script)
+    missing = "horovodrun is not installed" if shutil.which("horovodrun") is None else None
+    reason = missing or ("horovodrun reaches no other node" if place.nodes > 1 else None)
+    if reason is None or not _start.is_trial(script):
+        return horovod.start(overrides, script)
+    sys.stderr.write(f"{reason}: the trial class is started by determined.launch.torch_distributed\n")
+    return torch_distributed.start([], script)
 
 
 if __name__ == "__main__":
