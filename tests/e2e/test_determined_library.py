@@ -91,12 +91,14 @@ def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     shell = Shell(root / "home", root / "project")
     shell.directory.mkdir()
     shell.home.mkdir(mode=0o700)
+    (root / ".cache").symlink_to(Path.home() / ".cache")  # of pip: the releases bring half a hundred packages
     with socket.create_server(("127.0.0.1", 0)) as found:
         address = f"127.0.0.1:{found.getsockname()[1]}"
     (shell.home / "settings.toml").write_text(
         f'[determined]\nlisten = "{address}"\nlibrary = "{request.param}"\n[[local]]\nnodes = 2\nslots = 2\n'
     )
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(root))
         patch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
         try:
             yield Library(shell, request.param)
@@ -110,7 +112,7 @@ def core_script(library: Library, *, pause_s: float = 0.01) -> str:
 
 def test_the_core_api_reports_saves_pauses_and_goes_on(library: Library) -> None:
     """D12: metrics, progress and checkpoints; a pause that the script sees, and the step it goes on at."""
-    run = library.run(config("python3 train.py"), train=core_script(library, pause_s=0.1))
+    run = library.run(config("python3 train.py"), train=core_script(library, pause_s=0.5))
     library.shell.until("logs", run, said="rank 0 of 1")
     library.shell.until("metrics", run, "--json", said='"x"')
     library.shell.tarmac("pause", run, "--wait", code=0)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from determined_calls import DeterminedCalls
-from served import OWNER, TOKEN, Served, served
+from served import HELLO, OWNER, TOKEN, Served, served
 from tarmac.server.determined.calls import Access
 from tarmac.server.determined.peers import uid_of_peer
 from tarmac.server.determined.route_list import ROUTES
@@ -70,7 +70,10 @@ def test_every_route_but_the_open_ones_wants_a_token(here: Served) -> None:
 
 
 def test_a_token_of_a_run_opens_what_runs_ask_for_alone(here: Served) -> None:
-    claim = Claim(kind=TokenKind.ALLOCATION, subject="r1.1", owner="bo")
+    run_id = here.client().submit(HELLO)["id"]
+    here.turn()
+    here.turn()
+    claim = Claim(kind=TokenKind.ALLOCATION, subject=f"{run_id}.1", owner="bo")
     token = TokenMaker(TOKEN).make(claim, until=here.clock.now() + 60)
     calls = DeterminedCalls(here.gateway_port)
     header = {"Grpc-Metadata-x-allocation-token": f"Bearer {token}"}

@@ -258,6 +258,21 @@ def test_a_token_is_good_for_its_own_trial(here: Served) -> None:
     assert inside.ask("POST", "checkpoints", {"uuid": UUID})[0] == 401
 
 
+def test_the_library_of_0_34_may_come_with_the_token_of_a_person(here: Served) -> None:
+    """It takes one that it finds on the node: what it asks names its trial."""
+    inside = single(here)
+    person = Claim(kind=TokenKind.USER, subject="determined")
+    token = TokenMaker(TOKEN).make(person, until=here.clock.now() + 60)
+    calls = DeterminedCalls(here.gateway_port, token)
+    allocation = f"/api/v1/allocations/{inside.env['DET_ALLOCATION_ID']}"
+    assert calls.post("/api/v1/runs/start", {"runId": int(inside.trial)})[0] == 200
+    assert calls.get(f"{allocation}/signals/preemption", timeout_seconds=0) == (200, {"preempt": False})
+    saved = {"uuid": UUID, "taskId": inside.env["DET_TASK_ID"], "metadata": {"steps_completed": 3}}
+    assert calls.post("/api/v1/checkpoints", saved)[0] == 200
+    assert Inside(here, inside.run).env["DET_LATEST_CHECKPOINT"] == UUID
+    assert calls.post("/api/v1/checkpoints", {"uuid": UUID})[0] == 404
+
+
 def test_a_token_ends_with_its_attempt(here: Served) -> None:
     """What an attempt left behind reports nothing for the run, nor reads of it."""
     inside = single(here)

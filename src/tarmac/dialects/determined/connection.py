@@ -80,6 +80,7 @@ def _worker(worker: WorkerLaunch, connection: Connection, taken: set[str]) -> Wo
     env |= {
         "DET_MASTER": connection.url,
         "DET_SESSION_TOKEN": connection.token,
+        "DET_USER_TOKEN": connection.token,
         "DET_EXPERIMENT_ID": str(connection.experiment),
         "DET_TRIAL_ID": str(connection.trial),
         "DET_TASK_ID": connection.whole_id,

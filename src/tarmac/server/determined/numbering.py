@@ -61,11 +61,11 @@ def run_of_task(gateway: Gateway, task: str) -> Run:
     experiment_id = (
         gateway.numbers.numbered(NumberKind.EXPERIMENT, int(number)) if number.isdecimal() else None
     )
-    for trial in gateway.experiments.trials(experiment_id) if experiment_id is not None else ():
-        if task == task_name(int(number), trial.run_id):
-            run = gateway.service.plane.control.store.run(trial.run_id)
-            if run is not None:
-                return run
+    trials = gateway.experiments.trials(experiment_id) if experiment_id is not None else ()
+    run_ids = [trial.run_id for trial in trials] or [experiment_id or ""]
+    named = next((each for each in run_ids if task == task_name(int(number), each)), None)
+    if named is not None and (run := gateway.service.plane.control.store.run(named)) is not None:
+        return run
     raise NotFound(f"task not found: {task:.100}")
 
 

@@ -12,6 +12,7 @@ from tarmac.model.numbering import NumberKind
 from tarmac.model.run import Attempt, Run, split_attempt_id
 from tarmac.server.determined.calls import Call
 from tarmac.server.determined.gateway import Gateway
+from tarmac.server.determined.numbering import run_of_task
 from tarmac.server.determined.tokens import TokenKind
 
 
@@ -46,8 +47,9 @@ class Task:
 
 
 def task_of(call: Call) -> Task:
-    """The task that calls, by its token; for a person, that of the trial in the path.
+    """The task that calls, by its token; where a person's token came, by what the request names.
 
+    The library of 0.34 uses the token of a person who has logged in on the node, where there is one.
     Raises NotFound for a run that is gone, Forbidden where the trial in the path is another's.
     """
     claim = call.claim
@@ -57,10 +59,26 @@ def task_of(call: Call) -> Task:
         if number is not None and call.gateway.numbers.numbered(NumberKind.TRIAL, number) != run_id:
             raise Forbidden(f"trial {number} is another one's")
         return find_task(call, run_id, attempt)
-    found = call.gateway.numbers.numbered(NumberKind.TRIAL, number) if number is not None else None
-    if found is None:
+    return _named_task(call)
+
+
+def _named_task(call: Call) -> Task:
+    """The task of the trial, allocation or task that a request names; raises NotFound."""
+    path, attempt = call.request.path_params, None
+    named = path.get("trial") or path.get("run") or call.field("runId")
+    task = path.get("task") or call.field("taskId")
+    allocation = str(path.get("allocation") or call.field("allocationId") or "")
+    if named is not None and str(named).isdecimal():
+        run_id = call.gateway.numbers.numbered(NumberKind.TRIAL, int(named))
+    elif allocation or task:
+        head, _, last = allocation.rpartition(".")
+        attempt = int(last) if last.isdecimal() else None
+        run_id = run_of_task(call.gateway, head or str(task)).id
+    else:
+        run_id = None
+    if run_id is None:
         raise NotFound("a trial of its own calls this, with the token of its task")
-    return find_task(call, found, None)
+    return find_task(call, run_id, attempt)
 
 
 def check_attempt(gateway: Gateway, attempt_id: str) -> None:
