@@ -6,7 +6,7 @@
 #   make test-engines  the tests that start a Slurm, a Ray or servers behind SSH
 #   make frameworks    what tarmac init writes for Hugging Face, Lightning and JAX, run with them
 #   make launchers     the guide of launchers, typed: DeepSpeed, accelerate, JAX and others train on two nodes
-#   make determined    the command `det`, from PyPI, against a server
+#   make determined    the command `det` and the library of Determined, from PyPI, against a server and inside runs
 #   make check         formatting, lint, types, layers, tidy tests
 #   make bench         the benchmark table, against the peers that this machine can have
 #   make clean         remove the environments
@@ -52,8 +52,8 @@ frameworks: $(VENV)/.dev $(VENV)/.demo $(VENV)/.frameworks
 launchers: $(VENV)/.dev $(VENV)/.demo $(LAUNCHERS_VENV)/.frameworks
 	$(BIN)/python -m pytest tests/e2e/test_launchers_guide.py
 
-determined: $(VENV)/.dev $(DETERMINED_VENV)/.command
-	$(BIN)/python -m pytest tests/e2e/test_determined_command.py
+determined: $(VENV)/.dev $(VENV)/.demo $(DETERMINED_VENV)/.command
+	$(BIN)/python -m pytest tests/e2e/test_determined_command.py tests/e2e/test_determined_library.py
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check
