@@ -124,9 +124,10 @@ class Line(pytorch.PyTorchTrial):
     def _loader(self):
         x = torch.ones(64, 1)
         data = torch.utils.data.TensorDataset(x, 2 * x)
-        return pytorch.DataLoader(data, batch_size=self.context.get_per_slot_batch_size())
+        size = self.context.get_per_slot_batch_size()
+        return pytorch.DataLoader(data, batch_size=size, prefetch_factor=None)
 """
-"""A trial class: one weight is to become 2."""
+"""A trial class: one weight is to become 2. Without the factor, 0.23 asks for one that PyTorch refuses."""
 
 
 def script(text: str, *, pause_s: float = 0.01) -> str:

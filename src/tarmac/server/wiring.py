@@ -34,6 +34,7 @@ from tarmac.model.abilities import KeepsArtifacts
 from tarmac.model.cluster import LOCAL_ENGINE, Node
 from tarmac.model.home import Home
 from tarmac.model.launch import ApplyConventions
+from tarmac.model.ports import ResolveReferences
 from tarmac.model.run import Attempt
 from tarmac.model.secret import SecretValues
 from tarmac.node.starting import NODE_DIRECTORY
@@ -145,11 +146,7 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
         ids=RandomIds(newest_run(store)),
         pools=settings.pools,
         apply_conventions=_conventions(settings, datasets, store),
-        resolve=with_sources(
-            resolve_references(artifacts, datasets, secrets, sends_mail=_mail(settings) is not None),
-            store.numbers,
-            store.run_records,
-        ),
+        resolve=_resolve(settings, artifacts, datasets, secrets, store),
         allow_system_packages=settings.allow_system_packages,
         serving=serving,
         notify_always=settings.notifications.every_run if settings.notifications else (),
@@ -182,6 +179,19 @@ def _conventions(settings: Settings, datasets: DatasetService, store: SqlStore) 
     """What is added to the launch of a run: its datasets, and what the system of its file promises."""
     found = datasets.with_datasets(apply_conventions)
     return with_numbers(found, store.numbers) if settings.determined_listen is not None else found
+
+
+def _resolve(
+    settings: Settings,
+    artifacts: ArtifactService,
+    datasets: DatasetService,
+    secrets: SecretService,
+    store: SqlStore,
+) -> ResolveReferences:
+    """What a new run names, found; also by the numbers that Determined's files have."""
+    sends_mail = _mail(settings) is not None
+    resolve = resolve_references(artifacts, datasets, secrets, sends_mail=sends_mail)
+    return with_sources(resolve, store.numbers, store.run_records)
 
 
 def _sender(settings: Settings, secrets: SecretValues) -> Sender:
