@@ -81,8 +81,13 @@ class Site:
         found: list[dict[str, Any]] = self.shell.json("show", run)["attempts"]
         return found
 
-    def saved(self, *, since: float) -> None:
-        """Until the controller has written its jobs down: killed before, it gives their numbers once more."""
+    def save_jobs(self, run: str) -> None:
+        """Have the controller write its jobs down: killed before, it gives their numbers once more.
+
+        It does so after a change; the last one may have been written before anybody saw that the run runs.
+        """
+        since = time.time()
+        slurm("scontrol", "update", f"job={self.job(run)}", "AdminComment=saved")
         state = self.directory / "slurm/state/job_state"
         deadline = time.monotonic() + LIMIT_S
         while not state.exists() or state.stat().st_mtime < since:
@@ -166,7 +171,7 @@ def test_what_slurm_takes_back_goes_on_in_another_job_and_what_fails_has_failed(
 def test_the_controller_may_die_and_a_node_be_lost(site: Site) -> None:
     site.start("node-lost", slots=2)
     site.wait_for("node-lost", "fresh")
-    site.saved(since=time.time())
+    site.save_jobs("node-lost")
     os.kill(site.pid("slurmctld"), 9)
     site.shell.tarmac("pause", "node-lost", "--wait", code=0)  # goes through the directory
     site.shell.tarmac("resume", "node-lost", code=0)
