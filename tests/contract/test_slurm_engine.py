@@ -128,6 +128,15 @@ def test_memory_that_slurm_counts_itself_is_told_by_the_log_of_the_job(standin: 
     assert (over.outcome, over.cause.code) == (Outcome.FAILED, CauseCode.OUT_OF_MEMORY)
 
 
+def test_a_job_whose_nodes_do_not_see_the_directory_says_so(standin: StandInHarness) -> None:
+    standin.hold_the_queue(True)
+    attempt = submit(standin, Work())
+    standin.becomes(standin.job(attempt), "FAILED")
+    cause = standin.settle(attempt, ended).cause
+    assert cause is not None
+    assert "slurm.log: do its nodes see that directory?" in cause.message
+
+
 def test_one_that_saves_when_slurm_ends_it_and_exits_with_0_has_not_completed(
     slurm_harness: SlurmHarness,
 ) -> None:
