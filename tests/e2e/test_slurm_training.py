@@ -197,6 +197,7 @@ def test_training_over_ssh_where_nothing_is_shared_and_the_server_dies(apart: Se
     story.type("tarmac pause digits --wait")
     paused_at = story.says("digits", 1, f"paused at{POSITION}")
     shown = story.show("digits")
+    story.until("digits", lambda: bool(artifacts(story, "digits")))  # at once, where nothing else is at work
     (saved,) = artifacts(story, "digits")[-1:]
     assert saved["attempt"] == 1
     story.type("tarmac artifacts get digits -o fetched")

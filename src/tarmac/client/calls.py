@@ -49,6 +49,8 @@ class Calls:
         if answer.version not in (tarmac.__version__, self._version_seen):
             self._on_notice(_other_version(answer.version))
             self._version_seen = answer.version
+        if answer.notice:
+            self._on_notice(answer.notice)
         return json.loads(answer.body) if answer.body else None
 
 

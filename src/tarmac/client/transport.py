@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from tarmac.client.failures import failure
 from tarmac.client.http1 import Connection, Response
@@ -20,6 +20,7 @@ from tarmac.model.errors import InvalidInput, TarmacError, Unavailable
 BASE = "/api/v1"
 EVENT_STREAM = "text/event-stream"
 VERSION_HEADER = "tarmac-version"
+NOTICE_HEADER = "tarmac-notice"
 
 ANSWER_LIMIT_S = 120.0
 """How long an answer may take; a server that is just starting takes a few seconds."""
@@ -30,11 +31,12 @@ SILENCE_S = 45.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A whole answer of the server."""
+    """A whole answer of the server; `notice` is a sentence worth showing."""
 
     status: int
     version: str | None
     body: bytes
+    notice: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +242,12 @@ class Transport:
             self._idle.append(connection)
         if response.status >= 400:
             raise failure(response.status, content)
-        return Answer(status=response.status, version=response.headers.get(VERSION_HEADER), body=content)
+        return Answer(
+            status=response.status,
+            version=response.headers.get(VERSION_HEADER),
+            body=content,
+            notice=unquote(response.headers.get(NOTICE_HEADER, "")),
+        )
 
     def _send(
         self,

@@ -182,6 +182,9 @@ def test_a_site_that_hangs_holds_nobody_up_for_long(tmp_path: Path) -> None:
         kept.service.find("digits")
     assert failure.value.hint is not None
     assert failure.value.hint.endswith("it is being fetched")
+    missing: list[str] = []
+    assert kept.service.versions(ADA, kept.run(), on_missing=missing.append) == []
+    assert missing == ["what cluster site keeps of digits is not all here yet: it is being fetched"]
     kept.files.free.set()
     until(lambda: kept.listed() == [7])
 

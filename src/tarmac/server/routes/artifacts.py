@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 from fastapi import APIRouter
 from starlette.responses import Response
 
@@ -22,9 +24,12 @@ def artifact_routes(router: APIRouter, service: Service) -> None:
     @router.get("/artifacts", response_model=list[api.Artifact])
     def every(actor: CallingActor, run: str | None = None) -> Response:
         """Every version of the artifacts of a run, or of all runs, oldest run first."""
-        found = artifacts.versions(actor, service.plane.find(actor, run) if run is not None else None)
+        missing: list[str] = []
+        one_run = service.plane.find(actor, run) if run is not None else None
+        found = artifacts.versions(actor, one_run, on_missing=missing.append)
         names = artifacts.names(sorted({item.version.run_id for item in found}))
-        return JsonAnswer([artifact_record(item, run_name=names.get(item.version.run_id)) for item in found])
+        records = [artifact_record(item, run_name=names.get(item.version.run_id)) for item in found]
+        return JsonAnswer(records, headers={"tarmac-notice": quote(missing[0])} if missing else None)
 
     @router.get("/artifacts/{reference}", response_model=api.ArtifactContent)
     def one(actor: CallingActor, reference: str, kind: str = "checkpoint") -> Response:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hmac
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tarmac.artifacts.versions.catalog import Catalog, VersionSummary
@@ -72,11 +72,16 @@ class ArtifactService:
 
     # --- questions
 
-    def versions(self, actor: Actor, run: Run | None) -> list[VersionSummary]:
-        """Every version of a run's artifacts, or of all runs'."""
+    def versions(
+        self, actor: Actor, run: Run | None, *, on_missing: Callable[[str], None] = lambda _: None
+    ) -> list[VersionSummary]:
+        """Every version of a run's artifacts, or of all runs'.
+
+        `on_missing` hears why some of a run are not here yet.
+        """
         check(actor, Action.READ)
-        if run is not None and self._sites is not None:
-            self._sites.fetch(run)
+        if run is not None and self._sites is not None and (missing := self._sites.fetch(run)):
+            on_missing(missing)
         return self._catalog.summaries(run.id if run is not None else None)
 
     def names(self, run_ids: Sequence[str]) -> dict[str, str]:
