@@ -144,6 +144,8 @@ def test_training_takes_as_many_jobs_as_it_needs(story: Story) -> None:
     assert all("wall time" in each["cause"]["message"] for each in before_last), before_last
     numbers = range(1, len(before_last) + 2)
     logs = [story.type(f"tarmac logs capped --attempt {each} --replica 0") for each in numbers]
+    logs = [log for log in logs if log]  # on a busy machine a job may be over before PyTorch is imported
+    assert len(logs) > 1
     for before, after in pairwise(logs):
         assert re.findall(f"resumed at{POSITION}", after) == re.findall(f"paused at{POSITION}", before) != []
 
