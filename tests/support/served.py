@@ -32,6 +32,7 @@ from tarmac.control.reconcilers.schedule import schedule_pass
 from tarmac.control.reconcilers.stage import stage_pass
 from tarmac.control.service import ControlPlane
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
+from tarmac.model.abilities import KeepsArtifacts
 from tarmac.model.cluster import Pool
 from tarmac.model.home import Home
 from tarmac.model.launch import Launch
@@ -52,6 +53,7 @@ from tarmac.server.storage.dataset_service import DatasetService
 from tarmac.server.storage.image_service import ImageService
 from tarmac.server.storage.run_remover import RunRemover
 from tarmac.server.storage.secret_service import SecretService
+from tarmac.server.storage.site_artifacts import SiteArtifacts
 from tarmac.server.submitting.submissions import resolve_references
 from tarmac.store.memory import MemoryStore
 from tarmac.vault import KeyFile, Vault
@@ -121,12 +123,14 @@ class Served:
         self.store = MemoryStore()
         self.engine = WritableEngine(self.clock, behaviour)
         self.catalog = Catalog(str(root / "artifacts"))
+        self.keepers: dict[str, KeepsArtifacts] = {}
         self.artifacts = ArtifactService(
             self.catalog,
             self.store,
             self.clock,
             Rules(versions=3, days=None),
             marker=root / "artifact-store",
+            sites=SiteArtifacts(self.catalog, self.store, engines=lambda: self.keepers, keep_versions=3),
         )
         self.datasets = DatasetService(self.store, root / "datasets", self.clock)
         vault = Vault(self.store.secrets, KeyFile(root / "secrets.key"), self.clock)

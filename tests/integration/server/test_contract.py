@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from pydantic import ConfigDict, TypeAdapter
 
+from histories import new_run
 from served import HELLO, Served, served
 from tarmac import api
 from tarmac.artifacts.versions.stores import open_blobs
 from tarmac.artifacts.versions.sync import Place, Syncer
-from tarmac.model.errors import InvalidInput, NotFound, TarmacError
+from tarmac.model.abilities import StoreFiles
+from tarmac.model.errors import InvalidInput, NotFound, TarmacError, Unavailable
+from tarmac.model.spec import Target
 from tarmac.server.app import routed
 
 API_PAGE = Path(__file__).parents[3] / "docs/using/api.md"
@@ -128,3 +132,30 @@ def test_another_version_is_told_once_and_how_to_restart(tmp_path: Path) -> None
 def test_without_anybody_listening_another_version_is_a_warning(tmp_path: Path) -> None:
     with served(tmp_path / "home", version="0.0.1") as old, pytest.warns(UserWarning, match=r"0\.0\.1"):
         old.client().version()
+
+
+class Away:
+    """An engine whose nodes keep artifacts at a site that cannot be reached."""
+
+    def artifact_files(self) -> StoreFiles:
+        return self
+
+    def read(self, name: str, *, offset: int, limit: int) -> bytes | None:
+        raise Unavailable("login: Connection refused")
+
+    def write(self, name: str, begin: int, content: bytes, *, last: bool) -> None:
+        raise Unavailable("login: Connection refused")
+
+    def listing(self, prefix: str) -> Sequence[tuple[str, int, float]]:
+        raise Unavailable("login: Connection refused")
+
+    def remove(self, names: Sequence[str]) -> None:
+        raise Unavailable("login: Connection refused")
+
+
+def test_a_list_of_artifacts_says_what_is_missing(plane: Served) -> None:
+    plane.keepers["site"] = Away()
+    plane.store.create_runs([new_run("r1", name="digits", target=Target(cluster="site"))])
+    notices: list[str] = []
+    assert plane.client(on_notice=notices.append).artifacts("r1") == []
+    assert notices == ["what cluster site keeps of digits is not all here yet: login: Connection refused"]
