@@ -103,3 +103,45 @@ def test_a_world_of_the_wrong_size_is_noticed(shell: Shell) -> None:
     result = tarmac(shell, "torch", "run", "run.yaml", "--rehearse", "2x1")
     assert result.returncode == 0, result.stderr
     assert "a process trains in a world of 1, and the run has 2 processes" in result.stderr
+
+
+MEETING = """\
+import json, os, socket, time, urllib.error, urllib.request
+rank, size = os.environ["HOROVOD_RANK"], int(os.environ["HOROVOD_SIZE"])
+address, port = os.environ["HOROVOD_GLOO_RENDEZVOUS_ADDR"], os.environ["HOROVOD_GLOO_RENDEZVOUS_PORT"]
+def ask(method, key, body=None):
+    request = urllib.request.Request(f"http://{address}:{port}/global_/{key}", data=body, method=method)
+    try:
+        return urllib.request.urlopen(request).read()
+    except urllib.error.HTTPError:
+        return None
+listener = socket.create_server((os.environ["HOROVOD_GLOO_IFACE"] == "lo" and "127.0.0.1" or "", 0))
+ask("PUT", rank, str(listener.getsockname()[1]).encode())
+total = int(rank)
+for other in range(size):
+    while other != int(rank) and (place := ask("GET", other)) is None:
+        time.sleep(0.01)
+    if other > int(rank):
+        with socket.create_connection(("127.0.0.1", int(place))) as peer:
+            peer.sendall(rank.encode())
+            total += int(peer.recv(10))
+    elif other < int(rank):
+        peer, _ = listener.accept()
+        with peer:
+            total += int(peer.recv(10))
+            peer.sendall(rank.encode())
+ask("DELETE", rank)
+print(f"rank {rank} of {size}: the sum of all ranks is {total}")
+"""
+
+
+def test_processes_meet_as_those_of_horovod_do(shell: Shell) -> None:
+    """Where Horovod cannot be built: each process finds all others by its variables and talks to each."""
+    shell.write("train.py", MEETING)
+    shell.write(
+        "run.yaml", "name: meeting\nslots: 4\nlauncher: horovod\ncode: .\ncommand: python3 train.py\n"
+    )
+    result = tarmac(shell, "plain", "run", "run.yaml", "--rehearse", "2x2")
+    assert result.returncode == 0, result.stderr
+    for rank in range(4):
+        assert f"rank {rank} of 4: the sum of all ranks is 6" in result.stdout

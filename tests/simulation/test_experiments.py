@@ -17,6 +17,7 @@ from tarmac.control.admission import Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.model.errors import Refused
 from tarmac.model.experiment import Experiment, ExperimentState, Trial, TrialState
+from tarmac.model.launch import Launch
 from tarmac.model.lifecycle import RunState
 from tarmac.model.metrics import MetricEvent, MetricReport, ReportBatch
 from tarmac.model.run import Outcome, Run
@@ -24,6 +25,7 @@ from tarmac.model.search import ParameterRange, RangeKind, SearchMethod, SearchS
 from tarmac.model.spec import Target
 
 STEP_S = 10.0
+FAILS_AFTER_S = 60.0
 SITE = "site"
 RATE = ParameterRange(path=("lr",), kind=RangeKind.LOG, low=-5.0, high=-1.0)
 ASHA: dict[str, Any] = {
@@ -81,17 +83,33 @@ class Experimenting:
     """A simulation with one experiment."""
 
     def __init__(
-        self, search: SearchSpec, *, duration_s: float = 200.0, slots: int = 4, cluster: str | None = None
+        self,
+        search: SearchSpec,
+        *,
+        duration_s: float = 200.0,
+        slots: int = 4,
+        cluster: str | None = None,
+        retries: int = 0,
+        failing_attempts: int = 0,
     ) -> None:
+        """The first `failing_attempts` of each trial exit with 1 after `FAILS_AFTER_S`."""
         self.reports = Reports()
+
+        def behaviour(launch: Launch) -> Behaviour:
+            if launch.number <= failing_attempts:
+                return Behaviour(
+                    duration_s=launch.number * FAILS_AFTER_S, checkpoint_period_s=5.0, exit_code=1
+                )
+            return Behaviour(duration_s=duration_s, checkpoint_period_s=5.0)
+
         self.simulation = Simulation(
-            behaviour=lambda _launch: Behaviour(duration_s=duration_s, checkpoint_period_s=5.0),
+            behaviour=behaviour,
             cluster=nodes(2, slots // 2),
             batches={cluster: nodes(2, slots // 2, cluster=cluster)} if cluster else {},
         )
         self.reports.simulation = self.simulation
         self.submission = Submission(
-            spec=spec(slots=1, name="digits", search=search, target=Target(cluster=cluster)),
+            spec=spec(slots=1, name="digits", search=search, target=Target(cluster=cluster), retries=retries),
             actor=ADA,
             idempotency_key="once",
         )
@@ -249,6 +267,34 @@ def test_a_trial_that_rejects_its_parameters_is_replaced() -> None:
     play.play()
     assert len(play.trials) == 10
     assert play.trials[0].end == "invalid"
+
+
+RANDOM: dict[str, Any] = ASHA | {"method": SearchMethod.RANDOM, "max_trials": 2, "max_time": None}
+
+
+def test_a_failed_trial_is_tried_again_from_its_last_checkpoint() -> None:
+    """Determined's `max_restarts`: the search is told of nothing in between."""
+    playing = Experimenting(SearchSpec(**RANDOM), retries=2, failing_attempts=2)
+    playing.create()
+    playing.play()
+    assert playing.experiment.outcome is Outcome.COMPLETED
+    assert [trial.end for trial in playing.trials] == ["completed"] * 2
+    for trial in playing.trials:
+        attempts = playing.simulation.store.attempts(trial.run_id)
+        assert [attempt.outcome for attempt in attempts] == [Outcome.FAILED] * 2 + [Outcome.COMPLETED]
+        ran_s = [attempt.ended_at - attempt.started_at for attempt in attempts]
+        assert sum(ran_s) < 200.0 + 2 * (5.0 + 1.0), "each attempt goes on from the one before"
+
+
+def test_a_trial_fails_once_its_restarts_are_used_up() -> None:
+    """The search goes on with others, and fails where every trial failed."""
+    playing = Experimenting(SearchSpec(**RANDOM), retries=1, failing_attempts=2)
+    playing.create()
+    playing.play()
+    assert [trial.end for trial in playing.trials] == ["failed"] * 2
+    assert playing.experiment.outcome is Outcome.FAILED
+    for trial in playing.trials:
+        assert len(playing.simulation.store.attempts(trial.run_id)) == 2
 
 
 def test_the_same_key_is_the_same_experiment() -> None:
