@@ -158,9 +158,13 @@ def best(*, reference: str, count: int, as_json: bool) -> None:
         print_json(found)
         return
     if not found:
-        raise NotFound(
-            f"no trial of {record['name']} has reported {record['search']['metric'] or 'a metric'}"
-        )
+        metric, name = record["search"]["metric"], record["name"]
+        if not metric:
+            raise NotFound(
+                f"the search of {name} names no metric, so none of its trials is the best",
+                hint="write 'search: {method: grid, metric: NAME}' into the run file; --sweep keeps it",
+            )
+        raise NotFound(f"no trial of {name} has reported {metric}")
     if count == 1:
         print_text(best_line(record, found[0]))
     else:

@@ -70,6 +70,7 @@ def _draw_curves(panel: Axes, drawn: Drawn) -> None:
     panel.set_title(f"{drawn.experiment['name']}: {drawn.metric} of {len(drawn.series)} trials", loc="left")
     steps = all(None not in (each["points"] or {"steps": []})["steps"] for each in drawn.series)
     panel.set_xlabel("step" if steps else "seconds since the first report")
+    panel.locator_params(axis="x", integer=steps)
     best = drawn.best["run"] if drawn.best is not None else None
     for each in sorted(drawn.series, key=lambda each: each["run"] == best):
         at, values = curve_of(each, by_step=steps)

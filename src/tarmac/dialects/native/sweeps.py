@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,6 +34,7 @@ def swept(spec: RunSpec, sweep: Sequence[tuple[str, str]]) -> RunSpec:
         raise InvalidInput(problems)
     named = {tuple(name.split(".")): values_of(text) for name, text in sweep}
     kept = spec.search.space if spec.search is not None else tuple(_constants(spec.parameters or {}))
+    _refuse_unknown(named, kept)
     space = tuple(item for item in kept if item.path not in named) + tuple(
         ParameterRange(path=path, kind=RangeKind.CHOICE, values=values) for path, values in named.items()
     )
@@ -67,6 +68,22 @@ def _problems(name: str, text: str) -> list[Problem]:
             Problem(message=f"{where}: at most {MOST_POINTS:,} values are allowed", hint="--sweep seed=0..9")
         ]
     return []
+
+
+def _refuse_unknown(named: Collection[tuple[str, ...]], kept: Sequence[ParameterRange]) -> None:
+    """A file that has parameters has all of them: another is most likely one of these, misspelt."""
+    known = {item.path for item in kept}
+    groups = {path[:end] for path in (*known, *named) for end in range(1, len(path))}
+    problems = [
+        Problem(
+            message=f"--sweep {'.'.join(path)}: the file has no such parameter",
+            hint=f"it has {', '.join('.'.join(each) for each in sorted(known))}; add it there if it is new",
+        )
+        for path in named
+        if known and path not in known and path not in groups
+    ]
+    if problems:
+        raise InvalidInput(problems)
 
 
 def _constants(values: Mapping[str, Any], path: tuple[str, ...] = ()) -> list[ParameterRange]:
