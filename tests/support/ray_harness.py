@@ -126,6 +126,17 @@ class StandInRay:
         return Endpoint(address=address, port=told["port"], token=token)
 
 
+class JoinedRay(Bridge):
+    """A real Ray, where a stand-in would do as well; runs are kept in a directory `name` of its nodes."""
+
+    def __init__(self, cluster: RayNodes, name: str) -> None:
+        self.settings = {**cluster.settings(), "directory": str(cluster.far / name)}
+        super().__init__(read_settings(self.settings), name, token=lambda: TOKEN)
+
+    def end(self) -> None:
+        """Its agents leave by themselves, or with the nodes."""
+
+
 class RayHarness:
     """The engine over agents on this machine."""
 

@@ -1,4 +1,4 @@
-"""A whole control plane over the Ray engine without a Ray: loops, an SQL store, artifacts, real runners.
+"""A whole control plane over the Ray engine: loops, an SQL store, artifacts, real runners.
 
 Its own cluster is that of the local engine, so that the same run can be rehearsed beside.
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 from actors import ADA
 from engine_harness import MACHINE
-from ray_harness import StandInRay
+from ray_harness import JoinedRay, StandInRay
 from simulated import InstantCode
 from tarmac.artifacts.versions.catalog import Catalog
 from tarmac.artifacts.versions.listed import read_chunk, read_manifest, versions
@@ -54,10 +54,10 @@ while :; do sleep 0.1; done
 """Goes on until it is asked to leave; its checkpoint says which attempts it has been through."""
 
 
-class StandInKind:
-    """Opens the engine of the one cluster of these tests, over a Ray that stands in."""
+class Kind:
+    """Opens the engine of the one cluster of these tests, over this Ray."""
 
-    def __init__(self, home: Path, ray: StandInRay, artifacts: ArtifactService) -> None:
+    def __init__(self, home: Path, ray: StandInRay | JoinedRay, artifacts: ArtifactService) -> None:
         self.engine: RayEngine | None = None
         self._home = home
         self._ray = ray
@@ -84,7 +84,7 @@ class Site:
     """A server with a cluster of servers that a Ray joins."""
 
     home: Path
-    ray: StandInRay
+    ray: StandInRay | JoinedRay
     engine: RayEngine
     plane: ControlPlane
     catalog: Catalog
@@ -188,13 +188,15 @@ def run_of(script: str, *, slots: int, cluster: str = CLUSTER, **wanted: Any) ->
 
 
 @contextmanager
-def opened_site(home: Path, ray: StandInRay, *, slots: int, pools: Sequence[Pool] = ()) -> Iterator[Site]:
+def opened_site(
+    home: Path, ray: StandInRay | JoinedRay, *, slots: int, pools: Sequence[Pool] = ()
+) -> Iterator[Site]:
     """A site whose nodes are up; everything on it is ended in the end."""
     store, clock = open_store(f"sqlite:///{home}/tarmac.db"), SystemClock()
     catalog = Catalog(str(home / "store"))
     catalog.begin(home / "marker")
     artifacts = ArtifactService(catalog, store, clock, Rules(versions=9, days=None), marker=home / "m")
-    kind = StandInKind(home, ray, artifacts)
+    kind = Kind(home, ray, artifacts)
     local = LocalEngine(home / "home", local_nodes(MACHINE), machine=MACHINE)
     plane = ControlPlane(
         store=store,
@@ -204,14 +206,17 @@ def opened_site(home: Path, ray: StandInRay, *, slots: int, pools: Sequence[Pool
         clock=clock,
         ids=RandomIds(None),  # what tests elsewhere on the machine end is marked otherwise
     )
-    settings = {"address": "127.0.0.1:1", "directory": str(home / "far"), "slots": slots, "lease": "1h"}
+    settings = {"address": "127.0.0.1:1", "directory": str(home / "far")}
+    if isinstance(ray, JoinedRay):
+        settings = ray.settings
+    settings = {**settings, "slots": str(slots), "lease": "1h"}
     loops = Loops(plane)
     loops.start()
     try:
         plane.clusters.add(ADA, Cluster(name=CLUSTER, engine="ray", settings=settings, pools=tuple(pools)))
         assert kind.engine is not None
         made = Site(home, ray, kind.engine, plane, catalog)
-        up = ["up"] * len(ray.members())
+        up = ["up"] * len({member.address for member in ray.members()})
         made.wait(lambda: [node.state for node in made.engine.nodes()] == up, "the nodes do not come up")
         yield made
     finally:

@@ -39,7 +39,7 @@ from tarmac.model.launch import Launch
 from tarmac.model.ports import Notice
 from tarmac.server.app import routed
 from tarmac.server.changes import Changes
-from tarmac.server.determined.application import at_address
+from tarmac.server.determined.application import at_addresses
 from tarmac.server.determined.gateway import Gateway
 from tarmac.server.determined.tokens import TokenMaker
 from tarmac.server.http.auth import Access, AuthMiddleware
@@ -260,8 +260,8 @@ def served(
     access = Access(owner=OWNER, socket_name=str(made.home.socket), token=TOKEN)
     service = made.service()
     inner = Bodies(routed(service, home=made.home), silence_s=silence_s)
-    app = at_address(
-        ("127.0.0.1", made.gateway_port),
+    app = at_addresses(
+        [("127.0.0.1", made.gateway_port)],
         made.gateway(service),
         otherwise=AuthMiddleware(inner, access=access, version=version, requests=service.requests),
     )

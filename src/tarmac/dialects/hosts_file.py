@@ -3,7 +3,7 @@
     # comment
     [user@]name [head] [port=N] [slots=N] [cpus=N] [address=IP] [python=COMMAND] [directory=PATH]
 
-Read by the server for `tarmac cluster up`; docs/operating/ray.md explains the fields.
+Read by the server for `tarmac cluster up`; docs/operating/gpu-servers.md explains the fields.
 """
 
 from __future__ import annotations

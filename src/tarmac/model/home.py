@@ -20,6 +20,8 @@ INHERITED_VARIABLES = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
 
 CACHE_VARIABLE = "XDG_CACHE_HOME"
 
+GATEWAY_SOCKET = "gateway.sock"
+
 ALREADY_SERVED = 3
 """Exit code of a server that finds another one serving its home."""
 
@@ -42,6 +44,11 @@ class Home:
     @property
     def socket(self) -> Path:
         return self.root / "server.sock"
+
+    @property
+    def gateway(self) -> Path:
+        """The socket at which the gateway answers runs of other machines; there while it is on."""
+        return self.root / GATEWAY_SOCKET
 
     @property
     def lock(self) -> Path:

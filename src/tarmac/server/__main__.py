@@ -55,7 +55,7 @@ def _run(home: Home, options: argparse.Namespace) -> None:
         for address in (settings.listen, settings.determined_listen):
             if address is not None:
                 loopback_address(address)  # refused before clients see a socket
-        listener = listen_on_home(home)
+        listener = listen_on_home(home.socket)
         prepare_models_late()
         from tarmac.server.daemon import serve  # noqa: PLC0415 - see the docstring
 

@@ -18,13 +18,13 @@ from starlette.types import ASGIApp
 
 from tarmac.model.home import Home
 from tarmac.server.app import build
-from tarmac.server.determined.application import at_address
+from tarmac.server.determined.application import at_addresses
 from tarmac.server.determined.gateway import Gateway
 from tarmac.server.determined.launching import with_gateway
 from tarmac.server.determined.tokens import TokenMaker
 from tarmac.server.http.auth import Access
 from tarmac.server.http.connections import limited, usual_limits
-from tarmac.server.http.listeners import listen_on_loopback, token_of
+from tarmac.server.http.listeners import listen_on_home, listen_on_loopback, token_of
 from tarmac.server.service import Service
 from tarmac.server.settings import Settings
 from tarmac.server.wiring import Parts, join, service_of
@@ -47,19 +47,29 @@ def serve(home: Home, settings: Settings, home_listener: socket.socket, *, take_
         listeners.append(listen_on_loopback(settings.listen))
         token = token_of(home)
     access = Access(owner=getpass.getuser(), socket_name=str(home_listener.getsockname()), token=token)
+    gateway: tuple[str, int] | None = None
     if settings.determined_listen is not None:
-        listeners.append(listen_on_loopback(settings.determined_listen))
-    parts = join(home, settings, take_over=take_over)
+        listeners += [listen_on_home(home.gateway), listen_on_loopback(settings.determined_listen)]
+        host, port = listeners[-1].getsockname()[:2]
+        gateway = host, port
+    parts = join(home, settings, take_over=take_over, gateway=gateway)
     try:
-        uvloop.run(_serve(parts, home, settings, access=access, listeners=listeners))
+        uvloop.run(_serve(parts, home, settings, access=access, listeners=listeners, gateway=gateway))
     finally:
-        home.socket.unlink(missing_ok=True)
+        for path in (home.socket, home.gateway):
+            path.unlink(missing_ok=True)
         parts.close()
         log.info("stopped")
 
 
 async def _serve(
-    parts: Parts, home: Home, settings: Settings, *, access: Access, listeners: Sequence[socket.socket]
+    parts: Parts,
+    home: Home,
+    settings: Settings,
+    *,
+    access: Access,
+    listeners: Sequence[socket.socket],
+    gateway: tuple[str, int] | None,
 ) -> None:
     loop = asyncio.get_running_loop()
     server: Server | None = None
@@ -78,8 +88,8 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _stop_in_loop)
     app: ASGIApp = build(service, home=home, access=access)
-    if settings.determined_listen is not None:
-        app = _with_gateway(app, parts, service, access=access, home=home, listener=listeners[-1])
+    if gateway is not None:
+        app = _with_gateway(app, parts, service, access=access, home=home, address=gateway)
     server = Server(_config(app))
     parts.start(stop=stop)
     sys.setswitchinterval(SWITCH_S)
@@ -90,10 +100,10 @@ async def _serve(
 
 
 def _with_gateway(
-    app: ASGIApp, parts: Parts, service: Service, *, access: Access, home: Home, listener: socket.socket
+    app: ASGIApp, parts: Parts, service: Service, *, access: Access, home: Home, address: tuple[str, int]
 ) -> ASGIApp:
-    """The application, and at the address of this listener the gateway for Determined's own command."""
-    host, port = listener.getsockname()[:2]
+    """The application, and the gateway for Determined: at this address, and for runs on other machines."""
+    host, port = address
     gateway = Gateway(
         service=service,
         numbers=parts.store.numbers,
@@ -105,7 +115,7 @@ def _with_gateway(
     control = service.plane.control
     control.apply_conventions = with_gateway(gateway, control.apply_conventions)
     log.info("answering Determined's command at %s", gateway.url)
-    return at_address((host, port), gateway, otherwise=app)
+    return at_addresses([address, (home.gateway.name, None)], gateway, otherwise=app)
 
 
 class Server(uvicorn.Server):

@@ -23,7 +23,7 @@ from tarmac.dialects.site_names import Names
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import ArtifactStoring
 from tarmac.engines.hosts.installing import Sidecar
-from tarmac.engines.hosts.supplies import Supplies
+from tarmac.engines.hosts.supplies import Forward, Supplies
 from tarmac.engines.local import LocalEngine
 from tarmac.engines.local.devices import Machine, survey
 from tarmac.engines.local.nodes import local_nodes
@@ -37,6 +37,7 @@ from tarmac.model.launch import ApplyConventions
 from tarmac.model.ports import ResolveReferences
 from tarmac.model.run import Attempt
 from tarmac.model.secret import SecretValues
+from tarmac.node.host.forwarding import loopback
 from tarmac.node.starting import NODE_DIRECTORY
 from tarmac.samplers import searcher_of
 from tarmac.server.changes import Changes
@@ -114,10 +115,13 @@ class Parts:
         self.store.close()
 
 
-def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
+def join(
+    home: Home, settings: Settings, *, take_over: bool = False, gateway: tuple[str, int] | None = None
+) -> Parts:
     """The parts of the server of a home. Raises TarmacError for settings that make no cluster or database.
 
-    `take_over`: a person says that whoever served the cluster before is gone for good.
+    `take_over`: a person says that whoever served the cluster before is gone for good. `gateway` is
+    where the gateway listens, for runs elsewhere to reach it.
     """
     clock = SystemClock()
     keeping = _artifact_storing(home, settings)
@@ -136,8 +140,10 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
         catalog, store, clock, _rules(settings), marker=home.artifact_store, sites=sites
     )
     datasets = DatasetService(store, home.datasets.resolve(), clock, server=serving.cluster)
-    sidecar = _sidecar(keeping, sites)
-    supplies = _supplies(home, settings, directories, secrets.values, artifacts, sidecar=sidecar)
+    sidecar, forward = _sidecar(keeping, sites), _forward(home, gateway)
+    supplies = _supplies(
+        home, settings, directories, secrets.values, artifacts, sidecar=sidecar, forward=forward
+    )
     plane = ControlPlane(
         store=store,
         engine=engine,
@@ -231,6 +237,7 @@ def _supplies(
     artifacts: ArtifactService,
     *,
     sidecar: Sidecar,
+    forward: Forward | None,
 ) -> Supplies:
     """What engines of clusters elsewhere are given."""
     return Supplies(
@@ -243,6 +250,7 @@ def _supplies(
         own_packages=settings.shared,
         log_limit_bytes=settings.logs_limit_bytes,
         copies=home.copies,
+        forward=forward,
     )
 
 
@@ -250,6 +258,12 @@ def _sidecar(keeping: ArtifactStoring, sites: SiteArtifacts) -> Sidecar:
     """What keeps artifacts on clusters elsewhere."""
     packages = tuple(NODE_DIRECTORY.with_name(name) for name in ("artifacts", "model"))
     return Sidecar(store=keeping.store, patience_s=keeping.patience_s, packages=packages, send=sites.send)
+
+
+def _forward(home: Home, gateway: tuple[str, int] | None) -> Forward | None:
+    if gateway is None:
+        return None
+    return Forward(address=gateway[0], port=gateway[1], socket=home.gateway, loopback=loopback())
 
 
 def _remains(plane: ControlPlane, settings: Settings, store: SqlStore, clock: SystemClock) -> AttemptCleaner:

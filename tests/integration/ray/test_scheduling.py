@@ -1,6 +1,6 @@
 """The scheduler on nodes that a Ray joins: preemption, turns, drained nodes, packing, a shape rehearsed.
 
-The control plane with its loops and real runners; agents as processes, a stand-in of Ray.
+The control plane with its loops and real runners; agents as processes, a stand-in of Ray, and a real one.
 """
 
 from __future__ import annotations
@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from actors import ADA
-from ray_harness import StandInRay
+from ray_clusters import RayNodes
+from ray_harness import JoinedRay, StandInRay
 from ray_site import CLUSTER, TRAINS, Site, opened_site, run_of
 from tarmac.control.draining import NodeChoice
 from tarmac.model.cluster import Cluster, NodeGroup, Pool
@@ -41,6 +44,26 @@ SHAPE = NodeGroup(nodes=3, slots=24)
 SMALL = (30, 8, 12, 6)
 
 
+NODES = 3
+
+
+@pytest.fixture(
+    params=[
+        "stand-in",
+        pytest.param(
+            "real",
+            marks=[pytest.mark.real_engine, pytest.mark.xdist_group("ray"), pytest.mark.timeout(900)],
+        ),
+    ]
+)
+def ray(request: pytest.FixtureRequest, tmp_path: Path) -> StandInRay | JoinedRay:
+    """Three nodes."""
+    if request.param == "stand-in":
+        return StandInRay(NODES)
+    cluster: RayNodes = request.getfixturevalue("cluster")
+    return JoinedRay(cluster, tmp_path.name)
+
+
 def slots_by_rank(site: Site, run_id: str) -> list[tuple[str, tuple[int, ...]]]:
     """The node of each rank, without its cluster, and its slots there, once rank 0 has said the same."""
     placements = site.attempt(run_id, 1).allocation.placements
@@ -59,19 +82,21 @@ def place(site: Site, slots: int) -> str:
     return node_of(site, run_id)
 
 
-def test_a_preempted_run_gives_its_slots_and_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+def test_a_preempted_run_gives_its_slots_and_goes_on_from_its_checkpoint(
+    ray: StandInRay | JoinedRay, tmp_path: Path
+) -> None:
     pool = Pool(cluster=CLUSTER, turn_s=TURN_S, period_s=WEEK_S)
-    with opened_site(tmp_path, StandInRay(2), slots=4, pools=(pool,)) as site:
-        (trains,) = site.submit(run_of(TRAINS, slots=8, mode=Mode.INTERRUPTIBLE))
+    with opened_site(tmp_path, ray, slots=4, pools=(pool,)) as site:
+        (trains,) = site.submit(run_of(TRAINS, slots=12, mode=Mode.INTERRUPTIBLE))
         site.wait_for_log(trains, 1, "began from <>")
 
-        (proves,) = site.submit(run_of(PROVES, slots=8, mode=Mode.CYCLE, max_rapid_cycles=TURNS))
+        (proves,) = site.submit(run_of(PROVES, slots=12, mode=Mode.CYCLE, max_rapid_cycles=TURNS))
         report = site.wait_for_end(proves).cycle_report
         assert report is not None
         assert report.proven, report
         site.wait_for_log(trains, 2, "began from <[1][late]>")
 
-        (urgent,) = site.submit(run_of("echo done", slots=8))
+        (urgent,) = site.submit(run_of("echo done", slots=12))
         assert site.wait_for_end(urgent).outcome is Outcome.COMPLETED
         site.wait_for_log(trains, 3, "began from <[1][late][2][late]>")
 
@@ -83,15 +108,17 @@ def test_a_preempted_run_gives_its_slots_and_goes_on_from_its_checkpoint(tmp_pat
             assert before.ended_at <= after.created_at
 
 
-def test_a_drained_node_takes_nothing_new_and_its_neighbour_does(tmp_path: Path) -> None:
-    with opened_site(tmp_path, StandInRay(2), slots=4) as site:
+def test_a_drained_node_takes_nothing_new_and_its_neighbours_do(
+    ray: StandInRay | JoinedRay, tmp_path: Path
+) -> None:
+    with opened_site(tmp_path, ray, slots=4) as site:
         (stays,) = site.submit(run_of(TRAINS, slots=2))
         site.wait_for_log(stays, 1, "began from <>")
         drained = NodeChoice(names=(node_of(site, stays),))
         site.plane.set_drained(ADA, drained, True)
 
-        (neighbour,) = {node.name for node in site.engine.nodes()} - set(drained.names)
-        assert [place(site, 2), place(site, 2)] == [neighbour, neighbour]
+        neighbours = {node.name for node in site.engine.nodes()} - set(drained.names)
+        assert {place(site, 4), place(site, 4)} == neighbours
         (waits,) = site.submit(run_of(TRAINS, slots=2))
         site.wait(lambda: site.find(waits).state is RunState.QUEUED, "it is not queued")
         assert "drained" in str(site.plane.why(ADA, waits))
@@ -102,8 +129,8 @@ def test_a_drained_node_takes_nothing_new_and_its_neighbour_does(tmp_path: Path)
         assert node_of(site, waits) == node_of(site, stays)
 
 
-def test_runs_of_one_node_go_where_they_fit_best(tmp_path: Path) -> None:
-    with opened_site(tmp_path, StandInRay(3), slots=SHAPE.slots) as site:
+def test_runs_of_one_node_go_where_they_fit_best(ray: StandInRay | JoinedRay, tmp_path: Path) -> None:
+    with opened_site(tmp_path, ray, slots=SHAPE.slots) as site:
         wide, middle = place(site, 20), place(site, 10)
         assert wide != middle
         assert place(site, 4) == wide
@@ -128,7 +155,7 @@ def placed(site: Site, cluster: str) -> Mapping[int, object]:
 
 
 def test_runs_are_placed_as_on_the_same_shape_rehearsed(tmp_path: Path) -> None:
-    with opened_site(tmp_path, StandInRay(3), slots=SHAPE.slots) as site:
+    with opened_site(tmp_path, StandInRay(NODES), slots=SHAPE.slots) as site:
         site.plane.clusters.add(ADA, Cluster(name="shape", groups=(SHAPE,)))
         described = Rehearsal(described=Cluster(name="shape", groups=(SHAPE,)))
         (alone,) = site.submit(run_of(REPORTS_SLOTS, slots=72, cluster="shape", rehearsal=described))

@@ -14,11 +14,26 @@ from tarmac.node.files.gitrules import GitRules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Forward:
+    """An address of this machine's loopback that runs elsewhere reach under the same address.
+
+    What comes from there is given to the unix socket `socket`. `loopback` tells which machine this is, see
+    `node/host/forwarding.py`.
+    """
+
+    address: str
+    port: int
+    socket: Path
+    loopback: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Supplies:
     """The same for all such clusters.
 
     `copies` is the directory of this machine that the reports of attempts are copied to which lie elsewhere.
-    `artifacts` answers sidecars on nodes that do not see the store: see `relaying`.
+    `artifacts` answers sidecars on nodes that do not see the store: see `relaying`. `forward` is where runs
+    reach the gateway, where there is one.
     """
 
     code: StreamsCode
@@ -30,3 +45,4 @@ class Supplies:
     own_packages: bool
     log_limit_bytes: int | None
     copies: Path
+    forward: Forward | None = None

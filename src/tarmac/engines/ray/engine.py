@@ -24,6 +24,7 @@ from tarmac.engines.attempts.view import AttemptView, Views
 from tarmac.engines.hosts import installing
 from tarmac.engines.hosts.installing import Sidecar
 from tarmac.engines.hosts.relaying import AnswerRequest
+from tarmac.engines.hosts.supplies import Forward
 from tarmac.engines.ray import sessions
 from tarmac.engines.ray.examining import examined
 from tarmac.engines.ray.leftovers import Leftovers
@@ -58,8 +59,8 @@ class RayEngine(ReportsAttempts):
     """The engine of one cluster. `copies` is the directory of this machine for what attempts report.
 
     `secrets` has the values of those that attempts name; `sidecar` keeps artifacts (None: they stay where
-    they are), and where its store is a directory here, `artifacts` answers it. `python` runs the runners
-    (None: that of the agents).
+    they are), and where its store is a directory here, `artifacts` answers it. `forward` is reached from the
+    nodes. `python` runs the runners (None: that of the agents).
     """
 
     name = "ray"
@@ -79,6 +80,7 @@ class RayEngine(ReportsAttempts):
         secrets: SecretValues = no_secrets,
         sidecar: Sidecar | None = None,
         artifacts: AnswerRequest | None = None,
+        forward: Forward | None = None,
         patience: supervision.RunnerTimeouts = supervision.DEFAULT_TIMEOUTS,
         python: str | None = None,
     ) -> None:
@@ -109,7 +111,9 @@ class RayEngine(ReportsAttempts):
         self._views = Views(self._seen)
         staging.prepare(self._seen)
         answer = artifacts if sidecar is not None and sidecar.is_directory else None
-        self._travels = travels = Travels(answer=answer, package=package, files=files, python=python)
+        self._travels = travels = Travels(
+            answer=answer, forward=forward, package=package, files=files, python=python
+        )
         self._nodes = RayNodes(
             cluster,
             settings,

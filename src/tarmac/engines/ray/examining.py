@@ -67,6 +67,10 @@ def _node(node: RayNode, *, alive: bool, shared: bool) -> Iterator[Finding]:
         )
     for problem in survey["gpu_problems"]:
         yield Finding(what=node.name, ok=False, text=problem)
+    if node.forward_problem:
+        yield Finding(
+            what=node.name, ok=False, text=f"runs there do not reach the gateway at {node.forward_problem}"
+        )
     if free_bytes < LEAST_FREE_BYTES or (free_files is not None and free_files < 1000):
         text = f"{node.host.layout.home}: {free_bytes / 2**30:.1f} GiB and {free_files} files free"
         yield Finding(what=node.name, ok=False, text=text)

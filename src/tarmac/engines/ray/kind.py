@@ -57,6 +57,7 @@ class RayKind:
             secrets=supplies.secrets,
             sidecar=supplies.sidecar,
             artifacts=supplies.artifacts,
+            forward=supplies.forward,
         )
 
     def _token(self, settings: RaySettings, secret: str | None) -> str | None:

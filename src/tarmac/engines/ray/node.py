@@ -19,7 +19,9 @@ from tarmac.engines.attempts.writing import SPACE_ERRORS
 from tarmac.engines.hosts.host import FILE_S, Host, Reached
 from tarmac.engines.hosts.relaying import AnswerRequest, Relaying
 from tarmac.engines.hosts.report_copies import NODE_FILES, ReportCopies
+from tarmac.engines.hosts.supplies import Forward
 from tarmac.engines.ray import health
+from tarmac.engines.ray.forwarding import Forwarding
 from tarmac.engines.ray.link import Link
 from tarmac.engines.ray.membership import Endpoint
 from tarmac.engines.ray.ports import FreePorts
@@ -54,13 +56,15 @@ LONGEST_LOSS_S = 60.0
 class Travels:
     """What is brought to every node: `files` of a version, and where in it lies the runner's package.
 
-    `python` runs it; None: that of the agent. `answer` does there what sidecars ask.
+    `python` runs it; None: that of the agent. `answer` does there what sidecars ask; `forward` is reached
+    from there.
     """
 
     package: str
     files: Mapping[str, bytes]
     python: str | None = None
     answer: AnswerRequest | None = None
+    forward: Forward | None = None
 
     @property
     def installation(self) -> dict[str, Any]:
@@ -92,6 +96,7 @@ class RayNode:
         self._lock = Lock()
         self._link: Link | None = None
         self._relaying: Relaying | None = None
+        self._forwarding: Forwarding | None = None
         self._report_copies: dict[str, ReportCopies] = {}
         self._heard_at = time.monotonic()
         self.ports = FreePorts(self._find_ports)
@@ -103,6 +108,11 @@ class RayNode:
     def up(self) -> bool:
         """Whether there is a link, and the agent was heard of just now."""
         return self._live() is not None and self.silent_s() < QUIET_S + PING_S
+
+    @property
+    def forward_problem(self) -> str:
+        """Why programs there do not reach what is forwarded; empty while they do."""
+        return self._forwarding.problem if self._forwarding is not None else ""
 
     def silent_s(self) -> float:
         """How long the agent has not been heard of."""
@@ -148,8 +158,9 @@ class RayNode:
         link = self._link
         if link is not None:
             link.close()
-        if self._relaying is not None:
-            self._relaying.close()
+        for service in (self._relaying, self._forwarding):
+            if service is not None:
+                service.close()
 
     def _live(self) -> Link | None:
         link = self._link
@@ -187,6 +198,9 @@ class RayNode:
         if travels.answer is not None and self._relaying is None:
             self._relaying = Relaying(self, socket_path(home, self.address), travels.answer)
             self._relaying.start()
+        if travels.forward is not None and self._forwarding is None:
+            self._forwarding = Forwarding(self, travels.forward, lambda: self.endpoint)
+            self._forwarding.start()
 
     def examine(self, travels: Travels) -> None:
         """Ask now and then how it does, and for the room on its disk. Raises Unavailable and OSError.

@@ -24,6 +24,7 @@ from tarmac.node.attempt import claims, liveness
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.files import secretfiles
 from tarmac.node.host import agents, inventory, operations, sessions
+from tarmac.node.host.forwarding import Forwards
 from tarmac.node.host.gpus import Gpus
 from tarmac.node.host.serving import Server, operation
 from tarmac.node.host.warm_parent import WarmParent
@@ -38,8 +39,9 @@ IDLE_S = 600.0
 LOOK_S = 10.0
 GREET_S = 10.0
 NONCE_BYTES = 32
-AGENT, ENGINE, SESSION = b"agent", b"engine", b"session"
-"""Who proves that it knows the token: we, who has operations done here, who opens a session (`sessions`)."""
+AGENT, ENGINE, SESSION, FORWARD = b"agent", b"engine", b"session", b"forward"
+"""Who proves that it knows the token: we, who has operations done here, who opens a session (`sessions`), who
+carries a connection (`forwarding`)."""
 
 SCRUBBED = ("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "PYTHONPATH", "PYTHONHOME")
 SCRUBBED_PREFIX = "RAY_"
@@ -92,6 +94,7 @@ class Agent:
         self._warm: dict[Installation, WarmParent] = {}
         self._left = time.monotonic()
         self._gpus = Gpus()
+        self._forwards = Forwards()
         self._own: dict[str, Callable[..., Any]] = {
             "survey": self.survey,
             "health": self.health,
@@ -104,6 +107,7 @@ class Agent:
             "end_orphans": end_orphans,
             "relay": relay,
             "find_ports": find_ports,
+            "forward_take": self._forwards.take,
             "leave": lambda: os._exit(0),
         }
 
@@ -117,6 +121,7 @@ class Agent:
             with suppress(OSError):
                 connection, _ = self._listening.accept()
                 Thread(target=self._serve, args=(connection,), daemon=True).start()
+            self._forwards.close_unused()
             with self._lock:
                 if not self._servers and time.monotonic() - self._left > IDLE_S:
                     return
@@ -178,6 +183,8 @@ class Agent:
             if purpose == SESSION:
                 keep_watch(connection, lost_s=SESSION_LOST_S)
                 sessions.begin(connection, stream)
+            if purpose == FORWARD:
+                self._forwards.begin(connection, stream)
             if purpose != ENGINE:
                 return
             server = Server(connection.fileno(), self._find)
@@ -195,7 +202,7 @@ class Agent:
         ours = os.urandom(NONCE_BYTES)
         connection.sendall(ours)
         theirs, proof = stream.read(NONCE_BYTES), stream.read(NONCE_BYTES)
-        for purpose in (ENGINE, SESSION):
+        for purpose in (ENGINE, SESSION, FORWARD):
             if hmac.compare_digest(proof, prove(self._token, ours, who=purpose)):
                 connection.sendall(prove(self._token, theirs, who=AGENT))
                 return purpose

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
@@ -55,12 +55,16 @@ def build(gateway: Gateway) -> Starlette:
     )
 
 
-def at_address(address: tuple[str, int], gateway: Gateway, *, otherwise: ASGIApp) -> ASGIApp:
-    """An application: the gateway for those who connected to this address, another for the rest."""
+Address = tuple[str, int | None]
+"""Of a listener: host and port, or the name of a unix socket."""
+
+
+def at_addresses(addresses: Collection[Address], gateway: Gateway, *, otherwise: ASGIApp) -> ASGIApp:
+    """An application: the gateway for those who connected to these addresses, another for the rest."""
     inner = build(gateway)
 
     async def choose(scope: Scope, receive: Receive, send: Send) -> None:
-        ours = tuple(scope.get("server") or ()) == address
+        ours = tuple(scope.get("server") or ()) in addresses
         await (inner if ours else otherwise)(scope, receive, send)
 
     return choose

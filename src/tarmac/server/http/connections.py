@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from tarmac.model.home import GATEWAY_SOCKET
 from tarmac.server.http.auth import PEER_UID
 
 LARGEST_HEAD_BYTES = 1 << 16
@@ -87,7 +88,8 @@ class LimitedProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         found = transport.get_extra_info("socket")
         if found is not None and found.family == socket.AF_UNIX:
-            self._budget = self.home
+            if found.getsockname() != GATEWAY_SOCKET:  # over that come runs of other machines
+                self._budget = self.home
             self._peer_uid = _peer_uid(found)
         elif found is not None:
             found.setsockopt(

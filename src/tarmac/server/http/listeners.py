@@ -1,4 +1,4 @@
-"""The sockets a server listens on: the unix socket of its home, and a loopback address where one is set."""
+"""The sockets a server listens on: unix sockets of its home, and loopback addresses where they are set."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import secrets
 import socket
 import stat
+from pathlib import Path
 from typing import IO
 
 from tarmac.model.errors import InvalidInput, Refused, Unavailable
@@ -18,16 +19,16 @@ SHORTEST_TOKEN = 20
 _NEW_TOKEN = "remove it, and the next server makes a new one"
 
 
-def listen_on_home(home: Home) -> socket.socket:
-    """Listen on the socket of the home, in place of one that a dead server left.
+def listen_on_home(path: Path) -> socket.socket:
+    """Listen on a socket of the home, in place of one that a dead server left.
 
     The process must have the home as its working directory: the address is relative, so that the path may be
     of any length.
     """
-    home.socket.unlink(missing_ok=True)  # ours to remove: the lock says that nobody serves it
+    path.unlink(missing_ok=True)  # ours to remove: the lock says that nobody serves it
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    listener.bind(home.socket.name)
-    home.socket.chmod(0o600)
+    listener.bind(path.name)
+    path.chmod(0o600)
     listener.listen(_BACKLOG)
     return listener
 

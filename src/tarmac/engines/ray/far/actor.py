@@ -25,6 +25,9 @@ ANSWER_S = 2.0
 CONTACT_S = 5.0
 """How often the file is stamped."""
 
+WHAT_IT_IS = ("tarmac agent: starts and watches runs below",)
+"""On the command line of an agent, for who finds it among the processes of a node; its home comes next."""
+
 
 class AgentStarter:
     """The agent of one node."""
@@ -65,7 +68,7 @@ def _start(program: bytes, code: str, order: dict[str, str]) -> dict[str, Any]:
     """Start an agent, and wait until it listens. Raises OSError with its last words where it does not."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code],
+        [sys.executable, "-I", "-S", "-c", code, *WHAT_IT_IS, order["home"]],
         input=program + json.dumps(order).encode() + b"\n",
         capture_output=True,
         env=environment,

@@ -1,0 +1,113 @@
+"""A loopback address of the server that programs on a node reach as their own: the gateway of another system.
+
+Begun by `node` for every node that has another loopback. The other end is `node/host/forwarding.py`, where
+connections come; each is carried over one of its own to the agent, and on to a unix socket of the server.
+There nobody takes it for a program of the server's own user on this machine.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from threading import Event, Thread
+
+from tarmac.engines.hosts.relaying import Channel
+from tarmac.engines.hosts.supplies import Forward
+from tarmac.engines.ray.link import connected
+from tarmac.engines.ray.membership import Endpoint
+from tarmac.model.errors import Unavailable
+from tarmac.node.host import frames
+from tarmac.node.host.agent import FORWARD
+from tarmac.node.host.splicing import Splicer
+from tarmac.node.kernel import sockets
+
+WAIT_S = 10.0
+"""How long one question waits for connections."""
+
+MARGIN_S = 20.0
+AGAIN_S = 1.0
+BEGIN_S = 5.0
+MOST_CONNECTIONS = 256
+"""Of one node, at once."""
+
+THREADS = 4
+
+
+class Forwarding:
+    """The service for one node; `endpoint` is where its agent listens now.
+
+    `close` ends it, with all that it carries.
+    """
+
+    def __init__(self, channel: Channel, forward: Forward, endpoint: Callable[[], Endpoint | None]) -> None:
+        self.problem = ""
+        """Why programs there do not reach the address; empty while they do."""
+        self._channel = channel
+        self._forward = forward
+        self._endpoint = endpoint
+        self._splicer = Splicer()
+        self._over = Event()
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="forward")
+        self._thread = Thread(target=self._run, name="forward", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End it."""
+        self._over.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._splicer.close()
+
+    def _run(self) -> None:
+        """Take connections, until it is over or the node turns out to have our loopback."""
+        forward = self._forward
+        while not self._over.is_set():
+            try:
+                numbers = self._channel.call(
+                    "forward_take",
+                    timeout_s=WAIT_S + MARGIN_S,
+                    address=forward.address,
+                    port=forward.port,
+                    of=forward.loopback,
+                    wait_s=WAIT_S,
+                )
+            except OSError as error:
+                words = os.strerror(error.errno) if error.errno else str(error)
+                self.problem = f"{forward.address}:{forward.port}: {words}"
+            except (Unavailable, ValueError):
+                pass  # the node is away, which is shown already
+            else:
+                self.problem = ""
+                if numbers is None:
+                    return
+                for number in numbers:
+                    with suppress(RuntimeError):  # closed meanwhile
+                        self._pool.submit(self._carry, number)
+                continue
+            self._over.wait(AGAIN_S)
+
+    def _carry(self, number: int) -> None:
+        """Carry a connection; one that cannot be is closed at the other end, in time."""
+        endpoint = self._endpoint()
+        if endpoint is None or len(self._splicer) >= MOST_CONNECTIONS:
+            return
+        with suppress(Unavailable, OSError, ValueError):
+            far = connected(endpoint, who=FORWARD)
+            try:
+                far.settimeout(BEGIN_S)
+                far.sendall(frames.pack({"number": number}))
+                with far.makefile("rb") as stream:
+                    answer = frames.read(stream)
+                near = sockets.connect(str(self._forward.socket), timeout_s=BEGIN_S)
+            except (OSError, ValueError):
+                far.close()
+                raise
+            if answer is None or answer["problem"]:
+                far.close()
+                near.close()
+                return
+            self._splicer.add(far, near)

@@ -1,0 +1,105 @@
+"""The node's end of a forward: what connects to an address of its loopback is carried to the server.
+
+Called by `agent`. The server reaches the node and not the other way round: it takes from here which
+connections came, and opens one to the agent for each.
+
+    first      {"number"}      of a connection that was taken
+    answer     {"problem"}     why it cannot be carried, or None
+    then       its bytes, both ways
+
+Where no server takes any, nothing listens: programs are refused at once, as where a server is away.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from contextlib import suppress
+from threading import Lock
+from typing import BinaryIO, Optional
+
+from tarmac.node.host import frames
+from tarmac.node.host.splicing import Splicer
+from tarmac.node.kernel import procfs
+from tarmac.node.kernel.readiness import readable
+
+WAITING = 64
+TAKEN = 32
+"""So many connections are taken at once, at most."""
+
+STAY_S = 20.0
+"""So long after it was last asked for connections a port is listened at, and one that was taken waits."""
+
+
+def loopback() -> str:
+    """What tells the loopback of this process from that of another machine, or of another namespace."""
+    return f"{procfs.boot_id()} {os.stat('/proc/self/ns/net').st_ino}"
+
+
+class Forwards:
+    """The addresses that one agent listens at for its servers. Thread-safe. `stay_s`: see STAY_S."""
+
+    def __init__(self, *, stay_s: float = STAY_S) -> None:
+        self._stay_s = stay_s
+        self._lock = Lock()
+        self._listeners: dict[tuple[str, int], tuple[socket.socket, float]] = {}
+        self._waiting: dict[int, tuple[socket.socket, float]] = {}
+        self._last = 0
+        self._splicer = Splicer()
+
+    def take(self, address: str, port: int, of: str, *, wait_s: float) -> Optional[list[int]]:
+        """The numbers of the connections that came to an address, once there are any, or after so long.
+
+        None where the loopback is that of the server, `of`: nothing is to be carried. Raises OSError where
+        the address cannot be listened at.
+        """
+        if of == loopback():
+            return None
+        listener = self._listener(address, port)
+        readable(listener, wait_s)
+        numbers: list[int] = []
+        with self._lock, suppress(OSError):
+            while len(numbers) < TAKEN:
+                connection, _ = listener.accept()
+                self._last += 1
+                self._waiting[self._last] = connection, time.monotonic()
+                numbers.append(self._last)
+        self._listener(address, port)
+        return numbers
+
+    def begin(self, connection: socket.socket, stream: BinaryIO) -> None:
+        """Carry a connection that came over another, which the server opened. Raises OSError, ValueError."""
+        order = frames.read(stream)
+        if order is None:
+            return
+        with self._lock:
+            found = self._waiting.pop(order["number"], None)
+        problem = None if found is not None else "the connection is gone"
+        connection.sendall(frames.pack({"problem": problem}))
+        if found is not None:
+            self._splicer.add(found[0], connection.dup())
+
+    def close_unused(self) -> None:
+        """Close what no server has asked for in a while."""
+        oldest = time.monotonic() - self._stay_s
+        with self._lock:
+            for place, (listener, asked_at) in list(self._listeners.items()):
+                if asked_at < oldest:
+                    del self._listeners[place]
+                    listener.close()
+            for number, (connection, came_at) in list(self._waiting.items()):
+                if came_at < oldest:
+                    del self._waiting[number]
+                    connection.close()
+
+    def _listener(self, address: str, port: int) -> socket.socket:
+        """What listens there, from now on if nothing did; it was asked for now."""
+        with self._lock:
+            listener, _ = self._listeners.get((address, port), (None, 0.0))
+            if listener is None:
+                family = socket.AF_INET6 if ":" in address else socket.AF_INET
+                listener = socket.create_server((address, port), family=family, backlog=WAITING)
+                listener.setblocking(False)
+            self._listeners[address, port] = listener, time.monotonic()
+            return listener
