@@ -148,6 +148,19 @@ def test_the_next_server_finds_what_runs_without_an_answer_of_ray(ray: RayHarnes
     assert ray.settle(attempt, ended).outcome is Outcome.PREEMPTED
 
 
+def test_nodes_that_an_earlier_server_reserved_are_let_go_by_the_next(ray: RayHarness) -> None:
+    """However soon it leaves itself."""
+    attempt = started(ray, Work(lasts=True), nodes=2)
+    ray.engine.close()
+    assert ray.ray.reserved == {"id1", "id2"}
+    ray.engine = ray.open()
+    ray.engine.request_leave(attempt, LeaveRequest.STOP)
+    assert ray.settle(attempt, ended).outcome is Outcome.STOPPED
+    ray.engine.close()
+    assert ray.ray.reserved == set()
+    ray.engine = ray.open()
+
+
 def test_a_server_of_another_version_uses_no_agent_of_the_last_one(ray: RayHarness) -> None:
     """It may not know what it is asked: the nodes are known, and an agent comes with an answer of Ray."""
     ray.engine.close()

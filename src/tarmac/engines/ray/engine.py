@@ -88,7 +88,6 @@ class RayEngine(ReportsAttempts):
         self._membership = membership
         self._layout = Layout(settings.directory)
         self._seen = Layout(copies.resolve())
-        self._sidecar = sidecar
         self._patience = patience
         files = installing.collect((NODE_DIRECTORY, *(sidecar.packages if sidecar is not None else ())))
         self._version = settings.directory / "node" / installing.version_of(files)
@@ -111,9 +110,7 @@ class RayEngine(ReportsAttempts):
         self._views = Views(self._seen)
         staging.prepare(self._seen)
         answer = artifacts if sidecar is not None and sidecar.is_directory else None
-        self._travels = travels = Travels(
-            answer=answer, forward=forward, package=package, files=files, python=python
-        )
+        travels = Travels(answer=answer, forward=forward, package=package, files=files, python=python)
         self._nodes = RayNodes(
             cluster,
             settings,
@@ -123,6 +120,7 @@ class RayEngine(ReportsAttempts):
             on_news=_listener_of(weakref.ref(self)),
         )
         self._reservations = Reservations(self._nodes, membership)
+        self._travels = travels
         self._runners = RayRunners(self._nodes, self._layout, travels=travels, code=code, secrets=secrets)
         leftovers = Leftovers(self._nodes, self._views, self._runners)
         self._nodes.after_look = (leftovers.end, self._reservations.release_idle)
@@ -328,8 +326,9 @@ class RayEngine(ReportsAttempts):
         with view.lock:
             if view.final is None:
                 seen = self._look(view)
-                if seen.state is not ObservedState.ENDED:
+                if view.nodes:
                     self._reservations.note(view.attempt_id, self._runners.addresses(view))
+                if seen.state is not ObservedState.ENDED:
                     return seen
                 view.final = seen
                 self._reservations.forget(view.attempt_id)

@@ -32,6 +32,7 @@ class Reservations:
         self._lock = Lock()
         self._needed: dict[str, tuple[str, ...]] = {}
         self._own: set[str] = set()
+        """The addresses of nodes that attempts have needed, since this server began."""
         self._idle_since: dict[str, float] = {}
         self._settled_at = time.monotonic() + FIRST_LINGER_S
 
@@ -46,9 +47,10 @@ class Reservations:
             self._own.update(addresses)
 
     def note(self, attempt_id: str, addresses: Mapping[str, str]) -> None:
-        """An attempt that an earlier server started needs its nodes, too."""
+        """An attempt that an earlier server started needs its nodes, too; they are ours to let go."""
         with self._lock:
             self._needed.setdefault(attempt_id, tuple(addresses.values()))
+            self._own.update(addresses.values())
 
     def forget(self, attempt_id: str) -> None:
         """The attempt is over."""
