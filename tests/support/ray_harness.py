@@ -131,10 +131,14 @@ class JoinedRay(Bridge):
 
     def __init__(self, cluster: RayNodes, name: str) -> None:
         self.settings = {**cluster.settings(), "directory": str(cluster.far / name)}
+        self._name = name
         super().__init__(read_settings(self.settings), name, token=lambda: TOKEN)
 
     def end(self) -> None:
-        """Its agents leave by themselves, or with the nodes."""
+        """Let go of nodes that are still reserved for runs. Agents leave by themselves, or with the nodes."""
+        again = Bridge(read_settings(self.settings), self._name, token=lambda: TOKEN)
+        again.release([member.id for member in again.members() if member.reserved])
+        again.close()
 
 
 class RayHarness:
