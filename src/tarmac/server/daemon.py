@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import uvicorn
 import uvloop
@@ -52,7 +53,8 @@ def serve(home: Home, settings: Settings, home_listener: socket.socket, *, take_
         listeners += [listen_on_home(home.gateway), listen_on_loopback(settings.determined_listen)]
         host, port = listeners[-1].getsockname()[:2]
         gateway = host, port
-    parts = join(home, settings, take_over=take_over, gateway=gateway)
+        settings = replace(settings, determined_listen=f"[{host}]:{port}")
+    parts = join(home, settings, take_over=take_over)
     try:
         uvloop.run(_serve(parts, home, settings, access=access, listeners=listeners, gateway=gateway))
     finally:

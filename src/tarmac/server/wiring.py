@@ -45,6 +45,7 @@ from tarmac.server.determined.run_numbers import with_numbers
 from tarmac.server.determined.warm_starts import with_sources
 from tarmac.server.health import DatabaseCheck
 from tarmac.server.http.connections import allow_open_files
+from tarmac.server.http.listeners import loopback_address
 from tarmac.server.identity import RandomIds, SystemClock
 from tarmac.server.notifying.sending import Sender
 from tarmac.server.notifying.settings import MailServer
@@ -115,13 +116,10 @@ class Parts:
         self.store.close()
 
 
-def join(
-    home: Home, settings: Settings, *, take_over: bool = False, gateway: tuple[str, int] | None = None
-) -> Parts:
+def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
     """The parts of the server of a home. Raises TarmacError for settings that make no cluster or database.
 
-    `take_over`: a person says that whoever served the cluster before is gone for good. `gateway` is
-    where the gateway listens, for runs elsewhere to reach it.
+    `take_over`: a person says that whoever served the cluster before is gone for good.
     """
     clock = SystemClock()
     keeping = _artifact_storing(home, settings)
@@ -140,10 +138,8 @@ def join(
         catalog, store, clock, _rules(settings), marker=home.artifact_store, sites=sites
     )
     datasets = DatasetService(store, home.datasets.resolve(), clock, server=serving.cluster)
-    sidecar, forward = _sidecar(keeping, sites), _forward(home, gateway)
-    supplies = _supplies(
-        home, settings, directories, secrets.values, artifacts, sidecar=sidecar, forward=forward
-    )
+    sidecar = _sidecar(keeping, sites)
+    supplies = _supplies(home, settings, directories, secrets.values, artifacts, sidecar=sidecar)
     plane = ControlPlane(
         store=store,
         engine=engine,
@@ -237,7 +233,6 @@ def _supplies(
     artifacts: ArtifactService,
     *,
     sidecar: Sidecar,
-    forward: Forward | None,
 ) -> Supplies:
     """What engines of clusters elsewhere are given."""
     return Supplies(
@@ -250,7 +245,7 @@ def _supplies(
         own_packages=settings.shared,
         log_limit_bytes=settings.logs_limit_bytes,
         copies=home.copies,
-        forward=forward,
+        forward=_forward(home, settings),
     )
 
 
@@ -260,10 +255,12 @@ def _sidecar(keeping: ArtifactStoring, sites: SiteArtifacts) -> Sidecar:
     return Sidecar(store=keeping.store, patience_s=keeping.patience_s, packages=packages, send=sites.send)
 
 
-def _forward(home: Home, gateway: tuple[str, int] | None) -> Forward | None:
-    if gateway is None:
+def _forward(home: Home, settings: Settings) -> Forward | None:
+    """Where runs elsewhere reach the gateway, if there is one."""
+    if settings.determined_listen is None:
         return None
-    return Forward(address=gateway[0], port=gateway[1], socket=home.gateway, loopback=loopback())
+    address, port = loopback_address(settings.determined_listen)
+    return Forward(address=address, port=port, socket=home.gateway, loopback=loopback())
 
 
 def _remains(plane: ControlPlane, settings: Settings, store: SqlStore, clock: SystemClock) -> AttemptCleaner:

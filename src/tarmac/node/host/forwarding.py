@@ -84,8 +84,8 @@ class Forwards:
         """Close what no server has asked for in a while."""
         oldest = time.monotonic() - self._stay_s
         with self._lock:
-            for place, (listener, asked_at) in list(self._listeners.items()):
-                if asked_at < oldest:
+            for place, (listener, used_at) in list(self._listeners.items()):
+                if used_at < oldest:
                     del self._listeners[place]
                     listener.close()
             for number, (connection, came_at) in list(self._waiting.items()):
