@@ -111,6 +111,8 @@ NATIVE = {
     "tarmac.engines.attempts.reported": {"gpu", "gpus"},
     "tarmac.model.utilization": {"gpu", "gpus"},
     "tarmac.cli.views.utilizationview": {"gpu", "gpus"},
+    "tarmac.node.container": {"mirror"},  # of a registry
+    "tarmac.server.container_settings": {"mirror"},
     "tarmac.engines.sim": {"job", "jobs", "cancel"},  # of a batch system; and of an appointment
     "tarmac.engines.slurm": {"job", "jobs", "task", "partition", "gpu", "gpus", "cancel"},
     "tarmac.client": {"host"},  # the address of a server

@@ -21,6 +21,10 @@ from tarmac.launch.quoting import assignment, expandable, join, quote
 from tarmac.model.site import Apptainer
 from tarmac.model.spec import Command, RunSpec
 
+_STANDIN = 'python3 -E -S "${PYTHONPATH##*:}/../apptainer"'
+"""Stands for Apptainer in a rehearsal: see `node/apptainer`. It lies beside what makes `import tarmac`
+work, which comes last on PYTHONPATH."""
+
 WORKING_DIRECTORY = "MANTIK_WORKING_DIRECTORY"
 OF_UNICORE = "UC_WORKING_DIRECTORY"
 MODULE_FILES = (
@@ -62,10 +66,10 @@ def batch_steps(spec: RunSpec) -> list[str]:
 
 
 def rehearsed_steps(spec: RunSpec) -> list[str]:
-    """The same for a machine that is not the site: what it has no modules, image or environment for is said.
+    """The same for a machine that is not the site: what it has no modules or environment for is said.
 
     The variables are the worker's already, but for that of UNICORE, which a site sets itself: commands before
-    go back to it. The application runs once, without srun.
+    go back to it. The application runs once, without srun; without Apptainer, tarmac starts its image.
     """
     return [
         f'export {WORKING_DIRECTORY}="$PWD"',
@@ -129,11 +133,8 @@ def _rehearsed_application(spec: RunSpec) -> str:
     command = _command(spec)
     if image is None:
         return shell(command)
-    message = quote(f"tarmac: there is no 'apptainer' here; without the image {image.path}: {command}")
-    return (
-        f"if type apptainer &>/dev/null; then {_in_image(image, image.source or image.path, command)}; "
-        f"else echo {message} >&2; {shell(command)}; fi"
-    )
+    started = _in_image(image, image.source or image.path, command)
+    return f"if type apptainer &>/dev/null; then {started}; else {_STANDIN} {started.partition(' ')[2]}; fi"
 
 
 def _command(spec: RunSpec) -> Command:

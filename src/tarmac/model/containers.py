@@ -21,13 +21,14 @@ class ContainerRules:
 
     `without`: the users who may run without an image where one is required. `driver`: the program that makes
     containers ("auto": whichever works on the node). What a run binds into its container lies below `shows`
-    (None: anywhere).
+    (None: anywhere). Nodes ask `mirrors` for images first, by the registry that an image names.
     """
 
     use: ContainerUse = ContainerUse.AUTO
     without: tuple[str, ...] = ()
     driver: str = "auto"
     shows: tuple[str, ...] | None = None
+    mirrors: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

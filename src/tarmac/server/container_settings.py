@@ -8,6 +8,7 @@ from typing import Any
 from tarmac.model.containers import ContainerRules, ContainerSettings, ContainerUse
 from tarmac.model.text import nearest
 from tarmac.node.container.drivers import AUTO, DRIVERS
+from tarmac.node.container.reference import canonical_registry, is_registry, is_repository
 from tarmac.server.setting_tables import OF_A_CLUSTER
 
 Refuse = Callable[..., None]
@@ -51,7 +52,20 @@ def _rules(values: Mapping[str, Any], prefix: str, refuse: Refuse) -> ContainerR
         without=tuple(values["without"]),
         driver=_one_of(values["driver"], [AUTO, *DRIVERS], f"{prefix}driver", refuse),
         shows=None if shows is None else tuple(shows),
+        mirrors=_mirrors(values["mirrors"], f"{prefix}mirrors", refuse),
     )
+
+
+def _mirrors(values: Mapping[str, Any], what: str, refuse: Refuse) -> Mapping[str, str]:
+    """Each registry with the place that is asked first: `HOST[:PORT][/REPOSITORY]`."""
+    for registry, mirror in values.items():
+        place, slash, repository = str(mirror).partition("/")
+        if not (is_registry(registry) and is_registry(place) and (not slash or is_repository(repository))):
+            refuse(
+                f"{what}: {registry!r:.100} = {mirror!r:.100} is no mirror of a registry",
+                hint='such as { "docker.io" = "mirror.example.org:5000" }',
+            )
+    return {canonical_registry(registry): str(mirror) for registry, mirror in values.items()}
 
 
 def _one_of(value: str, allowed: list[str], what: str, refuse: Refuse) -> str:

@@ -22,6 +22,7 @@ from tarmac.model.run import Attempt
 from tarmac.model.spec import RunSpec
 from tarmac.server.changes import Changes
 from tarmac.server.http.counting import RequestCounts
+from tarmac.server.local_images import LocalImages
 from tarmac.server.storage.annotation_service import AnnotationService
 from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.server.storage.dataset_service import DatasetService
@@ -34,8 +35,8 @@ from tarmac.server.storage.secret_service import SecretService
 class Service:
     """A running server's parts. `attempt_directory` tells where an attempt's files lie, if on this machine.
 
-    `ended_days`: runs that ended longer ago are left out of plain lists. `out_of_reach` tells
-    the images that this machine cannot have. `stop` asks the server to end.
+    `ended_days`: runs that ended longer ago are left out of plain lists. `local_images` knows
+    which images this machine can use. `stop` asks the server to end.
     `dialects` read what is submitted, with what the cluster gives to their runs; `names`
     are what other sites call what there is here.
     """
@@ -49,7 +50,7 @@ class Service:
     annotations: AnnotationService
     arrivals: Arrivals
     containers: ContainerSettings
-    out_of_reach: Callable[[str], bool] | None
+    local_images: LocalImages
     code: DirectoryCodeStore
     clock: Clock
     changes: Changes

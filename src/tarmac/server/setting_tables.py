@@ -39,6 +39,7 @@ OF_A_CLUSTER: Sequence[Setting] = (
     Setting(key="without", kind=list, default=[]),
     Setting(key="driver", kind=str, default="auto"),
     Setting(key="shows", kind=list),
+    Setting(key="mirrors", kind=dict, default={}),
 )
 """Keys of `[containers]` that a cluster may have of its own, in `[containers.clusters.NAME]`."""
 

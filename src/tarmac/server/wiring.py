@@ -47,6 +47,7 @@ from tarmac.server.health import DatabaseCheck
 from tarmac.server.http.connections import allow_open_files
 from tarmac.server.http.listeners import loopback_address
 from tarmac.server.identity import RandomIds, SystemClock
+from tarmac.server.local_images import LocalImages
 from tarmac.server.notifying.sending import Sender
 from tarmac.server.notifying.settings import MailServer
 from tarmac.server.service import Service, SlotsNotice
@@ -61,7 +62,6 @@ from tarmac.server.storage.image_service import ImageService
 from tarmac.server.storage.run_remover import RunRemover
 from tarmac.server.storage.secret_service import SecretService
 from tarmac.server.storage.site_artifacts import SiteArtifacts
-from tarmac.server.submitting.reachable_images import ReachableImages
 from tarmac.server.submitting.submissions import resolve_references
 from tarmac.store import SqlStore, open_store
 from tarmac.vault import KeyFile, Vault
@@ -341,7 +341,9 @@ def service_of(parts: Parts, home: Home, settings: Settings, *, stop: Callable[[
         plane=parts.plane,
         arrivals=Arrivals(parts.directories),
         containers=settings.containers,
-        out_of_reach=None if settings.shared else ReachableImages(layout.images).out_of_reach,
+        local_images=LocalImages(
+            layout.images, try_container=parts.engine.try_containers, replaceable=not settings.shared
+        ),
         code=parts.directories,
         artifacts=parts.artifacts,
         datasets=parts.datasets,

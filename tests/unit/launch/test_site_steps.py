@@ -15,6 +15,7 @@ from tarmac.launch.directives import quoted
 from tarmac.launch.site_steps import login_command, rehearsed_steps, site_steps
 from tarmac.model.site import Apptainer, SiteRequest
 from tarmac.model.spec import Command, Environment, Hooks, Process, Role, RunSpec
+from tarmac.node.starting import Installation
 
 SAY = """#!/usr/bin/env python3
 import json, os, sys
@@ -58,7 +59,7 @@ class Node:
         return subprocess.run(
             ["bash", "-c", "\n".join(lines)],
             cwd=self.work,
-            env={"PATH": path, "HOME": "/home/ada"},
+            env={"PATH": path, "HOME": "/home/ada", "PYTHONPATH": Installation("python3").sdk},
             capture_output=True,
             text=True,
             check=False,

@@ -11,6 +11,7 @@ import pytest
 from tarmac.model.containers import ContainerRules, ContainerSettings, ContainerUse
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import Bind, Environment, RunSpec, Target
+from tarmac.node.container.failures import ImageProblem
 from tarmac.server.settings import read_settings
 from tarmac.server.submitting.containers import ContainerFacts, decide, use_containers
 
@@ -68,14 +69,18 @@ def test_a_run_is_held_to_the_cluster_that_it_names() -> None:
         use_containers(bound, settings, user="bea")
     kept, warnings = use_containers(replace(bound, target=Target(cluster="local")), settings, user="bea")
     assert (kept.environment.without_container, warnings) == (False, ())
-    asked: list[str] = []
+
+    class OutOfReach:
+        def out_of_reach(self, image: str) -> bool:
+            return image == "box"
+
+        def problem(self, image: str) -> ImageProblem | None:
+            raise AssertionError(f"{image} is not used")
+
     here, warnings = use_containers(
-        replace(bound, target=Target(cluster="local")),
-        settings,
-        user="bea",
-        out_of_reach=lambda image: not asked.append(image),
+        replace(bound, target=Target(cluster="local")), settings, user="bea", images=OutOfReach()
     )
-    assert (asked, here.environment.without_container, len(warnings)) == (["box"], True, 1)
+    assert (here.environment.without_container, len(warnings)) == (True, 1)
 
 
 def test_settings_of_a_cluster_stand_for_what_they_name(tmp_path: Path) -> None:
@@ -83,12 +88,19 @@ def test_settings_of_a_cluster_stand_for_what_they_name(tmp_path: Path) -> None:
     file.write_text(
         "[containers]\nuse = 'required'\nshows = ['/data']\n"
         "[containers.clusters.site]\ndriver = 'apptainer'\nwithout = ['ada']\n"
+        "mirrors = { 'index.docker.io' = 'mirror.example.org:5000/hub' }\n"
     )
     found = read_settings(file).containers
     assert found.of("local") == ContainerRules(use=ContainerUse.REQUIRED, shows=("/data",))
-    assert found.of("site") == replace(found.default, driver="apptainer", without=("ada",))
+    assert found.of("site") == replace(
+        found.default,
+        driver="apptainer",
+        without=("ada",),
+        mirrors={"docker.io": "mirror.example.org:5000/hub"},
+    )
     file.write_text(
-        "[containers]\ndriver = 'podmen'\nshows = ['data']\n[containers.clusters.site]\nusse = 'none'\n"
+        "[containers]\ndriver = 'podmen'\nshows = ['data']\nmirrors = { 'docker.io' = 'https://x' }\n"
+        "[containers.clusters.site]\nusse = 'none'\n"
     )
     with pytest.raises(InvalidInput) as refused:
         read_settings(file)
@@ -97,6 +109,8 @@ def test_settings_of_a_cluster_stand_for_what_they_name(tmp_path: Path) -> None:
         "containers.clusters.site.usse is no setting",
         "containers.shows: an absolute path without '..' is expected, not 'data'",
         "containers.driver: 'podmen' is none of auto, own, podman, apptainer",
+        "containers.mirrors: 'docker.io' = 'https://x' is no mirror of a registry",
         "containers.clusters.site.shows: an absolute path without '..' is expected, not 'data'",
         "containers.clusters.site.driver: 'podmen' is none of auto, own, podman, apptainer",
+        "containers.clusters.site.mirrors: 'docker.io' = 'https://x' is no mirror of a registry",
     ]

@@ -16,7 +16,7 @@ from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.selecting import pages
 from tarmac.cli.session import connect
 from tarmac.cli.views.arrayview import as_array, first_members
-from tarmac.cli.views.runview import column_names, ordered, run_table, sort_keys
+from tarmac.cli.views.runview import DIGEST, column_names, ordered, run_table, sort_keys
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.model.lifecycle import LIVE_STATES, RunState
 from tarmac.model.text import suggestion
@@ -93,8 +93,8 @@ def ls(
         runs, hidden = _recent(client, query, expand=expand)
     if not expand:
         runs = [as_array(run, client.array(run["id"])) if run["array_id"] else run for run in runs]
-    if keys:
-        runs = ordered(runs, keys, now=time.time())[:limit]
+    runs = _with_digests(client, runs, {*(names or ()), *(key for key, _ in keys)})
+    runs = ordered(runs, keys, now=time.time())[:limit] if keys else runs
     if as_json:
         print_json({"runs": runs if system is None else with_statuses(runs, system)})
         return
@@ -113,6 +113,17 @@ def ls(
         print_text(display(system).runs(runs, terminal))
     if hidden:
         remark("older runs have ended too: tarmac ls --all")
+
+
+def _with_digests(client: Client, runs: list[api.RunSummary], columns: set[str]) -> list[Any]:
+    """The runs; for that column with the digest of the image that each was last in, as its attempts know."""
+    return runs if DIGEST not in columns else [{**run, DIGEST: _digest(client, run)} for run in runs]
+
+
+def _digest(client: Client, run: api.RunSummary) -> str | None:
+    attempts = client.attempts(run["id"]) if run["image"] else []
+    used = [attempt["milestones"]["image"] for attempt in attempts]
+    return next((image["digest"] for image in reversed(used) if image), None)
 
 
 def _recent(client: Client, query: dict[str, Any], *, expand: bool) -> tuple[list[api.RunSummary], bool]:

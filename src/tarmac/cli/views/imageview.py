@@ -18,7 +18,7 @@ _COLUMNS = heads(
     flexible="IMAGE",
     optional="CLUSTER, ON DISK",
 )
-_DIGEST_CHARACTERS = len("sha256:") + 12
+DIGEST_CHARACTERS = len("sha256:") + 12
 
 
 def image_table(images: Sequence[api.KeptImage], terminal: Terminal, *, now: float) -> str:
@@ -28,7 +28,7 @@ def image_table(images: Sequence[api.KeptImage], terminal: Terminal, *, now: flo
             image["cluster"],
             image["node"],
             image["name"],
-            image["digest"][:_DIGEST_CHARACTERS],
+            image["digest"][:DIGEST_CHARACTERS],
             size(image["size_bytes"]),
             size(image["disk_bytes"]),
             "in use" if image["in_use"] else age(image["used_at"], now),

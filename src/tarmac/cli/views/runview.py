@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tarmac.cli.views.amounts import age, duration
+from tarmac.cli.views.imageview import DIGEST_CHARACTERS
 from tarmac.cli.views.messages import BATCH, running_s, state_cell, state_of, title
 from tarmac.cli.views.table import Cell, Column, render
 from tarmac.cli.views.terminal import Terminal
@@ -61,6 +62,9 @@ def cluster_of(run: Run) -> str:
     return (run["cluster"] or "").removesuffix(f"-{run['id']}")
 
 
+DIGEST = "digest"
+"""The column whose value has to be asked for, run by run."""
+
 COLUMNS: dict[str, RunColumn] = {
     "run": _text("RUN", "id"),
     "name": RunColumn(
@@ -101,6 +105,11 @@ COLUMNS: dict[str, RunColumn] = {
     "pool": _text("POOL", "pool"),
     "type": _text("TYPE", "slot_type"),
     "image": _text("IMAGE", "image"),
+    DIGEST: RunColumn(
+        head=Column(title="DIGEST"),
+        cell=lambda run, _now: (run[DIGEST] or "")[:DIGEST_CHARACTERS],
+        value=lambda run, _now: run[DIGEST],
+    ),
     "system": _text("SYSTEM", "system"),
     "dialect": _text("DIALECT", "dialect"),
     "cause": _text("CAUSE", "cause_code"),

@@ -183,6 +183,7 @@ def _container(
         shared_memory_bytes=container.shared_memory_bytes,
         driver=rules.driver,
         shows=rules.shows,
+        mirrors=rules.mirrors,
     )
 
 

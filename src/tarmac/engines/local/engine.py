@@ -27,6 +27,8 @@ from tarmac.engines.attempts.request import (
     render,
 )
 from tarmac.engines.attempts.view import AttemptView, Views
+from tarmac.engines.hosts.container_trial import try_containers
+from tarmac.engines.hosts.local import local_host
 from tarmac.engines.local import devices, remains, sessions
 from tarmac.engines.local.addresses import addressed
 from tarmac.engines.local.examining import examined
@@ -44,6 +46,7 @@ from tarmac.model.ports import Observation, ObservedState, WorkerStatus
 from tarmac.model.run import Cause, CauseCode, LeaveRequest, Outcome
 from tarmac.model.secret import SecretValues, no_secrets
 from tarmac.node.container import keeping
+from tarmac.node.container.trial import Trial
 from tarmac.node.files.gitrules import GitRules
 from tarmac.node.host.warm_parent import OpenFiles, WarmParent
 from tarmac.node.kernel import fifo, ports
@@ -168,7 +171,12 @@ class LocalEngine(ReportsAttempts):
         return addressed(cluster, old, others)
 
     def examine(self, cluster: Cluster) -> Sequence[Finding]:  # noqa: ARG002 - this machine stands for all
-        return examined(self._layout, self._installation, self._settings.containers.driver)
+        return examined(self._layout, self.try_containers())
+
+    def try_containers(self) -> Trial:
+        """Whether runs can start in images on this machine, by trying."""
+        host = local_host(self._layout.home)
+        return try_containers(host, self._installation, self._settings.containers.driver)
 
     def free_port(self, address: str, taken: frozenset[int]) -> int:
         try:

@@ -210,7 +210,8 @@ class SlurmEngine(ReportsAttempts, SharedImages):
         )
 
     def examine(self, cluster: Cluster) -> Sequence[Finding]:  # noqa: ARG002 - there is one
-        return examined(self._settings, self._host, self._site, self._sidecar)
+        driver = self._node_settings.containers.driver
+        return examined(self._settings, self._host, self._site, self._sidecar, self._delivery, driver=driver)
 
     def artifact_files(self) -> StoreFiles | None:
         return self._delivery.store_files

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from tarmac.engines.hosts.container_trial import try_containers
 from tarmac.engines.hosts.host import Host, Reached
 from tarmac.engines.hosts.installing import Sidecar
 from tarmac.engines.slurm.commands import Commands
+from tarmac.engines.slurm.delivery import Delivery
 from tarmac.engines.slurm.partition import Partition, parse_partitions
 from tarmac.engines.slurm.settings import PoolSettings, SlurmSettings
 from tarmac.engines.slurm.site import Site
@@ -26,7 +28,13 @@ _VERSION = re.compile(r"(?<![0-9])([0-9]{1,4})\.([0-9]{1,4})")
 
 
 def examined(
-    settings: SlurmSettings, host: Host, site: Site, sidecar: Sidecar | None = None
+    settings: SlurmSettings,
+    host: Host,
+    site: Site,
+    sidecar: Sidecar | None,
+    delivery: Delivery,
+    *,
+    driver: str,
 ) -> Sequence[Finding]:
     """All findings; none is skipped because another is bad, but what lies behind a connection without one."""
     try:
@@ -43,6 +51,7 @@ def examined(
         _directory(host),
         _python(settings, commands),
         _artifacts(sidecar, host),
+        _images(commands, delivery, driver),
     ]
 
 
@@ -165,6 +174,20 @@ def _python(settings: SlurmSettings, commands: Commands) -> Finding:
     if found is None or (int(found[1]), int(found[2])) < OLDEST_PYTHON:
         return Finding(what="python", ok=False, text=f"{settings.python} is {text}: nodes need 3.9 or later")
     return Finding(what="python", ok=True, text=f"{settings.python} is {text} {commands.host.where}")
+
+
+def _images(commands: Commands, delivery: Delivery, driver: str) -> Finding:
+    """Tried here, as Python is: nodes may allow more or less. Most runs need no image: nothing is amiss."""
+    try:
+        delivery.prepare()
+        found = try_containers(commands.host, delivery.installation, driver)
+        srun = commands.run(["srun", "--help"]).out
+    except Unavailable as error:
+        return Finding(what="images", ok=True, text=f"not tried: {error}")
+    where = commands.host.where
+    text = f"{found.text} {where}" if found.works else f"no run starts in an image {where}: {found.text}"
+    pyxis = "; srun has pyxis, which job scripts of your own may use" if "--container-image" in srun else ""
+    return Finding(what="images", ok=True, text=f"{text}; nodes may differ{pyxis}")
 
 
 def _artifacts(sidecar: Sidecar | None, host: Host) -> Finding:

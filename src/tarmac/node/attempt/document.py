@@ -102,7 +102,7 @@ class ContainerPart(NamedTuple):
     tag that is known here, `credentials` the secrets that may have those for the registry. `digest`: no other
     image will do. `shared_memory_bytes` None: as much as the node gives. `driver`: the program that makes it,
     see `container.drivers`; "" for whichever works. `shows`: the directories of the node below which all must
-    lie that a run's own binds show.
+    lie that a run's own binds show. `mirrors` are asked before the registries that they are for.
     """
 
     image: str
@@ -113,6 +113,7 @@ class ContainerPart(NamedTuple):
     shared_memory_bytes: Optional[int] = None
     driver: str = ""
     shows: Optional[tuple[str, ...]] = None
+    mirrors: Mapping[str, str] = NOTHING
 
 
 class LogPolicyPart(NamedTuple):

@@ -12,13 +12,15 @@ import os
 import tarfile
 from typing import IO, Any, Optional
 
-from tarmac.node.container import failures
+from tarmac.node.container import failures, manifests
 from tarmac.node.container.failures import ImageProblem
 from tarmac.node.container.registry import MOST_MANIFEST_BYTES
+from tarmac.node.container.unpacking import BoundedEntry
 
 _INDEX = "index.json"
 _DOCKER = "manifest.json"
 _CHUNK_BYTES = 1024 * 1024
+_MOST_PARTS = 10_000
 
 
 class Archive:
@@ -30,9 +32,11 @@ class Archive:
         self._tar: Optional[tarfile.TarFile] = None
         self._by_digest: dict[str, str] = {}
         self._manifest = b""
+        self._docker: dict[str, Any] = {}
         try:
             if not os.path.isdir(path):
-                self._tar = tarfile.open(path)  # noqa: SIM115 - as long as we live
+                self._tar = tarfile.open(path, tarinfo=BoundedEntry)  # noqa: SIM115 - as long as we live
+                _list(self._tar)
             self._read()
         except FileNotFoundError:
             self.close()
@@ -46,6 +50,11 @@ class Archive:
             message = f"the image {path} cannot be read: {error.strerror}"
             raise ImageProblem(failures.UNKNOWN_IMAGE, message) from None
 
+    @property
+    def address(self) -> str:
+        """Its path."""
+        return self._path
+
     def close(self) -> None:
         """Let go of the file."""
         if self._tar is not None:
@@ -55,7 +64,19 @@ class Archive:
         """The manifest: that of the image, or of a digest it names."""
         if version.startswith("sha256:"):
             return self.open(version).read(MOST_MANIFEST_BYTES)
+        if self._docker and not self._manifest:
+            self._manifest = json.dumps(self._of_docker(self._docker)).encode()
         return self._manifest
+
+    def config(self, machine: str, name: str) -> dict[str, Any]:
+        """What the image says of itself, without its layers. Raises ImageProblem, ValueError."""
+        if self._docker:
+            return _object(self._open(self._docker["Config"]).read(MOST_MANIFEST_BYTES))
+        found = _object(self._manifest)
+        chosen = manifests.choose(found, machine, name)
+        found = found if chosen is None else _object(self.manifest(chosen))
+        piece = manifests.read_manifest(found).config
+        return _object(self.open(piece.digest).read(MOST_MANIFEST_BYTES))
 
     def open(self, digest: str, offset_bytes: int = 0) -> IO[bytes]:
         """The bytes of a digest, from an offset on. Raises ImageProblem."""
@@ -71,8 +92,8 @@ class Archive:
         try:
             index = json.loads(self._open(_INDEX).read(MOST_MANIFEST_BYTES))
         except (KeyError, FileNotFoundError):
-            entry = json.loads(self._open(_DOCKER).read(MOST_MANIFEST_BYTES))[0]
-            self._manifest = json.dumps(self._of_docker(entry)).encode()
+            self._docker = json.loads(self._open(_DOCKER).read(MOST_MANIFEST_BYTES))[0]
+            self._docker["Config"], self._docker["Layers"]
             return
         if len(index["manifests"]) == 1:
             self._manifest = self.manifest(index["manifests"][0]["digest"])
@@ -103,3 +124,19 @@ class Archive:
             return open(os.path.join(self._path, name), "rb")
         found = self._tar.extractfile(name)
         return found if found is not None else io.BytesIO()
+
+
+def _object(content: bytes) -> dict[str, Any]:
+    found = json.loads(content)
+    if not isinstance(found, dict):
+        raise ValueError("it says nothing of itself")
+    return found
+
+
+def _list(archive: tarfile.TarFile) -> None:
+    """Find out what is in an archive, all of which is remembered. Raises TarError where that is too much."""
+    parts = 0
+    while archive.next() is not None:
+        parts += 1
+        if parts > _MOST_PARTS:
+            raise tarfile.ReadError(f"it has more than {_MOST_PARTS:,} parts")

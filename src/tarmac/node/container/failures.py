@@ -13,6 +13,9 @@ ARCHITECTURE = "architecture"
 DAMAGED = "damaged"
 REFUSED = "refused"
 
+MAKE_ROOM = "remove images that nobody needs: see `tarmac images`"
+"""What to do about a disk that is full."""
+
 
 class ImageProblem(Exception):
     """The image cannot be used: `kind` is one of the words above, `hint` what to do about it."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import time
-from typing import Callable, NamedTuple, Sequence
+from typing import Callable, NamedTuple
 
 from tarmac.node.container.manifests import Piece
-from tarmac.node.container.reference import local_path, parse
 
 _SAY_EVERY_S = 2.0
 _POLL_S = 0.2
@@ -32,20 +30,28 @@ class Progress:
     """What is said while an image is fetched: a line now and then."""
 
     def __init__(
-        self, name: str, missing: Sequence[Piece], layers: int, say: Say, tell: Callable[[Fetched], None]
+        self,
+        name: str,
+        source: str,
+        total_bytes: int,
+        *,
+        layers: tuple[int, int],
+        say: Say,
+        tell: Callable[[Fetched], None],
     ) -> None:
+        """So many bytes are to come from `source`; the layers that are missing here, and all of them."""
         self._name = name
         self._say = say
         self._tell = tell
-        self._source = source_of(name)
-        self._layers = layers
-        self._whole = layers - len(missing)
-        self._total_bytes = sum(piece.size_bytes for piece in missing)
+        self._source = source
+        missing, self._layers = layers
+        self._whole = self._layers - missing
+        self._total_bytes = total_bytes
         self._come_bytes = 0
         self._due = time.monotonic() + _SAY_EVERY_S
         self._rests = False
         if missing:
-            say(f"pulling {name}: {_megabytes(self._total_bytes)} in {len(missing)} of {layers} layers")
+            say(f"pulling {name}: {_megabytes(total_bytes)} in {missing} of {self._layers} layers")
             self._report()
 
     def count(self, size_bytes: int) -> None:
@@ -80,12 +86,6 @@ class Progress:
 
     def _report(self) -> None:
         self._tell(Fetched(self._come_bytes, self._total_bytes, self._source))
-
-
-def source_of(name: str) -> str:
-    """Where an image comes from: its registry, or its path on the node."""
-    path = local_path(name)
-    return os.path.abspath(path) if path is not None else parse(name).registry
 
 
 def _megabytes(size_bytes: int) -> str:

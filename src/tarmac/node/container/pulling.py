@@ -12,15 +12,16 @@ import os
 import shutil
 import time
 from contextlib import closing, suppress
-from typing import IO, Any, Callable, Optional, Protocol, Sequence
+from functools import partial
+from typing import IO, Any, Callable, Mapping, Optional, Protocol, Sequence
 
-from tarmac.node.container import archives, failures, manifests
+from tarmac.node.container import archives, failures, manifests, sif
 from tarmac.node.container.failures import ImageProblem
 from tarmac.node.container.images import Image, Images, locked
 from tarmac.node.container.manifests import ImageConfig, Manifest, Piece
 from tarmac.node.container.progress import Fetched, Progress, Say, unheard
 from tarmac.node.container.reference import ALWAYS, Reference, is_root, known_as, local_path, parse
-from tarmac.node.container.registry import Login, Registry, read_login
+from tarmac.node.container.registry import Login, Registry, names_registries, read_login
 from tarmac.node.container.streams import LayerStream, archive_in
 from tarmac.node.container.unpacking import unpack
 from tarmac.node.files import untrusted
@@ -29,13 +30,19 @@ _KEY_CHARACTERS = 24
 """Of a digest: all layers of an image have to fit in the one page of options of a mount."""
 
 _MB = 1_000_000
-_APPTAINER = ".sif"
-_MAKE_ROOM = "remove images that nobody needs: see `tarmac images`"
 _SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+_ELSEWHERE = (failures.UNKNOWN_IMAGE, failures.UNKNOWN_TAG, failures.UNREACHABLE, failures.CREDENTIALS)
+"""What a mirror may lack and the registry have."""
+
+NOTHING: Mapping[str, str] = {}
 
 
 class Source(Protocol):
-    """Where an image comes from."""
+    """Where an image comes from. `address`: what it is called, a registry or a path of the node."""
+
+    @property
+    def address(self) -> str: ...
 
     def manifest(self, version: str) -> bytes:
         """The manifest of a tag or digest. Raises ImageProblem."""
@@ -49,7 +56,8 @@ class Source(Protocol):
 class Puller:
     """Fetches into the images of a node. `machine`: as `uname -m` says it, where it is not this one.
 
-    `say` is told in words how far it is, `tell` in numbers, at the end as well.
+    `say` is told in words how far it is, `tell` in numbers, at the end as well. Of `mirrors`, the one of a
+    registry is asked before it.
     """
 
     def __init__(
@@ -59,11 +67,13 @@ class Puller:
         *,
         machine: Optional[str] = None,
         tell: Callable[[Fetched], None] = unheard,
+        mirrors: Mapping[str, str] = NOTHING,
     ) -> None:
         self._images = images
         self._say = say
         self._tell = tell
         self._machine = machine or os.uname().machine
+        self._mirrors = mirrors
 
     def ensure(
         self, name: str, *, credentials: Sequence[str] = (), pull: str = "", digest: Optional[str] = None
@@ -87,23 +97,38 @@ class Puller:
             place = self._images.directory
             if error.errno in _SPACE:
                 message = f"the disk of {place} is full: the image does not fit"
-                raise ImageProblem(failures.DISK_FULL, message, _MAKE_ROOM) from None
+                raise ImageProblem(failures.DISK_FULL, message, failures.MAKE_ROOM) from None
             raise ImageProblem(failures.REFUSED, f"{place} cannot keep the image: {error}") from None
 
     def _local(self, name: str, path: str) -> Image:
         if not os.path.exists(path):
             raise ImageProblem(failures.UNKNOWN_IMAGE, f"there is no image at {path} on this node")
-        if path.endswith(_APPTAINER):
-            hint = "name the image of a registry that it was made of, or an archive of `docker save`"
-            raise ImageProblem(failures.REFUSED, f"{path} is an image of Apptainer", hint)
         if is_root(path):
             return Image(name, "", (os.path.realpath(path),), {})
         key = known_as(path)
         found = self._images.by_key(key)
         if found is not None:
             return found
+        if sif.is_sif(path):
+            return self._sif(path, key, name)
         with closing(archives.Archive(path)) as archive:
             return self._fetch(archive, key, name, "")
+
+    def _sif(self, path: str, key: str, name: str) -> Image:
+        """An image of Apptainer: one layer, whose digest is that of the file."""
+        files = sif.read_file_system(path, self._machine)
+        progress = Progress(name, path, os.path.getsize(path), layers=(1, 1), say=self._say, tell=self._tell)
+        digest = sif.digest_of(path, progress.count)
+        piece = Piece(digest, os.path.getsize(path))
+        image = self._images.by_digest(digest)
+        if image is None:
+            if not os.path.isdir(self._place(piece)):
+                self._check_space([piece])
+                self._ensure_layer(piece, progress, partial(sif.unpack, path, files))
+            image = self._image(name, digest, sif.variables(self._place(piece)), [piece])
+        progress.end(digest)
+        self._images.add(key, image)
+        return image
 
     def _remote(self, name: str, reference: Reference, *, credentials: Sequence[str], pull: str) -> Image:
         found = self._images.by_key(str(reference))
@@ -111,12 +136,23 @@ class Puller:
             found = self._images.by_digest(reference.digest)
         if found is not None and (pull != ALWAYS or reference.digest is not None):
             return found
+        mirror = self._mirrors.get(reference.registry)
+        if mirror is None:
+            return self._fetch(_registry(reference, credentials), str(reference), name, reference.version)
+        place = reference.at(mirror)
+        of_mirror = [text for text in credentials if names_registries(text)]  # others are for the registry
         try:
-            login = _login_among(credentials, reference.registry)
-        except ValueError as error:
-            message = f"the credentials for {reference.registry}: {error}"
-            raise ImageProblem(failures.CREDENTIALS, message) from None
-        return self._fetch(Registry(reference, login), str(reference), name, reference.version)
+            return self._fetch(_registry(place, of_mirror), str(reference), name, reference.version)
+        except ImageProblem as problem:
+            if problem.kind not in _ELSEWHERE:
+                raise
+            missing = problem
+        self._say(f"(its mirror {mirror} does not have it: {missing.message})")
+        try:
+            return self._fetch(_registry(reference, credentials), str(reference), name, reference.version)
+        except ImageProblem as problem:
+            message = f"{problem.message}; and of its mirror: {missing.message}"
+            raise ImageProblem(problem.kind, message, problem.hint) from None
 
     def _fetch(self, source: Source, key: str, name: str, version: str) -> Image:
         """Fetch what is missing of an image, and note that it is whole."""
@@ -138,18 +174,29 @@ class Puller:
     def _pull(self, source: Source, manifest: Manifest, name: str, digest: str) -> Image:
         config = self._config(source, manifest.config, name)
         missing = [piece for piece in manifest.layers if not os.path.isdir(self._place(piece))]
-        progress = Progress(name, missing, len(manifest.layers), self._say, self._tell)
+        progress = Progress(
+            name,
+            source.address,
+            sum(piece.size_bytes for piece in missing),
+            layers=(len(missing), len(manifest.layers)),
+            say=self._say,
+            tell=self._tell,
+        )
         self._check_space(missing)
         for piece in missing:
-            self._ensure_layer(source, piece, progress)
+            self._ensure_layer(piece, progress, partial(_fill, source=source, piece=piece, progress=progress))
         progress.end(digest)
-        places = [self._place(piece) for piece in manifest.layers]
+        return self._image(name, digest, config.env, manifest.layers)
+
+    def _image(self, name: str, digest: str, env: Mapping[str, str], layers: Sequence[Piece]) -> Image:
+        """An image whose layers are all here."""
+        places = [self._place(piece) for piece in layers]
         return Image(
             name,
             digest,
             tuple(map(os.path.basename, places)),
-            dict(config.env),
-            sum(piece.size_bytes for piece in manifest.layers),
+            dict(env),
+            sum(piece.size_bytes for piece in layers),
             time.time(),
             self._measured(places),
         )
@@ -165,8 +212,8 @@ class Puller:
         _check(content, piece.digest)
         return manifests.read_config(_object_in(content, name), self._machine, name)
 
-    def _ensure_layer(self, source: Source, piece: Piece, progress: Progress) -> None:
-        """Fetch a layer, or wait for whoever is at it."""
+    def _ensure_layer(self, piece: Piece, progress: Progress, fill: Callable[[str], None]) -> None:
+        """Have a directory filled with a layer, or wait for whoever is at it."""
         place = self._place(piece)
         with locked(f"{place}.lock", rest=progress.rest):
             if os.path.isdir(place):
@@ -177,10 +224,7 @@ class Puller:
                 untrusted.remove_tree(draft)
             os.mkdir(draft, 0o755)
             try:
-                with LayerStream(piece, source.open, progress.count) as stream:
-                    with archive_in(stream) as archive:
-                        unpack(archive, draft)
-                    stream.check()
+                fill(draft)
             except BaseException:
                 with suppress(OSError):
                     untrusted.remove_tree(draft)
@@ -198,7 +242,14 @@ class Puller:
         if needed > free:
             place = self._images.directory
             message = f"the image needs more than {needed // _MB} MB, {place} has {free // _MB} MB left"
-            raise ImageProblem(failures.DISK_FULL, message, _MAKE_ROOM)
+            raise ImageProblem(failures.DISK_FULL, message, failures.MAKE_ROOM)
+
+
+def _fill(directory: str, *, source: Source, piece: Piece, progress: Progress) -> None:
+    with LayerStream(piece, source.open, progress.count) as stream:
+        with archive_in(stream) as archive:
+            unpack(archive, directory)
+        stream.check()
 
 
 def disk_bytes(directory: str) -> int:
@@ -223,9 +274,17 @@ def _checked(image: Image, digest: Optional[str]) -> Image:
     return image
 
 
+def _registry(reference: Reference, credentials: Sequence[str]) -> Registry:
+    try:
+        return Registry(reference, _login_among(credentials, reference.registry))
+    except ValueError as error:
+        message = f"the credentials for {reference.registry}: {error}"
+        raise ImageProblem(failures.CREDENTIALS, message) from None
+
+
 def _login_among(credentials: Sequence[str], registry: str) -> Optional[Login]:
     """What the run was given for this registry by name, else for any; else what the node's user has."""
-    for text in sorted(credentials, key=lambda text: not text.lstrip().startswith("{")):
+    for text in sorted(credentials, key=names_registries, reverse=True):
         login = read_login(text, registry)
         if login is not None:
             return login

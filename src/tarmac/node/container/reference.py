@@ -9,6 +9,7 @@ from typing import NamedTuple, Optional
 from tarmac.node.container.failures import UNKNOWN_IMAGE, ImageProblem
 
 DOCKER_HUB = "docker.io"
+_NAMES_OF_DOCKER_HUB = ("index.docker.io", "registry-1.docker.io")
 ALWAYS = "always"
 """How an image is pulled: its registry is asked even if the node has an image of that name."""
 
@@ -38,6 +39,11 @@ class Reference(NamedTuple):
     def version(self) -> str:
         """What is asked for in the repository."""
         return self.digest or self.tag or _DEFAULT_TAG
+
+    def at(self, mirror: str) -> Reference:
+        """The same image at a mirror, `HOST[:PORT][/REPOSITORY]`, which has its repository below that one."""
+        registry, _, prefix = mirror.partition("/")
+        return self._replace(registry=registry, repository="/".join(filter(None, (prefix, self.repository))))
 
     def __str__(self) -> str:
         name = f"{self.registry}/{self.repository}"
@@ -76,6 +82,21 @@ def parse(image: str) -> Reference:
     return Reference(registry, repository, tag or (None if digest else _DEFAULT_TAG), digest or None)
 
 
+def is_registry(text: str) -> bool:
+    """Whether it may be the name of a registry, `HOST[:PORT]`."""
+    return _REGISTRY.fullmatch(text) is not None
+
+
+def is_repository(text: str) -> bool:
+    """Whether it may be the name of a repository."""
+    return _REPOSITORY.fullmatch(text) is not None
+
+
+def canonical_registry(name: str) -> str:
+    """Docker Hub has several names."""
+    return DOCKER_HUB if name in _NAMES_OF_DOCKER_HUB else name
+
+
 def is_loopback(registry: str) -> bool:
     """Whether a registry is one of this machine, which speaks plain HTTP as a rule."""
     name = registry if registry.startswith("[") else registry.partition(":")[0]
@@ -97,5 +118,5 @@ def _registry(text: str) -> tuple[str, str]:
     """The first part is a registry where it looks like a machine."""
     first, slash, rest = text.partition("/")
     if slash and (first == "localhost" or "." in first or ":" in first):
-        return (DOCKER_HUB if first in ("index.docker.io", "registry-1.docker.io") else first), rest
+        return canonical_registry(first), rest
     return DOCKER_HUB, text

@@ -58,6 +58,11 @@ class Registry:
         scheme = "http" if is_loopback(reference.registry) else "https"
         self._base = f"{scheme}://{name}/v2/{reference.repository}"
 
+    @property
+    def address(self) -> str:
+        """What it is called."""
+        return self._reference.registry
+
     def manifest(self, version: str) -> bytes:
         """The manifest of a tag or digest. Raises ImageProblem."""
         headers = {"Accept": ", ".join(MANIFEST_TYPES)}
@@ -178,12 +183,17 @@ class Registry:
         return ImageProblem(failures.CREDENTIALS, message, _SET_A_SECRET)
 
 
+def names_registries(text: str) -> bool:
+    """Whether credentials say which registries they are for, as those of `docker login` do."""
+    return text.lstrip().startswith("{")
+
+
 def read_login(text: str, registry: str) -> Optional[Login]:
     """The login for a registry in a text: `user:password`, or what `docker login` writes.
 
     None where it has none for it. Raises ValueError for what is neither.
     """
-    if not text.lstrip().startswith("{"):
+    if not names_registries(text):
         user, colon, password = text.strip().partition(":")
         if not colon or not user:
             raise ValueError("credentials are user:password, or the config.json of docker login")

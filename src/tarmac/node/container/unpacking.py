@@ -1,7 +1,8 @@
 """A layer of an image, from its archive to a directory that an overlay shows. Called by `images`.
 
 The archive is a stranger's: nothing is written outside the directory, whatever its names and links say;
-device files and pipes are left out, and no file keeps the right to be run as somebody else. What a layer
+device files and pipes are left out, and no file keeps the right to be run as somebody else. It ends while
+there is room left on the disk for others, and takes no more memory than an honest one. What a layer
 removes of those below it (`.wh.NAME`) becomes what an overlay knows for that.
 """
 
@@ -16,6 +17,7 @@ from typing import IO
 
 from tarmac.node.container import failures
 from tarmac.node.container.failures import ImageProblem
+from tarmac.node.container.room import Room
 from tarmac.node.files import untrusted
 
 _WHITEOUT = ".wh."
@@ -26,17 +28,44 @@ _CHUNK_BYTES = 1024 * 1024
 _RIGHTS = 0o777
 """Of a file's mode: not who it runs as."""
 
+_MOST_HEADER_BYTES = 1024 * 1024
+"""Of the names and attributes of one entry, which are read as a whole."""
+
+_EXTENDED = (
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
+
 
 def unpack(stream: IO[bytes], directory: str) -> None:
     """Unpack an archive into an empty directory. Raises ImageProblem for what is no archive, OSError."""
     layer = _Layer(directory)
     try:
-        with tarfile.open(fileobj=stream, mode="r|", errorlevel=1) as archive:
-            for member in archive:
+        with tarfile.open(fileobj=stream, mode="r|", errorlevel=1, tarinfo=BoundedEntry) as archive:
+            while (member := archive.next()) is not None:
                 layer.place(archive, member)
-    except (tarfile.TarError, EOFError, ValueError, UnicodeError, zlib.error) as error:
+                archive.members.clear()  # type: ignore[attr-defined] # it would remember them all
+                archive.pax_headers = {}
+    except (tarfile.TarError, EOFError, ValueError, UnicodeError, RecursionError, zlib.error) as error:
         raise ImageProblem(failures.DAMAGED, f"a layer is no archive: {error}") from None
+    except MemoryError:
+        raise ImageProblem(failures.DAMAGED, "the headers of a layer take too much memory") from None
     layer.set_modes()
+
+
+class BoundedEntry(tarfile.TarInfo):
+    """An entry of an archive whose headers are of a size that can be read."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes, encoding: str, errors: str) -> BoundedEntry:  # type: ignore[override]
+        found = super().frombuf(buf, encoding, errors)
+        if found.type in _EXTENDED and found.size > _MOST_HEADER_BYTES:
+            message = f"a layer has a header of {found.size:,} bytes, more than {_MOST_HEADER_BYTES:,}"
+            raise ImageProblem(failures.DAMAGED, message)
+        return found
 
 
 class _Layer:
@@ -44,11 +73,13 @@ class _Layer:
 
     def __init__(self, root: str) -> None:
         self._root = root
+        self._room = Room(root)
         self._own = os.geteuid() != 0
         self._modes: dict[str, int] = {}
 
     def place(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
         """Make one entry."""
+        self._room.spend()
         path = os.path.normpath(f"/{member.name}").lstrip("/")
         if not path:
             return
@@ -59,8 +90,7 @@ class _Layer:
             return
         if member.isdir():
             if not _is_directory(place):
-                self._clear(place)
-                os.mkdir(place, 0o700)
+                self._make_directory(place, 0o700)
             self._modes[place] = (member.mode & 0o1777) | (0o700 if self._own else 0)
         elif member.issym():
             self._clear(place)
@@ -88,6 +118,7 @@ class _Layer:
         handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with open(handle, "wb") as file:
             while source is not None and (piece := source.read(_CHUNK_BYTES)):
+                self._room.spend(len(piece))
                 file.write(piece)
             if not self._own:
                 os.chown(file.fileno(), member.uid, member.gid)
@@ -126,10 +157,17 @@ class _Layer:
                 left.extend(to.split("/")[::-1])
                 continue
             if not _is_directory(place):
-                self._clear(place)
-                os.mkdir(place, 0o755)
+                self._make_directory(place, 0o755)
             here = place
         return here
+
+    def _make_directory(self, place: str, mode: int) -> None:
+        """In the place of whatever was there; what was removed below does not show through it."""
+        removed = _is_whiteout(place)
+        self._clear(place)
+        os.mkdir(place, mode)
+        if removed:
+            os.setxattr(place, _OPAQUE_MARK, b"y")
 
     def _clear(self, place: str) -> None:
         """Remove what comes again under its name."""
@@ -148,8 +186,20 @@ def _remove_below(parent: str, name: str) -> None:
     place = os.path.join(parent, hidden)
     if name == _OPAQUE:
         os.setxattr(parent, _OPAQUE_MARK, b"y")
-    elif hidden not in ("", ".", "..") and not os.path.lexists(place):
+    elif hidden in ("", ".", ".."):
+        return
+    elif _is_directory(place):  # this layer makes it anew
+        os.setxattr(place, _OPAQUE_MARK, b"y")
+    elif not os.path.lexists(place):
         os.mknod(place, stat.S_IFCHR, os.makedev(0, 0))
+
+
+def _is_whiteout(place: str) -> bool:
+    try:
+        found = os.lstat(place)
+    except OSError:
+        return False
+    return stat.S_ISCHR(found.st_mode) and found.st_rdev == 0
 
 
 def _is_directory(place: str) -> bool:

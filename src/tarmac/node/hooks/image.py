@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import time
 from contextlib import suppress
@@ -31,6 +32,8 @@ from tarmac.node.noderun import Leave, NodeRun
 _ANSWER_BYTES = 65536
 _MESSAGE_CHARACTERS = 8000
 _KEY_CHARACTERS = 32
+_PULLER_BYTES = 1024**3
+"""Memory of the process that reads what strangers have written."""
 
 
 def enter_image(run: NodeRun) -> None:
@@ -222,6 +225,9 @@ def _be_puller(run: NodeRun, part: ContainerPart, say: int) -> NoReturn:
     os.setsid()
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     os.set_blocking(say, True)
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    least = _PULLER_BYTES if most == resource.RLIM_INFINITY else min(_PULLER_BYTES, most)
+    resource.setrlimit(resource.RLIMIT_DATA, (least, most))
 
     def tell(fetched: Fetched) -> None:
         numbers = {"fetched_bytes": fetched.come_bytes, "total_bytes": fetched.total_bytes}
@@ -233,7 +239,7 @@ def _be_puller(run: NodeRun, part: ContainerPart, say: int) -> NoReturn:
     credentials = [run.secret_values[name] for name in part.credentials if name in run.secret_values]
     answer: dict[str, Any] = {}
     try:
-        puller = Puller(Images(part.images), note, tell=tell)
+        puller = Puller(Images(part.images), note, tell=tell, mirrors=part.mirrors)
         puller.ensure(part.image, credentials=credentials, pull=part.pull, digest=part.digest)
     except ImageProblem as problem:
         message = problem.message[:_MESSAGE_CHARACTERS]

@@ -73,7 +73,7 @@ def _draft(call: Call, config: str, digest: str | None) -> Draft:
         dialects=service.dialects,
         names=service.names,
         containers=service.containers,
-        out_of_reach=service.out_of_reach,
+        images=service.local_images,
     )
 
 

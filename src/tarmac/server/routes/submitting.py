@@ -83,7 +83,7 @@ def draft_of(request: Request, body: SubmissionBody, service: Service) -> Draft:
         names=service.names,
         code_limit_bytes=service.arrivals.limit_bytes,
         containers=service.containers,
-        out_of_reach=service.out_of_reach,
+        images=service.local_images,
     )
 
 

@@ -6,16 +6,29 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from tarmac.model.cluster import LOCAL_CLUSTER
 from tarmac.model.containers import ContainerRules, ContainerSettings, ContainerUse
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import RunSpec
+from tarmac.node.container.failures import ImageProblem
+from tarmac.node.container.reference import DOCKER_HUB
 
-OutOfReach = Callable[[str], bool]
-"""Tells the images that runs on this machine cannot have, for want of a network."""
+
+class KnowsImages(Protocol):
+    """What this machine knows of an image: see `local_images`."""
+
+    def out_of_reach(self, image: str) -> bool:
+        """Whether runs on this machine cannot have it, for want of a network."""
+        ...
+
+    def problem(self, image: str) -> ImageProblem | None:
+        """Why no run can start in it on this machine."""
+        ...
+
 
 _NO_IMAGES = frozenset({"none", "null", "nil"})
 """What people write for no image; a registry would be asked for one of that name."""
@@ -26,6 +39,7 @@ class ContainerFacts:
     """What decides. `rules` are those of the clusters that the run may go to, by name ("": all others).
 
     `declined`: the submission says `--no-container`. `sources` are the paths of nodes that it binds.
+    `problem`: why it cannot start in its image on this machine, where it would have to.
     """
 
     user: str
@@ -34,6 +48,7 @@ class ContainerFacts:
     sources: tuple[str, ...]
     rules: Mapping[str, ContainerRules]
     out_of_reach: bool = False
+    problem: ImageProblem | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +60,20 @@ class ContainerDecision:
 
 
 def use_containers(
-    spec: RunSpec, settings: ContainerSettings, *, user: str, out_of_reach: OutOfReach | None = None
+    spec: RunSpec,
+    settings: ContainerSettings,
+    *,
+    user: str,
+    images: KnowsImages | None = None,
+    alone: bool = False,
 ) -> tuple[RunSpec, tuple[str, ...]]:
-    """The spec as it is started, and what to warn of. Raises InvalidInput where it may not be."""
+    """The spec as it is started, and what to warn of. Raises InvalidInput where it may not be.
+
+    `images` are those of this machine, `alone`: there is no other cluster.
+    """
     if spec.site is not None:  # its own script starts what it names
         return spec, ()
-    decision = decide(facts_of(spec, settings, user=user, out_of_reach=out_of_reach))
+    decision = decide(facts_of(spec, settings, user=user, images=images, alone=alone))
     environment = spec.environment
     if environment.image is not None and not decision.in_image and not environment.without_container:
         spec = replace(spec, environment=replace(environment, without_container=True))
@@ -58,20 +81,26 @@ def use_containers(
 
 
 def facts_of(
-    spec: RunSpec, settings: ContainerSettings, *, user: str, out_of_reach: OutOfReach | None
+    spec: RunSpec, settings: ContainerSettings, *, user: str, images: KnowsImages | None, alone: bool
 ) -> ContainerFacts:
     """The facts of a submission."""
     environment, cluster = spec.environment, spec.target.cluster
     rules = settings.of_target(cluster)
     here = cluster in (None, LOCAL_CLUSTER) and all(each.use is ContainerUse.AUTO for each in rules.values())
-    asks = environment.image is not None and not environment.without_container and here
+    mirrored = any(DOCKER_HUB in each.mirrors for each in rules.values())
+    image = None if environment.without_container else environment.image
+    out_of_reach = bool(image and images and here and not mirrored and images.out_of_reach(image))
+    surely_here = spec.rehearsal is not None or cluster == LOCAL_CLUSTER or (cluster is None and alone)
+    used = any(each.use is not ContainerUse.NONE for each in rules.values())
+    asks = used and surely_here and not out_of_reach and image is not None and not _is_none(image)
     return ContainerFacts(
         user=user,
         image=environment.image,
         declined=environment.without_container,
         sources=tuple(bind.source for bind in spec.binds),
         rules=rules,
-        out_of_reach=asks and out_of_reach is not None and out_of_reach(environment.image or ""),
+        out_of_reach=out_of_reach,
+        problem=images.problem(image) if asks and images is not None and image is not None else None,
     )
 
 
@@ -80,7 +109,7 @@ def decide(facts: ContainerFacts) -> ContainerDecision:
     if facts.image is None or facts.declined:
         _refuse_without(facts)
         return ContainerDecision(in_image=False)
-    if facts.image.lower() in _NO_IMAGES:
+    if _is_none(facts.image):
         raise InvalidInput(
             f"the image {facts.image!r} is none",
             hint="take the line out, or run with --no-container on the node itself",
@@ -91,8 +120,15 @@ def decide(facts: ContainerFacts) -> ContainerDecision:
     if facts.out_of_reach:
         reason = "it is not here, and this machine has no network"
         return ContainerDecision(in_image=False, warning=f"the image {facts.image} is not used: {reason}")
+    if facts.problem is not None:
+        without = "run with --no-container to start it on the machine itself"
+        raise InvalidInput(f"image: {facts.problem.message}", hint=facts.problem.hint or without)
     _refuse_hidden(facts)
     return ContainerDecision(in_image=True)
+
+
+def _is_none(image: str) -> bool:
+    return image.lower() in _NO_IMAGES
 
 
 def _refuse_without(facts: ContainerFacts) -> None:

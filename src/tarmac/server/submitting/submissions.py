@@ -35,7 +35,7 @@ from tarmac.server.setting_tables import DEFAULT_CODE_LIMIT_BYTES
 from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.server.storage.dataset_service import DatasetService
 from tarmac.server.storage.secret_service import SecretService
-from tarmac.server.submitting.containers import OutOfReach, use_containers
+from tarmac.server.submitting.containers import KnowsImages, use_containers
 from tarmac.server.submitting.repositories import check_repositories
 
 _STAND_IN = frozenset({"name", "slots"})
@@ -73,7 +73,7 @@ class Draft:
     names: Names = NO_NAMES
     code_limit_bytes: int = DEFAULT_CODE_LIMIT_BYTES
     containers: ContainerSettings = NO_CONTAINER_SETTINGS
-    out_of_reach: OutOfReach | None = None
+    images: KnowsImages | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +157,11 @@ def _spec(draft: Draft, plane: ControlPlane) -> Reading:
     if draft.code_digest is not None and isinstance(spec.code, LocalDirectory):
         spec = replace(spec, code=replace(spec.code, digest=draft.code_digest))
     spec, more = use_containers(
-        spec, draft.containers, user=draft.caller.actor.user, out_of_reach=draft.out_of_reach
+        spec,
+        draft.containers,
+        user=draft.caller.actor.user,
+        images=draft.images,
+        alone=not plane.control.inventory.clusters,
     )
     notes += more
     return replace(reading, spec=spec, warnings=(*reading.warnings, *notes))

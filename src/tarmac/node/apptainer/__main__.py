@@ -1,0 +1,133 @@
+"""The program `apptainer`, for rehearsals on a machine without it: by path, `run OPTIONS IMAGE COMMAND...`.
+
+It becomes the command in the image, as Apptainer does: the home, the working directory and /tmp are those of
+the machine, the variables too. Where that cannot be, it says so and becomes the command without the image.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from typing import NoReturn, Sequence
+
+if not __package__:
+    # Run by path, without anything of the run's own in the way.
+    sys.path[0] = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), *[".."] * 3))
+
+from tarmac.node.apptainer.options import RunRequest, parse
+from tarmac.node.attempt import protocol, words
+from tarmac.node.container import devices, drivers, failures, making
+from tarmac.node.container.entry import AnyContainer
+from tarmac.node.container.failures import ImageProblem
+from tarmac.node.container.flat import flat_root
+from tarmac.node.container.images import Images
+from tarmac.node.container.pulling import Puller
+from tarmac.node.container.root import CannotMake, Root
+from tarmac.node.kernel.mountplan import Bind
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_RUNSCRIPT = "/.singularity.d/runscript"
+_ABOVE_NODE = 6
+"""How far the directory of a node of an attempt lies below the home of its cluster."""
+
+
+def main() -> NoReturn:
+    """Become the command."""
+    try:
+        request = parse(sys.argv[2:])
+    except ValueError as problem:
+        _say(f"apptainer run: {problem}")
+        sys.exit(words.NOT_EXECUTABLE_EXIT)
+    for option in request.ignored:
+        _say(f"without Apptainer, its option {option} has no effect")
+    try:
+        node = os.path.dirname(os.environ.get(protocol.PAUSE_VARIABLE, ""))
+        container = _container(request, node)
+        container.enter()
+    except (ImageProblem, CannotMake, OSError) as problem:
+        _say(f"there is no 'apptainer' here; without the image {request.image}: {problem}")
+        _become(request.command, dict(os.environ), os.getcwd())
+    command, env = request.command, _environment(request, container)
+    if os.path.exists(_RUNSCRIPT):
+        command = (_RUNSCRIPT, *command)
+    argv, env_there, directory = container.start(command, env, request.directory or os.getcwd())
+    _become(argv, dict(env_there), directory)
+
+
+def _container(request: RunRequest, node: str) -> AnyContainer:
+    """The container of the image, fetched where it is not here. Raises ImageProblem, CannotMake, OSError."""
+    home = os.path.abspath(os.path.join(node, *[".."] * _ABOVE_NODE))
+    images = Images(os.path.join(home, "images"))
+    name = request.image if "://" in request.image else os.path.join(os.getcwd(), request.image)
+    if "://" not in name and not os.path.exists(name):
+        raise ImageProblem(failures.UNKNOWN_IMAGE, "there is no such file")
+    image = Puller(images, _say).ensure(name)
+    use = images.use(image.digest) if image.digest else None
+    if use is not None:
+        os.set_inheritable(use, True)
+    slots = [int(slot) for slot in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if slot.isdigit()]
+    found = devices.of_slots(slots if request.devices else ())
+    root = Root(
+        base=images.layers if image.digest else "/",
+        layers=tuple(reversed(image.layers)),
+        place=tempfile.mkdtemp(prefix="image-", dir=node),
+        binds=(*_shown(node), *_there(request), *(Bind(*pair, read_only=True) for pair in found.files)),
+        devices=found.devices,
+        in_memory=True,
+    )
+    made_of = making.Request(
+        root=root,
+        flat=lambda: flat_root(images, image),
+        env={**image.env, **found.env(image.env)},
+        numbers=found.numbers,
+        key="",
+        accelerators=bool(found.devices),
+        token=protocol.TOKEN_VARIABLE,
+        digest=image.digest,
+        use=use,
+    )
+    return making.make(drivers.OWN, drivers.survey(), made_of, _say)
+
+
+def _shown(node: str) -> list[Bind]:
+    """What Apptainer shows of itself, and the directories of the run, the outer before the inner."""
+    artifacts = [os.environ.get(f"{kind.upper()}_ARTIFACT_PATH", "") for kind in protocol.ARTIFACT_KINDS]
+    paths = {os.environ.get("HOME", ""), os.getcwd(), "/tmp", node, *artifacts}
+    return [Bind(path, path) for path in sorted(paths) if path != "/" and os.path.isdir(path)]
+
+
+def _there(request: RunRequest) -> list[Bind]:
+    """The binds whose sources this machine has."""
+    for bind in request.binds:
+        if not os.path.exists(bind.source):
+            _say(f"{bind.source} is not on this machine, and not shown in the image")
+    return [bind for bind in request.binds if os.path.exists(bind.source)]
+
+
+def _environment(request: RunRequest, container: AnyContainer) -> dict[str, str]:
+    """The machine's variables over those of the image, but for the PATH."""
+    given = {} if request.clean else dict(os.environ)
+    path = {"PATH": container.env.get("PATH", _PATH)}
+    numbers = {str(slot): str(number) for slot, number in container.numbers.items()}
+    visible = [numbers.get(slot, slot) for slot in given.get("CUDA_VISIBLE_DEVICES", "").split(",")]
+    renumbered = {"CUDA_VISIBLE_DEVICES": ",".join(visible)} if numbers else {}
+    return {**container.env, **given, **path, **renumbered, **request.env}
+
+
+def _become(argv: Sequence[str], env: dict[str, str], directory: str) -> NoReturn:
+    try:
+        os.chdir(directory)
+        os.execvpe(argv[0], list(argv), env)
+    except (OSError, IndexError) as problem:
+        _say(f"{argv[0] if argv else 'no command'}: {problem}")
+        sys.exit(words.NOT_FOUND_EXIT)
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"tarmac: {line}\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""Room on the disk that an image is unpacked to: some is left to others. Called by `unpacking` and `sif`."""
+
+from __future__ import annotations
+
+import os
+
+from tarmac.node.container import failures
+from tarmac.node.container.failures import ImageProblem
+
+_PART = 20
+_MOST_BYTES = 1024**3
+_ENTRY_BYTES = 4096
+_LOOK_EVERY_BYTES = 1024**2
+
+
+class Room:
+    """That of the disk with `directory`, in which a layer is made."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._unseen_bytes = 0
+
+    def spend(self, size_bytes: int = _ENTRY_BYTES) -> None:
+        """So much is about to be written: look, if it has become much. Raises ImageProblem, as `check`."""
+        self._unseen_bytes += size_bytes
+        if self._unseen_bytes >= _LOOK_EVERY_BYTES:
+            self._unseen_bytes = 0
+            self.check()
+
+    def check(self) -> None:
+        """Raise ImageProblem where others are left less than a twentieth of the disk, 1 GiB at most."""
+        found = os.statvfs(self._directory)
+        kept_bytes = min(found.f_blocks * found.f_frsize // _PART, _MOST_BYTES)
+        if found.f_bavail * found.f_frsize < kept_bytes + _LOOK_EVERY_BYTES:
+            self._refuse(f"{kept_bytes / 1_000_000:,.1f} MB of that disk")
+        if found.f_files > 0 and found.f_favail < found.f_files // _PART:  # some disks have no such limit
+            self._refuse(f"room for {found.f_files // _PART:,} files on that disk")
+
+    def _refuse(self, kept: str) -> None:
+        place = os.path.dirname(self._directory)
+        message = f"the image does not fit into {place}: unpacked, it would take the last {kept}"
+        raise ImageProblem(failures.DISK_FULL, message, failures.MAKE_ROOM)
