@@ -25,8 +25,19 @@ PYTHON_PATH = f"{sys.base_prefix}/bin:/bin"
 
 def write_training_image(root: Path) -> Path:
     """Fill the directory `root` with a file system in which `python` imports torch and scikit-learn."""
-    prefix = Path(sys.base_prefix)
     standard, packages = (Path(sysconfig.get_path(kind)) for kind in ("stdlib", "purelib"))
+    write_interpreter(root)
+    own = _inside(standard, root) / "site-packages"
+    shutil.copytree(packages, own, copy_function=_link_or_copy, ignore=_LEFT_OUT, symlinks=True)
+    copy_programs(_torch(packages), root, itself=False)
+    shell = _inside(Path("/bin/sh"), root)
+    _link_or_copy(str(BUSYBOX), str(shell))
+    return root
+
+
+def write_interpreter(root: Path) -> None:
+    """Add `python` and the standard library."""
+    prefix, standard = Path(sys.base_prefix), Path(sysconfig.get_path("stdlib"))
     _link(Path(sys.executable).resolve(), root)
     for name in ("python", "python3"):
         link = _inside(prefix / "bin" / name, root)
@@ -37,15 +48,14 @@ def write_training_image(root: Path) -> Path:
         copy_function=_link_or_copy,
         ignore=lambda place, names: {*_LEFT_OUT(place, names), *({"site-packages"} & set(names))},
     )
-    own = _inside(standard, root) / "site-packages"
-    shutil.copytree(packages, own, copy_function=_link_or_copy, ignore=_LEFT_OUT, symlinks=True)
-    for library in _libraries(
-        [Path(sys.executable), *(standard / "lib-dynload").glob("*.so"), *_torch(packages)]
-    ):
-        _link(library, root)
-    shell = _inside(Path("/bin/sh"), root)
-    _link_or_copy(str(BUSYBOX), str(shell))
-    return root
+    copy_programs([Path(sys.executable), *(standard / "lib-dynload").glob("*.so")], root, itself=False)
+
+
+def copy_programs(programs: Iterable[Path], root: Path, *, itself: bool = True) -> None:
+    """Add programs of this machine with the libraries that they load."""
+    every = list(programs)
+    for path in {*_libraries(every), *(every if itself else ())}:
+        _link(path, root)
 
 
 def _torch(packages: Path) -> Iterator[Path]:

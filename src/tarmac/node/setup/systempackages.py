@@ -20,6 +20,8 @@ def install(work: SetupWork, step: AptStep) -> None:
         raise StepFailed(f"{strange[0]!r:.80} is not the name of a package")
     env = {**work.env(), "DEBIAN_FRONTEND": "noninteractive"}
     tool = ["apt-get", "-y", "-o", f"DPkg::Lock::Timeout={_LOCK_S}"]
+    if work.run.container is not None and os.geteuid() != 0:
+        tool += ["-o", "APT::Sandbox::User=root"]  # the container of a user has no other user to become
     for argv in ([*tool, "update"], [*tool, "install", "--", *step.packages]):
         work.say(f"+ {shlex.join(argv)}")
         try:
