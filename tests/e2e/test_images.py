@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from gitserver import Repo, http_server
 from image_ends import ends_without_remains
-from images import archive, busybox_image, registry
+from images import archive, build, busybox_image, registry
 from shell import Shell
 
 LOGIN = ("ada", "lovelace")
@@ -142,7 +143,7 @@ def test_an_image_that_cannot_be_pulled_ends_its_run_with_the_reason(boxed: Shel
         for image, text in (
             (f"{double.address}/team/box:1", "without credentials"),
             ("127.0.0.1:1/box", "cannot be reached"),
-            ("/nowhere.tar", "there is no image at /nowhere.tar"),
+            ("/nowhere.tar", None),
             ("Wrong Name", None),
         ):
             file = run_file(boxed, "pulled", "command: 'true'\n", image=image)
@@ -203,6 +204,48 @@ def test_an_image_and_its_commands_may_little(boxed: Shell) -> None:
     script = "".join(f"  if ({each}) 2>/dev/null; then echo 'DONE: {each}'; fi\n" for each in tries)
     file = run_file(boxed, "hostile", f"command: |\n{script}  echo end\n")
     assert boxed.tarmac("run", file, code=0).stdout == "end\n"
+
+
+def test_what_an_image_sets_is_for_its_own_programs_alone(shell: Shell, tmp_path: Path) -> None:
+    """Variables that lead programs astray reach nothing that runs beside the container: git, the sidecar."""
+    shell.home.mkdir(mode=0o700)
+    (shell.home / "settings.toml").write_text('[git]\ngit_transports = ["http"]\n')
+    hostile = [f"{name}=/evil" for name in ("GIT_EXEC_PATH", "PYTHONHOME", "PYTHONPATH", "BASH_ENV", "ENV")]
+    hostile += [
+        "LD_PRELOAD=/evil.so",
+        "PATH=/evil:/bin",
+        "GIT_SSH_COMMAND=/evil/git",
+        "TARMAC_PAUSE_FILE=/evil",
+    ]
+    evil = archive([("evil/git", b"#!/bin/sh\necho EVIL\n"), ("evil.so", b"no library")])
+    image = busybox_image(evil, env=hostile, User="nobody", WorkingDir="/evil", Volumes={"/mnt/crud": {}})
+    image.write_archive(shell.directory / "evil.tar")
+    with http_server(tmp_path / "served") as served:
+        repo = Repo.new(served.root / "library", **{"data.txt": "kept\n"})
+        file = run_file(
+            shell,
+            "astray",
+            f"setup:\n- git: {served.url_of(repo)}\n"
+            "command: |\n  id -u; git; cat library/data*\n"
+            "  echo $PYTHONHOME $LD_PRELOAD; echo x > $CHECKPOINT_ARTIFACT_PATH/saved\n"
+            "  test -d $(dirname $TARMAC_PAUSE_FILE) && test $TARMAC_PAUSE_FILE != /evil\n",
+            image=str(shell.directory / "evil.tar"),
+        )
+        done = shell.tarmac("run", file, code=0)
+    assert done.stdout.split() == ["0", "EVIL", "kept", "/evil", "/evil.so"]
+    assert "evil" not in shell.tarmac("logs", "astray", "--role", "setup").stdout.replace("evil.tar", "")
+    (kept,) = shell.json("artifacts", "ls", "astray")["artifacts"]
+    assert kept["kind"] == "checkpoint"
+
+
+def test_an_image_without_any_program_can_be_pulled_ahead(shell: Shell) -> None:
+    """D11, M6: it is there afterwards, and nothing looks like a failure."""
+    empty = build(archive([("data", b"1")]))
+    with registry(images={"empty:1": empty}) as double:
+        done = shell.tarmac("images", "pull", f"{double.address}/empty:1", code=0)
+    assert "error" not in done.stderr
+    assert shell.json("ls", "-a", "--name", "pull")["runs"][0]["outcome"] == "completed"
+    assert [image["digest"] for image in shell.json("images", "ls")["images"]] == [empty.digest]
 
 
 def test_a_run_goes_without_where_it_is_told_to(boxed: Shell) -> None:

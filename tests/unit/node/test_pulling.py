@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from images import BuiltImage, Entry, archive, build, registry, special
+from images import BuiltImage, Entry, archive, build, digest_of, registry, special
+from small_bases import write_sif
 from tarmac.node.container import failures
 from tarmac.node.container.failures import ImageProblem
 from tarmac.node.container.images import Image, Images
@@ -225,6 +226,86 @@ def test_an_image_in_use_stays_and_shared_layers_do(tmp_path: Path) -> None:
     assert images.all() == [two]
     assert set(shown(tmp_path, two)) == {"base", "two"}
     assert not (tmp_path / "layers" / one.layers[1]).exists()
+
+
+def test_what_is_made_anew_where_something_was_removed_hides_it(tmp_path: Path) -> None:
+    """In either order, and through a link of the same layer."""
+    image = unpacked(
+        tmp_path,
+        [
+            (".wh.first", b""),
+            ("first/new", b"1"),
+            ("second/new", b"1"),
+            (".wh.second", b""),
+            ("link", special(tarfile.SYMTYPE, link="/opt")),
+            ("link/.wh.gone", b""),
+            ("link/.wh...", b""),
+        ],
+    )
+    assert os.getxattr(image / "first", "user.overlay.opaque") == b"y"
+    assert os.getxattr(image / "second", "user.overlay.opaque") == b"y"
+    assert stat.S_ISCHR((image / "opt/gone").lstat().st_mode)
+    assert sorted(path.name for path in image.iterdir()) == ["first", "link", "opt", "second"]
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME])
+def test_headers_that_would_fill_the_memory_are_refused(tmp_path: Path, kind: bytes) -> None:
+    """A stranger's layer says that a name is of gigabytes, which compress to nothing."""
+    header = special(kind)
+    header.name, header.size = "long", 8 * 1024**3
+    layer = header.tobuf(tarfile.GNU_FORMAT) + bytes(1024)
+    path = build(layer).write_archive(tmp_path / "image.tar")
+    with pytest.raises(ImageProblem, match="has a header of 8,589,934,592 bytes") as found:
+        puller(tmp_path / "images").ensure(str(path))
+    assert found.value.kind == failures.DAMAGED
+
+
+def test_a_mirror_is_asked_first_and_the_registry_for_what_it_lacks(tmp_path: Path) -> None:
+    """Credentials without the name of a registry are for the one that the image names."""
+    login = ":".join(LOGIN)
+    with registry(images={"hub/library/two:1": TWO}) as near, registry(images={"one:1": TWO}) as far:
+        mirrors = {"docker.io": f"{near.address}/hub", far.address: near.address}
+        by_mirror = Puller(Images(str(tmp_path / "a")), lambda _: None, mirrors=mirrors)
+        image = by_mirror.ensure("two:1", credentials=[login])
+        assert (image.name, image.digest) == ("two:1", TWO.digest)
+        assert set(near.seen) == {None}
+        assert Images(str(tmp_path / "a")).find("docker.io/library/two:1") == image
+        lines: list[str] = []
+        further = Puller(Images(str(tmp_path / "b")), lines.append, mirrors=mirrors)
+        assert further.ensure(f"{far.address}/one:1").digest == TWO.digest
+        assert f"its mirror {near.address} does not have it" in lines[0]
+        with pytest.raises(ImageProblem, match=r"no 2; and of its mirror: there is no image"):
+            further.ensure(f"{far.address}/one:2")
+
+
+def test_an_image_of_apptainer_is_unpacked_once_for_its_digest(tmp_path: Path) -> None:
+    """K2: without Apptainer; nothing in it is run as somebody else, its scripts are not executed."""
+    root = tmp_path / "root"
+    (root / ".singularity.d/env").mkdir(parents=True)
+    script = 'export PATH="/opt/bin:/bin"\nexport MINE="${MINE:-"a b"}"\nexport BAD="$(touch /x)"\n'
+    (root / ".singularity.d/env/10-docker2singularity.sh").write_text(script)
+    (root / "su").write_text("su")
+    (root / "su").chmod(0o6755)
+    os.mkfifo(root / "pipe")
+    path = write_sif(tmp_path / "image.sif", root)
+    image = puller(tmp_path / "images").ensure(str(path))
+    layer = tmp_path / "images/layers" / image.layers[0]
+    assert image.digest == digest_of(path.read_bytes())
+    assert image.env == {"PATH": "/opt/bin:/bin", "MINE": "a b"}
+    assert stat.S_IMODE((layer / "su").stat().st_mode) == 0o755
+    assert not os.path.lexists(layer / "pipe")
+    copy = tmp_path / "copy.sif"
+    copy.write_bytes(path.read_bytes())
+    assert puller(tmp_path / "images").ensure(str(copy)).layers == image.layers
+    foreign = bytearray(path.read_bytes())
+    foreign[45:47] = b"11"
+    copy.write_bytes(foreign)
+    with pytest.raises(ImageProblem, match="is for linux/s390x"):
+        puller(tmp_path / "images").ensure(str(copy))
+    copy.write_bytes(path.read_bytes()[:5000])
+    with pytest.raises(ImageProblem) as found:
+        puller(tmp_path / "images").ensure(str(copy))
+    assert found.value.kind == failures.DAMAGED
 
 
 def unpacked(directory: Path, entries: list[tuple[str, Entry]]) -> Path:

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from tarmac import api
     from tarmac.client import Client
 
-NOT_STARTED = (126, 127)
-"""How a command ends that an image does not have: then the image is there all the same."""
-
 
 @click.group(cls=Subcommands)
 def images() -> None:
@@ -80,8 +77,7 @@ def pull(
     client = connect()
     places = nodes or _nodes_to_fill(client, cluster)
     runs = [_submit(client, image, cluster=cluster, node=node, secret=secret) for node in places]
-    codes = [_follow(client, run, as_json=as_json) for run in runs]
-    sys.exit(max(codes, default=0))
+    sys.exit(max((_follow(client, run, as_json=as_json) for run in runs), default=0))
 
 
 @images.command()
@@ -124,12 +120,7 @@ def _submit(
 
 
 def _follow(client: Client, run: api.Run, *, as_json: bool) -> int:
-    """Show the pull; its exit code, which is 0 once the image is there."""
+    """Show the pull; its exit code."""
     view = standard_view(as_json=as_json)
     view.submitted(run)
-    code = follow(client, run["id"], view, LogChoice())
-    return 0 if code in NOT_STARTED and _came(client, run["id"]) else code
-
-
-def _came(client: Client, run_id: str) -> bool:
-    return any(attempt["milestones"]["image"] is not None for attempt in client.attempts(run_id))
+    return follow(client, run["id"], view, LogChoice())

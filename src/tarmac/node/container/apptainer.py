@@ -11,7 +11,7 @@ import errno
 import os
 from typing import Mapping, NamedTuple, Optional, Sequence
 
-from tarmac.node.container.entry import is_there, with_shell
+from tarmac.node.container.entry import is_there, leave_if_true, with_shell
 from tarmac.node.container.root import CannotMake
 from tarmac.node.kernel.mountplan import Bind
 
@@ -43,6 +43,7 @@ class Apptainer(NamedTuple):
         self, argv: Sequence[str], env: Mapping[str, str], directory: str
     ) -> tuple[Sequence[str], Mapping[str, str], str]:
         """The program, with the variables of the command under names that it passes on."""
+        leave_if_true(argv, env, self.root)
         argv = with_shell(argv, env, self.root)
         if "/" not in argv[0] and not (is_there(argv[0], env, self.root) or is_there(argv[0], env)):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
