@@ -241,6 +241,7 @@ def failed_run() -> Any:
         "max_turns": None,
         "retry_at": None,
         "dependencies": [],
+        "excluded_nodes": [],
         "array_id": None,
         "array_index": None,
         "native": None,
