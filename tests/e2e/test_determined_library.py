@@ -21,14 +21,36 @@ import pytest
 from determined_scripts import METRICS, OPERATIONS, TRIAL, config, script
 from shell import LIMIT_S, Shell
 
+COMMAND = Path(__file__).resolve().parents[2] / ".venv-determined/bin/det"
+"""What `make determined` installs: these tests bring packages from PyPI, and take their time."""
+
 RELEASES = ("0.38.1", "0.34.0", "0.23.4")
 TORCH = "python3 -m determined.launch.torch_distributed"
 SEARCH = (
     "{name: adaptive_asha, metric: x, smaller_is_better: false, max_trials: 4, max_concurrent_trials: 1, "
 )
 PROMOTING = SEARCH + "mode: aggressive, divisor: 2, max_rungs: 2, max_length: {batches: 40}}"
-STOPPING = SEARCH + "mode: aggressive, divisor: 2, max_rungs: 2, max_time: 40, time_metric: batches}"
+STOPPING = SEARCH + "mode: aggressive, divisor: 2, max_rungs: 2, max_time: 40, time_metric: batches, "
+STOPPING += "max_length: {batches: 40}}"  # which trial classes of 0.38 go by
 RATES = "{rate: {type: double, minval: 0.1, maxval: 0.5}, global_batch_size: 8}"
+
+WORKER = """\
+import os, sys
+import determined
+
+if len(sys.argv) > 1:
+    sys.exit(int(sys.argv[1]) if os.environ.get("RANK", "1") == "1" else 0)
+print(os.environ["RANK"], "of", os.environ["WORLD_SIZE"], "with", determined.__name__, flush=True)
+"""
+LINES = """\
+launch="python3 -m determined.launch"
+for name in torch_distributed deepspeed horovod autohorovod; do $launch.$name -h; done
+$launch.torch_distributed --max_restarts=0 -- python3 worker.py; echo "overridden: $?"
+$launch.wrap_rank 7 echo wrapped
+N_PROC=1 env nice $launch.autohorovod -- python3 worker.py 3; echo "nested: $?"
+$launch.torch_distributed python3 worker.py 5; code=$?; echo "failed: $code"
+exit $code
+"""
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.torch, pytest.mark.timeout(6 * LIMIT_S)]
 
@@ -79,14 +101,14 @@ class Library:
         self._count += 1
         place = f"context{self._count}"
         for name, content in files.items():
-            self.shell.write(f"{place}/{name}.py", content)
+            self.shell.write(f"{place}/{name}" if "." in name else f"{place}/{name}.py", content)
         return self.shell.write(f"{place}/config.yaml", text)
 
 
 @pytest.fixture(scope="module", params=RELEASES)
 def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    if importlib.util.find_spec("torch") is None:
-        pytest.skip("PyTorch is not installed: make determined")
+    if importlib.util.find_spec("torch") is None or not COMMAND.exists():
+        pytest.skip("PyTorch, or the package `determined`, was not asked for: make determined")
     root = tmp_path_factory.mktemp("library")
     shell = Shell(root / "home", root / "project")
     shell.directory.mkdir()
@@ -122,6 +144,22 @@ def test_the_core_api_reports_saves_pauses_and_goes_on(library: Library) -> None
     assert f"goes on at step {left.rpartition(' ')[2]}" in log
     assert library.metrics(run)["training", "x"] == (8, 10.0)
     assert library.metrics(run)["validation", "x"][1] == 10.0
+    [trial] = {line.rpartition(" ")[2] for line in log.splitlines() if "rank 0 of 1 trial" in line}
+    source = f"{{name: single, metric: x, max_length: {{batches: 40}}, source_trial_id: {trial}}}"
+    later = library.run(config("python3 train.py", searcher=source), train=core_script(library))
+    assert "goes on at step 40" in library.ended(later)
+
+
+def test_the_lines_of_the_document(library: Library) -> None:
+    """D2-D8: as printed, with the package; the same without it stand in `test_determined_launchers`."""
+    run = library.run(config("bash lines.sh", slots=2), worker=WORKER, **{"lines.sh": LINES})
+    said = library.ended(run, "failed")
+    for launcher in ("torch_distributed", "deepspeed", "horovod", "autohorovod"):
+        assert f"usage: python3 -m determined.launch.{launcher} " in said
+    for line in ("[rank=0] 0 of 2 with determined", "[rank=1] 1 of 2 with determined", "[rank=7] wrapped"):
+        assert line in said
+    for line in ("overridden: 0", "nested: 3", "failed: 5"):
+        assert line in said
 
 
 def test_the_core_api_on_two_nodes(library: Library) -> None:

@@ -44,7 +44,8 @@ def main(core, info):
 info = det.get_cluster_info()
 world = det.core.DistributedContext.from_torch_distributed() if "torch" in sys.argv else None
 with det.core.init(distributed=world) as core:
-    print("rank", core.distributed.rank, "of", core.distributed.size, flush=True)
+    rank, size = core.distributed.rank, core.distributed.size
+    print("rank", rank, "of", size, "trial", info.trial.trial_id, flush=True)
     main(core, info)
 """
 """The Core API before 0.38: the search says how far to train, the script says when it has."""
@@ -80,7 +81,8 @@ def main(core, info, length):
 info = det.get_cluster_info()
 world = det.core.DistributedContext.from_torch_distributed() if "torch" in sys.argv else None
 with det.core.init(distributed=world) as core:
-    print("rank", core.distributed.rank, "of", core.distributed.size, flush=True)
+    rank, size = core.distributed.rank, core.distributed.size
+    print("rank", rank, "of", size, "trial", info.trial.trial_id, flush=True)
     main(core, info, 40)
 """
 """The Core API of 0.38: the search watches the validation metrics."""

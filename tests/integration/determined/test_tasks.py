@@ -100,6 +100,7 @@ def test_the_launch_leads_to_the_gateway(here: Served) -> None:
         "/mnt/checkpoints"
     ]
     assert "DET_RETRY_CONFIG" not in inside.env
+    assert inside.env["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] == "1"
     assert inside.ask("GET", "me")[0] == 200
 
 

@@ -25,6 +25,9 @@ _MODEL = "determined/train/model"
 _CLUSTER = "determined/info/cluster.json"
 _TRIAL = "determined/info/trial.json"
 _CONFIG = "DET_EXPERIMENT_CONFIG"
+_LOADS_ALL = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
+"""PyTorch from 2.6 on loads weights alone unless it is asked for more. Checkpoints of trial classes hold
+more, and the library does not ask. A run that sets the variable itself keeps its value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +81,7 @@ def _worker(worker: WorkerLaunch, connection: Connection, taken: set[str]) -> Wo
     allocation = f"{connection.whole_id}.{connection.attempt}"
     metadata |= {"task_id": connection.whole_id, "allocation_id": allocation, "trial_id": connection.trial}
     env |= {
+        _LOADS_ALL: env.get(_LOADS_ALL, "1"),
         "DET_MASTER": connection.url,
         "DET_SESSION_TOKEN": connection.token,
         "DET_USER_TOKEN": connection.token,

@@ -30,7 +30,8 @@ def library_fact(configured: str | None, config: Mapping[str, Any]) -> dict[str,
     """The fact for a run; `configured` is what the cluster says."""
     if configured is not None:
         return {FACT: configured}
-    is_old = (config.get("searcher") or {}).get("max_length") is not None
+    searcher = config.get("searcher") or {}
+    is_old = searcher.get("max_length") is not None and searcher.get("max_time") is None
     return {FACT: BEFORE_0_38} if is_old else {}
 
 

@@ -36,11 +36,11 @@ _KINDS = {
 def search_of(config: Mapping[str, Any]) -> SearchSpec:
     """The search of a whole configuration.
 
-    One of before 0.38 says `max_length`, and promotes trials unless it says `stop_once`.
+    One of before 0.38 says `max_length` and no `max_time`, and promotes trials unless it says `stop_once`.
     """
     searcher, storage = config["searcher"], config["checkpoint_storage"] or {}
     method, most = METHODS[searcher["name"]], config["resources"]["max_slots"]
-    length = _length(searcher.get("max_length"))
+    length = _length(searcher.get("max_length")) if searcher.get("max_time") is None else None
     return SearchSpec(
         method=method,
         metric=searcher["metric"],

@@ -45,12 +45,13 @@ def _one_unit(section: Section, _found: Mapping[str, Any]) -> None:
         section.refuse(f"one of {', '.join(LENGTH_UNITS)} is missing", "such as {batches: 100}")
 
 
-def _times_of_one_era(section: Section, found: Mapping[str, Any]) -> None:
-    """An adaptive searcher needs how long its longest trial is: one way of saying so."""
+def _longest_trial(section: Section, found: Mapping[str, Any]) -> None:
+    """An adaptive searcher needs how long its longest trial is. With `max_time` the search goes by that.
+
+    The trial classes of 0.38 go by a `max_length` beside it.
+    """
     new, old = [name for name in ("max_time", "time_metric") if name in section], "max_length" in section
-    if old and new:
-        section.refuse("max_length and max_time say the same in two ways", "keep max_time and time_metric")
-    elif new and len(new) < 2:
+    if new and len(new) < 2:
         section.missing("max_time" if new == ["time_metric"] else "time_metric", "the two belong together")
     elif not old and not new and not section.suggestions & {"max_time", "max_length"}:
         section.refuse(
@@ -97,14 +98,14 @@ SEARCHER = Union(
         "random": _searcher(max_trials=_TRIALS, max_concurrent_trials=_CONCURRENT),
         "grid": _searcher(max_concurrent_trials=_CONCURRENT),
         "adaptive_asha": _searcher(
-            _times_of_one_era,
+            _longest_trial,
             **_HALVING,
             mode=Field(one_of(("aggressive", "standard", "conservative")), "standard"),
             max_rungs=Field(POSITIVE, 5),
             bracket_rungs=Field(ListOf(POSITIVE, "a list of numbers of rungs"), []),
         ),
         "async_halving": _searcher(
-            _times_of_one_era, **_HALVING, num_rungs=Field(POSITIVE, required="how many rungs it has")
+            _longest_trial, **_HALVING, num_rungs=Field(POSITIVE, required="how many rungs it has")
         ),
     },
     removed=("custom", "adaptive", "adaptive_simple", "sync_halving", "pbt"),
