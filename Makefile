@@ -20,6 +20,7 @@ BIN := $(VENV)/bin
 BENCH_VENV := .venv-bench
 LAUNCHERS_VENV := .venv-launchers
 DETERMINED_VENV := .venv-determined
+DETERMINED_RELEASES := 0.23.4 0.34.0 0.38.1
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
 # What pip does when it installs a package, but not for an editable one; else, where PYTHONDONTWRITEBYTECODE is
@@ -52,7 +53,7 @@ frameworks: $(VENV)/.dev $(VENV)/.demo $(VENV)/.frameworks
 launchers: $(VENV)/.dev $(VENV)/.demo $(LAUNCHERS_VENV)/.frameworks
 	$(BIN)/python -m pytest tests/e2e/test_launchers_guide.py
 
-determined: $(VENV)/.dev $(VENV)/.demo $(DETERMINED_VENV)/.command
+determined: $(VENV)/.dev $(VENV)/.demo $(DETERMINED_RELEASES:%=$(DETERMINED_VENV)/%/.command)
 	$(BIN)/python -m pytest tests/e2e/test_determined_command.py tests/e2e/test_determined_library.py
 
 check: $(VENV)/.dev
@@ -109,9 +110,10 @@ $(LAUNCHERS_VENV)/.frameworks: constraints.txt
 	@touch $@
 
 # Determined's own package brings half a hundred others: it is only asked things over its command line.
-$(DETERMINED_VENV)/.command: constraints.txt
-	$(PYTHON) -m venv $(DETERMINED_VENV)
-	$(DETERMINED_VENV)/bin/python -m pip --disable-pip-version-check install --quiet determined==0.38.1
+# An older release wants an older ruamel.yaml, and does not say so.
+$(DETERMINED_VENV)/%/.command: constraints.txt
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet determined==$* $(if $(filter 0.2%,$*),"ruamel.yaml<0.18")
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.package

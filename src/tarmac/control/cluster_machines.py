@@ -191,7 +191,7 @@ class ClusterMachines:
     ) -> None:
         name, control = cluster.name, self._control
         nodes = {node.name for node in control.lasting_nodes() if node.cluster == name}
-        drained = nodes - control.store.drained_nodes().keys()
+        drained = nodes - control.wholly_drained()
         control.set_drained(drained, self._drain("the cluster is ending", actor))
         try:
             if force:

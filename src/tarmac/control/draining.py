@@ -6,11 +6,11 @@ All of them are found before the first is drained, and all are drained in one tr
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tarmac.control.reports import NodeReport, node_reports
 from tarmac.control.state.control_state import ControlState
-from tarmac.model.cluster import REHEARSAL_PREFIX, Drain, Node
+from tarmac.model.cluster import REHEARSAL_PREFIX, Drain, Node, NodeState
 from tarmac.model.errors import InvalidInput, NotFound, Refused
 from tarmac.model.text import listed, suggestion
 
@@ -33,19 +33,37 @@ class NodeChoice:
 ALL_NODES = NodeChoice()
 
 
-def set_drained(control: ControlState, choice: NodeChoice, drain: Drain | None) -> list[NodeReport]:
-    """Drain the nodes or (None) take them back; they, as they are then.
+def set_drained(
+    control: ControlState, choice: NodeChoice, drain: Drain | None, slot: int | None = None
+) -> list[NodeReport]:
+    """Drain the nodes, or this slot of each, or (None) take them back; they, as they are then.
 
     Without a reason a node that is drained already stays drained as it is.
     Raises NotFound where nothing is meant, and Refused for a host name that several nodes have.
     """
     with control.lock:
-        chosen = _chosen(control.nodes(), choice)
-        changed = chosen
-        if drain is not None and not drain.reason:
-            changed = chosen - control.store.drained_nodes().keys()
-        control.set_drained(changed, drain)
+        nodes = control.nodes()
+        chosen = _chosen(nodes, choice)
+        if slot is not None:
+            drains = {node.name: _slot_drain(node, drain, slot) for node in nodes if node.name in chosen}
+            for name, each in drains.items():
+                control.set_drained([name], each)
+        else:
+            changed = chosen - control.wholly_drained() if drain is not None and not drain.reason else chosen
+            control.set_drained(changed, drain)
         return [report for report in node_reports(control) if report.node.name in chosen]
+
+
+def _slot_drain(node: Node, drain: Drain | None, slot: int) -> Drain | None:
+    """The drain of a node after that of one of its slots; None where it has none left."""
+    if not 0 <= slot < node.capacity.slots:
+        raise NotFound(f"node {node.name} has no slot {slot}: it has {node.capacity.slots}, from 0 on")
+    if node.state is NodeState.DRAINED:
+        raise Refused(f"node {node.name} is drained, with all its slots", hint="undrain the node first")
+    before = node.drain or Drain()
+    slots = {*before.slots, slot} if drain is not None else {*before.slots} - {slot}
+    reason = f"no work for slots {', '.join(map(str, sorted(slots)))}"
+    return replace(drain or before, slots=tuple(sorted(slots)), reason=reason) if slots else None
 
 
 def chosen_reports(control: ControlState, choice: NodeChoice) -> list[NodeReport]:

@@ -175,6 +175,17 @@ class ExperimentService:
 
         return self._command(actor, reference, decide)
 
+    def change_spec(self, actor: Actor, reference: str, change: Callable[[RunSpec], RunSpec]) -> Experiment:
+        """Another name, labels, limits: for the experiment and for trials that it begins later.
+
+        Its limit of slots counts for the trials that there are, too. `change` may be called several times.
+        """
+
+        def decide(draft: ChangeDraft) -> None:
+            draft.change_spec(change(draft.experiment.spec))
+
+        return self._command(actor, reference, decide)
+
     def reject_trial(self, actor: Actor, run_id: str) -> Trial:
         """A trial says that its parameters make no sense: it is ended, and another takes its place."""
         trial = self._control.store.experiments.trial_of(run_id)
@@ -225,6 +236,17 @@ class ExperimentService:
         trials = self._control.store.experiments.trials(experiment.id)
         runs = self._control.store.load_runs([trial.run_id for trial in trials])
         return [TrialRow(trial=trial, run=runs.get(trial.run_id)) for trial in trials]
+
+    def rows(self, actor: Actor, experiments: Sequence[Experiment]) -> dict[str, list[TrialRow]]:
+        """The same of several experiments, by id; of those that have ended without the runs."""
+        check(actor, Action.READ)
+        going = {each.id for each in experiments if each.state is not ExperimentState.ENDED}
+        trials = self._control.store.experiments.trials_of([each.id for each in experiments])
+        runs = self._control.store.load_runs([each.run_id for each in trials if each.experiment in going])
+        found: dict[str, list[TrialRow]] = {each.id: [] for each in experiments}
+        for trial in trials:
+            found[trial.experiment].append(TrialRow(trial=trial, run=runs.get(trial.run_id)))
+        return found
 
     def best(self, actor: Actor, experiment: Experiment, *, limit: int = 1) -> list[TrialRow]:
         """The trials with the best metric, best first; those without one are left out."""

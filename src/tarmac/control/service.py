@@ -199,13 +199,12 @@ class ControlPlane:
         sessions.record(self.control, actor, run_id, detail)
 
     def set_drained(
-        self, actor: Actor, nodes: NodeChoice, drained: bool, reason: str = ""
+        self, actor: Actor, nodes: NodeChoice, drained: bool, reason: str = "", slot: int | None = None
     ) -> list[NodeReport]:
-        """Drain nodes (no new work; what runs there goes on), or take them back: all of them, or none."""
+        """Drain nodes, or this slot of each (no new work; what runs there goes on), or take them back."""
         check(actor, Action.MANAGE)
-        now = self.control.clock.now()
-        drain = Drain(user=actor.user, at=now, reason=reason) if drained else None
-        return draining.set_drained(self.control, nodes, drain)
+        drain = Drain(user=actor.user, at=self.control.clock.now(), reason=reason) if drained else None
+        return draining.set_drained(self.control, nodes, drain, slot)
 
     def reorder(self, actor: Actor, changes: Sequence[QueueChange]) -> list[Run]:
         """Change places in the queue: all of these changes, or none; the runs that were named."""

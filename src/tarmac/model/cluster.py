@@ -40,11 +40,12 @@ class Disks(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """Who drained a node, when and why, as far as it is known."""
+    """Who drained a node, when and why, as far as it is known. `slots`: these alone (none: all of it)."""
 
     user: str | None = None
     at: float | None = None
     reason: str = ""
+    slots: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,7 @@ class Node:
 
     `name` is unique within all clusters of a control plane; `address` is what peers connect to;
     `capacity.slot_type` names what its slots are. `reason`: why its engine has it down, or why a
-    person drained it, where that is known. `drain`: of a drained node alone.
+    person drained it, where that is known. `drain`: of one that is drained, or some slots of which are.
     """
 
     name: str
@@ -67,6 +68,11 @@ class Node:
     reason: str = ""
     disks: Disks = Disks.SHARED
     drain: Drain | None = None
+
+    @property
+    def drained_slots(self) -> int:
+        """The slots that take no work while the node does, as a mask."""
+        return sum(1 << slot for slot in self.drain.slots) if self.drain is not None else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,10 @@ by it stand in one transaction.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.run import Outcome
@@ -65,7 +65,8 @@ class Trial:
 class Experiment:
     """A search over the parameters of a spec, durable across servers.
 
-    `spec.search` is set; the spec of a trial is this one with values in place of the search. `seq` counts
+    `spec.search` is set; the spec of a trial is this one with values in place of the search. A person may
+    change what it says of trials that are begun later, and its name and labels. `seq` counts
     changes, and guards each. `search_state` is that of the search (None: it has not begun), `cursor` the id
     of the last report it was told. `code_digest` and `code_commit` are those of the code of every trial, as
     in `Run`; `parent` is the experiment that this one was made from.
@@ -141,6 +142,14 @@ class ExperimentQuery:
     limit: int = 100
 
 
+class ExperimentHead(NamedTuple):
+    """An experiment as far as long lists are filtered by it."""
+
+    id: str
+    name: str
+    user: str
+
+
 class Experiments(Protocol):
     """The durable record of experiments. Errors are those of `ports.Store`."""
 
@@ -170,12 +179,24 @@ class Experiments(Protocol):
         """A page of the list, newest first."""
         ...
 
+    def heads(self, query: ExperimentQuery) -> list[ExperimentHead]:
+        """The same in short; quick for any number."""
+        ...
+
+    def load(self, experiment_ids: Sequence[str]) -> dict[str, Experiment]:
+        """The experiments with these ids, as far as they exist."""
+        ...
+
     def live(self) -> dict[str, int]:
         """The `seq` of every experiment that has not ended, by id."""
         ...
 
     def trials(self, experiment_id: str) -> list[Trial]:
         """All trials of an experiment, by number."""
+        ...
+
+    def trials_of(self, experiment_ids: Sequence[str]) -> list[Trial]:
+        """All trials of several experiments, those of each by number."""
         ...
 
     def trial_of(self, run_id: str) -> Trial | None:

@@ -166,12 +166,16 @@ class Release:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePosition:
-    """The place of a run in its queue; `position` is on the scale of submission times (None: its own)."""
+    """The place of a run in its queue; `position` is on the scale of submission times (None: its own).
+
+    `max_slots` bounds the slots of all trials of its experiment (None: as its spec says).
+    """
 
     priority: int
     weight: float
     position: float | None = None
     pool: str | None = None  # that of its spec
+    max_slots: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

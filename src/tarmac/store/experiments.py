@@ -9,13 +9,14 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, delete, insert, select, update
 
 from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.codec import decode, encode, encode_fields
 from tarmac.model.experiment import (
     Experiment,
     ExperimentChange,
+    ExperimentHead,
     ExperimentQuery,
     ExperimentState,
     Trial,
@@ -60,6 +61,15 @@ _REMOVE = delete(experiment).where(
     experiment.c.id == bindparam("guard_id"), experiment.c.state == ExperimentState.ENDED.value
 )
 _TRIALS = select(trial.c.body).where(trial.c.experiment_id == bindparam("of_id")).order_by(trial.c.number)
+_BY_IDS = _EXPERIMENTS.where(experiment.c.id.in_(bindparam("ids", expanding=True)))
+_TRIALS_OF = (
+    select(trial.c.body)
+    .where(trial.c.experiment_id.in_(bindparam("ids", expanding=True)))
+    .order_by(trial.c.experiment_id, trial.c.number)
+)
+_MOST = 500
+"""So many ids are looked up at once."""
+
 _TRIAL_OF = select(trial.c.body).where(trial.c.run_id == bindparam("of_run"))
 _DROP_TRIAL = delete(trial).where(
     trial.c.experiment_id == bindparam("guard_experiment"), trial.c.number == bindparam("guard_number")
@@ -87,7 +97,10 @@ class SqlExperiments:
         try:
             with self._database.writing() as connection:
                 fence(connection, lease)
-                if connection.execute(_UPDATE, {**guard, **_row(change.after)}).rowcount != 1:
+                values = {**guard, **_row(change.after)}
+                if change.after.spec is not change.before.spec:
+                    values["spec"] = _written(change.after.spec)
+                if connection.execute(_UPDATE, values).rowcount != 1:
                     raise _Stale
                 self._keep(connection, change)
         except _Stale:
@@ -119,6 +132,17 @@ class SqlExperiments:
         with self._database.reading() as connection:
             return [_experiment(row) for row in connection.execute(_matching(query)).all()]
 
+    def heads(self, query: ExperimentQuery) -> list[ExperimentHead]:
+        statement = _matching(query).with_only_columns(
+            experiment.c.id, experiment.c.name, experiment.c.user_name
+        )
+        with self._database.reading() as connection:
+            return [ExperimentHead(*row) for row in connection.execute(statement).all()]
+
+    def load(self, experiment_ids: Sequence[str]) -> dict[str, Experiment]:
+        found = map(_experiment, self._of(_BY_IDS, experiment_ids))
+        return {each.id: each for each in found}
+
     def live(self) -> dict[str, int]:
         with self._database.reading() as connection:
             return {row.id: row.seq for row in connection.execute(_LIVE).all()}
@@ -129,6 +153,9 @@ class SqlExperiments:
         with self._database.reading() as connection:
             found = connection.execute(_TRIALS, {"of_id": experiment_id}).scalars().all()
         return [decode(Trial, json.loads(body)) for body in found]
+
+    def trials_of(self, experiment_ids: Sequence[str]) -> list[Trial]:
+        return [decode(Trial, json.loads(row.body)) for row in self._of(_TRIALS_OF, experiment_ids)]
 
     def trial_of(self, run_id: str) -> Trial | None:
         if not storable(run_id):
@@ -142,6 +169,16 @@ class SqlExperiments:
             return False
         with self._database.writing() as connection:
             return connection.execute(_REMOVE, {"guard_id": experiment_id}).rowcount == 1
+
+    def _of(self, statement: Select[Any], experiment_ids: Sequence[str]) -> list[Row[Any]]:
+        """What a statement finds of these experiments, in parts."""
+        ids = [each for each in dict.fromkeys(experiment_ids) if storable(each)]
+        with self._database.reading() as connection:
+            return [
+                row
+                for at in range(0, len(ids), _MOST)
+                for row in connection.execute(statement, {"ids": ids[at : at + _MOST]})
+            ]
 
     def _create(self, change: ExperimentChange) -> Experiment:
         after = change.after
@@ -188,7 +225,7 @@ def _matching(query: ExperimentQuery) -> Select[Any]:
 
 
 def _row(record: Experiment) -> dict[str, Any]:
-    """The columns that a change sets: all but the spec."""
+    """The columns that every change sets: all but the spec."""
     body = encode_fields(record, leave_out=("spec", "search_state"))
     state = record.search_state
     return {

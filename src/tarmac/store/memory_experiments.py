@@ -7,7 +7,14 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from tarmac.model.changes import NewRun, RunStep
-from tarmac.model.experiment import Experiment, ExperimentChange, ExperimentQuery, ExperimentState, Trial
+from tarmac.model.experiment import (
+    Experiment,
+    ExperimentChange,
+    ExperimentHead,
+    ExperimentQuery,
+    ExperimentState,
+    Trial,
+)
 from tarmac.model.serving import Lease
 from tarmac.store.checks import check_experiment_change
 
@@ -76,6 +83,13 @@ class MemoryExperiments:
             newest = [self._found[each] for each in sorted(self._found, reverse=True)]
         return [each for each in newest if _matches(each, query)][: query.limit]
 
+    def heads(self, query: ExperimentQuery) -> list[ExperimentHead]:
+        return [ExperimentHead(each.id, each.name, each.user) for each in self.experiments(query)]
+
+    def load(self, experiment_ids: Sequence[str]) -> dict[str, Experiment]:
+        with self._lock:
+            return {each: self._found[each] for each in experiment_ids if each in self._found}
+
     def live(self) -> dict[str, int]:
         with self._lock:
             found = sorted(self._found.items())
@@ -84,6 +98,9 @@ class MemoryExperiments:
     def trials(self, experiment_id: str) -> list[Trial]:
         with self._lock:
             return [each for _, each in sorted(self._trials.get(experiment_id, {}).items())]
+
+    def trials_of(self, experiment_ids: Sequence[str]) -> list[Trial]:
+        return [trial for each in sorted(set(experiment_ids)) for trial in self.trials(each)]
 
     def trial_of(self, run_id: str) -> Trial | None:
         with self._lock:

@@ -276,11 +276,11 @@ def test_logs_are_lines_with_rank_and_level(here: Served, calls: DeterminedCalls
         return [json.loads(line)["result"] for line in data.splitlines()]
 
     written = [(each["log"], each["rankId"], each["level"]) for each in lines("")]
-    assert ("ERROR: second", 3, "LOG_LEVEL_ERROR") in written
+    assert ("second", 3, "LOG_LEVEL_ERROR") in written
     assert written[-1][0] == "th"
     assert [each["log"] for each in lines("limit=1&orderBy=ORDER_BY_DESC")] == ["th"]
-    assert [each["log"] for each in lines("levels=LOG_LEVEL_ERROR")] == ["ERROR: second"]
-    assert [each["log"] for each in lines("rankIds=3")] == ["ERROR: second"]
+    assert [each["log"] for each in lines("levels=LOG_LEVEL_ERROR")] == ["second"]
+    assert [each["log"] for each in lines("rankIds=3")] == ["second"]
     [found] = lines("searchText=second")
     assert found["message"].endswith("[rank=3] || ERROR: second\n")
     task = calls.get("/api/v1/trials/1")[1]["trial"]["taskId"]

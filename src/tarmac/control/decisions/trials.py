@@ -43,6 +43,9 @@ CLOSED = "closed"
 
 LONGEST_NAME = 63
 
+UNLIMITED = 2**31 - 1
+"""The limit of slots in the place of a run whose experiment has none any more."""
+
 NewTrialRun = Callable[[RunSpec], NewRun]
 """Makes the record of a run."""
 
@@ -184,6 +187,16 @@ class ChangeDraft:
                 self.runs[new.run.id] = new.run
                 self.searcher.reopen(trial.number)
                 self._put(replace(trial, run_id=new.run.id, state=TrialState.OPEN, end=None))
+
+    def change_spec(self, spec: RunSpec) -> None:
+        """Another spec, for trials that are begun later; its limit of slots counts for all."""
+        before, most = self.experiment.search.max_slots, spec.search.max_slots if spec.search else None
+        self.experiment = replace(self.experiment, spec=spec)
+        for trial in self._left() if most != before else ():
+            run = self._possible(trial, RunEvent.REORDERED)
+            if run is not None:
+                position = replace(run.place, max_slots=UNLIMITED if most is None else most)
+                self._step(steps.reordered(run, position, {"max_slots": most}, self.now))
 
     def reject(self, number: int) -> None:
         """A trial says that its parameters make no sense."""

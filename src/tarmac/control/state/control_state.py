@@ -323,6 +323,10 @@ class ControlState:
             self.look_at_clusters()
         self.event_bus.notify(Wakeup.SCHEDULE)
 
+    def wholly_drained(self) -> set[str]:
+        """The nodes that a person has drained with all their slots."""
+        return {name for name, drain in self.store.drained_nodes().items() if not drain.slots}
+
     def _groundless(self, steps: Sequence[RunStep]) -> set[int]:
         """Which of the steps grant nodes that are gone: a cluster may have left while a plan was made."""
         granted = [

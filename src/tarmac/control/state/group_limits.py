@@ -38,9 +38,11 @@ def membership_of(run: Run) -> Membership | None:
     if array is not None and array.at_most is not None and run.array_id is not None:
         reason = "as many members of its array run, or are before it, as may at once"
         return Membership(run.array_id, run.array_index or 0, 1, array.at_most, reason)
-    if trial is not None and trial.max_slots is not None and run.spec.slots:
-        reason = f"the trials of its experiment may hold {trial.max_slots} slots together (max_slots), and do"
-        return Membership(trial.experiment, trial.number, run.spec.slots, trial.max_slots, reason)
+    if trial is not None and run.spec.slots:
+        most = trial.max_slots if run.place.max_slots is None else run.place.max_slots
+        if most is not None:
+            reason = f"the trials of its experiment may hold {most} slots together (max_slots), and do"
+            return Membership(trial.experiment, trial.number, run.spec.slots, most, reason)
     return None
 
 
@@ -80,12 +82,12 @@ class GroupLimits:
 
     def note(self, run: Run, *, active: bool) -> frozenset[str]:
         """Take up a run as it is now; the members that may be placed now, or may no more."""
-        known = self._members.get(run.id)
-        membership = known[2] if known is not None else membership_of(run)
+        membership = membership_of(run)
         if membership is None:
             return frozenset()
         place = membership.place, run.id, membership.takes
         group = self._groups.setdefault(membership.group, _Group(membership.most))
+        group.most = membership.most
         self._members[run.id] = group, place, membership
         group.remove(place)
         if active:

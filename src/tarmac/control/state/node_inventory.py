@@ -101,7 +101,7 @@ class NodeInventory:
 
     def _make(self, parts: Iterable[Sequence[Node]], clusters: Iterable[Cluster]) -> Offer:
         nodes = tuple(
-            replace(node, state=NodeState.DRAINED, drain=drain, reason=drain.reason)
+            _drained(node, drain)
             if node.state is NodeState.UP and (drain := self.drained.get(node.name)) is not None
             else node
             for part in parts
@@ -117,6 +117,12 @@ class NodeInventory:
         if settings is not None and (cluster == self._own_cluster or cluster.startswith(REHEARSAL_PREFIX)):
             return replace(settings, cluster=cluster)
         return Pool(name=pool, cluster=cluster)
+
+
+def _drained(node: Node, drain: Drain) -> Node:
+    if drain.slots:
+        return replace(node, drain=drain)
+    return replace(node, state=NodeState.DRAINED, drain=drain, reason=drain.reason)
 
 
 class NodeTable:

@@ -101,7 +101,7 @@ def read_experiment(
             for item in config["bind_mounts"]
         ),
         search=file.search(record, config),
-        labels=_labels(config),
+        labels=labels_of(config),
         log_policies=_log_policies(config),
     )
     file.check_storage(record, config["checkpoint_storage"])
@@ -266,7 +266,7 @@ class _File:
         return Value(node, ".".join(keys), self._problems)
 
 
-def _labels(config: Mapping[str, Any]) -> dict[str, str]:
+def labels_of(config: Mapping[str, Any]) -> dict[str, str]:
     """Labels, workspace and description, as far as labels can hold them."""
     labels = {fit: "" for label in config["labels"] if (fit := _fit(label))}
     if config["workspace"]:

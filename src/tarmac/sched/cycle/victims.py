@@ -84,7 +84,7 @@ class _Releases:
             space = self._board.spaces.get(name)
             if space is None or space.reserved != OPEN or space.bucket not in self._buckets:
                 continue
-            mask = load.slots & space.taken
+            mask = load.slots & space.taken & ~space.node.drained_slots
             if mask:
                 freed = self._freed.get(space, 0)
                 self._set(space, freed, freed | mask)

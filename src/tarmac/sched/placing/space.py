@@ -58,8 +58,7 @@ class Space:
     @classmethod
     def empty(cls, node: Node, order: int) -> Space:
         """A node nobody uses."""
-        capacity = node.capacity
-        return cls(node, order, capacity.slots, capacity.cpus, capacity.memory_bytes)
+        return cls(node, order, *left_of(node, ()))
 
     def copy(self) -> Space:
         """The same, in no bucket."""
@@ -88,7 +87,7 @@ class Space:
 
     def give(self, load: Load) -> None:
         """Get back what a run held here. For copies only: a board lies sorted by what is free."""
-        slots = self.taken & load.slots
+        slots = self.taken & load.slots & ~self.node.drained_slots
         self.taken ^= slots
         self.free += slots.bit_count()
         self.cpus += load.cpus
@@ -242,7 +241,7 @@ class Bucket:
 def left_of(node: Node, loads: Iterable[Load]) -> Left:
     """What these loads leave of a node: the same whatever the order they are told in."""
     capacity = node.capacity
-    taken, memory_bytes, weightless = 0, capacity.memory_bytes, 0
+    taken, memory_bytes, weightless = node.drained_slots, capacity.memory_bytes, 0
     cpus = []
     for load in loads:
         taken |= load.slots

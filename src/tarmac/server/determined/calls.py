@@ -42,10 +42,7 @@ class Call:
 
     def number(self, name: str) -> int:
         """A part of the path that is a whole number; raises InvalidInput for another."""
-        text = self.path(name)
-        if not text.isdecimal():
-            raise InvalidInput(f"{name}: a whole number is expected, not {text!r:.60}")
-        return int(text)
+        return whole(name, self.path(name))
 
     def text(self, name: str) -> str | None:
         """A parameter of the query; None where it is not there or empty."""
@@ -60,9 +57,7 @@ class Call:
         text = self.text(name)
         if text is None:
             return default
-        if not text.removeprefix("-").isdecimal():
-            raise InvalidInput(f"{name}: a whole number is expected, not {text!r:.60}")
-        return int(text)
+        return whole(name, text)
 
     def flag(self, name: str) -> bool | None:
         """A parameter of the query that is `true` or `false`; None where it is not there."""
@@ -74,6 +69,21 @@ class Call:
         found = self.body.get(name) if isinstance(self.body, Mapping) else None
         return default if found is None else found
 
+    def whole_field(self, name: str, default: int = 0) -> int:
+        """A field of the body that is a whole number; raises InvalidInput for another."""
+        return whole(name, self.field(name, default))
+
+
+def whole(name: str, value: Any) -> int:
+    """A whole number, as JSON has it or as a text, which 64 bits are sent as; raises InvalidInput."""
+    if type(value) is int:
+        return value
+    if isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) <= _MOST_DIGITS:
+        return int(value)
+    raise InvalidInput(f"{name}: a whole number is expected, not {value!r:.60}")
+
+
+_MOST_DIGITS = 20
 
 Handler = Callable[[Call], Any] | Callable[[Call], Awaitable[Any]]
 """Answers a call: with plain values, which become JSON, or with a `Response`. A plain function works in a

@@ -35,8 +35,8 @@ def wish_of(call: Call, *, keeps: bool) -> Wish:
     """
     if call.field("template"):
         raise InvalidInput("tarmac has no templates", hint="write the configuration whole")
-    parent_number = call.field("parentId")
-    parent = experiment_of(call.gateway, int(parent_number)) if parent_number else None
+    number = call.whole_field("parentId")
+    parent = experiment_of(call.gateway, number) if number else None
     files = call.field("modelDefinition", [])
     if not isinstance(files, list):
         raise InvalidInput("modelDefinition: a list of files is expected")

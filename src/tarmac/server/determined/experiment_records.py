@@ -16,6 +16,7 @@ from tarmac.model.experiment import Experiment, ExperimentState
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Outcome, Run
 from tarmac.model.spec import RunSpec
+from tarmac.server.determined.changing import NOTES
 from tarmac.server.determined.login_api import user_id
 from tarmac.server.determined.numbering import task_name
 from tarmac.server.determined.written import finite, time_of
@@ -45,7 +46,7 @@ def experiment_record(
         "id": number,
         "name": config["name"],
         "description": config.get("description"),
-        "labels": config.get("labels") or [],
+        "labels": labels_shown(experiment.spec),
         "state": f"STATE_{experiment_state(experiment, rows)}",
         "startTime": time_of(experiment.created_at),
         "endTime": time_of(experiment.ended_at),
@@ -73,7 +74,7 @@ def experiment_record(
         "workspaceId": UNCATEGORIZED,
         "workspaceName": config.get("workspace") or "Uncategorized",
         "parentArchived": False,
-        "notes": "",
+        "notes": experiment.spec.conventions.facts.get(NOTES, ""),
         "unmanaged": False,
     }
 
@@ -147,8 +148,9 @@ def config_of(spec: RunSpec) -> dict[str, Any]:
     search = spec.search
     return {
         "name": spec.name,
+        "description": spec.labels.get("description"),
         "project": spec.project,
-        "labels": sorted(spec.labels),
+        "labels": sorted(label for label in spec.labels if label != "description"),
         "hyperparameters": written_parameters(search) if search is not None else dict(spec.parameters or {}),
         "searcher": {
             "name": _NAMES.get(search.method, str(search.method)) if search is not None else "single",
@@ -163,6 +165,11 @@ def config_of(spec: RunSpec) -> dict[str, Any]:
         },
         "max_restarts": spec.retries,
     }
+
+
+def labels_shown(spec: RunSpec) -> list[str]:
+    """The labels of an experiment."""
+    return list(config_of(spec).get("labels") or ())
 
 
 def _validation(metric: str, value: float | None, at: float | None) -> dict[str, Any] | None:

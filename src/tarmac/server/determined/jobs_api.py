@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from tarmac.control.queue.queueing import QueueChange
-from tarmac.dialects.determined.statuses import FIRST, LAST, to_tarmac
 from tarmac.model.errors import InvalidInput, NotFound
 from tarmac.server.determined.calls import Call, get, post
+from tarmac.server.determined.changing import Changes, changed, changes_of
 from tarmac.server.determined.job_records import Job, job_records, jobs_of
 from tarmac.server.determined.written import is_descending, page
+
+_PLACE = ("priority", "weight", "resourcePool")
+_ANCHORS = ("aheadOf", "behindOf")
 
 
 def _listed(call: Call) -> tuple[list[Job], list[Job]]:
@@ -53,33 +57,43 @@ def _update(call: Call) -> Any:
     updates = call.field("updates", [])
     if not isinstance(updates, list) or not updates:
         raise InvalidInput("updates: a list of changes of jobs is expected")
-    jobs = jobs_of(call)
-    changes = [change for update in updates for change in _changes(jobs, update)]
-    call.gateway.service.plane.reorder(call.actor, changes)
+    jobs, plane = jobs_of(call), call.gateway.service.plane
+    moves: list[QueueChange] = []
+    later: list[tuple[str, Changes]] = []
+    for update in updates:
+        job, name, value = _read(jobs, update)
+        if name in _ANCHORS:
+            moves += _moves(job, _job(jobs, value), ahead=name == "aheadOf")
+            continue
+        changes = changes_of({"resources": {name: value}})
+        moves += place_changes([entry.run_id for entry in job.entries], changes)
+        if job.experiment is not None:
+            later.append((job.id, changes))
+    plane.reorder(call.actor, moves)
+    for experiment, changes in later:
+        plane.experiments.change_spec(call.actor, experiment, partial(changed, changes=changes))
     return {}
 
 
-def _changes(jobs: list[Job], update: Any) -> list[QueueChange]:
+def _read(jobs: list[Job], update: Any) -> tuple[Job, str, Any]:
+    """The job of an update, and what of it is to be another."""
     if not isinstance(update, Mapping):
         raise InvalidInput("updates: a change is a mapping with 'jobId'")
     job = _job(jobs, update.get("jobId"))
-    given = {name: update[name] for name in _FIELDS if update.get(name) not in (None, "")}
+    given = {name: update[name] for name in (*_PLACE, *_ANCHORS) if update.get(name) not in (None, "")}
     if len(given) != 1:
-        raise InvalidInput(f"one of {', '.join(_FIELDS)} is expected for job {job.id}, not {len(given)}")
+        fields = ", ".join((*_PLACE, *_ANCHORS))
+        raise InvalidInput(f"one of {fields} is expected for job {job.id}, not {len(given)}")
     [(name, value)] = given.items()
-    if name in ("aheadOf", "behindOf"):
-        return _moves(job, _job(jobs, value), ahead=name == "aheadOf")
-    change = _FIELDS[name](value)
-    return [QueueChange(reference=entry.run_id, **change) for entry in job.entries]
+    return job, name, value
 
 
-def place_changes(job: Job, fields: Mapping[str, Any]) -> list[QueueChange]:
-    """The changes of every line of a job that its new priority and weight are, as far as they are given."""
-    given = {name: fields[name] for name in ("priority", "weight") if fields.get(name) is not None}
+def place_changes(run_ids: Sequence[str], changes: Changes) -> list[QueueChange]:
+    """The changes of the places of runs."""
     return [
-        QueueChange(reference=entry.run_id, **_FIELDS[name](value))
-        for name, value in given.items()
-        for entry in job.entries
+        QueueChange(reference=run_id, **{"pool" if name == "resource_pool" else name: value})
+        for name, value in changes.place.items()
+        for run_id in run_ids
     ]
 
 
@@ -106,30 +120,6 @@ def _job(jobs: list[Job], reference: Any) -> Job:
         raise NotFound(f"there is no job {text!r:.60} in the queue", hint="det job list shows their ids")
     return found[0]
 
-
-def _priority(value: Any) -> dict[str, Any]:
-    if isinstance(value, bool) or not isinstance(value, int) or not FIRST <= value <= LAST:
-        raise InvalidInput(f"priority must be between {FIRST} and {LAST}, not {value!r:.20}")
-    return {"priority": to_tarmac(value)}
-
-
-def _weight(value: Any) -> dict[str, Any]:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-        raise InvalidInput(f"weight: a number above 0 is expected, not {value!r:.20}")
-    return {"weight": float(value)}
-
-
-def _anchor(_value: Any) -> dict[str, Any]:
-    return {}
-
-
-_FIELDS = {
-    "priority": _priority,
-    "weight": _weight,
-    "resourcePool": lambda value: {"pool": str(value)},
-    "aheadOf": _anchor,
-    "behindOf": _anchor,
-}
 
 ROUTES = (
     get("/api/v1/job-queues-v2", _jobs),

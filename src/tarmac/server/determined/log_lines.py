@@ -12,9 +12,14 @@ from typing import Any
 
 from tarmac.server.determined.written import time_of
 
+LONGEST = 8_191
+"""Characters of a line; the rest of a longer one is the next."""
+
 LEVELS = ("TRACE", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _RANK = re.compile(r" ?\[rank=(\d+)\] ?")
-_LEVEL = re.compile(r"(TRACE|DEBUG|INFO|WARNING|ERROR|CRITICAL):? ")
+_LEVEL = re.compile(r" ?(TRACE|DEBUG|INFO|WARNING|ERROR|CRITICAL): ?")
+_LINE_ENDS = re.compile(r"\r\n|\n|\r(?!\Z)")
+"""A bar of progress returns to the beginning of its line: each of its states is a line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,16 +65,19 @@ class LogLines:
         """The lines that a chunk completes."""
         key = tuple(chunk[name] for name in ("attempt", "role", "replica", "worker"))
         text = self._rests.pop(key, "") + chunk["text"]
-        *whole, rest = text.replace("\r\n", "\n").split("\n")
-        if rest:
-            self._rests[key] = rest
+        *whole, rest = _LINE_ENDS.split(text)
         for line in whole:
             yield from self._line(line, chunk)
+        while len(rest) >= LONGEST:
+            yield from self._line(rest[:LONGEST], chunk)
+            rest = rest[LONGEST:]
+        if rest:
+            self._rests[key] = rest
 
     def finish(self, chunks: Mapping[tuple[Any, ...], Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
         """What is left at the end of each log, which did not end in a newline; `chunks` are the last ones."""
         for key, rest in self._rests.items():
-            yield from self._line(rest, chunks[key])
+            yield from self._line(rest.rstrip("\r"), chunks[key])
         self._rests.clear()
 
     def _line(self, text: str, chunk: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -77,7 +85,10 @@ class LogLines:
         rank, log = chunk["rank"], text
         if match := _RANK.match(text):
             rank, log = int(match[1]), text[match.end() :]
-        level = f"LOG_LEVEL_{match[1]}" if (match := _LEVEL.match(log)) else "LOG_LEVEL_INFO"
+        level, shown = "INFO", log
+        if match := _LEVEL.match(log):
+            level, log = match[1], log[match.end() :]
+            shown = f"{level}: {log}"
         stamp, at = time_of(chunk["at"]), chunk["at"]
         node = str(chunk["node"])
         label = f" [rank={rank}]" if rank is not None else ""
@@ -86,8 +97,8 @@ class LogLines:
             "taskId": self.task,
             "trialId": self.trial,
             "timestamp": stamp,
-            "level": level,
-            "message": f"[{stamp}] {node[:8]}{label} || {log}\n",
+            "level": f"LOG_LEVEL_{level}",
+            "message": f"[{stamp}] {node[:8]}{label} || {shown}\n",
             "log": log,
             "rankId": rank,
             "agentId": node,

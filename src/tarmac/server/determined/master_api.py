@@ -1,12 +1,30 @@
-"""What there is to say about the server itself: `/info`, `det master info`. Listed in `route_list`."""
+"""What there is to say about the server itself: `/info`, `det master ...`. Listed in `route_list`."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import StreamingResponse
+
 from tarmac.dialects.determined.identity import uuid_of
+from tarmac.dialects.determined.statuses import USUAL
+from tarmac.model.cluster import Packing, Policy, Pool
+from tarmac.model.home import Home
 from tarmac.server.determined.calls import Access, Call, get
 from tarmac.server.determined.gateway import VERSION
+from tarmac.server.determined.written import time_of
+
+LOOK_S = 0.5
+"""How often the log of the server is looked at for one who follows it."""
+
+_ENTRY = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3}) ([A-Z]+) (.*)")
 
 
 def _info(call: Call) -> Any:
@@ -48,7 +66,85 @@ def _master(call: Call) -> Any:
     }
 
 
+def _config(call: Call) -> Any:
+    return {"config": _old_config(call)}
+
+
+def _old_config(call: Call) -> Any:
+    """What of a master's configuration there is here: its address, pools, and how each schedules."""
+    pools = call.gateway.service.plane.pools(call.actor)
+    first = pools[0] if pools else Pool(name="default", cluster="")
+    return {
+        "cluster_name": "tarmac",
+        "host": call.gateway.url,
+        "root": call.gateway.service.home,
+        "resource_manager": {
+            "type": "agent",
+            "default_compute_resource_pool": first.name,
+            "default_aux_resource_pool": first.name,
+            "scheduler": _scheduler(first),
+        },
+        "resource_pools": [
+            {"pool_name": pool.name, "description": pool.cluster, "scheduler": _scheduler(pool)}
+            for pool in pools
+        ],
+    }
+
+
+def _scheduler(pool: Pool) -> dict[str, Any]:
+    fitting = "best" if pool.packing is Packing.PACK else "worst"
+    if pool.policy is Policy.FAIR_SHARE:
+        return {"type": "fair_share", "fitting_policy": fitting}
+    rules = {"preemption": pool.preemption, "default_priority": USUAL}
+    return {"type": "priority", "fitting_policy": fitting, **rules}
+
+
+def _logs(call: Call) -> StreamingResponse:
+    """The lines of the server's log; `offset` counts from the end where it is negative."""
+    offset, limit, follow = call.whole("offset"), call.whole("limit"), call.flag("follow") is True
+    path = Home(Path(call.gateway.service.home)).log
+
+    async def body() -> AsyncIterator[bytes]:
+        found = await run_in_threadpool(_entries, path)
+        begin = max(len(found) + offset, 0) if offset < 0 else offset
+        end = begin + limit if limit > 0 else None
+        sent = len(found)
+        yield b"".join(map(_framed, found[begin:end]))
+        while follow and not call.gateway.service.changes.stopping:
+            await asyncio.sleep(LOOK_S)
+            if await call.request.is_disconnected():
+                return
+            found = await run_in_threadpool(_entries, path)
+            yield b"".join(map(_framed, found[sent if len(found) >= sent else 0 :]))  # else it was rotated
+            sent = len(found)
+
+    return StreamingResponse(body(), media_type="application/json")
+
+
+def _entries(path: Path) -> list[dict[str, Any]]:
+    """The entries of a log; lines that begin none belong to the one before."""
+    found: list[dict[str, Any]] = []
+    for line in path.read_text(errors="replace").splitlines() if path.exists() else ():
+        match = _ENTRY.match(line)
+        if match is None:
+            if found:
+                found[-1]["message"] += f"\n{line}"
+            continue
+        at = datetime.strptime(match[1], "%Y-%m-%d %H:%M:%S").astimezone().timestamp()
+        level = f"LOG_LEVEL_{match[3]}"
+        stamp = time_of(at + int(match[2]) / 1000)
+        found.append({"id": len(found) + 1, "timestamp": stamp, "level": level, "message": match[4]})
+    return found
+
+
+def _framed(entry: dict[str, Any]) -> bytes:
+    return json.dumps({"result": {"logEntry": entry}}, separators=(",", ":")).encode() + b"\n"
+
+
 ROUTES = (
     get("/info", _info, Access.OPEN),
     get("/api/v1/master", _master, Access.OPEN),
+    get("/api/v1/master/config", _config),
+    get("/config", _old_config),
+    get("/api/v1/master/logs", _logs),
 )

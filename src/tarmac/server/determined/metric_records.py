@@ -1,9 +1,10 @@
-"""Metrics of a trial as Determined has them: a summary, and workloads by step. Called by `trials_api`."""
+"""Metrics of a trial as Determined has them: a summary, and reports by step. Called by the routes."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from tarmac.control.metrics import MetricChoice
@@ -15,6 +16,33 @@ from tarmac.model.run import Run
 from tarmac.server.determined.written import finite, time_of
 
 _GROUPS = {"training": "avg_metrics", VALIDATION: "validation_metrics"}
+_MOST_POINTS = 2_000
+"""Of more points of a metric an even choice is shown."""
+
+
+@dataclass(slots=True)
+class StepReport:
+    """What a trial reported of a group of metrics at a step, and when it last did."""
+
+    step: int
+    at: float
+    group: str
+    metrics: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The report as a workload of Determined."""
+        return {
+            "totalBatches": self.step,
+            "numInputs": 0,
+            "endTime": time_of(self.at),
+            "metrics": metrics_record(self.metrics),
+        }
+
+
+def metrics_record(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Metrics in the form that they have everywhere."""
+    return {"avgMetrics": dict(metrics), "batchMetrics": []}
 
 
 def summary_metrics(summaries: Iterable[MetricSummary]) -> dict[str, Any]:
@@ -35,27 +63,24 @@ def summary_metrics(summaries: Iterable[MetricSummary]) -> dict[str, Any]:
     return dict(found)
 
 
-def workloads(plane: ControlPlane, actor: Actor, run: Run, *, most: int) -> list[dict[str, Any]]:
-    """What a trial reported, by step; at most so many points of a metric."""
-    steps: dict[tuple[int, str], dict[str, Any]] = {}
-    for series in plane.metrics(actor, [run.id], MetricChoice(points=most)):
+def step_reports(plane: ControlPlane, actor: Actor, run: Run) -> list[StepReport]:
+    """What a trial reported, by step; of each the training first."""
+    steps: dict[tuple[int, str], StepReport] = {}
+    for series in plane.metrics(actor, [run.id], MetricChoice(points=_MOST_POINTS)):
         if series.points is None:
             continue
-        kind = "validation" if series.summary.key.group == VALIDATION else "training"
+        key = series.summary.key
         points = zip(series.points.steps, series.points.times, series.points.values, strict=True)
         for step, at, value in points:
             total = 0 if step == NO_STEP else step
-            found = steps.setdefault((total, kind), {"at": at, "metrics": {}})
-            found["at"] = max(found["at"], at)
-            found["metrics"][series.summary.key.name] = finite(value)
-    return [
-        {
-            kind: {
-                "totalBatches": total,
-                "numInputs": 0,
-                "endTime": time_of(found["at"]),
-                "metrics": {"avgMetrics": found["metrics"], "batchMetrics": []},
-            }
-        }
-        for (total, kind), found in sorted(steps.items())
-    ]
+            found = steps.setdefault((total, key.group), StepReport(step=total, at=at, group=key.group))
+            found.at = max(found.at, at)
+            found.metrics[key.name] = finite(value)
+    return [steps[key] for key in sorted(steps)]
+
+
+def validation_at(reports: Sequence[StepReport], *, step: int | None, until: float) -> Mapping[str, Any]:
+    """What was validated at a step, else what last was before a time."""
+    found = [each for each in reports if each.group == VALIDATION]
+    here = [each for each in found if each.step == step] or [each for each in found if each.at <= until]
+    return here[-1].metrics if here else {}

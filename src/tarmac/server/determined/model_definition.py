@@ -16,6 +16,7 @@ from typing import Any
 from tarmac.artifacts.code.store import DirectoryCodeStore
 from tarmac.dialects.determined.context import context_of
 from tarmac.model.errors import InvalidInput
+from tarmac.server.determined.calls import whole
 
 CONTEXT = "/context"
 """What a context is called in messages: it has no place here."""
@@ -40,8 +41,8 @@ def _add(tar: tarfile.TarFile, item: Any) -> None:
     if not isinstance(item, Mapping) or not isinstance(item.get("path"), str):
         raise InvalidInput("modelDefinition: a list of files with 'path' and 'content' is expected")
     entry = tarfile.TarInfo(item["path"])
-    entry.mode = int(item.get("mode") or 0o644) & 0o777
-    if int(item.get("type") or 0) == _DIRECTORY:
+    entry.mode = whole("mode", item.get("mode") or 0o644) & 0o777
+    if whole("type", item.get("type") or 0) == _DIRECTORY:
         entry.type, entry.mode = tarfile.DIRTYPE, entry.mode | 0o700
         tar.addfile(entry)
         return

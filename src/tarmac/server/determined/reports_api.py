@@ -10,7 +10,7 @@ from tarmac.model.errors import InvalidInput, NotFound
 from tarmac.model.metrics import TRAINING, VALIDATION
 from tarmac.model.numbering import NumberKind
 from tarmac.model.run_records import RunRecord, RunRecordKind
-from tarmac.server.determined.calls import Access, Call, get, post
+from tarmac.server.determined.calls import Access, Call, get, post, whole
 from tarmac.server.determined.reporting import report_of, take
 from tarmac.server.determined.searching import completes_operations, length_of
 from tarmac.server.determined.tasks import task_of
@@ -47,22 +47,13 @@ def _take(call: Call, found: Any, group: Any) -> Any:
     report = report_of(
         call,
         group=group,
-        step=None if step is None else _whole(step),
+        step=None if step is None else whole("stepsCompleted", step),
         metrics=values,
         at=None if at is None else seconds_of(str(at)),
     )
     news = report if group == VALIDATION and not completes_operations(task) else None
     take(call, task, (report,), news=news)
     return {}
-
-
-def _whole(found: Any) -> int:
-    """A whole number, as JSON has it or as a text: 64 bits are sent as one."""
-    if type(found) is int:
-        return found
-    if isinstance(found, str) and found.removeprefix("-").isdecimal():
-        return int(found)
-    raise InvalidInput(f"stepsCompleted: a whole number is expected, not {found!r:.60}")
 
 
 def _progress(call: Call) -> Any:

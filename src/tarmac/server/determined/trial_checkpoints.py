@@ -6,12 +6,16 @@ Their files are in the run's checkpoint artifact, in a directory named by the ch
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tarmac.model.actor import Actor
+from tarmac.model.errors import Forbidden
 from tarmac.model.run import Run
 from tarmac.model.run_records import RunRecord, RunRecordKind
+from tarmac.server.determined.calls import Call
 from tarmac.server.determined.gateway import Gateway
+from tarmac.server.determined.tokens import TokenKind
 
 COMPLETED = "STATE_COMPLETED"
 KIND = RunRecordKind.CHECKPOINT
@@ -75,3 +79,23 @@ def record_of(body: Mapping[str, Any], *, run_id: str, uuid: str, attempt: int, 
             "storageId": body.get("storageId"),
         },
     )
+
+
+def leave_resources(call: Call, record: RunRecord, left: Mapping[str, Any]) -> None:
+    """Only these files are left of a checkpoint; none: it is deleted."""
+    state = "STATE_PARTIALLY_DELETED" if left else "STATE_DELETED"
+    body = {**record.body, "resources": {name: str(size) for name, size in left.items()}, "state": state}
+    call.gateway.records.put(replace(record, body=body))
+
+
+def reported(call: Call, uuid: str) -> RunRecord | None:
+    """The checkpoint that was reported with a UUID; code of a run sees those of its owner alone."""
+    found = call.gateway.records.named(KIND, uuid)
+    if not found:
+        return None
+    run = call.gateway.service.plane.control.store.run(found[-1].run_id)
+    claim = call.claim
+    by_task = claim is not None and claim.kind is TokenKind.ALLOCATION
+    if by_task and run is not None and run.user != call.actor.user:
+        raise Forbidden(f"checkpoint {uuid} is of a run of {run.user}")
+    return found[-1]

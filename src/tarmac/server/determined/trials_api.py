@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from tarmac.control.experiments import TrialRow
+from tarmac.model.metrics import VALIDATION
 from tarmac.server.determined.calls import Access, Call, get, post
+from tarmac.server.determined.checkpoint_records import checkpoint_workload
+from tarmac.server.determined.checkpoints import checkpoints_of
 from tarmac.server.determined.experiment_records import trial_record
-from tarmac.server.determined.metric_records import summary_metrics, workloads
+from tarmac.server.determined.metric_records import step_reports, summary_metrics
 from tarmac.server.determined.numbering import experiment_number, trial_of
 from tarmac.server.determined.tasks import task_of
 from tarmac.server.determined.tasks_api import own_trial
 from tarmac.server.determined.tokens import TokenKind
 from tarmac.server.determined.written import is_descending, page
-
-MOST_POINTS = 2_000
 
 
 def trial_answer(call: Call) -> dict[str, Any]:
@@ -46,12 +47,25 @@ def _kill(call: Call) -> Any:
 
 
 def _workloads(call: Call) -> Any:
-    """Reports of metrics, by step; of more than MOST_POINTS of a metric an even choice."""
-    _, run = trial_of(call.gateway, call.number("trial"))
-    found = workloads(call.gateway.service.plane, call.actor, run, most=MOST_POINTS)
+    """Reports of metrics and checkpoints, by step."""
+    trial, run = trial_of(call.gateway, call.number("trial"))
+    experiment = call.gateway.experiments.experiment(trial.experiment)
+    assert experiment is not None, "a trial has one"
+    chosen = call.text("filter") or ""
+    found: list[tuple[int, str, dict[str, Any]]] = [
+        (each.step, "validation" if each.group == VALIDATION else "training", each.record)
+        for each in step_reports(call.gateway.service.plane, call.actor, run)
+    ]
+    found += [
+        (each.steps, "checkpoint", checkpoint_workload(each))
+        for each in checkpoints_of(call, [trial], experiment)
+    ]
+    if any(kind in chosen for kind in ("VALIDATION", "CHECKPOINT")):  # FILTER_OPTION_CHECKPOINT_OR_VALIDATION
+        found = [each for each in found if each[1].upper() in chosen]
+    found.sort(key=lambda each: each[0])
     if is_descending(call):
         found.reverse()
-    return page(call, "workloads", found, list)
+    return page(call, "workloads", [{kind: record} for _, kind, record in found], list)
 
 
 ROUTES = (

@@ -7,8 +7,8 @@ from typing import Any
 from tarmac.model.errors import NotFound
 from tarmac.model.experiment import ExperimentQuery
 from tarmac.server.determined.calls import Call, get
+from tarmac.server.determined.experiment_lists_api import ALL
 from tarmac.server.determined.experiment_records import UNCATEGORIZED
-from tarmac.server.determined.experiments_api import MOST_LISTED
 from tarmac.server.determined.login_api import DEFAULT_USER, user_id
 from tarmac.server.determined.written import page
 
@@ -17,8 +17,7 @@ _NO_STATE = "WORKSPACE_STATE_UNSPECIFIED"
 
 
 def _common(call: Call) -> dict[str, Any]:
-    query = ExperimentQuery(limit=MOST_LISTED)
-    experiments = call.gateway.service.plane.experiments.experiments(call.actor, query)
+    experiments = call.gateway.experiments.heads(ExperimentQuery(limit=ALL))
     return {
         "id": UNCATEGORIZED,
         "name": NAME,

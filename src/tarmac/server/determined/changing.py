@@ -1,0 +1,172 @@
+"""`det experiment set ...` and labels: what a person changes of an experiment. Pure; called by its routes.
+
+Changed is the spec of the experiment, and with it the configuration of trials that it begins later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tarmac.dialects import names
+from tarmac.dialects.determined.reader import NAME, labels_of
+from tarmac.dialects.determined.statuses import FIRST, LAST, to_tarmac
+from tarmac.model.errors import InvalidInput
+from tarmac.model.search import CheckpointPolicy
+from tarmac.model.spec import RunSpec
+
+NOTES = "notes"
+"""Under which of its facts a spec keeps the notes of an experiment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What a request changes: parts of the configuration as the configuration has them; None: no notes."""
+
+    config: Mapping[str, Any]
+    notes: str | None = None
+
+    @property
+    def place(self) -> Mapping[str, Any]:
+        """The place in the queue as far as it is changed, its priority as tarmac has it."""
+        resources = self.config.get("resources", {})
+        place = {
+            name: resources[name] for name in ("priority", "weight", "resource_pool") if name in resources
+        }
+        return place | ({"priority": to_tarmac(place["priority"])} if "priority" in place else {})
+
+
+def changes_of(body: Mapping[str, Any]) -> Changes:
+    """The changes that a request asks for; raises InvalidInput. Fields that are not known are left alone."""
+    given = {_snake(name): value for name, value in body.items()}
+    config: dict[str, Any] = {}
+    for name in ("name", "description"):
+        if given.get(name) is not None:
+            config[name] = _text(name, given[name])
+    if given.get("labels") is not None:
+        config["labels"] = _labels(given["labels"])
+    for name, readers in (("resources", _RESOURCES), ("checkpoint_storage", _STORAGE)):
+        if found := _section(name, given.get(name), readers):
+            config[name] = found
+    if "name" in config and not names.fit(config["name"]):
+        raise InvalidInput(f"name: a letter or digit is expected in {config['name']!r:.60}")
+    notes = given.get(NOTES)
+    return Changes(config=config, notes=None if notes is None else _text(NOTES, notes))
+
+
+def changed(spec: RunSpec, changes: Changes) -> RunSpec:
+    """The spec of an experiment after changes."""
+    facts, config = dict(spec.conventions.facts), changes.config
+    if changes.notes is not None:
+        facts[NOTES] = changes.notes
+    if spec.conventions.system == NAME:
+        facts["config"] = whole = _over(facts["config"], config)
+        labels = labels_of(whole)
+    else:
+        labels = _native_labels(spec.labels, config)
+    resources, search, storage = config.get("resources", {}), spec.search, config.get("checkpoint_storage")
+    assert search is not None, "an experiment searches"
+    if "max_slots" in resources:
+        search = replace(search, max_slots=resources["max_slots"])
+    if storage is not None:
+        search = replace(search, checkpoints=_policy(search.checkpoints, storage))
+    place = changes.place
+    return replace(
+        spec,
+        name=names.fit(config["name"]) if "name" in config else spec.name,
+        labels=labels,
+        priority=place.get("priority", spec.priority),
+        weight=place.get("weight", spec.weight),
+        target=replace(spec.target, pool=place.get("resource_pool", spec.target.pool)),
+        search=search,
+        conventions=replace(spec.conventions, facts=facts),
+    )
+
+
+def _native_labels(labels: Mapping[str, str], config: Mapping[str, Any]) -> dict[str, str]:
+    """The labels of an experiment of a run file, which has a description among them."""
+    found = dict(labels)
+    if "labels" in config:
+        fit = [names.fit(label) for label in config["labels"]]
+        found = {label: labels.get(label, "") for label in fit if label}
+    if description := config.get("description", labels.get("description")):
+        found["description"] = description
+    return found
+
+
+def _policy(policy: CheckpointPolicy, storage: Mapping[str, int]) -> CheckpointPolicy:
+    changed = {name.removeprefix("save_"): value for name, value in storage.items()}
+    return replace(policy, **changed)
+
+
+def _over(config: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    sections = {
+        name: {**(config.get(name) or {}), **value} if isinstance(value, Mapping) else value
+        for name, value in changes.items()
+    }
+    return {**config, **sections}
+
+
+def _section(name: str, found: Any, readers: Mapping[str, Callable[[str, Any], Any]]) -> dict[str, Any]:
+    if found is None:
+        return {}
+    if not isinstance(found, Mapping):
+        raise InvalidInput(f"{name}: a mapping is expected")
+    given = {_snake(key): value for key, value in found.items()}
+    return {
+        key: read(f"{name}.{key}", given[key])
+        for key, read in readers.items()
+        if key in given and (given[key] is not None or read is _slots)
+    }
+
+
+def _snake(name: str) -> str:
+    """A name as configurations have it, of one as JSON has it."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput(f"{name}: a text is expected, not {value!r:.60}")
+    return value
+
+
+def _labels(value: Any) -> list[str]:
+    if not isinstance(value, list):
+        raise InvalidInput(f"labels: a list of texts is expected, not {value!r:.60}")
+    return [_text("labels", label) for label in value]
+
+
+def _priority(name: str, value: Any) -> int:
+    """A priority of Determined; raises InvalidInput."""
+    if type(value) is not int or not FIRST <= value <= LAST:
+        raise InvalidInput(f"{name} must be between {FIRST} and {LAST}, not {value!r:.20}")
+    return value
+
+
+def _weight(name: str, value: Any) -> float:
+    """A weight; raises InvalidInput."""
+    if type(value) not in (int, float) or value <= 0:
+        raise InvalidInput(f"{name}: a number above 0 is expected, not {value!r:.20}")
+    return float(value)
+
+
+def _slots(name: str, value: Any) -> int | None:
+    """A number of slots, or none: there is no limit."""
+    return None if value is None else _count(name, value)
+
+
+def _count(name: str, value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise InvalidInput(f"{name}: a whole number from 0 on is expected, not {value!r:.20}")
+    return value
+
+
+_RESOURCES: Mapping[str, Callable[[str, Any], Any]] = {
+    "priority": _priority,
+    "weight": _weight,
+    "resource_pool": _text,
+    "max_slots": _slots,
+}
+_STORAGE = dict.fromkeys(("save_experiment_best", "save_trial_best", "save_trial_latest"), _count)

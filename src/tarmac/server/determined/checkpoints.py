@@ -1,0 +1,168 @@
+"""Checkpoints of trials, wherever they come from. Called by the routes about checkpoints and trials.
+
+A checkpoint is what the library of a trial reported; where it reported none, a version of the artifact
+`checkpoint` of the trial's run, with a UUID made of the version's id. Files of a reported one lie in versions
+of that artifact too, in a directory named by its UUID.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tarmac.artifacts.versions.catalog import VersionSummary
+from tarmac.artifacts.versions.manifest import DIRECTORY, Entry
+from tarmac.dialects.determined.identity import uuid_of
+from tarmac.model.errors import NotFound
+from tarmac.model.experiment import Experiment, Trial
+from tarmac.model.run import Run
+from tarmac.model.run_records import RunRecord, RunRecordKind
+from tarmac.server.determined.calls import Call
+from tarmac.server.determined.metric_records import StepReport, step_reports, validation_at
+from tarmac.server.determined.trial_checkpoints import COMPLETED, reported, steps_of
+
+KIND = "checkpoint"
+DELETED = "STATE_DELETED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A checkpoint of a trial, with what was validated at its step.
+
+    `report` is what the library said of it, `version` the artifact that it is where the library said nothing.
+    """
+
+    uuid: str
+    run: Run
+    trial: Trial
+    experiment: Experiment
+    steps: int
+    at: float
+    state: str
+    metadata: Mapping[str, Any]
+    resources: Mapping[str, str]
+    metrics: Mapping[str, Any]
+    report: RunRecord | None = None
+    version: VersionSummary | None = None
+
+    @property
+    def metric(self) -> float | None:
+        """The metric of the search, of what was validated."""
+        found = self.metrics.get(self.experiment.search.metric)
+        return found if isinstance(found, int | float) else None
+
+
+def checkpoints_of(call: Call, trials: Sequence[Trial], experiment: Experiment) -> list[Checkpoint]:
+    """The checkpoints of trials, by time."""
+    runs = call.gateway.service.plane.control.store.load_runs([trial.run_id for trial in trials])
+    found: list[Checkpoint] = []
+    for trial in trials:
+        if (run := runs.get(trial.run_id)) is not None:
+            found += _of_trial(call, trial, run, experiment)
+    return sorted(found, key=lambda each: (each.at, each.uuid))
+
+
+def find_checkpoint(call: Call, uuid: str) -> Checkpoint:
+    """The checkpoint with a UUID; raises NotFound."""
+    record = reported(call, uuid)
+    summary = None if record is not None else _version(call, uuid)
+    run_id = record.run_id if record is not None else summary.version.run_id if summary is not None else None
+    gateway = call.gateway
+    trial = gateway.experiments.trial_of(run_id) if run_id is not None else None
+    experiment = gateway.experiments.experiment(trial.experiment) if trial is not None else None
+    if trial is not None and experiment is not None:
+        for each in checkpoints_of(call, [trial], experiment):
+            if each.uuid == uuid:
+                return each
+    raise NotFound(f"checkpoint not found: {uuid:.60}")
+
+
+def files_of(call: Call, checkpoint: Checkpoint) -> list[tuple[str, Entry]]:
+    """The files and directories of a checkpoint, each by its path in there; raises NotFound."""
+    if checkpoint.version is not None:
+        return [(each.path, each) for each in _entries(call, checkpoint.version)]
+    below, found = f"{checkpoint.uuid}/", dict[int, list[tuple[str, Entry]]]()
+    for summary in _versions(call, checkpoint.run, every_rank=True):  # of each node the newest that holds it
+        entries = _entries(call, summary)
+        if inner := [
+            (each.path.removeprefix(below), each) for each in entries if each.path.startswith(below)
+        ]:
+            found[summary.version.rank] = inner
+    if not found:
+        raise NotFound(f"the files of checkpoint {checkpoint.uuid} are not kept any more")
+    return [each for inner in found.values() for each in inner]
+
+
+def checkpoint_uuid(summary: VersionSummary) -> str:
+    """The UUID of a checkpoint that nobody reported."""
+    return uuid_of("checkpoint", summary.version.id)
+
+
+def _of_trial(call: Call, trial: Trial, run: Run, experiment: Experiment) -> list[Checkpoint]:
+    reports = step_reports(call.gateway.service.plane, call.actor, run)
+    common = {"run": run, "trial": trial, "experiment": experiment}
+    if records := call.gateway.records.of(run.id, RunRecordKind.CHECKPOINT):
+        return [_reported(each, reports, common) for each in records]
+    attempts = {each.number: each for each in call.gateway.service.plane.attempts(call.actor, run.id)}
+    found = []
+    for summary in _versions(call, run):
+        attempt, entries = attempts.get(summary.attempt), _entries(call, summary)
+        step = attempt.milestones.checkpoint_step if attempt is not None else None
+        before = [each.step for each in reports if each.at <= summary.created_at]
+        found.append(
+            Checkpoint(
+                **common,
+                uuid=checkpoint_uuid(summary),
+                steps=max(before, default=0) if step is None else step,
+                at=summary.created_at,
+                state=COMPLETED,
+                metadata={"tarmac_artifact": summary.version.id},
+                resources={
+                    f"{each.path}/" if each.kind == DIRECTORY else each.path: str(each.size_bytes)
+                    for each in entries
+                },
+                metrics=validation_at(reports, step=step, until=summary.created_at),
+                version=summary,
+            )
+        )
+    return found
+
+
+def _reported(record: RunRecord, reports: Sequence[StepReport], common: Mapping[str, Any]) -> Checkpoint:
+    steps, body = steps_of(record), record.body
+    return Checkpoint(
+        **common,
+        uuid=record.name,
+        steps=steps,
+        at=record.at,
+        state=body.get("state") or COMPLETED,
+        metadata=body.get("metadata") or {},
+        resources=body.get("resources") or {},
+        metrics=validation_at(reports, step=steps, until=record.at),
+        report=record,
+    )
+
+
+def _entries(call: Call, summary: VersionSummary) -> Sequence[Entry]:
+    return call.gateway.service.artifacts.content(call.actor, summary.version.id).entries
+
+
+def _versions(call: Call, run: Run | None, *, every_rank: bool = False) -> list[VersionSummary]:
+    """The versions of checkpoints, of a run or of all, by time: those of the first node, or of every one."""
+    found = call.gateway.service.artifacts.versions(call.actor, run)
+    chosen = [each for each in found if each.version.kind == KIND and (every_rank or each.version.rank == 0)]
+    return sorted(chosen, key=lambda each: each.created_at)
+
+
+def _version(call: Call, uuid: str) -> VersionSummary | None:
+    return next((each for each in _versions(call, None) if checkpoint_uuid(each) == uuid), None)
+
+
+def holding_only(call: Call, run: Run, uuids: Container[str]) -> list[VersionSummary]:
+    """The versions of a run's checkpoints in which nothing lies but these."""
+    return [
+        each
+        for each in _versions(call, run, every_rank=True)
+        if all(entry.path.partition("/")[0] in uuids for entry in _entries(call, each))
+    ]

@@ -1,0 +1,76 @@
+"""Resource pools, with the fields that every release of `det` wants. Listed in `route_list`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tarmac.control.reports import NodeReport
+from tarmac.dialects.determined.statuses import USUAL
+from tarmac.model.cluster import Packing, Policy, Pool
+from tarmac.model.resources import CPU_ONLY
+from tarmac.server.determined.calls import Call, get
+from tarmac.server.determined.written import page
+
+AUX_CONTAINERS = 100
+"""How many tasks without slots Determined gives to an agent by itself; here there is no such bound."""
+
+
+def _pools(call: Call) -> Any:
+    plane = call.gateway.service.plane
+    nodes = plane.nodes(call.actor)
+    pools = list(plane.pools(call.actor))
+    records = [_pool(pool, nodes, first=at == 0) for at, pool in enumerate(pools)]
+    return page(call, "resourcePools", records, list)
+
+
+def _pool(pool: Pool, nodes: list[NodeReport], *, first: bool) -> dict[str, Any]:
+    own = [each for each in nodes if (each.node.cluster, each.node.pool) == pool.key]
+    slots = sum(each.node.capacity.slots for each in own)
+    accelerated = any(each.node.capacity.slot_type != CPU_ONLY for each in own)
+    fair = pool.policy is Policy.FAIR_SHARE
+    texts = dict.fromkeys(
+        (
+            *("agentDockerImage", "agentDockerNetwork", "agentDockerRuntime", "agentFluentImage", "imageId"),
+            *("containerStartupScript", "instanceType", "masterCertName", "masterUrl", "startupScript"),
+        ),
+        "",
+    )
+    numbers = dict.fromkeys(
+        ("auxContainersRunning", "maxAgentStartingPeriod", "maxIdleAgentPeriod", "minAgents"), 0
+    )
+    return {
+        **texts,
+        **numbers,
+        "name": pool.name,
+        "description": f"the pool {pool.name} of the cluster {pool.cluster}",
+        "clusterName": pool.cluster,
+        "resourceManagerName": pool.cluster,
+        "resourceManagerMetadata": {"name": pool.cluster},
+        "type": "RESOURCE_POOL_TYPE_STATIC",
+        "location": "on-prem",
+        "numAgents": len(own),
+        "maxAgents": len(own),
+        "slotsAvailable": slots,
+        "slotsUsed": sum(each.slots_used for each in own),
+        "slotsPerAgent": max((each.node.capacity.slots for each in own), default=0),
+        "slotType": "TYPE_CUDA" if accelerated else "TYPE_CPU",
+        "accelerator": ", ".join(sorted({each.node.capacity.slot_type or "" for each in own})),
+        "auxContainerCapacity": AUX_CONTAINERS * len(own),
+        "auxContainerCapacityPerAgent": AUX_CONTAINERS,
+        "defaultComputePool": first,
+        "defaultAuxPool": first,
+        "preemptible": pool.preemption,
+        "schedulerType": "SCHEDULER_TYPE_FAIR_SHARE" if fair else "SCHEDULER_TYPE_PRIORITY",
+        "schedulerFittingPolicy": "FITTING_POLICY_BEST"
+        if pool.packing is Packing.PACK
+        else "FITTING_POLICY_WORST",
+        "details": {
+            "priorityScheduler": None
+            if fair
+            else {"preemption": pool.preemption, "defaultPriority": USUAL, "k8Priorities": []}
+        },
+        "stats": {"queuedCount": 0, "scheduledCount": 0},
+    }
+
+
+ROUTES = (get("/api/v1/resource-pools", _pools),)
