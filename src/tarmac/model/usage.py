@@ -11,12 +11,13 @@ from tarmac.model.run import Allocation, Attempt, Release, Run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptSpan:
-    """The slots that an attempt held from `begin` on, until `end` (None: it goes on).
+    """The slots that attempt number `attempt` of a run held from `begin` on, until `end` (None: it goes on).
 
     `released`: slots of replicas that ended before, each with the time when.
     """
 
     run_id: str
+    attempt: int
     user: str
     project: str
     cluster: str
@@ -49,6 +50,7 @@ def span_of(of: Run, known: Attempt) -> AttemptSpan | None:
         return None
     return AttemptSpan(
         run_id=of.id,
+        attempt=known.number,
         user=of.user,
         project=of.project,
         cluster=known.allocation.cluster,

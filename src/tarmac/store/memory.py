@@ -344,7 +344,8 @@ class MemoryStore:
 
     def _write_runs(self, new: Sequence[NewRun], steps: Sequence[RunStep]) -> bool:
         """New runs and steps, as a part of another write; False, and nothing is done, where one is stale."""
-        if not all(self._judge(steps)):
+        fresh = {item.run.id for item in new}
+        if not all(self._judge([step for step in steps if step.before.id not in fresh])):
             return False
         for item in new:
             self._keep_new(item)

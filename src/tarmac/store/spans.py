@@ -15,6 +15,7 @@ from tarmac.store.schema import attempt, run
 SPANS = (
     select(
         run.c.id,
+        attempt.c.number,
         run.c.user_name,
         run.c.project,
         attempt.c.cluster,
@@ -32,7 +33,7 @@ SPANS = (
 
 def to_span(row: Sequence[Any]) -> AttemptSpan | None:
     """A row of `SPANS`; None where a cluster's own queue has granted nothing yet."""
-    run_id, user, project, cluster, body, created_at, granted_at, ended_at, released = row
+    run_id, number, user, project, cluster, body, created_at, granted_at, ended_at, released = row
     allocation = json.loads(body)
     begin = granted_at if allocation.get("delegated") else created_at
     if begin is None:
@@ -44,6 +45,7 @@ def to_span(row: Sequence[Any]) -> AttemptSpan | None:
         slots_of[replica] = slots_of.get(replica, 0) + len(each.get("slots", ()))
     return AttemptSpan(
         run_id=run_id,
+        attempt=number,
         user=user,
         project=project,
         cluster=cluster,

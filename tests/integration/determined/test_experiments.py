@@ -228,7 +228,85 @@ def test_jobs_are_listed_and_moved(here: Served, calls: DeterminedCalls) -> None
     assert update(jobId="none", priority=3)[0] == 404
     described = calls.get("/api/v1/experiments/3")[1]
     assert described["jobSummary"] == {"state": "STATE_QUEUED", "jobsAhead": 0}
-    assert calls.ask("PATCH", "/api/v1/experiments/3", {"name": "other"})[0] == 409
+
+
+def test_what_an_experiment_is_called_and_may_hold_is_changed(here: Served, calls: DeterminedCalls) -> None:
+    create(calls)
+    turn(here)
+    turn(here)
+
+    def change(**fields: Any) -> Any:
+        status, found = calls.ask("PATCH", "/api/v1/experiments/1", {"id": 1, "unknown": 2, **fields})
+        return found["experiment"] if status == 200 else (status, found["message"])
+
+    assert change(name="My other one!")["name"] == "My other one!"
+    assert change(description="why")["description"] == "why"
+    assert change(labels=["b", "a"])["labels"] == ["b", "a"]
+    assert change(notes="of it")["notes"] == "of it"
+    assert change(resources={"maxSlots": 1})["config"]["resources"]["max_slots"] == 1
+    assert change(resources={"weight": 3})["config"]["resources"]["weight"] == 3.0
+    storage = change(checkpointStorage={"saveTrialBest": 4})["config"]["checkpoint_storage"]
+    assert (storage["save_trial_best"], storage["save_trial_latest"]) == (4, 1)
+    [experiment] = calls.get("/api/v1/experiments")[1]["experiments"]
+    assert (experiment["name"], experiment["labels"]) == ("My other one!", ["b", "a"])
+    assert "save_trial_best: 1" not in experiment["originalConfig"]
+    assert calls.get("/api/v1/experiment/labels")[1] == {"labels": ["a", "b"]}
+    for fields, part in (
+        ({"name": "!"}, "letter"),
+        ({"labels": "a"}, "list"),
+        ({"resources": {"priority": 100}}, "between 1 and 99"),
+        ({"resources": {"maxSlots": -1}}, "from 0 on"),
+        ({"resources": [1]}, "mapping"),
+    ):
+        status, message = change(**fields)
+        assert (status, part in message) == (400, True), message
+
+
+def test_a_limit_of_slots_that_is_changed_counts_for_waiting_trials(
+    here: Served, calls: DeterminedCalls
+) -> None:
+    create(calls, activate=False)
+    turn(here)
+    assert calls.ask("PATCH", "/api/v1/experiments/1", {"resources": {"maxSlots": 1}})[0] == 200
+    calls.post("/api/v1/experiments/1/activate")
+    turn(here)
+    turn(here)
+    assert sorted(states(calls, 1)[1]) == ["STATE_QUEUED", "STATE_RUNNING"]
+    assert calls.ask("PATCH", "/api/v1/experiments/1", {"resources": {"maxSlots": None}})[0] == 200
+    turn(here)
+    turn(here)
+    assert states(calls, 1)[1] == ["STATE_RUNNING"] * 2
+
+
+def test_a_slot_that_takes_no_work_is_left_free(here: Served, calls: DeterminedCalls) -> None:
+    for agent in calls.get("/api/v1/agents")[1]["agents"]:
+        for slot in list(agent["slots"])[1:]:
+            assert calls.post(f"/api/v1/agents/{agent['id']}/slots/{slot}/disable")[0] == 200
+    create(calls, WIDE)
+    create(calls)
+    turn(here)
+    turn(here)
+    assert states(calls, 1)[0] == "STATE_QUEUED", "it waits, and is not refused: slots come back"
+    assert states(calls, 2)[1] == ["STATE_RUNNING"] * 2
+    [task, other] = calls.get("/api/v1/tasks")[1]["allocationIdToSummary"].values()
+    assert task["slotsNeeded"] == other["slotsNeeded"] == 1
+
+
+def test_the_master_says_how_it_schedules_and_what_it_logged(here: Served, calls: DeterminedCalls) -> None:
+    config = calls.get("/api/v1/master/config")[1]["config"]
+    assert config["resource_manager"]["scheduler"]["type"] == "priority"
+    assert calls.get("/config")[1] == config
+    log = here.home.log
+    log.write_text("2026-11-23 17:26:20,608 INFO a: one\n2026-11-23 17:26:21,000 ERROR b: two\n  more\n")
+    status, data = calls.raw("GET", "/api/v1/master/logs?offset=-1")
+    [line] = data.splitlines()
+    entry = json.loads(line)["result"]["logEntry"]
+    assert (status, entry["id"], entry["level"], entry["message"]) == (
+        200,
+        2,
+        "LOG_LEVEL_ERROR",
+        "b: two\n  more",
+    )
 
 
 def test_the_cluster_is_told_as_agents_slots_tasks_and_pools(here: Served, calls: DeterminedCalls) -> None:
@@ -252,7 +330,12 @@ def test_the_cluster_is_told_as_agents_slots_tasks_and_pools(here: Served, calls
     assert calls.get(f"/api/v1/agents/{name}")[1]["agent"]["enabled"] is False
     assert calls.post(f"/api/v1/agents/{name}/enable")[0] == 200
     assert calls.get(f"/api/v1/agents/{name}")[1]["agent"]["enabled"] is True
-    assert calls.post(f"/api/v1/agents/{name}/slots/0/disable")[0] == 409
+    slot = f"/api/v1/agents/{name}/slots/0"
+    assert calls.post(f"{slot}/disable", {"drain": True})[1]["slot"]["draining"] is True
+    assert calls.get(slot)[1]["slot"]["enabled"] is False
+    assert calls.get(f"/api/v1/agents/{name}")[1]["agent"]["enabled"] is True
+    assert calls.post(f"{slot}/enable")[1]["slot"]["enabled"] is True
+    assert calls.post(f"/api/v1/agents/{name}/slots/99/disable")[0] == 404
     usage = calls.raw(
         "GET",
         "/resources/allocation/raw?timestamp_after=1970-01-01T00:00:00Z&timestamp_before=2100-01-01T00:00:00Z",

@@ -174,6 +174,7 @@ class ControlState:
             if stored.id == change.after.id:
                 for new in change.new_runs:
                     self._run_cache.take(new.run, None)
+                self._take_up(change.steps)  # one that is created paused
         if stored.id == change.after.id:
             self._announce([new.run for new in change.new_runs])
         return stored

@@ -220,7 +220,8 @@ def boards(
     grouped: dict[PoolKey, list[Space]] = {}
     for order, node in enumerate(sorted(nodes, key=node_rank)):
         space = Space.empty(node, order)
-        if loads_here := loads.get(node.name):
+        loads_here = loads.get(node.name, {})
+        if loads_here or (node.drained_slots and not any_state):
             space.set(left_of(node, loads_here.values()))
         grouped.setdefault((node.cluster, node.pool), []).append(space)
     return {key: PoolBoard(key, grouped[key], any_state=any_state) for key in sorted(grouped, key=pool_rank)}

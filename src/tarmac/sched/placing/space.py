@@ -57,8 +57,9 @@ class Space:
 
     @classmethod
     def empty(cls, node: Node, order: int) -> Space:
-        """A node nobody uses."""
-        return cls(node, order, *left_of(node, ()))
+        """A node nobody uses, with all its slots."""
+        capacity = node.capacity
+        return cls(node, order, capacity.slots, capacity.cpus, capacity.memory_bytes)
 
     def copy(self) -> Space:
         """The same, in no bucket."""

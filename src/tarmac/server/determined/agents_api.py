@@ -97,7 +97,7 @@ def _drained(drained: bool) -> Callable[[Call], Any]:
         plane, choice = call.gateway.service.plane, NodeChoice(names=(call.path("agent"),))
         [report] = plane.set_drained(call.actor, choice, drained, "det agent disable")
         if drained and call.field("drain", False) is not True:
-            _requeue(call, {each.run_id for each in report.runs})
+            _requeue(call, {each.id for each in report.runs})
         return {"agent": _agent(call, report, _holders(call.gateway))}
 
     return change

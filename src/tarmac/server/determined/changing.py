@@ -27,6 +27,11 @@ class Changes:
     config: Mapping[str, Any]
     notes: str | None = None
 
+    def without(self, name: str) -> Changes:
+        """The same, but for a field of the resources."""
+        resources = {key: value for key, value in self.config.get("resources", {}).items() if key != name}
+        return replace(self, config={**self.config, "resources": resources})
+
     @property
     def place(self) -> Mapping[str, Any]:
         """The place in the queue as far as it is changed, its priority as tarmac has it."""
@@ -96,8 +101,12 @@ def _native_labels(labels: Mapping[str, str], config: Mapping[str, Any]) -> dict
 
 
 def _policy(policy: CheckpointPolicy, storage: Mapping[str, int]) -> CheckpointPolicy:
-    changed = {name.removeprefix("save_"): value for name, value in storage.items()}
-    return replace(policy, **changed)
+    return replace(
+        policy,
+        experiment_best=storage.get("save_experiment_best", policy.experiment_best),
+        trial_best=storage.get("save_trial_best", policy.trial_best),
+        trial_latest=storage.get("save_trial_latest", policy.trial_latest),
+    )
 
 
 def _over(config: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

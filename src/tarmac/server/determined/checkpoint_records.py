@@ -25,8 +25,8 @@ def checkpoint_record(checkpoint: Checkpoint, *, trial: int, experiment: int) ->
         "training": {
             "trialId": trial,
             "experimentId": experiment,
-            "experimentConfig": config_of(checkpoint.experiment.spec),
-            "hparams": dict(checkpoint.trial.parameters),
+            "experimentConfig": config_of(checkpoint.spec),
+            "hparams": dict(checkpoint.run.spec.parameters or {}),
             "searcherMetric": finite(checkpoint.metric),
             "trainingMetrics": metrics_record({}),
             "validationMetrics": metrics_record(checkpoint.metrics),

@@ -7,7 +7,7 @@ of that artifact too, in a directory named by its UUID.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,9 @@ from tarmac.model.errors import NotFound
 from tarmac.model.experiment import Experiment, Trial
 from tarmac.model.run import Run
 from tarmac.model.run_records import RunRecord, RunRecordKind
+from tarmac.model.spec import RunSpec
 from tarmac.server.determined.calls import Call
+from tarmac.server.determined.experiment_records import config_of
 from tarmac.server.determined.metric_records import StepReport, step_reports, validation_at
 from tarmac.server.determined.trial_checkpoints import COMPLETED, reported, steps_of
 
@@ -28,15 +30,15 @@ DELETED = "STATE_DELETED"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """A checkpoint of a trial, with what was validated at its step.
+    """A checkpoint of a run, which is a trial or alone, with what was validated at its step.
 
     `report` is what the library said of it, `version` the artifact that it is where the library said nothing.
     """
 
     uuid: str
     run: Run
-    trial: Trial
-    experiment: Experiment
+    trial: Trial | None
+    experiment: Experiment | None
     steps: int
     at: float
     state: str
@@ -47,19 +49,41 @@ class Checkpoint:
     version: VersionSummary | None = None
 
     @property
+    def spec(self) -> RunSpec:
+        """The spec of its experiment, or of a run that is alone."""
+        return self.experiment.spec if self.experiment is not None else self.run.spec
+
+    @property
+    def smaller_is_better(self) -> bool:
+        """Whether less of the metric of the search is better."""
+        return config_of(self.spec)["searcher"].get("smaller_is_better") is not False
+
+    @property
     def metric(self) -> float | None:
         """The metric of the search, of what was validated."""
-        found = self.metrics.get(self.experiment.search.metric)
+        found = self.metrics.get(config_of(self.spec)["searcher"].get("metric"))
         return found if isinstance(found, int | float) else None
 
 
 def checkpoints_of(call: Call, trials: Sequence[Trial], experiment: Experiment) -> list[Checkpoint]:
-    """The checkpoints of trials, by time."""
+    """The checkpoints of the trials of an experiment, by time."""
     runs = call.gateway.service.plane.control.store.load_runs([trial.run_id for trial in trials])
-    found: list[Checkpoint] = []
-    for trial in trials:
-        if (run := runs.get(trial.run_id)) is not None:
-            found += _of_trial(call, trial, run, experiment)
+    return _by_time(
+        each
+        for trial in trials
+        if (run := runs.get(trial.run_id)) is not None
+        for each in _of_run(call, run, trial, experiment)
+    )
+
+
+def checkpoints_of_run(call: Call, run: Run) -> list[Checkpoint]:
+    """The checkpoints of a run, be it a trial or alone, by time."""
+    trial = call.gateway.experiments.trial_of(run.id)
+    experiment = call.gateway.experiments.experiment(trial.experiment) if trial is not None else None
+    return _by_time(_of_run(call, run, trial, experiment))
+
+
+def _by_time(found: Iterable[Checkpoint]) -> list[Checkpoint]:
     return sorted(found, key=lambda each: (each.at, each.uuid))
 
 
@@ -68,13 +92,10 @@ def find_checkpoint(call: Call, uuid: str) -> Checkpoint:
     record = reported(call, uuid)
     summary = None if record is not None else _version(call, uuid)
     run_id = record.run_id if record is not None else summary.version.run_id if summary is not None else None
-    gateway = call.gateway
-    trial = gateway.experiments.trial_of(run_id) if run_id is not None else None
-    experiment = gateway.experiments.experiment(trial.experiment) if trial is not None else None
-    if trial is not None and experiment is not None:
-        for each in checkpoints_of(call, [trial], experiment):
-            if each.uuid == uuid:
-                return each
+    run = call.gateway.service.plane.control.store.run(run_id) if run_id is not None else None
+    for each in checkpoints_of_run(call, run) if run is not None else ():
+        if each.uuid == uuid:
+            return each
     raise NotFound(f"checkpoint not found: {uuid:.60}")
 
 
@@ -99,9 +120,9 @@ def checkpoint_uuid(summary: VersionSummary) -> str:
     return uuid_of("checkpoint", summary.version.id)
 
 
-def _of_trial(call: Call, trial: Trial, run: Run, experiment: Experiment) -> list[Checkpoint]:
+def _of_run(call: Call, run: Run, trial: Trial | None, experiment: Experiment | None) -> list[Checkpoint]:
     reports = step_reports(call.gateway.service.plane, call.actor, run)
-    common = {"run": run, "trial": trial, "experiment": experiment}
+    common: dict[str, Any] = {"run": run, "trial": trial, "experiment": experiment}
     if records := call.gateway.records.of(run.id, RunRecordKind.CHECKPOINT):
         return [_reported(each, reports, common) for each in records]
     attempts = {each.number: each for each in call.gateway.service.plane.attempts(call.actor, run.id)}

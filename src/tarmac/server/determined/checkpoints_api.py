@@ -19,11 +19,12 @@ from tarmac.server.determined.checkpoints import (
     DELETED,
     Checkpoint,
     checkpoints_of,
+    checkpoints_of_run,
     files_of,
     find_checkpoint,
     holding_only,
 )
-from tarmac.server.determined.numbering import experiment_number, experiment_of, trial_numbers, trial_of
+from tarmac.server.determined.numbering import experiment_number, experiment_of, trial_number, trial_of
 from tarmac.server.determined.trial_checkpoints import leave_resources
 from tarmac.server.determined.written import is_descending, page
 
@@ -36,10 +37,8 @@ def _of_experiment(call: Call) -> Any:
 
 
 def _of_trial(call: Call) -> Any:
-    trial, _ = trial_of(call.gateway, call.number("trial"))
-    experiment = call.gateway.experiments.experiment(trial.experiment)
-    assert experiment is not None, "a trial has one"
-    return _listed(call, checkpoints_of(call, [trial], experiment))
+    _, run = trial_of(call.gateway, call.number("trial"))
+    return _listed(call, checkpoints_of_run(call, run))
 
 
 def _listed(call: Call, found: list[Checkpoint]) -> Any:
@@ -60,7 +59,7 @@ def _listed(call: Call, found: list[Checkpoint]) -> Any:
 
 
 _KEYS: Mapping[str, Callable[[Checkpoint], Any]] = {
-    "TRIAL_ID": lambda each: each.trial.number,
+    "TRIAL_ID": lambda each: each.run.id,
     "BATCH_NUMBER": lambda each: each.steps,
     "UUID": lambda each: each.uuid,
 }
@@ -73,16 +72,17 @@ def _rating(checkpoint: Checkpoint, metric: str | None) -> float | None:
         found = checkpoint.metrics.get(metric)
         return found if isinstance(found, int | float) else None
     found = checkpoint.metric
-    return found if found is None or checkpoint.experiment.search.smaller_is_better else -found
+    return found if found is None or checkpoint.smaller_is_better else -found
 
 
 def _records(call: Call, found: Sequence[Checkpoint]) -> list[dict[str, Any]]:
-    trials = trial_numbers(call.gateway, [each.trial for each in found])
     return [
         checkpoint_record(
             each,
-            trial=trials[each.run.id],
-            experiment=experiment_number(call.gateway, each.experiment.id),
+            trial=trial_number(call.gateway, each.run.id),
+            experiment=experiment_number(
+                call.gateway, each.experiment.id if each.experiment is not None else each.run.id
+            ),
         )
         for each in found
     ]
@@ -150,8 +150,7 @@ def _drop(call: Call, checkpoint: Checkpoint) -> None:
         return
     assert report is not None, "a checkpoint was reported, or is a version"
     leave_resources(call, report, {})
-    trial, experiment = checkpoint.trial, checkpoint.experiment
-    deleted = {each.uuid for each in checkpoints_of(call, [trial], experiment) if each.state == DELETED}
+    deleted = {each.uuid for each in checkpoints_of_run(call, checkpoint.run) if each.state == DELETED}
     for summary in holding_only(call, checkpoint.run, deleted):
         with suppress(Refused):  # the run would resume from it: it goes with the run
             artifacts.remove(call.actor, summary.version.id)

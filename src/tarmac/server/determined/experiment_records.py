@@ -24,6 +24,9 @@ from tarmac.server.determined.written import finite, time_of
 UNCATEGORIZED = 1
 """The only workspace, and the only project in it."""
 
+ONLY = "Uncategorized"
+"""What both are called."""
+
 _NAMES = {method: name for name, method in METHODS.items()}
 _ENDED = {Outcome.COMPLETED: "COMPLETED", Outcome.STOPPED: "CANCELED", Outcome.FAILED: "ERROR"}
 _LIVE = {
@@ -69,10 +72,10 @@ def experiment_record(
         "bestTrialId": numbers.get(best.trial.run_id) if best is not None else None,
         "bestTrialSearcherMetric": finite(best.trial.best) if best is not None else None,
         "projectId": UNCATEGORIZED,
-        "projectName": config.get("project") or "Uncategorized",
+        "projectName": config.get("project") or ONLY,
         "projectOwnerId": user_id(experiment.user),
         "workspaceId": UNCATEGORIZED,
-        "workspaceName": config.get("workspace") or "Uncategorized",
+        "workspaceName": config.get("workspace") or ONLY,
         "parentArchived": False,
         "notes": experiment.spec.conventions.facts.get(NOTES, ""),
         "unmanaged": False,

@@ -7,11 +7,12 @@ from functools import partial
 from typing import Any
 
 from tarmac.model.actor import Actor
+from tarmac.model.cluster import Policy
 from tarmac.model.errors import InvalidInput
 from tarmac.model.experiment import Experiment
 from tarmac.model.lifecycle import RunEvent, sources
 from tarmac.server.determined.calls import Call, delete, patch, post
-from tarmac.server.determined.changing import changed, changes_of
+from tarmac.server.determined.changing import Changes, changed, changes_of
 from tarmac.server.determined.creating import wish_of
 from tarmac.server.determined.experiment_lists_api import record_of
 from tarmac.server.determined.jobs_api import place_changes
@@ -86,10 +87,16 @@ def _change(call: Call) -> Any:
     trials = plane.experiments.trials(call.actor, experiment)
     movable = sources(RunEvent.REORDERED)
     run_ids = [each.run.id for each in trials if each.run is not None and each.run.state in movable]
-    if moves := place_changes(run_ids, changes):
+    if moves := place_changes(run_ids, _effective(call, changes)):
         plane.reorder(call.actor, moves)
     after = plane.experiments.change_spec(call.actor, experiment.id, partial(changed, changes=changes))
     return {"experiment": record_of(call, after)}
+
+
+def _effective(call: Call, changes: Changes) -> Changes:
+    """The changes without a weight where no pool shares fairly: it is kept, and counts nowhere yet."""
+    policies = {pool.policy for pool in call.gateway.service.plane.pools(call.actor)}
+    return changes if Policy.FAIR_SHARE in policies else changes.without("weight")
 
 
 def _remove(call: Call) -> Any:

@@ -9,6 +9,7 @@ import csv
 import io
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,6 +18,8 @@ from starlette.responses import PlainTextResponse
 from tarmac.model.errors import InvalidInput
 from tarmac.model.usage import AttemptSpan
 from tarmac.server.determined.calls import Call, get
+from tarmac.server.determined.experiment_records import ONLY, labels_shown
+from tarmac.server.determined.numbering import experiment_numbers, task_name
 from tarmac.server.determined.written import seconds_of, time_of
 
 _ALLOCATION = ("allocation_id", "task_type", "username", "workspace_name", "resource_pool", "slots")
@@ -29,42 +32,85 @@ _MOST_PERIODS = 3_660
 Range = tuple[float, float]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """Slots that an attempt held, with the names that Determined has for it."""
+
+    allocation: str
+    experiment: int
+    user: str
+    labels: tuple[str, ...]
+    pool: str
+    slots: int
+    start: str | None
+    end: str | None
+    seconds: float
+
+
+def _held(call: Call) -> list[Held]:
+    """What attempts held within the range of time that is asked for, by their beginning."""
+    within, gateway = _range(call, "timestamp_after", "timestamp_before"), call.gateway
+    spans = _spans(call, within)
+    runs = gateway.service.plane.control.store.load_runs(list(dict.fromkeys(each.run_id for each in spans)))
+    trials = {run.id: run.spec.trial for run in runs.values()}
+    ids = {run_id: trial.experiment if trial is not None else run_id for run_id, trial in trials.items()}
+    numbers = experiment_numbers(gateway, list(dict.fromkeys(ids.values())))
+    found = []
+    for each in spans:
+        number = numbers.get(ids.get(each.run_id, ""), 0)
+        start, end, seconds = _times(call, each, within)
+        run = runs.get(each.run_id)
+        found.append(
+            Held(
+                allocation=f"{task_name(number, each.run_id)}.{each.attempt}",
+                experiment=number,
+                user=each.user,
+                labels=tuple(labels_shown(run.spec)) if run is not None else (),
+                pool=each.pool,
+                slots=each.slots,
+                start=start,
+                end=end,
+                seconds=seconds,
+            )
+        )
+    return found
+
+
 def _allocations(call: Call) -> PlainTextResponse:
-    within = _range(call, "timestamp_after", "timestamp_before")
     rows = (
-        (each.run_id, "TRIAL", each.user, each.project, each.pool, each.slots, *_times(call, each, within))
-        for each in _spans(call, within)
+        (each.allocation, "TRIAL", each.user, ONLY, each.pool, each.slots, each.start, each.end, each.seconds)
+        for each in _held(call)
     )
     return _table((*_ALLOCATION, *_TIMES), rows)
 
 
 def _raw(call: Call) -> PlainTextResponse:
-    within = _range(call, "timestamp_after", "timestamp_before")
     rows = (
-        (each.run_id, "training", each.user, each.project, each.slots, *_times(call, each, within))
-        for each in _spans(call, within)
+        (
+            *(each.experiment, "training", each.user, ",".join(each.labels), each.slots),
+            *(each.start, each.end, each.seconds),
+        )
+        for each in _held(call)
     )
     return _table((*_RAW, *_TIMES), rows)
 
 
 def _raw_json(call: Call) -> Any:
-    within = _range(call, "timestamp_after", "timestamp_before")
-    entries: list[dict[str, Any]] = []
-    for each in _spans(call, within):
-        start, end, seconds = _times(call, each, within)
-        entries.append(
+    return {
+        "resourceEntries": [
             {
                 "kind": "training",
-                "startTime": start,
-                "endTime": end,
-                "experimentId": 0,
+                "startTime": each.start,
+                "endTime": each.end,
+                "experimentId": each.experiment,
                 "username": each.user,
-                "labels": [],
-                "seconds": seconds,
+                "labels": list(each.labels),
+                "seconds": each.seconds,
                 "slots": each.slots,
             }
-        )
-    return {"resourceEntries": entries}
+            for each in _held(call)
+        ]
+    }
 
 
 def _aggregated(call: Call) -> PlainTextResponse:

@@ -8,7 +8,7 @@ from tarmac.control.experiments import TrialRow
 from tarmac.model.metrics import VALIDATION
 from tarmac.server.determined.calls import Access, Call, get, post
 from tarmac.server.determined.checkpoint_records import checkpoint_workload
-from tarmac.server.determined.checkpoints import checkpoints_of
+from tarmac.server.determined.checkpoints import checkpoints_of_run
 from tarmac.server.determined.experiment_records import trial_record
 from tarmac.server.determined.metric_records import step_reports, summary_metrics
 from tarmac.server.determined.numbering import experiment_number, trial_of
@@ -48,18 +48,13 @@ def _kill(call: Call) -> Any:
 
 def _workloads(call: Call) -> Any:
     """Reports of metrics and checkpoints, by step."""
-    trial, run = trial_of(call.gateway, call.number("trial"))
-    experiment = call.gateway.experiments.experiment(trial.experiment)
-    assert experiment is not None, "a trial has one"
+    _, run = trial_of(call.gateway, call.number("trial"))
     chosen = call.text("filter") or ""
     found: list[tuple[int, str, dict[str, Any]]] = [
         (each.step, "validation" if each.group == VALIDATION else "training", each.record)
         for each in step_reports(call.gateway.service.plane, call.actor, run)
     ]
-    found += [
-        (each.steps, "checkpoint", checkpoint_workload(each))
-        for each in checkpoints_of(call, [trial], experiment)
-    ]
+    found += [(each.steps, "checkpoint", checkpoint_workload(each)) for each in checkpoints_of_run(call, run)]
     if any(kind in chosen for kind in ("VALIDATION", "CHECKPOINT")):  # FILTER_OPTION_CHECKPOINT_OR_VALIDATION
         found = [each for each in found if each[1].upper() in chosen]
     found.sort(key=lambda each: each[0])

@@ -8,11 +8,10 @@ from tarmac.model.errors import NotFound
 from tarmac.model.experiment import ExperimentQuery
 from tarmac.server.determined.calls import Call, get
 from tarmac.server.determined.experiment_lists_api import ALL
-from tarmac.server.determined.experiment_records import UNCATEGORIZED
+from tarmac.server.determined.experiment_records import ONLY, UNCATEGORIZED
 from tarmac.server.determined.login_api import DEFAULT_USER, user_id
 from tarmac.server.determined.written import page
 
-NAME = "Uncategorized"
 _NO_STATE = "WORKSPACE_STATE_UNSPECIFIED"
 
 
@@ -20,7 +19,7 @@ def _common(call: Call) -> dict[str, Any]:
     experiments = call.gateway.experiments.heads(ExperimentQuery(limit=ALL))
     return {
         "id": UNCATEGORIZED,
-        "name": NAME,
+        "name": ONLY,
         "archived": False,
         "immutable": True,
         "numExperiments": len(experiments),
@@ -37,14 +36,14 @@ def _workspace(call: Call) -> dict[str, Any]:
 
 def _project(call: Call) -> dict[str, Any]:
     common = _common(call)
-    own = {"key": "", "notes": [], "workspaceId": UNCATEGORIZED, "workspaceName": NAME, "description": ""}
+    own = {"key": "", "notes": [], "workspaceId": UNCATEGORIZED, "workspaceName": ONLY, "description": ""}
     counts = {"numRuns": common["numExperiments"], "numActiveExperiments": 0}
     return {**common, **own, **counts}
 
 
 def _workspaces(call: Call) -> Any:
     name = call.text("name")
-    shown = [_workspace(call)] if name in (None, NAME) else []
+    shown = [_workspace(call)] if name in (None, ONLY) else []
     return page(call, "workspaces", shown, list)
 
 
@@ -56,7 +55,7 @@ def _one_workspace(call: Call) -> Any:
 def _projects(call: Call) -> Any:
     _check(call, "workspace")
     name = call.text("name")
-    shown = [_project(call)] if name in (None, NAME) else []
+    shown = [_project(call)] if name in (None, ONLY) else []
     return page(call, "projects", shown, list)
 
 
@@ -67,7 +66,7 @@ def _one_project(call: Call) -> Any:
 
 def _check(call: Call, what: str) -> None:
     if call.number("id") != UNCATEGORIZED:
-        raise NotFound(f"tarmac has one {what}, {NAME}", hint=f"its number is {UNCATEGORIZED}")
+        raise NotFound(f"tarmac has one {what}, {ONLY}", hint=f"its number is {UNCATEGORIZED}")
 
 
 ROUTES = (

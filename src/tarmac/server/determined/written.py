@@ -21,9 +21,9 @@ def time_of(at: float | None) -> str | None:
 
 
 def seconds_of(text: str) -> float:
-    """Seconds since the epoch of a time, or a date, as clients send it; raises InvalidInput."""
+    """Seconds since the epoch of a time, a date or a month, as clients send it; raises InvalidInput."""
     try:
-        found = datetime.fromisoformat(text)
+        found = datetime.fromisoformat(f"{text}-01" if len(text) == len("2026-10") else text)
     except ValueError:
         raise InvalidInput(f"{text!r:.60} is no time such as 2026-10-26T23:17:12Z") from None
     return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
