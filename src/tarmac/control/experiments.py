@@ -130,12 +130,16 @@ class ExperimentService:
 
         return self._command(actor, reference, decide)
 
-    def stop(self, actor: Actor, reference: str) -> Experiment:
-        """End it for good: its trials are stopped. One that has ended, or is stopping, stays as it is."""
+    def stop(self, actor: Actor, reference: str, *, kill: bool = False) -> Experiment:
+        """End it for good: its trials are stopped, with `kill` without grace.
+
+        One that has ended stays as it is, and one that is stopping unless it is killed.
+        """
 
         def decide(draft: ChangeDraft) -> None:
-            if draft.experiment.state in (ExperimentState.ACTIVE, ExperimentState.PAUSED):
-                draft.stop()
+            stopping = draft.experiment.state is ExperimentState.STOPPING
+            if draft.experiment.state is not ExperimentState.ENDED and (kill or not stopping):
+                draft.stop(kill=kill)
                 draft.settle()
 
         return self._command(actor, reference, decide)
@@ -272,7 +276,7 @@ class ExperimentService:
                 before = draft.experiment
                 decide(draft)
                 self._searches.drop(experiment.id)
-                if draft.experiment == before and not draft.touched:
+                if draft.experiment == before and not draft.touched and not draft.run_steps:
                     return before
                 draft.run_steps = [_by(actor, step) for step in draft.run_steps]
                 change = draft.change()

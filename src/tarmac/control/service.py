@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -173,9 +174,9 @@ class ControlPlane:
         """Begin a search over parameters; see `ExperimentService.create`."""
         return self.experiments.create(self._resolved(submission), parent=parent)
 
-    def stop(self, actor: Actor, reference: str) -> Run:
-        """End the run for good. A run that has ended, or is already stopping, stays as it is."""
-        return self._command(actor, reference, _stop)
+    def stop(self, actor: Actor, reference: str, *, kill: bool = False) -> Run:
+        """End the run for good, with `kill` without its grace. One that has ended or is stopping stays."""
+        return self._command(actor, reference, partial(_stop, kill=kill))
 
     def pause(self, actor: Actor, reference: str) -> Run:
         """Set the run aside until it is resumed. A run that is paused or pausing stays as it is."""
@@ -372,10 +373,10 @@ class ControlPlane:
         raise Unavailable(f"array {run.name} ({run.array_id}) changes too quickly", hint="try again")
 
 
-def _stop(run: Run, attempt: Attempt | None, now: float) -> RunStep | None:
-    if run.state in (RunState.ENDED, RunState.STOPPING):
+def _stop(run: Run, attempt: Attempt | None, now: float, *, kill: bool) -> RunStep | None:
+    if run.state is RunState.ENDED or (run.state is RunState.STOPPING and not kill):
         return None
-    return steps.stop_run(run, attempt, now)
+    return steps.stop_run(run, attempt, now, kill=kill)
 
 
 def _pause(run: Run, attempt: Attempt | None, now: float) -> RunStep | None:

@@ -65,12 +65,18 @@ PLATFORM_FAULTS = frozenset({CauseCode.NODE_LOST, CauseCode.LEASE_EXPIRED, Cause
 
 
 class LeaveRequest(StrEnum):
-    """What a live attempt has been asked to do; the strongest ask wins (stop over the others)."""
+    """What a live attempt has been asked to do; the strongest ask wins (kill, then stop, over the others)."""
 
     PAUSE = "pause"
     PREEMPT = "preempt"
     STOP = "stop"
+    KILL = "kill"  # a stop without grace
     TIME_LIMIT = "time_limit"
+
+    @property
+    def ends(self) -> bool:
+        """Whether a user ends the run by it for good."""
+        return self in (LeaveRequest.STOP, LeaveRequest.KILL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,6 +49,11 @@ def here(tmp_path: Path) -> Iterator[Served]:
 
 @pytest.fixture
 def calls(here: Served) -> DeterminedCalls:
+    return logged_in(here)
+
+
+def logged_in(here: Served) -> DeterminedCalls:
+    """The calls of the default user."""
     login = {"username": "determined", "password": "", "isHashed": True}
     made = DeterminedCalls(here.gateway_port)
     made.token = made.post("/api/v1/auth/login", login)[1]["token"]
@@ -139,6 +144,22 @@ def test_pause_activate_cancel_archive_delete(here: Served, calls: DeterminedCal
     assert calls.ask("DELETE", "/api/v1/experiments/1") == (200, {})
     assert calls.get("/api/v1/experiments/1")[0] == 404
     assert create(calls)["id"] == 2, "a number is never given twice"
+
+
+def test_one_that_does_not_leave_is_killed(tmp_path: Path) -> None:
+    stubborn = Behaviour(duration_s=9_999.0, ignores_requests=True)
+    with served(tmp_path / "home", behaviour=lambda _: stubborn, keeps_code=True) as here:
+        calls = logged_in(here)
+        create(calls, SINGLE)
+        turn(here)
+        turn(here)
+        assert calls.post("/api/v1/experiments/1/cancel") == (200, {})
+        turn(here, 60.0)
+        assert states(calls, 1)[0] == "STATE_STOPPING_CANCELED"
+        assert calls.post("/api/v1/experiments/1/kill") == (200, {})
+        turn(here)
+        turn(here)
+        assert states(calls, 1) == ("STATE_CANCELED", ["STATE_CANCELED"])
 
 
 def test_one_that_is_created_paused_waits(here: Served, calls: DeterminedCalls) -> None:

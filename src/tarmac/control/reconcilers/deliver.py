@@ -42,16 +42,16 @@ def deliver_pass(control: ControlState, engine: AttachedEngine) -> None:
             continue
         if not engine.delivery_rest.over(now):
             break
-        ask = ASKS.get(run.state)
+        ask = LeaveRequest.KILL if attempt.leave_request is LeaveRequest.KILL else ASKS.get(run.state)
         unborn = attempt.is_to_be_submitted and not deliveries.submitted(attempt.id)
-        if unborn and ask is not LeaveRequest.STOP:  # a stop alone sees to it that it is never born
+        if unborn and not (ask and ask.ends):  # a stop alone sees to it that it is never born
             unborn = not _submit(control, engine, run, attempt, nodes)
         leave_delivered = (
             ask is None
             or deliveries.has_leave_request(attempt.id, ask)
             or _ask(control, engine, attempt, ask)
         )
-        if leave_delivered and (ask is LeaveRequest.STOP or not unborn):
+        if leave_delivered and ((ask and ask.ends) or not unborn):
             delivered.append(run)
     control.note_delivered(delivered)
     if len(deliveries) > MOST_REMEMBERED:

@@ -133,7 +133,7 @@ def _ending(facts: Sequence[NodeFacts], request: LeaveRequest | None) -> tuple[O
         if matches and cause is not None:
             cause = replace(cause, log_matches=tuple(matches))
         return outcome, cause
-    if request is LeaveRequest.STOP:
+    if request is not None and request.ends:
         return Outcome.STOPPED, Cause(code=CauseCode.USER_REQUEST, message="stopped before it started")
     return Outcome.LOST, Cause(code=CauseCode.PLATFORM_FAULT, message="cleared away before it started")
 

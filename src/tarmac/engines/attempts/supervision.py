@@ -16,7 +16,7 @@ from typing import Protocol
 from tarmac.engines.attempts.aggregate_outcome import PartState
 from tarmac.engines.attempts.view import AttemptView, NodeView
 from tarmac.model.errors import InvalidInput, Unavailable
-from tarmac.model.run import Cause, CauseCode, LeaveRequest
+from tarmac.model.run import Cause, CauseCode
 from tarmac.node.attempt.protocol import HEARTBEAT_LEASE_S
 
 
@@ -81,7 +81,7 @@ DEFAULT_TIMEOUTS = RunnerTimeouts()
 
 def start(view: AttemptView, runners: Runners) -> None:
     """Start the runner of every node that has none, unless the attempt was stopped before."""
-    if view.leave_request() is LeaveRequest.STOP:
+    if view.is_to_end:
         runners.fence(view)
     for node in view.nodes:
         if node.facts.state is PartState.UNCLAIMED:
@@ -125,7 +125,7 @@ def _tend_unclaimed(view: AttemptView, node: NodeView, runners: Runners, patienc
         return
     with contextlib.suppress(Unavailable):  # the next look tries again
         requested_at = node.supervision.requested_at
-        if view.leave_request() is LeaveRequest.STOP:
+        if view.is_to_end:
             runners.fence(view)
         elif requested_at is None or time.monotonic() - requested_at >= patience.start_again_s:
             if node.supervision.starts < patience.starts:

@@ -292,6 +292,12 @@ class AttemptView:
         for node in self.nodes:
             node.refresh()
 
+    @property
+    def is_to_end(self) -> bool:
+        """Whether a user ends its run for good."""
+        request = self.leave_request()
+        return request is not None and request.ends
+
     def leave_request(self) -> LeaveRequest | None:
         """What the attempt has been asked to do."""
         try:

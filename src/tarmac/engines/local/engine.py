@@ -138,7 +138,7 @@ class LocalEngine(ReportsAttempts):
 
     def request_leave(self, attempt_id: str, request: LeaveRequest) -> None:
         view = self._views.find(attempt_id)
-        if view is None and request is LeaveRequest.STOP:
+        if view is None and request.ends:
             view = self._fenced(attempt_id, request)
         if view is None:
             return
@@ -147,10 +147,10 @@ class LocalEngine(ReportsAttempts):
             if all(node.over for node in view.nodes):
                 return
             writing.pass_on(view, request)
-            if request is LeaveRequest.STOP:
+            if request.ends:
                 writing.fence(view)
             writing.wake(view)
-        if request is LeaveRequest.STOP:  # where no runner is left to say so
+        if request.ends:  # where no runner is left to say so
             fifo.ring(str(self._layout.notify), f"{attempt_id}\n".encode())
 
     def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:

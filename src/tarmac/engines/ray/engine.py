@@ -149,7 +149,7 @@ class RayEngine(ReportsAttempts):
             if not made:
                 self._look_at_nodes([view])
                 view.refresh()
-            if view.nodes and view.leave_request() is LeaveRequest.STOP:
+            if view.nodes and view.is_to_end:
                 self._runners.fence(view)
             elif view.nodes:
                 self._reservations.reserve(view.attempt_id, [node.address for node in request.document.nodes])
@@ -173,7 +173,7 @@ class RayEngine(ReportsAttempts):
 
     def request_leave(self, attempt_id: str, ask: LeaveRequest) -> None:
         view = self._views.find(attempt_id)
-        if view is None and ask is LeaveRequest.STOP:
+        if view is None and ask.ends:
             view = self._fenced(attempt_id, ask)
         if view is None:
             return
@@ -183,7 +183,7 @@ class RayEngine(ReportsAttempts):
             if all(node.over for node in view.nodes):
                 return
             writing.pass_on(view, ask)
-            if ask is LeaveRequest.STOP:
+            if ask.ends:
                 self._runners.fence(view)
             self._relay.pass_ask_on(view)
         self._tell(attempt_id)

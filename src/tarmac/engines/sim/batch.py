@@ -88,7 +88,7 @@ class SimBatchEngine(SimulatedEngine):
         with self._lock:
             self.interrupt(Moment.BEFORE_REQUEST, attempt_id)
             job = self._jobs.get(attempt_id)
-            if job is None and request is LeaveRequest.STOP:
+            if job is None and request.ends:
                 job = self._jobs[attempt_id] = Job(number=len(self._jobs) + 1, launch=None)
             if job is not None and job.granted_at is None:
                 self._leave(attempt_id, job, request)

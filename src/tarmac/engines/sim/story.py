@@ -16,7 +16,13 @@ from tarmac.model.run import NOTHING_SEEN, Cause, CauseCode, LeaveRequest, Miles
 
 TAIL_LINES = 20
 
-STRENGTH = {LeaveRequest.PAUSE: 0, LeaveRequest.PREEMPT: 0, LeaveRequest.TIME_LIMIT: 1, LeaveRequest.STOP: 2}
+STRENGTH = {
+    LeaveRequest.PAUSE: 0,
+    LeaveRequest.PREEMPT: 0,
+    LeaveRequest.TIME_LIMIT: 1,
+    LeaveRequest.STOP: 2,
+    LeaveRequest.KILL: 3,
+}
 """A stronger request replaces a weaker one; equals replace each other."""
 
 
@@ -111,7 +117,7 @@ def milestones(facts: Facts, story: Story, by: float) -> Milestones:
 def _undisturbed(facts: Facts) -> Story:
     """The story of an attempt whose node stays, apart from the losses its behaviour brings about itself."""
     behaviour, launch = facts.behaviour, facts.launch
-    stopped_at = next((at for at, request in facts.requests if request is LeaveRequest.STOP), None)
+    stopped_at = next((at for at, request in facts.requests if request.ends), None)
     started_at = facts.submitted_at + behaviour.start_s
     never = launch is None or behaviour.hangs_at_start
     if stopped_at is not None and (never or stopped_at < started_at):
@@ -144,7 +150,8 @@ def _leave_at(
     if not requests:
         return None
     stay_s = launch.grace_s if behaviour.ignores_requests else min(behaviour.leave_s, launch.grace_s)
-    return requests[0][0] + stay_s
+    killed_at = next((at for at, request in requests if request is LeaveRequest.KILL), float("inf"))
+    return min(requests[0][0] + stay_s, killed_at)
 
 
 def _strongest(requests: list[LeaveRequest]) -> LeaveRequest | None:
@@ -155,7 +162,7 @@ def _judge(
     facts: Facts, launch: Launch, request: LeaveRequest | None, *, by_itself: bool
 ) -> tuple[Outcome, Cause | None]:
     """How an attempt that ended on its node ended: what was asked, then what it exited with."""
-    if request is LeaveRequest.STOP:
+    if request is not None and request.ends:
         return Outcome.STOPPED, Cause(code=CauseCode.USER_REQUEST, message="stopped by a user")
     if request is LeaveRequest.TIME_LIMIT:
         return Outcome.FAILED, Cause(code=CauseCode.TIME_LIMIT, message="reached its time limit")

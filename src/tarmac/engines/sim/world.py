@@ -68,7 +68,7 @@ class World:
     def request_leave(self, attempt_id: str, request: LeaveRequest) -> None:
         """Ask an attempt to leave. A stop of one that never began sees to it that it never will."""
         facts = self._facts.get(attempt_id)
-        if facts is None and request is LeaveRequest.STOP:
+        if facts is None and request.ends:
             facts = self._fence(attempt_id)
         if facts is not None and _changes(facts.requests, request):
             facts.requests.append((self._clock.now(), request))

@@ -154,7 +154,7 @@ class SlurmEngine(ReportsAttempts, SharedImages):
 
     def request_leave(self, attempt_id: str, request: LeaveRequest) -> None:
         view = self._find(attempt_id)
-        if view is None and request is LeaveRequest.STOP:
+        if view is None and request.ends:
             view = self._fenced(attempt_id, request)
         if view is None:
             return
@@ -164,7 +164,7 @@ class SlurmEngine(ReportsAttempts, SharedImages):
                 return
             self._requests.pass_on(view, request)
             never_begins = self._requests.take_back(view)
-            if request is LeaveRequest.STOP:
+            if request.ends:
                 self._requests.fence(view)
         if never_begins:
             self._cancel(view)

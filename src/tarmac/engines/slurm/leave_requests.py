@@ -55,7 +55,7 @@ class LeaveRequests:
         lives = _started(view)
         if not lives and state != observing.REQUEUED:
             return
-        if observing.over_as(view.directory) is None and view.leave_request() is not LeaveRequest.STOP:
+        if observing.over_as(view.directory) is None and not view.is_to_end:
             with self._doing(view, "write to"):
                 self._host.write(self._host.directory(view.attempt_id) / OVER_FILE, state.encode())
         if lives:

@@ -249,9 +249,11 @@ def stop_is_overdue(view: AttemptView) -> bool:
     """Whether the grace of an attempt that was asked to stop was over long ago."""
     try:
         request = untrusted.read_object(view.paths.ask)
-        if request.get("ask") != LeaveRequest.STOP:
+        if request.get("ask") not in (LeaveRequest.STOP, LeaveRequest.KILL):
             return False
-        grace_s = read_document(view.paths.description).grace_s
+        grace_s = (
+            read_document(view.paths.description).grace_s if request["ask"] == LeaveRequest.STOP else 0.0
+        )
         return time.time() - float(request["at"]) - grace_s > CANCEL_AFTER_S
     except (OSError, ValueError, KeyError, TypeError, Unreadable):
         return False
