@@ -1,8 +1,9 @@
-"""Determined's own command, as PyPI has it, against a server of tarmac (D9 to D14; `make determined`)."""
+"""Determined's own command, as PyPI has it, against a server of tarmac (D9 to D15; `make determined`)."""
 
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -13,17 +14,24 @@ import pytest
 from tarmac.client import Client
 
 ROOT = Path(__file__).resolve().parents[2]
-DET = ROOT / ".venv-determined/bin/det"
-LIMIT_S = 120.0
+RELEASES = ("0.23.4", "0.34.0", "0.38.1")
+LIMIT_S = 180.0
 
-pytestmark = [pytest.mark.real_engine, pytest.mark.timeout(6 * LIMIT_S)]
+pytestmark = [pytest.mark.real_engine, pytest.mark.timeout(10 * LIMIT_S)]
 
-CONFIG = """\
-name: digits
+GRID = """\
+name: grid
 entrypoint: python3 train.py
 hyperparameters: {lr: {type: categorical, vals: [0.1, 0.2]}}
 searcher: {name: grid, metric: loss, max_length: {batches: 2}}
 resources: {slots_per_trial: 1}
+max_restarts: 0
+"""
+ONE = """\
+name: one
+entrypoint: python3 train.py
+searcher: {name: single, metric: loss, max_length: {batches: 2}}
+resources: {slots_per_trial: 2}
 max_restarts: 0
 """
 SCRIPT = """\
@@ -31,22 +39,29 @@ import json, os
 import tarmac
 values = json.loads(os.environ["DET_HPARAMS"])
 print("trial", os.environ["DET_TRIAL_ID"], "of experiment", os.environ["DET_EXPERIMENT_ID"], values)
-tarmac.report(step=1, loss=values["lr"], group="validation")
+print("[rank=1] WARNING: soon done")
+tarmac.report(step=1, loss=values.get("lr", 1.0), group="validation")
+with open(os.path.join(os.environ["CHECKPOINT_ARTIFACT_PATH"], "state.txt"), "w") as file:
+    file.write("1")
 """
+STUBBORN = "trap '' TERM; while true; do sleep 1; done"
 
 
 class Det:
     """The command, of a user with a home of its own, against one server."""
 
-    def __init__(self, directory: Path, url: str) -> None:
-        self._directory = directory
+    def __init__(self, directory: Path, url: str, release: str) -> None:
+        self.directory = directory
+        self.release = release
+        self._command = ROOT / ".venv-determined" / release / "bin/det"
         self._environment = {**os.environ, "HOME": str(directory), "DET_MASTER": url}
 
     def __call__(self, *arguments: str, code: int = 0) -> str:
         found = subprocess.run(
-            [DET, *arguments],
-            cwd=self._directory,
+            [self._command, *arguments],
+            cwd=self.directory,
             env=self._environment,
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=LIMIT_S,
@@ -56,9 +71,10 @@ class Det:
         return found.stdout + found.stderr
 
 
-@pytest.fixture
-def det(tmp_path: Path) -> Iterator[Det]:
-    if not DET.exists():
+@pytest.fixture(params=RELEASES)
+def det(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Det]:
+    release = str(request.param)
+    if not (ROOT / ".venv-determined" / release / ".command").exists():
         pytest.skip("the package `determined` is not installed: make determined")
     with socket.create_server(("127.0.0.1", 0)) as found:
         address = f"127.0.0.1:{found.getsockname()[1]}"
@@ -66,39 +82,100 @@ def det(tmp_path: Path) -> Iterator[Det]:
     home.mkdir(mode=0o700)
     context.mkdir()
     (context / "train.py").write_text(SCRIPT)
-    (tmp_path / "grid.yaml").write_text(CONFIG)
+    (tmp_path / "extra.txt").write_text("more\n")
+    (tmp_path / "grid.yaml").write_text(GRID)
+    (tmp_path / "one.yaml").write_text(ONE)
+    (tmp_path / "stubborn.yaml").write_text(ONE.replace("python3 train.py", f'"{STUBBORN}"'))
+    (tmp_path / "wrong.yaml").write_text(GRID.replace("grid, metric", "gird, metric"))
     (home / "settings.toml").write_text(f'[determined]\nlisten = "{address}"\n[[local]]\nslots = 2\n')
     client = Client(home=home)
     client.version()  # starts the server, and answers once that listens
     try:
-        yield Det(tmp_path, f"http://{address}")
+        yield Det(tmp_path, f"http://{address}", release)
     finally:
         client.stop_server()
         client.close()
 
 
-def test_an_experiment_from_its_creation_to_its_archive(det: Det) -> None:
+def test_an_experiment_from_its_creation_to_its_end(det: Det) -> None:
     followed = det("experiment", "create", "grid.yaml", "context", "-f")
     assert "Created experiment 1" in followed
     assert "trial 1 of experiment 1 {'lr':" in followed
-    det("experiment", "wait", "1", "--polling-interval", "0.2")
+    det("experiment", "wait", "1", "--polling-interval", "1")
     assert "COMPLETED" in det("experiment", "list")
     assert det("experiment", "list-trials", "1").count("COMPLETED") == 2
-    described = det("trial", "describe", "2")
-    assert '"loss"' in described
+    assert '"loss"' in det("trial", "describe", "2")
+    assert det("trial", "logs", "1", "--tail", "1").count("WARNING: soon done") == 1
+    assert det("trial", "logs", "1", "--rank-id", "1", "--level", "WARNING").count("||") == 1
+    assert "||" not in det("trial", "logs", "1", "--timestamp-before", "2020-01-01T00:00:00Z")
+    listed = det("experiment", "list-checkpoints", "1", "--csv")
+    uuids = re.findall(r"[0-9a-f]{8}-[0-9a-f-]{27}", listed)
+    assert len(uuids) == 2
+    det("checkpoint", "download", uuids[0], "--mode", "master", "-o", "kept")
+    assert (det.directory / "kept/state.txt").read_text() == "1"
+    assert "deletion" in det("checkpoint", "delete", uuids[0], "--yes").lower()
+    assert uuids[0] not in det("experiment", "list-checkpoints", "1", "--csv")
     det("experiment", "download-model-def", "1")
     det("experiment", "archive", "1")
     assert "grid" not in det("experiment", "list")
+    det("experiment", "unarchive", "1")
+    assert "determined" in det("resources", "raw", "2026-01-01T00:00:00", "2100-01-01T00:00:00")
     det("experiment", "delete", "1", "--yes")
-    assert "experiment not found: 1" in det("experiment", "describe", "1", code=1)
+    det("experiment", "describe", "1", code=1)
 
 
-def test_the_queue_and_the_cluster(det: Det) -> None:
-    det("experiment", "create", "grid.yaml", "context", "--paused")
-    assert "PAUSED" in det("experiment", "list")
+def test_what_is_changed_while_it_waits(det: Det) -> None:
+    det("experiment", "create", "grid.yaml", "context", "--paused", "--config", "max_restarts=2")
+    det("experiment", "set", "name", "1", "renamed")
+    det("experiment", "set", "description", "1", "of two values")
+    det("experiment", "label", "add", "1", "red")
+    det("experiment", "set", "max-slots", "1", "1")
+    det("experiment", "set", "priority", "1", "7")
+    det("experiment", "set", "weight", "1", "2")
+    described = det("experiment", "describe", "1", "--csv")
+    assert "PAUSED,0.0%" in described
+    assert ",renamed,of two values,False,default,red" in described
+    config = det("experiment", "config", "1")
+    assert all(line in config for line in ("max_slots: 1", "priority: 7", "max_restarts: 2"))
     det("experiment", "activate", "1")
-    assert "default" in det("slot", "list")
+    det("experiment", "wait", "1", "--polling-interval", "1")
+
+
+def test_the_queue_the_cluster_and_a_kill(det: Det) -> None:
+    det("experiment", "create", "stubborn.yaml", "context")
+    det("experiment", "create", "one.yaml", "context")
+    jobs = [line.split(",") for line in det("job", "list", "--csv").splitlines() if "TYPE_EXPERIMENT" in line]
+    assert [(job[0], job[3]) for job in jobs] == [("0", "one (1)"), ("1", "one (2)")]
+    det("job", "update", jobs[1][1], "--priority", "3")
+    assert "one (2)" in next(
+        each for each in det("job", "list", "--csv").splitlines() if each.startswith("0,")
+    )
+    if det.release != "0.38.1":  # it has no such option any more
+        det("job", "update", jobs[1][1], "--behind-of", jobs[0][1])
+    det("job", "update-batch", f"{jobs[1][1]}.priority=50")
     assert "node1" in det("agent", "list")
-    assert "Priority" in det("job", "list")
-    assert "train for 2 batches" in det("preview-search", "grid.yaml")
+    assert det("slot", "list", "--csv").count(",True,") == 2
+    assert "Trial 1 (Experiment 1)" in det("task", "list")
+    det("experiment", "cancel", "1")
+    assert "STOPPING_CANCELED" in det("experiment", "list")
+    det("experiment", "kill", "1")
+    det("experiment", "wait", "2", "--polling-interval", "1")
+    assert "CANCELED" in det("experiment", "list")
+    det("slot", "disable", "node1", "1")
+    assert det("slot", "list", "--csv").count(",False,False,") == 1
+    det("slot", "enable", "node1", "1")
+    det("agent", "disable", "node1")
+    det("agent", "enable", "node1")
+
+
+def test_questions_and_refusals(det: Det) -> None:
+    assert "determined" in det("user", "whoami")
+    assert "determined" in det("user", "list")
+    assert "tarmac" in det("master", "info")
+    assert "priority" in det("master", "config")
+    assert "answering" in det("master", "logs", "--tail", "3")
+    assert "2 " in det("preview-search", "grid.yaml")
+    assert "did you mean 'grid'" in det("experiment", "create", "wrong.yaml", "context", code=1)
     assert "there is no job" in det("job", "update", "nothing", "--priority", "3", code=1)
+    det("trial", "logs", "9", code=1)
+    det("notebook", "list", code=1)

@@ -214,6 +214,7 @@ class Served:
             secrets=self.secrets,
             images=ImageService(self.plane.image_keepers, own="local"),
             remover=self.remover(),
+            numbers=self.store.numbers,
             annotations=AnnotationService(self.plane, self.store.annotations, self.clock),
             plane=self.plane,
             arrivals=Arrivals(self.code),

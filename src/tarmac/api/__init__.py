@@ -8,6 +8,7 @@ from tarmac.api.clusters import *
 from tarmac.api.experiments import *
 from tarmac.api.files import *
 from tarmac.api.metrics import *
+from tarmac.api.numbers import *
 from tarmac.api.placement import *
 from tarmac.api.queue import *
 from tarmac.api.runs import *

@@ -50,6 +50,14 @@ class ExperimentCalls(Calls):
         """The trials with the best metric, best first."""
         return self._get(_path(reference, "/best"), limit=limit)
 
+    def numbers(self, run_ids: Sequence[str]) -> dict[str, api.Numbers]:
+        """The numbers by which Determined's command knows these runs, as far as it has asked."""
+        return self._get("/numbers", run=list(run_ids)) if run_ids else {}
+
+    def numbered_experiment(self, number: int) -> str:
+        """The id of the experiment, or of the run that is alone, with a number; raises NotFound."""
+        return str(self._get(f"/numbers/experiments/{number}")["id"])
+
     def pause_experiment(self, reference: str) -> api.Experiment:
         """Set aside every trial with its checkpoint; nothing more is begun."""
         return self._send("POST", _path(reference, "/pause"))

@@ -27,6 +27,10 @@ class Numbers(Protocol):
         """
         ...
 
+    def known(self, kind: NumberKind, ids: Sequence[str]) -> Mapping[str, int]:
+        """The number of each of these that has one."""
+        ...
+
     def numbered(self, kind: NumberKind, number: int) -> str | None:
         """The id of what has this number; None where nothing has."""
         ...

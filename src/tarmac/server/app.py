@@ -28,6 +28,7 @@ from tarmac.server.routes.images import image_routes
 from tarmac.server.routes.metrics import metric_routes
 from tarmac.server.routes.nodes import node_routes
 from tarmac.server.routes.notifications import notification_routes
+from tarmac.server.routes.numbers import number_routes
 from tarmac.server.routes.operation import operation_routes
 from tarmac.server.routes.queue import queue_routes
 from tarmac.server.routes.runs import run_routes
@@ -57,6 +58,7 @@ _ROUTES = (
     (node_routes, "nodes"),
     (cluster_routes, "clusters"),
     (usage_routes, "usage"),
+    (number_routes, "runs"),
     (artifact_routes, "artifacts"),
     (dataset_routes, "datasets"),
     (secret_routes, "secrets"),

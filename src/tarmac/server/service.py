@@ -17,6 +17,7 @@ from tarmac.dialects.dialect import Dialect
 from tarmac.dialects.registry import DIALECTS
 from tarmac.dialects.site_names import NO_NAMES, Names
 from tarmac.model.containers import ContainerSettings
+from tarmac.model.numbering import Numbers
 from tarmac.model.ports import Clock
 from tarmac.model.run import Attempt
 from tarmac.model.spec import RunSpec
@@ -48,6 +49,7 @@ class Service:
     images: ImageService
     remover: RunRemover
     annotations: AnnotationService
+    numbers: Numbers
     arrivals: Arrivals
     containers: ContainerSettings
     local_images: LocalImages

@@ -350,6 +350,7 @@ def service_of(parts: Parts, home: Home, settings: Settings, *, stop: Callable[[
         secrets=parts.secrets,
         images=parts.images,
         remover=parts.remover,
+        numbers=parts.store.numbers,
         annotations=AnnotationService(parts.plane, parts.store.annotations, parts.clock),
         clock=parts.clock,
         changes=changes,

@@ -24,6 +24,10 @@ class MemoryNumbers:
                     known.setdefault(each, len(known) + 1)
             return {each: known[each] for each in ids if each in known}
 
+    def known(self, kind: NumberKind, ids: Sequence[str]) -> Mapping[str, int]:
+        with self._lock:
+            return {each: self._ids[kind][each] for each in ids if each in self._ids[kind]}
+
     def numbered(self, kind: NumberKind, number: int) -> str | None:
         with self._lock:
             return next((each for each, value in self._ids[kind].items() if value == number), None)

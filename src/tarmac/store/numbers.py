@@ -45,6 +45,10 @@ class SqlNumbers:
                 connection.execute(insert(number), rows)
         return known | new
 
+    def known(self, kind: NumberKind, ids: Sequence[str]) -> Mapping[str, int]:
+        with self._database.reading() as connection:
+            return _known(connection, kind, [each for each in ids if storable(each)])
+
     def numbered(self, kind: NumberKind, number: int) -> str | None:
         if not 0 < number <= LARGEST:
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -238,7 +239,9 @@ def _print_created(record: api.Run, *, as_json: bool) -> None:
         print_json(record)
         return
     print_warnings(record["warnings"])
-    print_text(f"Created experiment {experiment_id(record['id'])} (run {record['id']})")
+    numbers = connect().numbers([record["id"]]).get(record["id"])
+    number = numbers["experiment"] if numbers is not None else experiment_id(record["id"])
+    print_text(f"Created experiment {number} (run {record['id']})")
 
 
 def _reference(text: str) -> str:
@@ -246,6 +249,8 @@ def _reference(text: str) -> str:
     if not text.isdigit() or text == LAST:
         return text
     client, before = connect(), None
+    with suppress(NotFound):
+        return client.numbered_experiment(int(text))
     while True:
         page = client.runs(everything=True, limit=_PAGE, before=before)
         for run in page["runs"]:

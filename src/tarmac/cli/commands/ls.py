@@ -110,7 +110,7 @@ def ls(
     if system is None:
         print_text(run_table(runs, now=time.time(), terminal=terminal, columns=names))
     else:
-        print_text(display(system).runs(runs, terminal))
+        print_text(display(system).runs(display(system).prepare(client, runs), terminal))
     if hidden:
         remark("older runs have ended too: tarmac ls --all")
 

@@ -79,7 +79,8 @@ def show(*, run: str, events: bool, source: bool, system: str | None, as_json: b
         print_json({**document, "events": history} if events else document)
         return
     if system is not None:
-        print_text(display(system).run(record, attempts, stdout_terminal()))
+        [prepared] = display(system).prepare(client, [record])
+        print_text(display(system).run(prepared, attempts, stdout_terminal()))
         return
     now, terminal = time.time(), stdout_terminal()
     print_text(page(record, attempts, reports=reports, events=history, now=now, terminal=terminal))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 from tarmac.cli.displays.display import Display, facts_of, report_of
 from tarmac.cli.views.messages import Json
@@ -11,6 +12,12 @@ from tarmac.cli.views.terminal import Terminal, columns, one_line
 from tarmac.dialects.determined.identity import experiment_id, trial_id
 from tarmac.dialects.determined.statuses import of_tarmac, queue_word, status
 from tarmac.model.lifecycle import RunState
+
+if TYPE_CHECKING:
+    from tarmac.client import Client
+
+_MOST = 500
+"""The numbers of so many runs are asked for at once."""
 
 _HEADS = ("ID", "Owner", "Name", "Parent ID", "State", "Progress", "Started", "Ended", "Resource Pool")
 _FIELDS = (
@@ -25,10 +32,16 @@ class DeterminedDisplay(Display):
 
     status = staticmethod(status)
 
+    def prepare(self, client: Client, runs: Sequence[Json]) -> Sequence[Json]:
+        ids, known = [run["id"] for run in runs], dict[str, Any]()
+        for at in range(0, len(ids), _MOST):
+            known |= client.numbers(ids[at : at + _MOST])
+        return [{**run, "numbers": known.get(run["id"], {})} for run in runs]
+
     def runs(self, runs: Sequence[Json], terminal: Terminal) -> str:  # noqa: ARG002 the port's
         rows = (
             (
-                str(experiment_id(run["id"])),
+                _number(run),
                 run["user"],
                 one_line(run["name"]),
                 "",
@@ -45,7 +58,7 @@ class DeterminedDisplay(Display):
     def run(self, run: Json, attempts: Sequence[Json], terminal: Terminal) -> str:  # noqa: ARG002 the port's
         config = _config(run)
         values = (
-            str(experiment_id(run["id"])),
+            _number(run),
             one_line(str(config.get("name") or run["name"])),
             one_line(str(config.get("description") or "")),
             ", ".join(config.get("labels") or ()),
@@ -73,7 +86,7 @@ class DeterminedDisplay(Display):
             if isinstance(value, Mapping) and "val" in value
         }
         yield (
-            str(trial_id(run["id"])),
+            str(run.get("numbers", {}).get("trial") or trial_id(run["id"])),
             self.status(report_of(run)),
             ", ".join(f"{name}={value}" for name, value in constants.items()),
             str(run["attempt"]),
@@ -110,6 +123,11 @@ def queue_table(runs: Sequence[Json]) -> str:
         for index, run in enumerate(run for run in runs if queue_word(RunState(run["state"])) is not None)
     ]
     return _table(_QUEUE_HEADS, rows)
+
+
+def _number(run: Json) -> str:
+    """The number of the experiment: the one that the gateway gave, else one made of the run's id."""
+    return str(run.get("numbers", {}).get("experiment") or experiment_id(run["id"]))
 
 
 def _config(run: Json) -> Mapping[str, Json]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import product
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tarmac.cli.views.messages import Json, state_cell
 from tarmac.cli.views.table import Cell
@@ -20,6 +20,9 @@ from tarmac.model.lifecycle import RunState
 from tarmac.model.run import RUN_OUTCOMES, CauseCode, Outcome
 from tarmac.model.spec import Mode
 
+if TYPE_CHECKING:
+    from tarmac.client import Client
+
 
 class Display(Protocol):
     """What `--as NAME` shows. Texts come without a last line end."""
@@ -27,6 +30,10 @@ class Display(Protocol):
     def status(self, report: Report) -> str:
         """The system's own word for the status of a run, from its dialect."""
         ...
+
+    def prepare(self, client: Client, runs: Sequence[Json]) -> Sequence[Json]:  # noqa: ARG002 some need one
+        """The runs with what else the display shows of them."""
+        return runs
 
     def runs(self, runs: Sequence[Json], terminal: Terminal) -> str:
         """A list of runs (`RunSummary`, newest first), as the system's list command prints it."""

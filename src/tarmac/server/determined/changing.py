@@ -136,9 +136,14 @@ def _snake(name: str) -> str:
 
 
 def _text(name: str, value: Any) -> str:
-    if not isinstance(value, str):
+    if not isinstance(value, str) or any(not _is_legible(character) for character in value):
         raise InvalidInput(f"{name}: a text is expected, not {value!r:.60}")
     return value
+
+
+def _is_legible(character: str) -> bool:
+    """Whether databases can hold a character: neither NUL nor half of a surrogate pair."""
+    return character != "\0" and not "\ud800" <= character <= "\udfff"
 
 
 def _labels(value: Any) -> list[str]:
