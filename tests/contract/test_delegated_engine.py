@@ -9,8 +9,9 @@ import pytest
 from engine_harness import LOG, Work, ended, running, submit
 from tarmac.model.abilities import Delegates, OffersNodes
 from tarmac.model.errors import NotFound
+from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import LeaveRequest, Outcome
+from tarmac.model.run import Outcome
 
 pytestmark = pytest.mark.xdist_group("slurm")
 

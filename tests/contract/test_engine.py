@@ -9,8 +9,9 @@ import pytest
 from engine_harness import LOG, Harness, Work, ended, started, submit
 from tarmac.model.abilities import MeasuresWorkers
 from tarmac.model.errors import NotFound
+from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import CauseCode, LeaveRequest, Outcome
+from tarmac.model.run import CauseCode, Outcome
 
 # --- starting and ending ------------------------------------------------------------------------------
 

@@ -17,8 +17,8 @@ from near_end import NearEnd
 from processes import ended as gone
 from tarmac.model.abilities import OpensSessions
 from tarmac.model.errors import Refused
+from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import WorkerStatus
-from tarmac.model.run import LeaveRequest
 from tarmac.node.session import frames
 
 TERMINAL = {"rows": 31, "columns": 97, "name": "xterm"}

@@ -19,8 +19,9 @@ from slurm_harness import RealSlurmHarness, SlurmHarness, StandInHarness
 from tarmac.engines.slurm.tempo import Tempo
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import CauseCode, LeaveRequest, Outcome
+from tarmac.model.run import CauseCode, Outcome
 from tarmac.node.attempt.protocol import LATE_PORT, late_address
 
 pytestmark = pytest.mark.xdist_group("slurm")

@@ -27,8 +27,9 @@ from tarmac.engines.slurm.settings import read_settings
 from tarmac.model.cluster import Cluster
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import TarmacError, Unavailable
+from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import LeaveRequest, Outcome
+from tarmac.model.run import Outcome
 
 SITE = Cluster(name="site", engine="slurm")
 BOUND_S = 120.0

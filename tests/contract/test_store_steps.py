@@ -8,13 +8,13 @@ import pytest
 
 from histories import attempt_of, new_run, placed, spec, step
 from tarmac.model.changes import RunStep
+from tarmac.model.leaving import LeaveRequest
 from tarmac.model.lifecycle import AttemptState, IllegalStep, RunEvent, RunState
 from tarmac.model.ports import Store
 from tarmac.model.run import (
     Cause,
     CauseCode,
     CycleReport,
-    LeaveRequest,
     Milestones,
     Outcome,
     QueuePosition,

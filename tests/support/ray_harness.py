@@ -24,8 +24,8 @@ from tarmac.engines.ray.membership import Endpoint, Member
 from tarmac.engines.ray.settings import read_settings
 from tarmac.model.errors import Unavailable
 from tarmac.model.launch import Launch, Mount
+from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import Observation, WorkerStatus
-from tarmac.model.run import LeaveRequest
 
 BOUND_S = 300.0
 AGAIN_S = 0.05

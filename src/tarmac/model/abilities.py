@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from tarmac.model.cluster import Cluster, Node, QueueOffer
+from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import WorkerStatus
-from tarmac.model.run import LeaveRequest, Outcome
+from tarmac.model.run import Outcome
 from tarmac.model.utilization import NodeUtilization
 
 

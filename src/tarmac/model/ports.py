@@ -16,21 +16,12 @@ from tarmac.model.cluster import Cluster, Drain
 from tarmac.model.dataset import Dataset
 from tarmac.model.experiment import Experiments
 from tarmac.model.launch import Launch
+from tarmac.model.leaving import LeaveRequest
 from tarmac.model.lifecycle import RunState
 from tarmac.model.metrics import MetricStore
 from tarmac.model.native import NativeStatus
 from tarmac.model.notification import KeepsNotifications
-from tarmac.model.run import (
-    NOTHING_SEEN,
-    Attempt,
-    Cause,
-    Event,
-    LeaveRequest,
-    Milestones,
-    Outcome,
-    Release,
-    Run,
-)
+from tarmac.model.run import NOTHING_SEEN, Attempt, Cause, Event, Milestones, Outcome, Release, Run
 from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
 from tarmac.model.spec import LocalDirectory, Repository, RunSpec
 from tarmac.model.summary import RunQuery, RunSummary

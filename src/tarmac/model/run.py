@@ -14,6 +14,7 @@ from typing import Any
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER
 from tarmac.model.dependency import AwaitedRun
 from tarmac.model.image import AttemptImage
+from tarmac.model.leaving import LeaveRequest
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.log_policy import LogMatch
 from tarmac.model.native import NativeStatus
@@ -62,21 +63,6 @@ class CauseCode(StrEnum):
 
 PLATFORM_FAULTS = frozenset({CauseCode.NODE_LOST, CauseCode.LEASE_EXPIRED, CauseCode.PLATFORM_FAULT})
 """Causes that are not the run's own doing: retried by themselves, never from the user's budget."""
-
-
-class LeaveRequest(StrEnum):
-    """What a live attempt has been asked to do; the strongest ask wins (kill, then stop, over the others)."""
-
-    PAUSE = "pause"
-    PREEMPT = "preempt"
-    STOP = "stop"
-    KILL = "kill"  # a stop without grace
-    TIME_LIMIT = "time_limit"
-
-    @property
-    def ends(self) -> bool:
-        """Whether a user ends the run by it for good."""
-        return self in (LeaveRequest.STOP, LeaveRequest.KILL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,16 +158,13 @@ class Release:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePosition:
-    """The place of a run in its queue; `position` is on the scale of submission times (None: its own).
-
-    `max_slots` bounds the slots of all trials of its experiment (None: as its spec says).
-    """
+    """The place of a run in its queue; `position` is on the scale of submission times (None: its own)."""
 
     priority: int
     weight: float
     position: float | None = None
     pool: str | None = None  # that of its spec
-    max_slots: int | None = None
+    max_slots: int | None = None  # of all trials of its experiment; that of its spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

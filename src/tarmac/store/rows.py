@@ -18,6 +18,7 @@ from tarmac.model.cluster import Cluster, Drain
 from tarmac.model.codec import decode, encode
 from tarmac.model.dataset import Dataset
 from tarmac.model.dependency import AwaitedRun
+from tarmac.model.leaving import LeaveRequest
 from tarmac.model.lifecycle import INITIAL_EVENT, INITIAL_STATE, AttemptState, RunEvent, RunState
 from tarmac.model.lifecycle import step as next_state
 from tarmac.model.native import NativeStatus
@@ -29,7 +30,6 @@ from tarmac.model.run import (
     CauseCode,
     CycleReport,
     Event,
-    LeaveRequest,
     Milestones,
     Outcome,
     QueuePosition,

@@ -27,9 +27,10 @@ from sqlalchemy import event as hooks
 
 from tarmac.model.annotation import AnnotationKind
 from tarmac.model.experiment import ExperimentState
+from tarmac.model.leaving import LeaveRequest
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.numbering import NumberKind
-from tarmac.model.run import RUN_OUTCOMES, LeaveRequest, Outcome
+from tarmac.model.run import RUN_OUTCOMES, Outcome
 from tarmac.model.run_records import RunRecordKind
 from tarmac.model.spec import Mode
 from tarmac.store.columns import Bytewise, Serial, metadata, one_of
@@ -37,7 +38,7 @@ from tarmac.store.columns import Bytewise, Serial, metadata, one_of
 BASE = "0014"
 """The oldest schema that migrations start from."""
 
-HEAD = "0027"
+HEAD = "0028"
 """The newest migration: what `alembic_version` says of a database with this schema."""
 
 run = Table(

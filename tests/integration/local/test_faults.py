@@ -15,8 +15,9 @@ import pytest
 from engine_harness import LocalHarness, Work, ended, running
 from tarmac.engines.attempts.supervision import RunnerTimeouts
 from tarmac.model.errors import Unavailable
+from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import ObservedState
-from tarmac.model.run import CauseCode, LeaveRequest, Outcome
+from tarmac.model.run import CauseCode, Outcome
 from tarmac.node.kernel import procfs
 from tarmac.node.processes import orphans
 

@@ -12,8 +12,9 @@ from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.staging import prepare, stage_fence
 from tarmac.engines.attempts.writing import write_request
 from tarmac.model.errors import Unavailable
+from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import ObservedState
-from tarmac.model.run import LeaveRequest, Outcome
+from tarmac.model.run import Outcome
 
 
 def staged(local: LocalHarness) -> str:

@@ -18,8 +18,9 @@ from tarmac.engines.ray.link import Link
 from tarmac.engines.ray.membership import Endpoint, Member
 from tarmac.engines.ray.settings import read_settings
 from tarmac.model.errors import Unavailable
+from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import ObservedState
-from tarmac.model.run import CauseCode, LeaveRequest, Outcome
+from tarmac.model.run import CauseCode, Outcome
 from tarmac.node.host import operations
 
 pytestmark = pytest.mark.timeout(400)

@@ -6,8 +6,9 @@ import pytest
 
 from engine_harness import LOG, Work, ended, running
 from ray_harness import RealRayHarness
+from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import ObservedState
-from tarmac.model.run import CauseCode, LeaveRequest, Outcome
+from tarmac.model.run import CauseCode, Outcome
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.xdist_group("ray"), pytest.mark.timeout(900)]
 

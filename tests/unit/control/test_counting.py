@@ -11,6 +11,7 @@ from tarmac.control.decisions import steps
 from tarmac.control.decisions.apply_observation import CHECKPOINT_STEP_S, apply_observation
 from tarmac.control.state.facts import candidate_of, holding_of
 from tarmac.model.changes import RunStep, usage_of
+from tarmac.model.leaving import LeaveRequest
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import (
@@ -18,7 +19,6 @@ from tarmac.model.run import (
     Attempt,
     Cause,
     CauseCode,
-    LeaveRequest,
     Milestones,
     Outcome,
     QueuePosition,

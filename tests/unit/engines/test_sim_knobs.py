@@ -10,8 +10,9 @@ from engine_harness import capacity, make_launch
 from tarmac.engines.sim import Behaviour, Moment, SimEngine, VirtualClock
 from tarmac.model.cluster import Node, NodeState
 from tarmac.model.errors import Unavailable
+from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import CauseCode, LeaveRequest, Milestones, Outcome
+from tarmac.model.run import CauseCode, Milestones, Outcome
 
 NODES = [
     Node(name=f"node{number}", cluster="local", address="10.0.0.1", hostname="n", capacity=capacity(1))

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from tarmac.model.leaving import LeaveRequest
 from tarmac.model.lifecycle import AttemptState
 from tarmac.model.loss import Loss, loss_of, loss_text
-from tarmac.model.run import Allocation, Attempt, LeaveRequest, Milestones, Outcome
+from tarmac.model.run import Allocation, Attempt, Milestones, Outcome
 
 
 def an_attempt(number: int = 1, **fields: object) -> Attempt:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tarmac.model.run import PLATFORM_FAULTS, CauseCode, LeaveRequest, Outcome
+from tarmac.model.leaving import LeaveRequest
+from tarmac.model.run import PLATFORM_FAULTS, CauseCode, Outcome
 from tarmac.node.attempt import words
 
 

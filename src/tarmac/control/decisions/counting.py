@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from tarmac.model.copying import changed
+from tarmac.model.leaving import LeaveRequest
 from tarmac.model.run import (
     NOTHING_SEEN,
     Attempt,
     Cause,
     CauseCode,
     CycleReport,
-    LeaveRequest,
     Milestones,
     Outcome,
     Release,

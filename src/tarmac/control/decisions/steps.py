@@ -13,6 +13,7 @@ from tarmac.control.decisions.counting import released_slot_s
 from tarmac.model.actor import Actor
 from tarmac.model.changes import RunStep, StepEvent
 from tarmac.model.copying import changed
+from tarmac.model.leaving import LeaveRequest
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState, step
 from tarmac.model.native import NativeStatus
 from tarmac.model.ports import StagedCode
@@ -20,7 +21,6 @@ from tarmac.model.run import (
     Attempt,
     Cause,
     CauseCode,
-    LeaveRequest,
     Milestones,
     Outcome,
     QueuePosition,

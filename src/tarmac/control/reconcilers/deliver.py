@@ -18,7 +18,8 @@ from tarmac.launch import compose
 from tarmac.model.cluster import Node
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.launch import Launch
-from tarmac.model.run import Attempt, LeaveRequest, Run
+from tarmac.model.leaving import LeaveRequest
+from tarmac.model.run import Attempt, Run
 
 MOST_REMEMBERED = 4096
 """How many attempts are remembered as delivered before those that are gone are forgotten."""

@@ -3,7 +3,7 @@ deliveries are idempotent. Kept by `ControlState` for the deliver pass."""
 
 from __future__ import annotations
 
-from tarmac.model.run import LeaveRequest
+from tarmac.model.leaving import LeaveRequest
 
 
 class Deliveries:

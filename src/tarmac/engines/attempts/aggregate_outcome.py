@@ -12,15 +12,9 @@ from typing import Any
 
 from tarmac.model import codec
 from tarmac.model.image import AttemptImage
+from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import (
-    PLATFORM_FAULTS,
-    Cause,
-    CauseCode,
-    LeaveRequest,
-    Milestones,
-    Outcome,
-)
+from tarmac.model.run import PLATFORM_FAULTS, Cause, CauseCode, Milestones, Outcome
 from tarmac.node.attempt import exit_outcome
 
 

@@ -13,7 +13,7 @@ from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import AttemptRequest
 from tarmac.engines.attempts.writing import hint, pending_request
 from tarmac.model.errors import Unavailable
-from tarmac.model.run import LeaveRequest
+from tarmac.model.leaving import LeaveRequest
 from tarmac.node.attempt import protocol
 from tarmac.node.attempt.document import AttemptDocument, to_json
 from tarmac.node.files import staging

@@ -21,8 +21,9 @@ from tarmac.engines.attempts.clearing import cleared_notices
 from tarmac.engines.attempts.layout import Layout
 from tarmac.model import codec
 from tarmac.model.errors import InvalidInput
+from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import Notice, Observation, WorkerStatus
-from tarmac.model.run import Cause, CauseCode, LeaveRequest, Outcome, Release
+from tarmac.model.run import Cause, CauseCode, Outcome, Release
 from tarmac.model.utilization import NodeUtilization
 from tarmac.node.attempt import claims, protocol
 from tarmac.node.attempt.claims import Claim

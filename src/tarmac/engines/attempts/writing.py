@@ -19,7 +19,8 @@ from tarmac.engines.attempts.aggregate_outcome import PartState
 from tarmac.engines.attempts.view import AttemptView, NodeView
 from tarmac.model import codec
 from tarmac.model.errors import Unavailable
-from tarmac.model.run import Cause, LeaveRequest
+from tarmac.model.leaving import LeaveRequest
+from tarmac.model.run import Cause
 from tarmac.node.attempt import claims, protocol, words
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import fifo

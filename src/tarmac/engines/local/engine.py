@@ -42,8 +42,9 @@ from tarmac.model.described import NodeCache
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import Unavailable
 from tarmac.model.launch import Launch
+from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState, WorkerStatus
-from tarmac.model.run import Cause, CauseCode, LeaveRequest, Outcome
+from tarmac.model.run import Cause, CauseCode, Outcome
 from tarmac.model.secret import SecretValues, no_secrets
 from tarmac.node.container import keeping
 from tarmac.node.container.trial import Trial

@@ -43,8 +43,9 @@ from tarmac.model.containers import ContainerRules
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import NotFound, Refused, Unavailable
 from tarmac.model.launch import Launch
+from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState, StreamsCode, WorkerStatus
-from tarmac.model.run import Cause, CauseCode, LeaveRequest, Outcome
+from tarmac.model.run import Cause, CauseCode, Outcome
 from tarmac.model.secret import SecretValues, no_secrets
 from tarmac.node.files.gitrules import GitRules
 from tarmac.node.starting import NODE_DIRECTORY, Installation

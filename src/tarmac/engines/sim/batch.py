@@ -18,9 +18,10 @@ from tarmac.engines.sim.story import STRENGTH
 from tarmac.model.abilities import LEFT_AS_REQUESTED
 from tarmac.model.cluster import Node
 from tarmac.model.launch import Launch, NodeLaunch
+from tarmac.model.leaving import LeaveRequest
 from tarmac.model.native import NativeStatus
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import Cause, CauseCode, LeaveRequest, Outcome
+from tarmac.model.run import Cause, CauseCode, Outcome
 
 
 @dataclass(slots=True, kw_only=True)

@@ -12,7 +12,8 @@ from math import floor
 from tarmac.engines.sim.behaviour import Behaviour
 from tarmac.model.copying import changed
 from tarmac.model.launch import Launch, WorkerLaunch
-from tarmac.model.run import NOTHING_SEEN, Cause, CauseCode, LeaveRequest, Milestones, Outcome, Release
+from tarmac.model.leaving import LeaveRequest
+from tarmac.model.run import NOTHING_SEEN, Cause, CauseCode, Milestones, Outcome, Release
 
 TAIL_LINES = 20
 

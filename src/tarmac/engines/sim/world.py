@@ -13,7 +13,8 @@ from tarmac.engines.sim.behaviour import Behaviour
 from tarmac.engines.sim.clock import Appointment, VirtualClock
 from tarmac.engines.sim.story import STRENGTH, Facts, Story, releases, saved_s, tell
 from tarmac.model.launch import Launch, NodeLaunch
-from tarmac.model.run import LeaveRequest, split_attempt_id
+from tarmac.model.leaving import LeaveRequest
+from tarmac.model.run import split_attempt_id
 
 Slots = dict[tuple[str, int], tuple[str, int]]
 """The nodes and slots that an attempt has, and the role and replica that each is for."""

@@ -40,8 +40,8 @@ from tarmac.model.containers import ContainerRules
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.launch import Launch
+from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState, StreamsCode, WorkerStatus
-from tarmac.model.run import LeaveRequest
 from tarmac.model.secret import SecretValues, no_secrets
 from tarmac.node.files.gitrules import GitRules
 

@@ -18,7 +18,7 @@ from tarmac.engines.hosts.host import Host
 from tarmac.engines.slurm import observing
 from tarmac.engines.slurm.files import BEGUN_FILE, OVER_FILE
 from tarmac.model.errors import Unavailable
-from tarmac.model.run import LeaveRequest
+from tarmac.model.leaving import LeaveRequest
 from tarmac.node.attempt.protocol import HEARTBEAT_LEASE_S
 
 LONGEST_END_S = 300.0

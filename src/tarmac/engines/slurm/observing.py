@@ -22,9 +22,10 @@ from tarmac.engines.slurm.reasons import Reason, explained
 from tarmac.engines.slurm.states import GONE, Meaning, Stage, meaning
 from tarmac.model.abilities import LEFT_AS_REQUESTED
 from tarmac.model.errors import Unavailable
+from tarmac.model.leaving import LeaveRequest
 from tarmac.model.native import NativeStatus
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import Cause, CauseCode, LeaveRequest, Outcome
+from tarmac.model.run import Cause, CauseCode, Outcome
 from tarmac.node.attempt.document import Unreadable, read_document
 from tarmac.node.files import untrusted
 

@@ -1,4 +1,4 @@
-"""An attempt can be killed. Applied by `upgrade`, after 0026.
+"""An attempt can be killed. Applied by `upgrade`, after 0027.
 
 The text of the constraint is changed where SQLite keeps it, as in 0015.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0027"
-down_revision = "0026"
+revision = "0028"
+down_revision = "0027"
 
 CONSTRAINT = "ck_attempt_leave_request"
 REQUESTS = "'kill', 'pause', 'preempt', 'stop', 'time_limit'"
