@@ -296,8 +296,7 @@ class AttemptView:
     @property
     def is_to_end(self) -> bool:
         """Whether a user ends its run for good."""
-        request = self.leave_request()
-        return request is not None and request.ends
+        return (request := self.leave_request()) is not None and request.ends
 
     def leave_request(self) -> LeaveRequest | None:
         """What the attempt has been asked to do."""
