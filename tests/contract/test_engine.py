@@ -114,10 +114,10 @@ def test_a_stop_after_a_pause_is_honoured(harness: Harness) -> None:
     assert harness.settle(attempt, ended).outcome is Outcome.STOPPED
 
 
-def test_a_kill_waits_for_no_grace_also_after_a_stop(harness: Harness) -> None:
+def test_a_stop_at_once_waits_for_no_grace_also_after_a_stop(harness: Harness) -> None:
     attempt = started(harness, Work(lasts=True, ignores_requests=True), grace_s=3600.0)
     harness.engine.request_leave(attempt, LeaveRequest.STOP)
-    harness.engine.request_leave(attempt, LeaveRequest.KILL)
+    harness.engine.request_leave(attempt, LeaveRequest.STOP_NOW)
     seen = harness.settle(attempt, ended)
     assert (seen.outcome, seen.cause and seen.cause.code) == (Outcome.STOPPED, CauseCode.USER_REQUEST)
 

@@ -212,9 +212,9 @@ class Client(
         """The array that is meant, or that a run is a member of; raises NotFound for a single run."""
         return self._get(_run_path(reference, "/array"))
 
-    def stop(self, reference: str, *, kill: bool = False) -> api.Run:
-        """End a run for good (`kill`: without its grace); an array means all its members, here and below."""
-        return self._send("POST", _run_path(reference, "/stop?kill=true" if kill else "/stop"))
+    def stop(self, reference: str, *, now: bool = False) -> api.Run:
+        """End a run for good (`now`: without its grace); an array means all its members, here and below."""
+        return self._send("POST", _run_path(reference, "/stop?now=true" if now else "/stop"))
 
     def pause(self, reference: str) -> api.Run:
         """Ask a run to leave its slots until it is resumed."""

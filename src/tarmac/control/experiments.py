@@ -130,16 +130,16 @@ class ExperimentService:
 
         return self._command(actor, reference, decide)
 
-    def stop(self, actor: Actor, reference: str, *, kill: bool = False) -> Experiment:
-        """End it for good: its trials are stopped, with `kill` without grace.
+    def stop(self, actor: Actor, reference: str, *, at_once: bool = False) -> Experiment:
+        """End it for good: its trials are stopped, with `at_once` without grace.
 
-        One that has ended stays as it is, and one that is stopping unless it is killed.
+        One that has ended stays as it is, and one that is stopping, but at once.
         """
 
         def decide(draft: ChangeDraft) -> None:
             stopping = draft.experiment.state is ExperimentState.STOPPING
-            if draft.experiment.state is not ExperimentState.ENDED and (kill or not stopping):
-                draft.stop(kill=kill)
+            if draft.experiment.state is not ExperimentState.ENDED and (at_once or not stopping):
+                draft.stop(at_once=at_once)
                 draft.settle()
 
         return self._command(actor, reference, decide)

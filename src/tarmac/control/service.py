@@ -174,9 +174,9 @@ class ControlPlane:
         """Begin a search over parameters; see `ExperimentService.create`."""
         return self.experiments.create(self._resolved(submission), parent=parent)
 
-    def stop(self, actor: Actor, reference: str, *, kill: bool = False) -> Run:
-        """End the run for good, with `kill` without its grace. One that has ended or is stopping stays."""
-        return self._command(actor, reference, partial(_stop, kill=kill))
+    def stop(self, actor: Actor, reference: str, *, at_once: bool = False) -> Run:
+        """End the run for good, with `at_once` without its grace. One that has ended or is stopping stays."""
+        return self._command(actor, reference, partial(_stop, at_once=at_once))
 
     def pause(self, actor: Actor, reference: str) -> Run:
         """Set the run aside until it is resumed. A run that is paused or pausing stays as it is."""
@@ -373,10 +373,10 @@ class ControlPlane:
         raise Unavailable(f"array {run.name} ({run.array_id}) changes too quickly", hint="try again")
 
 
-def _stop(run: Run, attempt: Attempt | None, now: float, *, kill: bool) -> RunStep | None:
-    if run.state is RunState.ENDED or (run.state is RunState.STOPPING and not kill):
+def _stop(run: Run, attempt: Attempt | None, now: float, *, at_once: bool) -> RunStep | None:
+    if run.state is RunState.ENDED or (run.state is RunState.STOPPING and not at_once):
         return None
-    return steps.stop_run(run, attempt, now, kill=kill)
+    return steps.stop_run(run, attempt, now, at_once=at_once)
 
 
 def _pause(run: Run, attempt: Attempt | None, now: float) -> RunStep | None:

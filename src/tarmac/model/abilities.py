@@ -66,7 +66,7 @@ LEFT_AS_REQUESTED = {
     LeaveRequest.PAUSE: Outcome.PAUSED,
     LeaveRequest.PREEMPT: Outcome.PREEMPTED,
     LeaveRequest.STOP: Outcome.STOPPED,
-    LeaveRequest.KILL: Outcome.STOPPED,
+    LeaveRequest.STOP_NOW: Outcome.STOPPED,
     LeaveRequest.TIME_LIMIT: Outcome.STOPPED,
 }
 """How an attempt ends that left as it was asked, also one that was taken out of its cluster's queue."""

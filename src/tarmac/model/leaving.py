@@ -6,15 +6,15 @@ from enum import StrEnum
 
 
 class LeaveRequest(StrEnum):
-    """What a live attempt has been asked to do; the strongest ask wins (kill, then stop, over the others)."""
+    """What a live attempt has been asked to do; the strongest ask wins (stop over the others)."""
 
     PAUSE = "pause"
     PREEMPT = "preempt"
     STOP = "stop"
-    KILL = "kill"  # a stop without grace
+    STOP_NOW = "stop_now"  # without grace
     TIME_LIMIT = "time_limit"
 
     @property
     def ends(self) -> bool:
         """Whether a user ends the run by it for good."""
-        return self in (LeaveRequest.STOP, LeaveRequest.KILL)
+        return self in (LeaveRequest.STOP, LeaveRequest.STOP_NOW)

@@ -283,7 +283,7 @@ class Engine(Protocol[Request]):
     def request_leave(self, attempt_id: str, request: LeaveRequest) -> None:
         """Ask a live attempt to leave: pause file, signal, grace, SIGKILL, as its launch says. Idempotent.
 
-        A KILL is a STOP whose SIGKILL comes at once, also where a STOP was asked before.
+        A STOP_NOW is a STOP whose SIGKILL comes at once, also where a STOP was asked before.
 
         A normal return means that the request was passed on; the attempt may end by itself first. A STOP
         after a PAUSE is honoured: it turns the outcome into stopped. An attempt that has never started

@@ -52,7 +52,7 @@ _STOP = _Act(
     goal=RunState.ENDED,
     states=LIVE_STATES - {RunState.STOPPING},
 )
-_KILL = replace(_STOP, send=lambda client, run: client.stop(run, kill=True), states=LIVE_STATES)
+_STOP_NOW = replace(_STOP, send=lambda client, run: client.stop(run, now=True), states=LIVE_STATES)
 _PAUSE = _Act(
     verb="pause",
     send=lambda client, run: client.pause(run),
@@ -70,15 +70,15 @@ _RESUME = _Act(
 @click.command()
 @selection_options
 @yes_option
-@click.option("--kill", is_flag=True, help="Without their grace, also where they are stopping already.")
+@click.option("--now", is_flag=True, help="Without their grace, also where they are stopping already.")
 @_wait_option
 @json_option
-def stop(*, kill: bool, **options: Any) -> None:
+def stop(*, now: bool, **options: Any) -> None:
     """End runs for good. Their workers are asked to leave, and killed after their grace.
 
     Runs selected by --name, --label or --all are listed first, and you are asked.
     """
-    _act(_KILL if kill else _STOP, selection_of(options), **options)
+    _act(_STOP_NOW if now else _STOP, selection_of(options), **options)
 
 
 @click.command()

@@ -150,21 +150,21 @@ def granted_nodes(
     return _step(run, after, RunEvent.GRANTED, now, detail, attempt=attempt)
 
 
-def stop_run(run: Run, attempt: Attempt | None, now: float, *, kill: bool = False) -> RunStep:
+def stop_run(run: Run, attempt: Attempt | None, now: float, *, at_once: bool = False) -> RunStep:
     """A user ends it for good: at once where nothing runs, else when its attempt has left.
 
-    With `kill` that gets no grace, also where the run is stopping already.
+    With `at_once` that gets no grace, also where the run is stopping already.
     """
-    if kill and run.state is RunState.STOPPING:
-        killed = changed(attempt, leave_request=LeaveRequest.KILL) if attempt is not None else None
-        return RunStep(before=run, after=run, events=(), attempt=killed)
+    if at_once and run.state is RunState.STOPPING:
+        ending = changed(attempt, leave_request=LeaveRequest.STOP_NOW) if attempt is not None else None
+        return RunStep(before=run, after=run, events=(), attempt=ending)
     after = _after(run, RunEvent.STOP_REQUESTED)
     if after.state is RunState.ENDED:
         after = changed(after, outcome=Outcome.STOPPED, cause=_STOPPED_BY_USER, ended_at=now)
         return _step(run, after, RunEvent.STOP_REQUESTED, now, {"outcome": Outcome.STOPPED})
     step = _asking(run, attempt, after, RunEvent.STOP_REQUESTED, now)
-    if kill and step.attempt is not None:
-        step = replace(step, attempt=changed(step.attempt, leave_request=LeaveRequest.KILL))
+    if at_once and step.attempt is not None:
+        step = replace(step, attempt=changed(step.attempt, leave_request=LeaveRequest.STOP_NOW))
     return step
 
 

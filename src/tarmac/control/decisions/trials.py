@@ -168,11 +168,11 @@ class ChangeDraft:
         for trial in self._going():
             self._resume(trial)
 
-    def stop(self, *, kill: bool = False) -> None:
+    def stop(self, *, at_once: bool = False) -> None:
         """End every trial, and the experiment with the last of them."""
         self.experiment = replace(self.experiment, state=ExperimentState.STOPPING)
         for trial in self._left():
-            self._stop(trial, kill=kill)
+            self._stop(trial, at_once=at_once)
 
     def go_on(self, spec_of: Callable[[RunSpec, Trial], RunSpec]) -> None:
         """An ended experiment goes on: trials that failed or were stopped run again, as `spec_of` says."""
@@ -282,11 +282,11 @@ class ChangeDraft:
         if run is not None:
             self._step(steps.resume_run(run, self.now))
 
-    def _stop(self, trial: Trial, *, kill: bool = False) -> None:
+    def _stop(self, trial: Trial, *, at_once: bool = False) -> None:
         run = self.runs.get(trial.run_id)
         leaves = run is not None and run.state is RunState.STOPPING
-        if run is not None and ((leaves and kill) or self._possible(trial, RunEvent.STOP_REQUESTED)):
-            self._step(steps.stop_run(run, self.attempts.get(run.id), self.now, kill=kill))
+        if run is not None and ((leaves and at_once) or self._possible(trial, RunEvent.STOP_REQUESTED)):
+            self._step(steps.stop_run(run, self.attempts.get(run.id), self.now, at_once=at_once))
 
     def _possible(self, trial: Trial, event: RunEvent) -> Run | None:
         """The run of a trial, where this may happen to it."""

@@ -43,7 +43,7 @@ def deliver_pass(control: ControlState, engine: AttachedEngine) -> None:
             continue
         if not engine.delivery_rest.over(now):
             break
-        ask = LeaveRequest.KILL if attempt.leave_request is LeaveRequest.KILL else ASKS.get(run.state)
+        ask = LeaveRequest.STOP_NOW if attempt.leave_request is LeaveRequest.STOP_NOW else ASKS.get(run.state)
         unborn = attempt.is_to_be_submitted and not deliveries.submitted(attempt.id)
         if unborn and not (ask and ask.ends):  # a stop alone sees to it that it is never born
             unborn = not _submit(control, engine, run, attempt, nodes)

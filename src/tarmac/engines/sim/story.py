@@ -22,7 +22,7 @@ STRENGTH = {
     LeaveRequest.PREEMPT: 0,
     LeaveRequest.TIME_LIMIT: 1,
     LeaveRequest.STOP: 2,
-    LeaveRequest.KILL: 3,
+    LeaveRequest.STOP_NOW: 3,
 }
 """A stronger request replaces a weaker one; equals replace each other."""
 
@@ -151,7 +151,7 @@ def _leave_at(
     if not requests:
         return None
     stay_s = launch.grace_s if behaviour.ignores_requests else min(behaviour.leave_s, launch.grace_s)
-    killed_at = next((at for at, request in requests if request is LeaveRequest.KILL), float("inf"))
+    killed_at = next((at for at, request in requests if request is LeaveRequest.STOP_NOW), float("inf"))
     return min(requests[0][0] + stay_s, killed_at)
 
 

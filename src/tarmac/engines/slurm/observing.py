@@ -250,7 +250,7 @@ def stop_is_overdue(view: AttemptView) -> bool:
     """Whether the grace of an attempt that was asked to stop was over long ago."""
     try:
         request = untrusted.read_object(view.paths.ask)
-        if request.get("ask") not in (LeaveRequest.STOP, LeaveRequest.KILL):
+        if request.get("ask") not in (LeaveRequest.STOP, LeaveRequest.STOP_NOW):
             return False
         grace_s = (
             read_document(view.paths.description).grace_s if request["ask"] == LeaveRequest.STOP else 0.0

@@ -174,7 +174,7 @@ def _outcome_of_exits(exits: Sequence[Exit], *, node: str) -> ExitOutcome:
 def _outcome_of_request(
     exits: Sequence[Exit], *, node: str, request: LeaveRequest, time_limit_s: Optional[float]
 ) -> ExitOutcome:
-    if request.kind in (words.STOP, words.KILL):
+    if request.kind in (words.STOP, words.STOP_NOW):
         return ExitOutcome(words.STOPPED, {"code": words.USER_REQUEST, "message": "stopped by request"})
     if request.kind == words.LEASE_EXPIRED:
         message = f"{node} was cut off: the server did not ask about the attempt for longer than its lease"

@@ -8,12 +8,12 @@ from __future__ import annotations
 PAUSE = "pause"
 PREEMPT = "preempt"
 STOP = "stop"
-KILL = "kill"
+STOP_NOW = "stop_now"
 TIME_LIMIT = "time_limit"
 WALL_TIME = "wall_time"
 LEASE_EXPIRED = "lease_expired"
 
-LEAVE_STRENGTH = {WALL_TIME: 0, PAUSE: 1, PREEMPT: 1, TIME_LIMIT: 2, STOP: 3, KILL: 4, LEASE_EXPIRED: 5}
+LEAVE_STRENGTH = {WALL_TIME: 0, PAUSE: 1, PREEMPT: 1, TIME_LIMIT: 2, STOP: 3, STOP_NOW: 4, LEASE_EXPIRED: 5}
 """A stronger ask replaces a weaker one; pause and preempt replace each other.
 
 That the job of an attempt ends soon, or its lease has expired, is asked by its runners alone.

@@ -3,7 +3,7 @@
     running --- a worker fails --------------------------> SIGTERM, a moment, SIGKILL
        |    --- the attempt failed on another node ------> SIGTERM, a moment, SIGKILL
        |    --- asked, or out of time --> pause file, signal, grace, SIGKILL
-       |    --- asked to be killed -----> SIGKILL
+       |    --- asked to stop at once --> SIGKILL
        +------- all workers left -------> what they left behind: SIGTERM, a moment, SIGKILL
 
 But for a stop, the signal is withheld from roles that poll (see `polls`): they leave by themselves. The other
@@ -166,7 +166,7 @@ class Watch:
         if kind is not None:
             run.note_leave_request(kind)
             self._request_leave(run.leave_signal(kind), withholds=kind != words.STOP)
-            if kind == words.KILL:
+            if kind == words.STOP_NOW:
                 self._sweep_within(0.0)
         elif run.wake_channel.node_leaves and not self._leave_began:
             run.events.append("notice", text=f"{run.node_name} told the runner to leave")

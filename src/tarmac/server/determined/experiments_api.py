@@ -71,8 +71,8 @@ def _command(choose: Callable[[Call], Command]) -> Callable[[Call], Any]:
     return command
 
 
-def _kill(call: Call) -> Command:
-    return partial(call.gateway.service.plane.experiments.stop, kill=True)
+def _stop_at_once(call: Call) -> Command:
+    return partial(call.gateway.service.plane.experiments.stop, at_once=True)
 
 
 def _archive(archived: bool) -> Callable[[Call], Command]:
@@ -123,7 +123,7 @@ ROUTES = (
     post(f"{_ONE}/pause", _command(lambda call: call.gateway.service.plane.experiments.pause)),
     post(f"{_ONE}/activate", _command(lambda call: call.gateway.service.plane.experiments.activate)),
     post(f"{_ONE}/cancel", _command(lambda call: call.gateway.service.plane.experiments.stop)),
-    post(f"{_ONE}/kill", _command(_kill)),
+    post(f"{_ONE}/kill", _command(_stop_at_once)),
     post(f"{_ONE}/archive", _command(_archive(True))),
     post(f"{_ONE}/unarchive", _command(_archive(False))),
 )

@@ -42,7 +42,7 @@ def _one(call: Call) -> Any:
 
 def _kill(call: Call) -> Any:
     _, run = trial_of(call.gateway, call.number("trial"))
-    call.gateway.service.plane.stop(call.actor, run.id, kill=True)
+    call.gateway.service.plane.stop(call.actor, run.id, at_once=True)
     return {}
 
 

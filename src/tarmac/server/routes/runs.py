@@ -67,9 +67,9 @@ def run_routes(router: APIRouter, service: Service) -> None:
         return JsonAnswer(run_record(service.remover.remove(actor, ref)))
 
     @router.post("/runs/{ref}/stop", response_model=api.Run)
-    def stop(actor: CallingActor, ref: str, kill: bool = False) -> Response:
-        """End a run for good, with `kill` without its grace."""
-        return JsonAnswer(run_record(plane.stop(actor, ref, kill=kill)))
+    def stop(actor: CallingActor, ref: str, now: bool = False) -> Response:
+        """End a run for good, with `now` without its grace."""
+        return JsonAnswer(run_record(plane.stop(actor, ref, at_once=now)))
 
     @router.post("/runs/{ref}/pause", response_model=api.Run)
     def pause(actor: CallingActor, ref: str) -> Response:

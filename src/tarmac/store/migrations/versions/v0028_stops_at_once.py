@@ -1,4 +1,4 @@
-"""An attempt can be killed. Applied by `upgrade`, after 0027.
+"""An attempt can be stopped at once. Applied by `upgrade`, after 0027.
 
 The text of the constraint is changed where SQLite keeps it, as in 0015.
 """
@@ -12,7 +12,7 @@ revision = "0028"
 down_revision = "0027"
 
 CONSTRAINT = "ck_attempt_leave_request"
-REQUESTS = "'kill', 'pause', 'preempt', 'stop', 'time_limit'"
+REQUESTS = "'pause', 'preempt', 'stop', 'stop_now', 'time_limit'"
 
 
 def upgrade() -> None:
@@ -28,8 +28,8 @@ def _allow_on_sqlite(connection: sa.Connection) -> None:
     version = connection.execute(sa.text("PRAGMA schema_version")).scalar_one()
     connection.execute(sa.text("PRAGMA writable_schema = ON"))
     change = (
-        "UPDATE sqlite_master SET sql = replace(sql, '(''pause'', ''preempt''', '(''kill'', ''pause'',"
-        " ''preempt''') WHERE type = 'table' AND name = 'attempt'"
+        "UPDATE sqlite_master SET sql = replace(sql, '''stop'', ''time_limit''', '''stop'', ''stop_now'',"
+        " ''time_limit''') WHERE type = 'table' AND name = 'attempt'"
     )
     connection.execute(sa.text(change))
     connection.execute(sa.text(f"PRAGMA schema_version = {version + 1}"))
