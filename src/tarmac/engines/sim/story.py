@@ -151,8 +151,8 @@ def _leave_at(
     if not requests:
         return None
     stay_s = launch.grace_s if behaviour.ignores_requests else min(behaviour.leave_s, launch.grace_s)
-    killed_at = next((at for at, request in requests if request is LeaveRequest.STOP_NOW), float("inf"))
-    return min(requests[0][0] + stay_s, killed_at)
+    ended_at = next((at for at, request in requests if request is LeaveRequest.STOP_NOW), float("inf"))
+    return min(requests[0][0] + stay_s, ended_at)
 
 
 def _strongest(requests: list[LeaveRequest]) -> LeaveRequest | None:

@@ -34,7 +34,7 @@ def checkpoint_record(checkpoint: Checkpoint, *, trial: int, experiment: int) ->
     }
 
 
-def checkpoint_workload(checkpoint: Checkpoint) -> dict[str, Any]:
+def checkpoint_step(checkpoint: Checkpoint) -> dict[str, Any]:
     """A checkpoint as one of the workloads of its trial."""
     return {
         "uuid": checkpoint.uuid,

@@ -33,7 +33,7 @@ Range = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class Usage:
     """Slots that an attempt held, with the names that Determined has for it."""
 
     allocation: str
@@ -47,7 +47,7 @@ class Held:
     seconds: float
 
 
-def _held(call: Call) -> list[Held]:
+def _usages(call: Call) -> list[Usage]:
     """What attempts held within the range of time that is asked for, by their beginning."""
     within, gateway = _range(call, "timestamp_after", "timestamp_before"), call.gateway
     spans = _spans(call, within)
@@ -61,7 +61,7 @@ def _held(call: Call) -> list[Held]:
         start, end, seconds = _times(call, each, within)
         run = runs.get(each.run_id)
         found.append(
-            Held(
+            Usage(
                 allocation=f"{task_name(number, each.run_id)}.{each.attempt}",
                 experiment=number,
                 user=each.user,
@@ -79,7 +79,7 @@ def _held(call: Call) -> list[Held]:
 def _allocations(call: Call) -> PlainTextResponse:
     rows = (
         (each.allocation, "TRIAL", each.user, ONLY, each.pool, each.slots, each.start, each.end, each.seconds)
-        for each in _held(call)
+        for each in _usages(call)
     )
     return _table((*_ALLOCATION, *_TIMES), rows)
 
@@ -90,7 +90,7 @@ def _raw(call: Call) -> PlainTextResponse:
             *(each.experiment, "training", each.user, ",".join(each.labels), each.slots),
             *(each.start, each.end, each.seconds),
         )
-        for each in _held(call)
+        for each in _usages(call)
     )
     return _table((*_RAW, *_TIMES), rows)
 
@@ -108,7 +108,7 @@ def _raw_json(call: Call) -> Any:
                 "seconds": each.seconds,
                 "slots": each.slots,
             }
-            for each in _held(call)
+            for each in _usages(call)
         ]
     }
 

@@ -7,7 +7,7 @@ from typing import Any
 from tarmac.control.experiments import TrialRow
 from tarmac.model.metrics import VALIDATION
 from tarmac.server.determined.calls import Access, Call, get, post
-from tarmac.server.determined.checkpoint_records import checkpoint_workload
+from tarmac.server.determined.checkpoint_records import checkpoint_step
 from tarmac.server.determined.checkpoints import checkpoints_of_run
 from tarmac.server.determined.experiment_records import trial_record
 from tarmac.server.determined.metric_records import step_reports, summary_metrics
@@ -54,7 +54,7 @@ def _workloads(call: Call) -> Any:
         (each.step, "validation" if each.group == VALIDATION else "training", each.record)
         for each in step_reports(call.gateway.service.plane, call.actor, run)
     ]
-    found += [(each.steps, "checkpoint", checkpoint_workload(each)) for each in checkpoints_of_run(call, run)]
+    found += [(each.steps, "checkpoint", checkpoint_step(each)) for each in checkpoints_of_run(call, run)]
     if any(kind in chosen for kind in ("VALIDATION", "CHECKPOINT")):  # FILTER_OPTION_CHECKPOINT_OR_VALIDATION
         found = [each for each in found if each[1].upper() in chosen]
     found.sort(key=lambda each: each[0])
