@@ -37,6 +37,7 @@ from tarmac.model.cluster import Pool
 from tarmac.model.home import Home
 from tarmac.model.launch import Launch
 from tarmac.model.ports import Notice
+from tarmac.node.container.trial import Trial
 from tarmac.server.app import routed
 from tarmac.server.changes import Changes
 from tarmac.server.determined.application import at_addresses
@@ -45,6 +46,7 @@ from tarmac.server.determined.tokens import TokenMaker
 from tarmac.server.http.auth import Access, AuthMiddleware
 from tarmac.server.http.bodies import SILENCE_S, Bodies
 from tarmac.server.http.connections import Limits, limited
+from tarmac.server.local_images import LocalImages
 from tarmac.server.service import Service, SlotsNotice
 from tarmac.server.settings import Settings
 from tarmac.server.storage.annotation_service import AnnotationService
@@ -226,7 +228,11 @@ class Served:
             started_at=self.clock.now(),
             ended_days=ENDED_DAYS,
             containers=Settings().containers,
-            out_of_reach=None,
+            local_images=LocalImages(
+                self.home.root / "images",
+                try_container=lambda: Trial(works=True, text="not tried"),
+                replaceable=False,
+            ),
             slots_note=SlotsNotice(None, self.home.slots_note_marker),
             attempt_directory=lambda attempt: f"/attempts/{attempt.id}",
             stop=self.stops.set,
