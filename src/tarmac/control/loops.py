@@ -294,7 +294,8 @@ class _Loop:
         self._control.event_bus.notify(*self._key)
 
     def join(self, timeout_s: float | None = None) -> None:
-        self._thread.join(timeout_s)
+        if self.alive:  # a server that could not be put together has started none
+            self._thread.join(timeout_s)
 
     def _run(self) -> None:
         wakeup = self._control.event_bus.event(*self._key)

@@ -89,4 +89,4 @@ def test_whoever_reads_the_output_may_go_away(shell: Shell) -> None:
     _, err = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 141
     assert "error" not in err
-    assert shell.json("show", "@last")["run"]["state"] == "running"
+    shell.wait_until("@last", "running")
