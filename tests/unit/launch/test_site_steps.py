@@ -109,7 +109,7 @@ def spec(
 
 def said(output: str) -> list[dict[str, object]]:
     """What `say` printed, call by call."""
-    return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    return [json.loads(line) for line in output.splitlines() if line.startswith('{"argv"')]
 
 
 def test_the_steps_come_in_their_order(node: Node) -> None:
