@@ -41,6 +41,7 @@ def main(arguments: list[str]) -> None:
     elif len(arguments) == 3 and arguments[0] == "trial":
         from tarmac.node.container import trial  # noqa: PLC0415
 
+        detach.default_signals()  # where SIGCHLD is ignored, no child can be waited for
         sys.stdout.write(json.dumps(trial.try_container(*arguments[1:])._asdict()))
     else:
         _usage()
