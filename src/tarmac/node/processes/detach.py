@@ -1,10 +1,16 @@
-"""Detaching from the process that started us: session, descriptors, signals. Called by `entry` and `warm`."""
+"""Detaching from the process that started us: session, descriptors, signals.
+
+Called by `entry` and `warm`, and by `lease` and `meter` for what is forked beside a runner.
+"""
 
 from __future__ import annotations
 
 import os
+import select
 import signal
 from contextlib import suppress
+
+from tarmac.node.kernel import procfs
 
 
 def own_session() -> None:
@@ -28,6 +34,18 @@ def close_inherited(*, but: frozenset[int]) -> None:
         number = int(name)
         if number > 2 and number not in but and os.path.islink(f"/proc/self/fd/{name}"):
             os.close(number)
+
+
+def beside(runner: int, name: str) -> select.poll:
+    """Become a process of this name beside the runner that forked it; the poll ends with the runner."""
+    own_session()
+    drop_stdio()
+    close_inherited(but=frozenset())
+    procfs.rename_self(name)
+    gone = select.poll()
+    with suppress(OSError, AttributeError):  # an older kernel, or Python: who polls looks now and then
+        gone.register(os.pidfd_open(runner), select.POLLIN)
+    return gone
 
 
 def default_signals() -> None:

@@ -13,7 +13,6 @@ attempt takes.
 from __future__ import annotations
 
 import os
-import select
 import time
 from contextlib import suppress
 from typing import NoReturn, Optional
@@ -21,7 +20,6 @@ from typing import NoReturn, Optional
 from tarmac.node.attempt.document import AttemptDocument, NodePart
 from tarmac.node.attempt.paths import AttemptPaths, NodePaths
 from tarmac.node.files import untrusted
-from tarmac.node.kernel import procfs
 from tarmac.node.processes import detach, orphans
 from tarmac.node.processes.children import Child, Children
 
@@ -111,13 +109,7 @@ class Lease:
 
     def _be_guard(self, runner: int) -> NoReturn:
         """The guard, until the runner ends it or is no more."""
-        detach.own_session()
-        detach.drop_stdio()
-        detach.close_inherited(but=frozenset())
-        procfs.rename_self("tarmac-guard")
-        gone = select.poll()
-        with suppress(OSError):  # an older kernel: it looks now and then
-            gone.register(os.pidfd_open(runner), select.POLLIN)
+        gone = detach.beside(runner, "tarmac-guard")
         while True:
             gone.poll(_LOOK_S * 1000)
             lost, left_s = os.getppid() != runner, self.left_s()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import time
 from contextlib import suppress
 from typing import Any, Iterable, Mapping, NamedTuple, NoReturn, Optional, Sequence
@@ -68,13 +67,7 @@ class Meter:
 
     def _measure(self, runner: int, at: float, leaders: Sequence[int], gpus: Sequence[int]) -> NoReturn:
         """The process, until the runner ends it or is no more."""
-        detach.own_session()
-        detach.drop_stdio()
-        detach.close_inherited(but=frozenset())
-        procfs.rename_self("tarmac-meter")
-        gone = select.poll()
-        with suppress(OSError, AttributeError):  # an older kernel, or Python: it looks now and then
-            gone.register(os.pidfd_open(runner), select.POLLIN)
+        gone = detach.beside(runner, "tarmac-meter")
         driver, spent_s = _driver(gpus), 0.0
         while os.getppid() == runner:
             began = time.monotonic()
