@@ -52,7 +52,7 @@ def test_jobs_are_listed_and_moved(here: Served, calls: DeterminedCalls) -> None
         status, found = update(jobId=ids["grid"], **change)
         assert status >= 400, found
         assert part in found["message"]
-    assert update(jobId="none", priority=3)[0] == 404
+    assert update(jobId="none", priority=3)[0] == 400
     described = calls.get("/api/v1/experiments/3")[1]
     assert described["jobSummary"] == {"state": "STATE_QUEUED", "jobsAhead": 0}
 

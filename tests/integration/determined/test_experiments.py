@@ -143,6 +143,35 @@ def test_lists_are_cut_into_pages(calls: DeterminedCalls) -> None:
     assert calls.get("/api/v1/experiments", limit="x")[0] == 400
 
 
+def test_lists_are_chosen_and_sorted_as_the_library_asks(calls: DeterminedCalls) -> None:
+    create(calls, SINGLE)
+    create(calls, GRID + "labels: [red]\n")
+    create(calls, SINGLE.replace("one", "alone"))
+
+    def ids(**query: Any) -> list[int]:
+        return [each["id"] for each in calls.get("/api/v1/experiments", **query)[1]["experiments"]]
+
+    assert ids(labels=["red", "blue"]) == [2]
+    assert ids(sortBy="SORT_BY_NAME") == [3, 2, 1]
+    assert ids(sortBy="SORT_BY_NAME", orderBy="ORDER_BY_DESC", limit=2) == [1, 2]
+    assert ids(sortBy="SORT_BY_ID", orderBy="ORDER_BY_DESC") == [3, 2, 1]
+    assert ids(projectId=1) == [1, 2, 3]
+
+
+def test_there_is_one_workspace_with_one_project(calls: DeterminedCalls) -> None:
+    create(calls, SINGLE, projectId=1)
+    body = {"config": SINGLE, "modelDefinition": [], "projectId": 7}
+    status, found = calls.post("/api/v1/experiments", body)
+    assert (status, found["message"]) == (400, "project not found: 7 (tarmac has one, number 1)")
+    assert calls.get("/api/v1/experiments", projectId=7)[0] == 400
+    assert calls.post("/api/v1/experiments/1/move", {"destinationProjectId": 1}) == (200, {})
+    assert calls.post("/api/v1/experiments/1/move", {"destinationProjectId": 2})[0] == 400
+    assert calls.get("/api/v1/workspaces", nameCaseSensitive="Nowhere")[1]["workspaces"] == []
+    [workspace] = calls.get("/api/v1/workspaces", name="Uncategorized")[1]["workspaces"]
+    [project] = calls.get(f"/api/v1/workspaces/{workspace['id']}/projects")[1]["projects"]
+    assert (project["numExperiments"], project["numActiveExperiments"]) == (1, 1)
+
+
 def test_logs_are_lines_with_rank_and_level(here: Served, calls: DeterminedCalls) -> None:
     create(calls, SINGLE)
     turn(here)

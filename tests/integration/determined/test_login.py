@@ -102,7 +102,7 @@ def test_what_is_not_offered_and_what_is_no_json_is_said_in_a_sentence(here: Ser
     calls = DeterminedCalls(here.gateway_port, token=TOKEN)
     status, found = calls.get("/api/v1/notebooks")
     assert (status, found["message"]) == (
-        404,
+        501,
         "tarmac's gateway for Determined does not offer GET /api/v1/notebooks",
     )
     status, found = calls.ask("POST", "/api/v1/auth/login", raw=b"{")

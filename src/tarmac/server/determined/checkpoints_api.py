@@ -125,7 +125,7 @@ def _remove_files(call: Call) -> Any:
     patterns = call.field("checkpointGlobs", [])
     if not isinstance(patterns, list) or not all(isinstance(each, str) for each in patterns):
         raise InvalidInput("checkpointGlobs: a list of patterns is expected")
-    for checkpoint in [find_checkpoint(call, uuid) for uuid in _uuids(call, "checkpointIds")]:
+    for checkpoint in [find_checkpoint(call, uuid) for uuid in _uuids(call, "checkpointUuids")]:
         left = {
             path: size
             for path, size in checkpoint.resources.items()

@@ -15,7 +15,7 @@ from tarmac.model.spec import LocalDirectory, RunSpec
 from tarmac.server.determined import model_definition
 from tarmac.server.determined.calls import Call
 from tarmac.server.determined.model_definition import CONTEXT
-from tarmac.server.determined.numbering import experiment_of
+from tarmac.server.determined.numbering import check_project, experiment_of
 from tarmac.server.http.auth import Caller
 from tarmac.server.submitting.submissions import Draft, planned, prepare
 
@@ -35,6 +35,7 @@ def wish_of(call: Call, *, keeps: bool) -> Wish:
     """
     if call.field("template"):
         raise InvalidInput("tarmac has no templates", hint="write the configuration whole")
+    check_project(call.whole_field("projectId"))
     number = call.whole_field("parentId")
     parent = experiment_of(call.gateway, number) if number else None
     files = call.field("modelDefinition", [])

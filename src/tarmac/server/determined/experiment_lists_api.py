@@ -13,7 +13,12 @@ from tarmac.server.determined.calls import Access, Call, get
 from tarmac.server.determined.experiment_records import experiment_record, labels_shown, trial_record
 from tarmac.server.determined.job_records import job_summary
 from tarmac.server.determined.model_definition import give_out
-from tarmac.server.determined.numbering import experiment_numbers, experiment_of, trial_numbers
+from tarmac.server.determined.numbering import (
+    check_project,
+    experiment_numbers,
+    experiment_of,
+    trial_numbers,
+)
 from tarmac.server.determined.reports_api import own_best
 from tarmac.server.determined.tokens import TokenKind
 from tarmac.server.determined.written import is_descending, page
@@ -48,24 +53,44 @@ def heads_of(call: Call, query: ExperimentQuery) -> list[ExperimentHead]:
 
 
 def _list(call: Call) -> Any:
-    """Oldest first, as `det` lists them; those of the users, states and names that are asked for."""
+    """Oldest first, as `det` lists them; those that are asked for, by users, states, names and labels."""
+    check_project(call.whole("projectId"))
     users, states, name = call.texts("users"), call.texts("states"), (call.text("name") or "").lower()
+    labels, key = set(call.texts("labels")), _KEYS.get(call.text("sortBy") or "")
     found = heads_of(call, ExperimentQuery(archived=call.flag("archived"), limit=ALL))
     ids = [
         each.id
         for each in found
         if (not users or each.user in users) and (not name or name in each.name.lower())
     ]
-    if is_descending(call):
+    if is_descending(call) and key is None:
         ids.reverse()
 
     def records(shown: Sequence[str]) -> list[dict[str, Any]]:
         known = call.gateway.experiments.load(shown)
         return _records(call, [known[each] for each in shown if each in known])
 
-    if states:
-        return page(call, "experiments", [each for each in records(ids) if each["state"] in states], list)
-    return page(call, "experiments", ids, records)
+    if not states and not labels and key is None:
+        return page(call, "experiments", ids, records)
+    chosen = [
+        each
+        for each in records(ids)
+        if (not states or each["state"] in states) and (not labels or not labels.isdisjoint(each["labels"]))
+    ]
+    if key is not None:
+        chosen.sort(key=lambda each: each[key], reverse=is_descending(call))
+    return page(call, "experiments", chosen, list)
+
+
+_KEYS = {
+    "SORT_BY_NAME": "name",
+    "SORT_BY_STATE": "state",
+    "SORT_BY_USER": "username",
+    "SORT_BY_NUM_TRIALS": "numTrials",
+    "SORT_BY_PROGRESS": "progress",
+    "SORT_BY_RESOURCE_POOL": "resourcePool",
+}
+"""By which field of an experiment a list is sorted; by any other, experiments come as they were made."""
 
 
 def _one(call: Call) -> Any:

@@ -18,11 +18,8 @@ from tarmac.model.run import Outcome, Run
 from tarmac.model.spec import RunSpec
 from tarmac.server.determined.changing import NOTES
 from tarmac.server.determined.login_api import user_id
-from tarmac.server.determined.numbering import task_name
+from tarmac.server.determined.numbering import UNCATEGORIZED, task_name
 from tarmac.server.determined.written import finite, time_of
-
-UNCATEGORIZED = 1
-"""The only workspace, and the only project in it."""
 
 ONLY = "Uncategorized"
 """What both are called."""

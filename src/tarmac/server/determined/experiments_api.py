@@ -16,7 +16,7 @@ from tarmac.server.determined.changing import Changes, changed, changes_of
 from tarmac.server.determined.creating import wish_of
 from tarmac.server.determined.experiment_lists_api import record_of
 from tarmac.server.determined.jobs_api import place_changes
-from tarmac.server.determined.numbering import experiment_of
+from tarmac.server.determined.numbering import check_project, experiment_of
 
 Command = Callable[[Actor, str], Experiment]
 
@@ -103,6 +103,13 @@ def _effective(call: Call, changes: Changes) -> Changes:
     return changes if Policy.FAIR_SHARE in policies else changes.without("weight")
 
 
+def _move(call: Call) -> Any:
+    """Into another project, of which there is none."""
+    experiment_of(call.gateway, call.number("experiment"))
+    check_project(call.whole_field("destinationProjectId"))
+    return {}
+
+
 def _remove(call: Call) -> Any:
     experiment = experiment_of(call.gateway, call.number("experiment"))
     service = call.gateway.service
@@ -124,6 +131,7 @@ ROUTES = (
     post(f"{_ONE}/activate", _command(lambda call: call.gateway.service.plane.experiments.activate)),
     post(f"{_ONE}/cancel", _command(lambda call: call.gateway.service.plane.experiments.stop)),
     post(f"{_ONE}/kill", _command(_stop_at_once)),
+    post(f"{_ONE}/move", _move),
     post(f"{_ONE}/archive", _command(_archive(True))),
     post(f"{_ONE}/unarchive", _command(_archive(False))),
 )

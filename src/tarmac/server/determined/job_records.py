@@ -14,9 +14,9 @@ from tarmac.dialects.determined.statuses import of_tarmac, queue_word
 from tarmac.model.experiment import Experiment
 from tarmac.model.run import Run
 from tarmac.server.determined.calls import Call
-from tarmac.server.determined.experiment_records import UNCATEGORIZED, pool_of
+from tarmac.server.determined.experiment_records import pool_of
 from tarmac.server.determined.login_api import user_id
-from tarmac.server.determined.numbering import experiment_number
+from tarmac.server.determined.numbering import UNCATEGORIZED, experiment_number
 from tarmac.server.determined.written import time_of
 
 _SCHEDULED, _QUEUED = "STATE_SCHEDULED", "STATE_QUEUED"

@@ -39,7 +39,7 @@ def _info(call: Call) -> Any:
         "external_logout_uri": "",
         "branding": "determined",
         "rbacEnabled": False,
-        "sso_providers": None,
+        "sso_providers": [],
     }
 
 

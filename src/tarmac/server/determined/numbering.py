@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tarmac.dialects.determined.identity import uuid_of
-from tarmac.model.errors import NotFound
+from tarmac.model.errors import InvalidInput, NotFound
 from tarmac.model.experiment import Experiment, Trial
 from tarmac.model.numbering import NumberKind
 from tarmac.model.run import Run
 from tarmac.server.determined.gateway import Gateway
+
+UNCATEGORIZED = 1
+"""The only workspace, and the only project in it."""
 
 
 def experiment_numbers(gateway: Gateway, ids: Sequence[str]) -> dict[str, int]:
@@ -53,6 +56,12 @@ def trial_of(gateway: Gateway, number: int) -> tuple[Trial, Run]:
     if trial is None or run is None:
         raise NotFound(f"trial not found: {number}")
     return trial, run
+
+
+def check_project(number: int) -> None:
+    """Raises InvalidInput for a project that there is not; 0 is none, and so the only one."""
+    if number not in (0, UNCATEGORIZED):
+        raise InvalidInput(f"project not found: {number}", hint=f"tarmac has one, number {UNCATEGORIZED}")
 
 
 def run_of_task(gateway: Gateway, task: str) -> Run:

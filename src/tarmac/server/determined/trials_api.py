@@ -8,7 +8,7 @@ from tarmac.control.experiments import TrialRow
 from tarmac.model.metrics import VALIDATION
 from tarmac.server.determined.calls import Access, Call, get, post
 from tarmac.server.determined.checkpoint_records import checkpoint_step
-from tarmac.server.determined.checkpoints import checkpoints_of_run
+from tarmac.server.determined.checkpoints import DELETED, checkpoints_of_run
 from tarmac.server.determined.experiment_records import trial_record
 from tarmac.server.determined.metric_records import step_reports, summary_metrics
 from tarmac.server.determined.numbering import experiment_number, trial_of
@@ -19,7 +19,7 @@ from tarmac.server.determined.written import is_descending, page
 
 
 def trial_answer(call: Call) -> dict[str, Any]:
-    """The trial of the path, with a summary of its metrics."""
+    """The trial of the path, with a summary of its metrics and of its checkpoints."""
     number = call.number("trial")
     trial, run = trial_of(call.gateway, number)
     experiment = call.gateway.experiments.experiment(trial.experiment)
@@ -30,8 +30,22 @@ def trial_answer(call: Call) -> dict[str, Any]:
         number=number,
         experiment_number=experiment_number(call.gateway, experiment.id),
     )
-    summaries = call.gateway.service.plane.control.store.metrics.summaries([run.id])
-    return record | {"summaryMetrics": summary_metrics(summaries)}
+    plane = call.gateway.service.plane
+    summaries = plane.control.store.metrics.summaries([run.id])
+    checkpoints = [each for each in checkpoints_of_run(call, run) if each.state != DELETED]
+    sizes = (int(size) for each in checkpoints for size in each.resources.values())
+    now = call.gateway.service.clock.now()
+    ran_s = sum(
+        (each.ended_at or now) - each.started_at
+        for each in plane.attempts(call.actor, run.id)
+        if each.started_at is not None
+    )
+    own = {
+        "checkpointCount": len(checkpoints),
+        "totalCheckpointSize": str(sum(sizes)),
+        "wallClockTime": ran_s,
+    }
+    return record | own | {"summaryMetrics": summary_metrics(summaries)}
 
 
 def _one(call: Call) -> Any:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from tarmac.model.errors import NotFound
-from tarmac.model.experiment import ExperimentQuery
+from tarmac.model.experiment import ExperimentQuery, ExperimentState
 from tarmac.server.determined.calls import Call, get
 from tarmac.server.determined.experiment_lists_api import ALL
-from tarmac.server.determined.experiment_records import ONLY, UNCATEGORIZED
+from tarmac.server.determined.experiment_records import ONLY
 from tarmac.server.determined.login_api import DEFAULT_USER, user_id
+from tarmac.server.determined.numbering import UNCATEGORIZED
 from tarmac.server.determined.written import page
 
 _NO_STATE = "WORKSPACE_STATE_UNSPECIFIED"
@@ -37,14 +38,20 @@ def _workspace(call: Call) -> dict[str, Any]:
 def _project(call: Call) -> dict[str, Any]:
     common = _common(call)
     own = {"key": "", "notes": [], "workspaceId": UNCATEGORIZED, "workspaceName": ONLY, "description": ""}
-    counts = {"numRuns": common["numExperiments"], "numActiveExperiments": 0}
-    return {**common, **own, **counts}
+    live = call.gateway.experiments.load(list(call.gateway.experiments.live()))
+    active = sum(each.state is ExperimentState.ACTIVE for each in live.values())
+    return {**common, **own, "numRuns": common["numExperiments"], "numActiveExperiments": active}
 
 
 def _workspaces(call: Call) -> Any:
-    name = call.text("name")
-    shown = [_workspace(call)] if name in (None, ONLY) else []
+    shown = [_workspace(call)] if _is_named(call) else []
     return page(call, "workspaces", shown, list)
+
+
+def _is_named(call: Call) -> bool:
+    """Whether the only one is among those that are asked for."""
+    name = call.text("name")
+    return call.text("nameCaseSensitive") in (None, ONLY) and name in (None, ONLY, ONLY.lower())
 
 
 def _one_workspace(call: Call) -> Any:
@@ -54,8 +61,7 @@ def _one_workspace(call: Call) -> Any:
 
 def _projects(call: Call) -> Any:
     _check(call, "workspace")
-    name = call.text("name")
-    shown = [_project(call)] if name in (None, ONLY) else []
+    shown = [_project(call)] if _is_named(call) else []
     return page(call, "projects", shown, list)
 
 
