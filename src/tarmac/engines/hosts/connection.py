@@ -73,7 +73,8 @@ class Connection:
         self._mark = f"tarmac-{os.urandom(12).hex()}".encode()
         self._word = b""
         self._ready = Event()
-        self._lines: deque[str] = deque(maxlen=KEPT_LINES)
+        self._noise: deque[str] = deque(maxlen=KEPT_LINES)
+        self._said: deque[str] = deque(maxlen=KEPT_LINES)
         program = loading_program(self._mark.decode(), packages=packages, begin=begin)
         try:
             self._process = subprocess.Popen(
@@ -119,8 +120,8 @@ class Connection:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The last lines that were said there besides."""
-        return tuple(self._lines)
+        """The last lines that were said there besides; those of stderr come last, as they tell why it ended."""
+        return (*self._noise, *self._said)
 
     def close(self) -> None:
         """End it."""
@@ -159,9 +160,10 @@ class Connection:
                 return False
             if line.startswith(self._mark):
                 self._word = line[len(self._mark) :].strip()
-                self._lines.clear()  # what is kept from here on is about its end
+                self._noise.clear()
+                self._said.clear()  # what is kept from here on is about its end
                 return True
-            self._keep(line)
+            _keep(line, self._noise)
         return False
 
     def _read_errors(self) -> None:
@@ -169,12 +171,7 @@ class Connection:
         assert self._process.stderr is not None
         with self._process.stderr as errors:
             while line := errors.readline(LONGEST_LINE_BYTES):
-                self._keep(line)
-
-    def _keep(self, line: bytes) -> None:
-        text = line.decode(errors="replace").strip()
-        if text:
-            self._lines.append(text[:500])
+                _keep(line, self._said)
 
     def _lose(self) -> None:
         """The connection is over: nobody waits for it any longer."""
@@ -190,7 +187,12 @@ class Connection:
 
     def _last_lines(self) -> tuple[str, ...]:
         self._errors.join(0.5)
-        return tuple(self._lines)
+        return self.lines
+
+
+def _keep(line: bytes, lines: deque[str]) -> None:
+    if text := line.decode(errors="replace").strip():
+        lines.append(text[:500])
 
 
 def loading_program(
