@@ -2,7 +2,7 @@
 #
 #   make demo          train on two nodes, pause, kill -9 the server, resume, finish
 #   make sharing       three runs share a small cluster over time, two others interrupt: drawn as it happens
-#   make test          the test suite, but for real engines
+#   make test          the test suite, but for real engines and what `make check` does
 #   make test-engines  the tests that start a Slurm, a Ray or servers behind SSH
 #   make frameworks    what tarmac init writes for Hugging Face, Lightning and JAX, run with them
 #   make launchers     the guide of launchers, typed: DeepSpeed, accelerate, JAX and others train on two nodes
@@ -12,8 +12,8 @@
 #   make clean         remove the environments
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
-# Tests wait for what they start more than they compute.
-PYTEST_ARGS ?= -n $(shell expr 2 '*' $$(nproc)) --maxprocesses 16 --dist loadgroup
+# Tests wait for what they start as long as they compute.
+PYTEST_ARGS ?= -n $(shell expr 3 '*' $$(nproc)) --maxprocesses 16 --dist loadgroup
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -26,6 +26,9 @@ INSTALL := $(PIP) install --quiet --constraint constraints.txt
 # What pip does when it installs a package, but not for an editable one; else, where PYTHONDONTWRITEBYTECODE is
 # set, every command and server that is started compiles all of its modules again.
 COMPILE = $(BIN)/python -m compileall -q src
+
+# Where this is set, each process of the tests would rewrite and compile all of them again: half of what collecting costs.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo sharing test test-engines frameworks launchers determined check format bench clean
@@ -41,7 +44,7 @@ sharing: $(VENV)/.package
 
 test: $(VENV)/.dev $(VENV)/.demo
 	@$(COMPILE)
-	$(BIN)/python tools/run_tests.py -m "not real_engine" $(PYTEST_ARGS)
+	$(BIN)/python tools/run_tests.py -m "not real_engine" --ignore tests/tidy $(PYTEST_ARGS)
 
 test-engines: $(VENV)/.dev $(VENV)/.demo $(BENCH_VENV)/.ray
 	@$(COMPILE)

@@ -184,8 +184,8 @@ def save(step):
 def find():
     path = newest("run/checkpoint-*")
     steps = [check(f"{path}/{name}") for name in ("model", "optimizer")]
-    # Killed between two files, each is whole, and the second is not there: its loader would say so.
-    if -1 not in steps and steps[0] and not steps[1]:
+    # Killed before a file was opened, all are whole, and that one is not there: its loader would say so.
+    if os.path.isdir(path) and 0 in steps and -1 not in steps:
         subprocess.run(["rm", "-rf", path])
         return find()
     return min(steps)
