@@ -120,7 +120,7 @@ class Connection:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The last lines that were said there besides; those of stderr come last, as they tell why it ended."""
+        """The last lines that were said there besides; those of stderr come last: they tell why it ended."""
         return (*self._noise, *self._said)
 
     def close(self) -> None:
