@@ -74,7 +74,7 @@ class Connection:
         self._word = b""
         self._ready = Event()
         self._noise: deque[str] = deque(maxlen=KEPT_LINES)
-        self._said: deque[str] = deque(maxlen=KEPT_LINES)
+        self._reasons: deque[str] = deque(maxlen=KEPT_LINES)
         program = loading_program(self._mark.decode(), packages=packages, begin=begin)
         try:
             self._process = subprocess.Popen(
@@ -121,7 +121,7 @@ class Connection:
     @property
     def lines(self) -> tuple[str, ...]:
         """The last lines that were said there besides; those of stderr come last: they tell why it ended."""
-        return (*self._noise, *self._said)
+        return (*self._noise, *self._reasons)
 
     def close(self) -> None:
         """End it."""
@@ -161,7 +161,7 @@ class Connection:
             if line.startswith(self._mark):
                 self._word = line[len(self._mark) :].strip()
                 self._noise.clear()
-                self._said.clear()  # what is kept from here on is about its end
+                self._reasons.clear()  # what is kept from here on is about its end
                 return True
             _keep(line, self._noise)
         return False
@@ -171,7 +171,7 @@ class Connection:
         assert self._process.stderr is not None
         with self._process.stderr as errors:
             while line := errors.readline(LONGEST_LINE_BYTES):
-                _keep(line, self._said)
+                _keep(line, self._reasons)
 
     def _lose(self) -> None:
         """The connection is over: nobody waits for it any longer."""
