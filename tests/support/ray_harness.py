@@ -22,6 +22,7 @@ from tarmac.engines.ray.bridge import Bridge
 from tarmac.engines.ray.engine import RayEngine
 from tarmac.engines.ray.membership import Endpoint, Member
 from tarmac.engines.ray.settings import read_settings
+from tarmac.model.cluster import Cluster
 from tarmac.model.errors import Unavailable
 from tarmac.model.launch import Launch, Mount
 from tarmac.model.leaving import LeaveRequest
@@ -139,6 +140,12 @@ class JoinedRay(Bridge):
         again = Bridge(read_settings(self.settings), self._name, token=lambda: TOKEN)
         again.release([member.id for member in again.members() if member.reserved])
         again.close()
+
+
+def images_by_node(engine: RayEngine) -> dict[str, str]:
+    """What the check of the cluster says of images on each node."""
+    found = engine.examine(Cluster(name="local", engine="ray"))
+    return {finding.what: finding.text for finding in found if "in their images" in finding.text}
 
 
 class RayHarness:

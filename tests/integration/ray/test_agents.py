@@ -12,7 +12,7 @@ import pytest
 
 from engine_harness import LOG, Work, ended, running, started, submit
 from processes import ended as gone
-from ray_harness import BOUND_S, RayHarness, StandInRay
+from ray_harness import BOUND_S, RayHarness, StandInRay, images_by_node
 from tarmac.engines.ray.engine import RayEngine
 from tarmac.engines.ray.link import Link
 from tarmac.engines.ray.membership import Endpoint, Member
@@ -216,6 +216,10 @@ def test_a_server_that_goes_leaves_to_others_what_it_does_not_need(ray: RayHarne
     ray.reopen()
     assert ray.ray.reserved == needed
     assert len(needed) == 1
+
+
+def test_the_check_of_a_cluster_tries_a_container_on_every_node(ray: RayHarness) -> None:
+    assert images_by_node(ray.engine).keys() == {node.name for node in ray.engine.nodes()}
 
 
 def test_an_agent_takes_nobody_without_its_token(ray: RayHarness) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine_harness import LOG, Work, ended, running
-from ray_harness import RealRayHarness
+from ray_harness import RealRayHarness, images_by_node
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import ObservedState
 from tarmac.model.run import CauseCode, Outcome
@@ -35,6 +35,10 @@ def test_nodes_have_disks_of_their_own_and_what_they_say_is_read(real: RealRayHa
         assert real.cluster.on(number, "ls", str(real.cluster.far / "runs")).split().count("own") == 1
         kept = real.cluster.on(number, "find", str(real.cluster.far / "disks"), "-name", "state")
         assert len(kept.split()) == 1
+
+
+def test_the_check_of_a_cluster_tries_a_container_on_every_node(real: RealRayHarness) -> None:
+    assert images_by_node(real.engine).keys() == {node.name for node in real.engine.nodes()}
 
 
 def test_nothing_of_ray_is_in_the_environment_of_a_run(real: RealRayHarness) -> None:

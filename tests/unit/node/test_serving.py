@@ -19,7 +19,7 @@ def requests(*names: str) -> io.BytesIO:
     return io.BytesIO(b"".join(frames.pack(message) for message in messages))
 
 
-def served(operations: dict[str, Callable[[], Any]], *streams: io.BytesIO) -> list[dict[str, Any]]:
+def served(operations: dict[str, Callable[..., Any]], *streams: io.BytesIO) -> list[dict[str, Any]]:
     """The answers of one server to all of these, in the order in which they come."""
     reads, writes = os.pipe()
     with os.fdopen(reads, "rb") as answers:
@@ -44,6 +44,17 @@ def test_a_request_that_hangs_holds_up_no_other() -> None:
         **dict.fromkeys(range(SPARE_THREADS + 4), True),
         SPARE_THREADS + 4: None,
     }
+
+
+def test_a_request_that_cannot_be_done_is_answered() -> None:
+    """Another version may ask for something that is not known here, or with other arguments."""
+
+    def wants(more: object) -> object:
+        return more
+
+    (answer,) = served({"wants": wants}, requests("wants"))
+    assert answer["id"] == 0
+    assert answer["refused"].startswith("wants failed: TypeError: ")
 
 
 def test_threads_that_are_done_take_later_requests_and_end_with_the_connection() -> None:

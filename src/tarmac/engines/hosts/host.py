@@ -117,7 +117,12 @@ class Host:
         given = {**self._variables, **variables}
         try:
             code, out, err = self._reach.call(
-                "run", argv=list(argv), keep=list(_KEPT), variables=given, timeout_s=timeout_s
+                "run",
+                argv=list(argv),
+                keep=list(_KEPT),
+                variables=given,
+                limit_s=timeout_s,
+                timeout_s=timeout_s,
             )
         except TimeoutError as late:
             raise Unavailable(f"{argv[0]} {late.strerror}") from None

@@ -30,8 +30,6 @@ class _Here:
         return None
 
     def call(self, operation: str, *, timeout_s: float, **arguments: Any) -> Any:
-        if operation == "run":
-            arguments["timeout_s"] = timeout_s
         function: Callable[..., Any] = getattr(operations, operation)
         return function(**arguments)
 

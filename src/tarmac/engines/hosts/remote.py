@@ -65,8 +65,6 @@ class _There:
         self._next_at = float("-inf")
 
     def call(self, operation: str, *, timeout_s: float, **arguments: Any) -> Any:
-        if operation == "run":
-            arguments["timeout_s"] = timeout_s
         return self._call(self._connected(), operation, timeout_s, arguments)
 
     def stream(

@@ -63,7 +63,9 @@ class Services:
 
     def install(self, argv: Sequence[str], *, timeout_s: float) -> tuple[int, bytes]:
         """Run a command that fetches something: exit code, and what it printed. Raises TimeoutError."""
-        code, out, err = self._do("run", argv=list(argv), keep=_KEPT, variables={}, timeout_s=timeout_s)
+        code, out, err = self._do(
+            "run", argv=list(argv), keep=_KEPT, variables={}, limit_s=timeout_s, timeout_s=timeout_s
+        )
         return code, out + err
 
     def room(self, directory: str) -> int:

@@ -22,6 +22,7 @@ from tarmac.engines.attempts.reporting import ReportsAttempts
 from tarmac.engines.attempts.request import NO_CONTAINER_RULES, NO_RULES, AttemptRequest, NodeSettings, render
 from tarmac.engines.attempts.view import AttemptView, Views
 from tarmac.engines.hosts import installing
+from tarmac.engines.hosts.container_trial import try_containers
 from tarmac.engines.hosts.installing import Sidecar
 from tarmac.engines.hosts.relaying import AnswerRequest
 from tarmac.engines.hosts.supplies import Forward
@@ -230,7 +231,13 @@ class RayEngine(ReportsAttempts):
         return Pace(observe_s=OBSERVE_S, idle_s=OBSERVE_S, read_s=0.1, rest_s=1.0, longest_rest_s=5.0)
 
     def examine(self, cluster: Cluster) -> Sequence[Finding]:  # noqa: ARG002 - there is one
-        return examined(self._settings, self._membership, self._nodes)
+        driver = self._node_settings.containers.driver
+        return examined(
+            self._settings,
+            self._membership,
+            self._nodes,
+            try_containers=lambda host: try_containers(host, self._installation, driver),
+        )
 
     def reap(self, attempt_id: str) -> None:
         view = self._views.find(attempt_id) or self._fenced(attempt_id, None)

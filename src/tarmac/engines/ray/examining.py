@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from tarmac.engines.hosts.host import Host
 from tarmac.engines.ray import health
 from tarmac.engines.ray.membership import Membership
 from tarmac.engines.ray.node import RayNode
@@ -13,13 +14,20 @@ from tarmac.engines.ray.nodes import RayNodes
 from tarmac.engines.ray.settings import RaySettings
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import Unavailable
+from tarmac.node.container.trial import Trial
 
 LEAST_FREE_BYTES = 1 << 30
 MOST_AHEAD_S = 2.0
 
 
-def examined(settings: RaySettings, membership: Membership, nodes: RayNodes) -> Sequence[Finding]:
-    """The head and its versions, then every node: its agent, directory, clock, disk and GPUs."""
+TryContainers = Callable[[Host], Trial]
+"""Tells whether runs can start in images on a node, by trying."""
+
+
+def examined(
+    settings: RaySettings, membership: Membership, nodes: RayNodes, *, try_containers: TryContainers
+) -> Sequence[Finding]:
+    """The head and its versions, then every node: its agent, directory, clock, disk, GPUs, and images."""
     try:
         about = membership.about()
         members = {member.address: member for member in membership.members()}
@@ -39,6 +47,7 @@ def examined(settings: RaySettings, membership: Membership, nodes: RayNodes) -> 
         if member is not None:
             shared = member.shared and not member.reserved
             found.extend(_node(node, alive=member.alive, shared=shared))
+            found.extend([_images(node, try_containers)] if node.up else [])
     if len(found) == 1:
         found.append(Finding(what="nodes", ok=False, text="Ray has no node"))
     return found
@@ -75,6 +84,13 @@ def _node(node: RayNode, *, alive: bool, shared: bool) -> Iterator[Finding]:
     if free_bytes < LEAST_FREE_BYTES or (free_files is not None and free_files < 1000):
         text = f"{node.host.layout.home}: {free_bytes / 2**30:.1f} GiB and {free_files} files free"
         yield Finding(what=node.name, ok=False, text=text)
+
+
+def _images(node: RayNode, try_containers: TryContainers) -> Finding:
+    """Most runs need no image, so nothing is amiss where none can be used."""
+    found = try_containers(node.host)
+    text = found.text if found.works else f"no run starts in an image: {found.text}"
+    return Finding(what=node.name, ok=True, text=text)
 
 
 def _words(node: RayNode, survey: dict[str, Any], *, shared: bool) -> str:

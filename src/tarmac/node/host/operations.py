@@ -35,14 +35,14 @@ _RELAYS = Relays()
 
 
 def run(
-    argv: Sequence[str], *, keep: Sequence[str], variables: Mapping[str, str], timeout_s: float
+    argv: Sequence[str], *, keep: Sequence[str], variables: Mapping[str, str], limit_s: float
 ) -> tuple[int, bytes, bytes]:
     """Run a command: its exit code, output and error output. Raises OSError; TimeoutError where it is late.
 
     Its environment are the variables of the host that `keep` names, and `variables`.
     """
     env = {name: os.environ[name] for name in keep if name in os.environ}
-    return _COMMANDS.run(argv, env={**env, **variables}, timeout_s=timeout_s)
+    return _COMMANDS.run(argv, env={**env, **variables}, timeout_s=limit_s)
 
 
 def end_commands() -> None:

@@ -112,6 +112,8 @@ class Server:
             answer["error"] = [error.errno, error.strerror or str(error), error.filename]
         except (ValueError, bundles.BrokenOff) as error:
             answer["refused"] = str(error)
+        except Exception as error:
+            answer["refused"] = f"{message['do']} failed: {type(error).__name__}: {error}"
         if pieces is not None:
             del self._streams[number]
             pieces.end()
