@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from threading import Event
+from threading import Barrier, Event
 
 import pytest
 
@@ -22,6 +22,7 @@ from tarmac.engines.hosts.store_files import HostStoreFiles
 from tarmac.model.errors import Unavailable
 
 URL = "/home/ada/artifacts"
+BOUND_S = 60.0
 
 
 class CutFiles:
@@ -31,6 +32,8 @@ class CutFiles:
         self._files = files
         self.calls: list[str] = []
         self.cut_at: int | None = None
+        self.meeting: Barrier | None = None
+        """Where reads of different chunks wait for one another."""
 
     def _call(self, what: str) -> None:
         self.calls.append(what)
@@ -39,6 +42,8 @@ class CutFiles:
 
     def read(self, name: str, *, offset: int, limit: int) -> bytes | None:
         self._call("read")
+        if self.meeting is not None and name.startswith("blobs/") and offset == 0:
+            self.meeting.wait(BOUND_S)
         return self._files.read(name, offset=offset, limit=limit)
 
     def write(self, name: str, begin: int, content: bytes, *, last: bool) -> None:
@@ -133,6 +138,15 @@ def test_a_version_that_is_cut_anywhere_is_whole_or_not_there(two: Two) -> None:
     two.files.cut_at = None
     two.site.fetch(version)
     assert content(two.near, version) == {"big": big, "small": b"s"}
+
+
+def test_chunks_are_under_way_together(two: Two) -> None:
+    """One after the other, each would wait for the way there and back."""
+    version = two.save(first=os.urandom(1000), second=os.urandom(1000))
+    two.files.meeting = Barrier(2)
+    two.site.fetch(version)
+    two.files.meeting = None
+    assert content(two.near, version) == content(two.far, version)
 
 
 def test_a_piece_that_is_damaged_there_makes_no_version_here(two: Two) -> None:

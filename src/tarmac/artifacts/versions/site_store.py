@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from threading import Event
 
 from tarmac.artifacts.versions import store_lock
 from tarmac.artifacts.versions.blobs import MARK, Blobs, Piece, check_store
 from tarmac.artifacts.versions.listed import read_chunk, versions
-from tarmac.artifacts.versions.manifest import MANIFESTS, Version, from_bytes, version_named
+from tarmac.artifacts.versions.manifest import MANIFESTS, Chunk, Version, from_bytes, version_named
 from tarmac.artifacts.versions.restore_inputs import inputs_of
 from tarmac.artifacts.versions.retention import collect
 from tarmac.model.abilities import StoreFiles
@@ -27,6 +28,9 @@ from tarmac.model.errors import NotFound, Unavailable
 FETCHED = "fetched"
 PIECE_BYTES = 1 << 20
 """So much goes over the connection at once: larger pieces would hold up what else goes there."""
+
+THREADS = 4
+"""So many chunks are under way at once: one after the other, each would wait for the way there and back."""
 
 
 class SiteBlobs:
@@ -151,7 +155,12 @@ def _copy(version: Version, source: Blobs, target: Blobs) -> None:
         raise NotFound(f"there is no artifact {version.id}")
     chunks = {chunk.name: chunk for entry in from_bytes(data, version).entries for chunk in entry.chunks}
     with store_lock.syncing(target, f"{version.run_id}.site"):
-        for name, chunk in chunks.items():
-            if not target.has(name):
-                target.put(name, read_chunk(source, chunk))
+        with ThreadPoolExecutor(THREADS) as threads:
+            for _ in threads.map(lambda chunk: _copy_chunk(chunk, source, target), chunks.values()):
+                pass  # the first that breaks off keeps the others from being begun
         target.create(version.name, data)
+
+
+def _copy_chunk(chunk: Chunk, source: Blobs, target: Blobs) -> None:
+    if not target.has(chunk.name):
+        target.put(chunk.name, read_chunk(source, chunk))
