@@ -130,12 +130,24 @@ def test_memory_that_slurm_counts_itself_is_told_by_the_log_of_the_job(standin: 
 
 
 def test_a_job_whose_nodes_do_not_see_the_directory_says_so(standin: StandInHarness) -> None:
+    """Where no job ever began nothing else can be expected of the next; else it may be that node's fault."""
     standin.hold_the_queue(True)
     attempt = submit(standin, Work())
     standin.becomes(standin.job(attempt), "FAILED")
-    cause = standin.settle(attempt, ended).cause
-    assert cause is not None
-    assert "slurm.log: do its nodes see that directory?" in cause.message
+    seen = standin.settle(attempt, ended)
+    assert seen.cause is not None
+    assert (seen.outcome, seen.cause.code) == (Outcome.FAILED, CauseCode.UNSUPPORTED)
+    assert "its nodes do not see that directory" in seen.cause.message
+
+    standin.hold_the_queue(False)
+    started(standin, Work(lasts=True), run_id="sees")
+    standin.hold_the_queue(True)
+    attempt = submit(standin, Work(), run_id="again")
+    standin.becomes(standin.job(attempt), "FAILED")
+    seen = standin.settle(attempt, ended)
+    assert seen.cause is not None
+    assert (seen.outcome, seen.cause.code) == (Outcome.LOST, CauseCode.PLATFORM_FAULT)
+    assert "slurm.log: do its nodes see that directory?" in seen.cause.message
 
 
 def test_one_that_saves_when_slurm_ends_it_and_exits_with_0_has_not_completed(
@@ -390,6 +402,7 @@ def test_the_check_tries_command_by_command(slurm_harness: SlurmHarness) -> None
         found
     )
     assert [finding for finding in found.values() if not finding.ok] == []
+    assert any(" sees " in finding.text for finding in slurm_harness.engine.examine(SITE))
 
 
 def test_the_check_says_what_is_missing(standin: StandInHarness) -> None:

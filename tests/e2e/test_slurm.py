@@ -78,6 +78,30 @@ def far(shell: Shell, site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         shell.close()
 
 
+def test_nodes_that_do_not_see_the_directory_are_told_before_a_retry(
+    shell: Shell, site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk of the login node is its own: no node sees the directory there."""
+    with login_host(tmp_path / "login", variables={"SLURM_CONF": site}) as host:
+        if host is None or not host.apart:
+            pytest.skip("there can be no host with a disk of its own here")
+        monkeypatch.setenv("PATH", install_ssh(tmp_path / "bin", host))
+        shell.tarmac("server", "restart", code=0)
+        directory = host.private / "runs"
+        settings = f"ssh: login, directory: {directory}, partition: batch"
+        shell.write("apart.yaml", f"name: apart\nengine: slurm\nsettings: {{{settings}}}\n")
+        shell.tarmac("clusters", "add", "apart.yaml", code=0)
+        check = shell.tarmac("clusters", "check", "apart", code=1).stdout
+        assert f"does not see {directory}: the nodes have to share it" in " ".join(check.split())
+        shell.write("hello.yaml", "name: hello\ncluster: apart\nslots: 1\nretries: 3\ncommand: echo hello\n")
+        shell.tarmac("run", "hello.yaml", "--detach", code=0)
+        shell.wait_until("hello", "ended")
+        shown = shell.json("show", "hello")
+        assert len(shown["attempts"]) == 1
+        assert "its nodes do not see that directory" in shown["run"]["cause"]["message"]
+        shell.close()
+
+
 def test_runs_on_a_real_slurm(shell: Shell, site: str, far: str) -> None:
     assert site
     check = shell.tarmac("clusters", "check", "site")

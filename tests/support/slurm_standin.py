@@ -133,7 +133,10 @@ def job(arguments: list[str]) -> None:
 
 
 def srun(arguments: list[str]) -> None:
-    """One task for each node; the last words are the command."""
+    """One task for each node; the last words are the command. Outside of a job: on a node that is free."""
+    if "--immediate=5" in arguments:
+        command = arguments[arguments.index("sh") :]
+        os.execvpe("sh", command, {**os.environ, "SLURMD_NODENAME": "n1"})
     cpus = f"--cpus-per-task={os.environ['SLURM_CPUS_PER_TASK']}"
     assert cpus in arguments, "22.05 and 23.02 do not take it from the environment"
     count = int(next(word for word in arguments if word.startswith("--ntasks=")).partition("=")[2])

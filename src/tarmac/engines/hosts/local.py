@@ -29,7 +29,7 @@ class _Here:
     def examine(self) -> Reached | None:
         return None
 
-    def call(self, operation: str, *, timeout_s: float, **arguments: Any) -> Any:
+    def call(self, operation: str, *, timeout_s: float, **arguments: Any) -> Any:  # noqa: ARG002 - see above
         function: Callable[..., Any] = getattr(operations, operation)
         return function(**arguments)
 

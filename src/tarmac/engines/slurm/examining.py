@@ -24,6 +24,9 @@ LEAST_FREE_BYTES = 1 << 30
 LEAST_FREE_FILES = 10_000
 LARGEST_CLOCK_GAP_S = 60.0
 
+UNSEEN = 77
+ON_A_NODE = f'echo "${{SLURMD_NODENAME:-a node}}"; test -d "$1" || exit {UNSEEN}; "$2" -I -S --version 2>&1'
+
 _VERSION = re.compile(r"(?<![0-9])([0-9]{1,4})\.([0-9]{1,4})")
 
 
@@ -47,7 +50,7 @@ def examined(
         *(_program(commands, name) for name in PROGRAMS),
         _controller(commands),
         _accounting(commands),
-        *_pools(settings, commands, site),
+        *_pools(settings, commands, site, delivery),
         _directory(host),
         _python(settings, commands),
         _artifacts(sidecar, host),
@@ -95,7 +98,7 @@ def _accounting(commands: Commands) -> Finding:
     )
 
 
-def _pools(settings: SlurmSettings, commands: Commands, site: Site) -> Iterator[Finding]:
+def _pools(settings: SlurmSettings, commands: Commands, site: Site, delivery: Delivery) -> Iterator[Finding]:
     try:
         known = parse_partitions(commands.query(["scontrol", "show", "partition", "-o"]))
         site.read()
@@ -109,6 +112,7 @@ def _pools(settings: SlurmSettings, commands: Commands, site: Site) -> Iterator[
         yield from _gpu_types(what, pool, site.partition(pool.name))
         if all(finding.ok for finding in findings):
             yield _test_job(what, pool, commands)
+            yield _on_a_node(what, pool, commands, delivery)
 
 
 def _partition(what: str, name: str, known: Mapping[str, Mapping[str, str]]) -> Finding:
@@ -131,10 +135,8 @@ def _gpu_types(what: str, pool: PoolSettings, offered: Partition) -> Iterator[Fi
 
 def _test_job(what: str, pool: PoolSettings, commands: Commands) -> Finding:
     """A job of one task for a minute, which Slurm judges and does not keep: account, QoS and the rest."""
-    directives = amended(pool.terms, {"nodes": "1", "time": "1", "job-name": "tarmac-check"}, pool.extra)
-    options = [f"--{name}={value}" if value else f"--{name}" for name, value in directives.items()]
     try:
-        answer = commands.run(["sbatch", "--test-only", "--parsable", *options, "--wrap=true"])
+        answer = commands.run(["sbatch", "--test-only", "--parsable", *_options(pool), "--wrap=true"])
     except Unavailable as error:
         return Finding(what=what, ok=False, text=str(error))
     if answer.code != 0:
@@ -143,6 +145,44 @@ def _test_job(what: str, pool: PoolSettings, commands: Commands) -> Finding:
         text = f"a job would be refused ({terms}): {answer.complaint}{advice and f' ({advice})'}"
         return Finding(what=what, ok=False, text=text)
     return Finding(what=what, ok=True, text="a job would be taken")
+
+
+def _on_a_node(what: str, pool: PoolSettings, commands: Commands, delivery: Delivery) -> Finding:
+    """A step of a moment on a node that is free now: whether it sees the directory, and has a Python."""
+    home = commands.host.layout.home
+    package, python = delivery.installation.package, delivery.installation.python
+    step = [
+        "srun",
+        "--immediate=5",
+        "--ntasks=1",
+        *_options(pool),
+        "sh",
+        "-c",
+        ON_A_NODE,
+        "sh",
+        package,
+        python,
+    ]
+    try:
+        delivery.prepare()
+        answer = commands.run(step)
+    except Unavailable as error:
+        return Finding(what=what, ok=True, text=f"no node was tried: {error}")
+    node, _, said = answer.out.strip().partition("\n")
+    if not node:
+        return Finding(what=what, ok=True, text=f"no node was tried: {answer.complaint}")
+    if answer.code == UNSEEN:
+        text = f"{node} does not see {home}: the nodes have to share it with the machine of sbatch"
+        return Finding(what=what, ok=False, text=text)
+    if answer.code != 0 or _too_old(said):
+        text = f"{python} on {node}: {said or answer.complaint}; the setting python names one of 3.9 or later"
+        return Finding(what=what, ok=False, text=text)
+    return Finding(what=what, ok=True, text=f"{node} sees {home}, and has {said}")
+
+
+def _options(pool: PoolSettings) -> list[str]:
+    directives = amended(pool.terms, {"nodes": "1", "time": "1", "job-name": "tarmac-check"}, pool.extra)
+    return [f"--{name}={value}" if value else f"--{name}" for name, value in directives.items()]
 
 
 def _directory(host: Host) -> Finding:
@@ -165,15 +205,19 @@ def _directory(host: Host) -> Finding:
 
 
 def _python(settings: SlurmSettings, commands: Commands) -> Finding:
-    """Tried here: a node is reached by a job alone, and its log says so where there is none."""
+    """Tried here, as no node may be free to be tried."""
     try:
         text = commands.query([settings.python, "-I", "-S", "--version"]).strip()
     except Unavailable as error:
         return Finding(what="python", ok=False, text=f"{error}: the setting python names that of the nodes")
-    found = _VERSION.search(text)
-    if found is None or (int(found[1]), int(found[2])) < OLDEST_PYTHON:
+    if _too_old(text):
         return Finding(what="python", ok=False, text=f"{settings.python} is {text}: nodes need 3.9 or later")
     return Finding(what="python", ok=True, text=f"{settings.python} is {text} {commands.host.where}")
+
+
+def _too_old(text: str) -> bool:
+    found = _VERSION.search(text)
+    return found is None or (int(found[1]), int(found[2])) < OLDEST_PYTHON
 
 
 def _images(commands: Commands, delivery: Delivery, driver: str) -> Finding:

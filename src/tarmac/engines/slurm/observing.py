@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tarmac.engines.attempts.aggregate_outcome import PartState, observation
+from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.view import AttemptView
 from tarmac.engines.hosts.host import Host
 from tarmac.engines.slurm.files import BEGUN_FILE, LOG_FILE, OVER_FILE, SUBMITTED_FILE
 from tarmac.engines.slurm.places import Place
 from tarmac.engines.slurm.queue import Job
 from tarmac.engines.slurm.reasons import Reason, explained
-from tarmac.engines.slurm.states import GONE, Meaning, Stage, meaning
+from tarmac.engines.slurm.states import GONE, SILENT, Stage, meaning
 from tarmac.model.abilities import LEFT_AS_REQUESTED
 from tarmac.model.errors import Unavailable
 from tarmac.model.leaving import LeaveRequest
@@ -32,6 +33,8 @@ from tarmac.node.files import untrusted
 REQUEUED = "requeued"
 TAKEN_BACK = "taken back"
 """In the place of a job's id: no job of the attempt ever begins."""
+
+NOT_SHARED = "its nodes do not see that directory, which they have to share with the machine of sbatch"
 
 FARTHEST_START_S = 180 * 86400.0
 """Slurm plans a job without a time limit as one of 365 days: starts that are farther away say nothing."""
@@ -93,6 +96,11 @@ class JobLog:
 def begun(directory: Path) -> str | None:
     """The id of the job that runs the attempt, TAKEN_BACK, or None where none has begun."""
     return _read(directory / BEGUN_FILE)
+
+
+def any_begun(layout: Layout) -> bool:
+    """Whether the job of any attempt has begun: a node saw the directory of the cluster then."""
+    return any(begun(path.parent) != TAKEN_BACK for path in layout.runs.glob(f"*/attempts/*/{BEGUN_FILE}"))
 
 
 def submitted(directory: Path) -> str | None:
@@ -173,10 +181,17 @@ def going_on(
 
 def ended(view: AttemptView, job: Job | None, job_id: str, seen: Observation, *, log: JobLog) -> Observation:
     """How an attempt ended whose job is over, or gone (None)."""
+    silent = all(node.facts.state is PartState.UNCLAIMED for node in view.nodes)
     end = GONE if job is None else meaning(job.state)
     if job is not None and job.state == "FAILED" and log.tells_of_memory():
         end = meaning("OUT_OF_MEMORY")
-    message = _sentence(view, job_id, end, log)
+    message = f"job {job_id} {end.text}"
+    if silent and end is SILENT and log.is_missing() and not any_begun(log.host.seen):
+        message += f" and left nothing in {log.directory}: {NOT_SHARED}"
+        end = replace(end, outcome=Outcome.FAILED, code=CauseCode.UNSUPPORTED)
+    elif silent and end.outcome is Outcome.LOST:
+        wrote_none = f", and could not write {log.path}: do its nodes see that directory?"
+        message += wrote_none if log.is_missing() else f"; {log.path} has what it said"
     request, stopped_by_us = view.leave_request(), over_as(view.directory) is not None
     reported_end = seen.state is ObservedState.ENDED and (
         seen.outcome is not Outcome.LOST or end.outcome is Outcome.LOST
@@ -195,7 +210,7 @@ def ended(view: AttemptView, job: Job | None, job_id: str, seen: Observation, *,
     outcome, cause = end.outcome, Cause(code=end.code, message=message)
     if request is not None and outcome in (Outcome.STOPPED, Outcome.PREEMPTED):
         outcome, cause = LEFT_AS_REQUESTED[request], replace(cause, message=f"left as asked: {cause.message}")
-    if outcome is Outcome.LOST and all(node.facts.state is PartState.UNCLAIMED for node in view.nodes):
+    if outcome is Outcome.LOST and silent:
         cause = replace(cause, tail=log.tail())
     return replace(
         seen,
@@ -258,15 +273,6 @@ def stop_is_overdue(view: AttemptView) -> bool:
         return time.time() - float(request["at"]) - grace_s > CANCEL_AFTER_S
     except (OSError, ValueError, KeyError, TypeError, Unreadable):
         return False
-
-
-def _sentence(view: AttemptView, job_id: str, end: Meaning, log: JobLog) -> str:
-    silent = all(node.facts.state is PartState.UNCLAIMED for node in view.nodes)
-    if not silent or end.outcome is not Outcome.LOST:
-        return f"job {job_id} {end.text}"
-    if log.is_missing():
-        return f"job {job_id} {end.text}, and could not write {log.path}: do its nodes see that directory?"
-    return f"job {job_id} {end.text}; {log.path} has what it said"
 
 
 def _read(path: Path) -> str | None:

@@ -32,7 +32,7 @@ class Meaning:
 
 
 _WAITS, _ACTIVE = Meaning(Stage.WAITS), Meaning(Stage.ACTIVE)
-_SILENT = Meaning(Stage.OVER, text="ended without a word from its runners")
+SILENT = Meaning(Stage.OVER, text="ended without a word from its runners")
 UNKNOWN = Meaning(Stage.UNKNOWN)
 GONE = Meaning(Stage.OVER, text="is gone from Slurm's queue, and nothing says how it ended")
 
@@ -54,8 +54,8 @@ MEANINGS = {
     "COMPLETING": _ACTIVE,
     "STAGE_OUT": _ACTIVE,
     "UPDATE_DB": _ACTIVE,
-    "COMPLETED": _SILENT,
-    "FAILED": _SILENT,
+    "COMPLETED": SILENT,
+    "FAILED": SILENT,
     "TIMEOUT": Meaning(Stage.OVER, Outcome.PREEMPTED, CauseCode.WALL_TIME, "reached its wall time"),
     "DEADLINE": Meaning(
         Stage.OVER, Outcome.FAILED, CauseCode.TIME_LIMIT, "could not end before its deadline"

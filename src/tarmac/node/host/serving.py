@@ -112,7 +112,7 @@ class Server:
             answer["error"] = [error.errno, error.strerror or str(error), error.filename]
         except (ValueError, bundles.BrokenOff) as error:
             answer["refused"] = str(error)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whoever waits is told of a bug too
             answer["refused"] = f"{message['do']} failed: {type(error).__name__}: {error}"
         if pieces is not None:
             del self._streams[number]
