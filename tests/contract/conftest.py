@@ -16,7 +16,7 @@ from postgres import Missing, Server, running_server
 from ray_harness import RayHarness
 from slurm_clusters import Missing as MissingSlurm
 from slurm_clusters import install_standin, running_slurm
-from slurm_harness import RealSlurmHarness, SshHarness, StandInHarness
+from slurm_harness import RealSlurmHarness, SlurmHarness, SshHarness, StandInHarness
 from ssh_hosts import LoginHost, login_host
 from tarmac.model.ports import Store
 from tarmac.store import open_store
@@ -128,6 +128,23 @@ def standin_anywhere(optional_login: LoginHost | None, tmp_path: Path) -> StandI
     if optional_login is None:
         return StandInHarness(tmp_path / "site", variables)
     return SshHarness(tmp_path, variables, optional_login)
+
+
+@pytest.fixture
+def standin(tmp_path: Path) -> Iterator[StandInHarness]:
+    made = StandInHarness(tmp_path / "site", install_standin(tmp_path / "standin"))
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["slurm-standin", pytest.param("slurm", marks=pytest.mark.real_engine)])
+def slurm_harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SlurmHarness]:
+    if request.param == "slurm":
+        made: SlurmHarness = RealSlurmHarness(tmp_path / "site", request.getfixturevalue("slurm"))
+    else:
+        made = request.getfixturevalue("standin_anywhere")
+    yield made
+    made.close()
 
 
 @pytest.fixture(params=["sim-batch", "slurm-standin", pytest.param("slurm", marks=pytest.mark.real_engine)])

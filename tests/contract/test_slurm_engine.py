@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from queue import Queue
@@ -14,8 +13,7 @@ import pytest
 
 from attempts import wait_until
 from engine_harness import BOUND_S, Work, ended, started, submit
-from slurm_clusters import install_standin
-from slurm_harness import RealSlurmHarness, SlurmHarness, StandInHarness
+from slurm_harness import SlurmHarness, StandInHarness
 from tarmac.engines.slurm.tempo import Tempo
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import InvalidInput, Unavailable
@@ -27,23 +25,6 @@ from tarmac.node.attempt.protocol import LATE_PORT, late_address
 pytestmark = pytest.mark.xdist_group("slurm")
 
 SITE = Cluster(name="site", engine="slurm")
-
-
-@pytest.fixture
-def standin(tmp_path: Path) -> Iterator[StandInHarness]:
-    made = StandInHarness(tmp_path / "site", install_standin(tmp_path / "standin"))
-    yield made
-    made.close()
-
-
-@pytest.fixture(params=["slurm-standin", pytest.param("slurm", marks=pytest.mark.real_engine)])
-def slurm_harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SlurmHarness]:
-    if request.param == "slurm":
-        made: SlurmHarness = RealSlurmHarness(tmp_path / "site", request.getfixturevalue("slurm"))
-    else:
-        made = request.getfixturevalue("standin_anywhere")
-    yield made
-    made.close()
 
 
 # --- ends -------------------------------------------------------------------------------------------
@@ -394,20 +375,3 @@ def test_a_server_that_comes_back_finds_its_jobs(slurm_harness: SlurmHarness) ->
     assert slurm_harness.engine.observe([attempt])[attempt].state is ObservedState.RUNNING
     slurm_harness.engine.request_leave(attempt, LeaveRequest.STOP)
     assert slurm_harness.settle(attempt, ended).outcome is Outcome.STOPPED
-
-
-def test_the_check_tries_command_by_command(slurm_harness: SlurmHarness) -> None:
-    found = {finding.what: finding for finding in slurm_harness.engine.examine(SITE)}
-    assert {"sbatch", "squeue", "sacct", "scancel", "scontrol", "partition", "directory", "python"} <= set(
-        found
-    )
-    assert [finding for finding in found.values() if not finding.ok] == []
-    assert any(" sees " in finding.text for finding in slurm_harness.engine.examine(SITE))
-
-
-def test_the_check_says_what_is_missing(standin: StandInHarness) -> None:
-    standin.knob("down", True)
-    found = {finding.what: finding for finding in standin.engine.examine(SITE)}
-    standin.knob("down", False)
-    assert {what for what, finding in found.items() if not finding.ok} == {"controller", "partition"}
-    assert "Unable to contact" in found["controller"].text

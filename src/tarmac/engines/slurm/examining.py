@@ -168,16 +168,16 @@ def _on_a_node(what: str, pool: PoolSettings, commands: Commands, delivery: Deli
         answer = commands.run(step)
     except Unavailable as error:
         return Finding(what=what, ok=True, text=f"no node was tried: {error}")
-    node, _, said = answer.out.strip().partition("\n")
+    node, _, text = answer.out.strip().partition("\n")
     if not node:
         return Finding(what=what, ok=True, text=f"no node was tried: {answer.complaint}")
     if answer.code == UNSEEN:
         text = f"{node} does not see {home}: the nodes have to share it with the machine of sbatch"
         return Finding(what=what, ok=False, text=text)
-    if answer.code != 0 or _too_old(said):
-        text = f"{python} on {node}: {said or answer.complaint}; the setting python names one of 3.9 or later"
+    if answer.code != 0 or _too_old(text):
+        text = f"{python} on {node}: {text or answer.complaint}; the setting python names one of 3.9 or later"
         return Finding(what=what, ok=False, text=text)
-    return Finding(what=what, ok=True, text=f"{node} sees {home}, and has {said}")
+    return Finding(what=what, ok=True, text=f"{node} sees {home}, and has {text}")
 
 
 def _options(pool: PoolSettings) -> list[str]:
