@@ -21,8 +21,8 @@ import pytest
 from determined_scripts import METRICS, OPERATIONS, TRIAL, config, script
 from shell import LIMIT_S, Shell
 
-COMMAND = Path(__file__).resolve().parents[2] / ".venv-determined/bin/det"
-"""What `make determined` installs: these tests bring packages from PyPI, and take their time."""
+ENVIRONMENTS = Path(__file__).resolve().parents[2] / ".venv-determined"
+"""What `make determined` makes: these tests bring packages from PyPI, and take their time."""
 
 RELEASES = ("0.38.1", "0.34.0", "0.23.4")
 TORCH = "python3 -m determined.launch.torch_distributed"
@@ -107,7 +107,7 @@ class Library:
 
 @pytest.fixture(scope="module", params=RELEASES)
 def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    if importlib.util.find_spec("torch") is None or not COMMAND.exists():
+    if importlib.util.find_spec("torch") is None or not (ENVIRONMENTS / request.param).exists():
         pytest.skip("PyTorch, or the package `determined`, was not asked for: make determined")
     root = tmp_path_factory.mktemp("library")
     shell = Shell(root / "home", root / "project")
