@@ -172,6 +172,25 @@ def test_there_is_one_workspace_with_one_project(calls: DeterminedCalls) -> None
     assert (project["numExperiments"], project["numActiveExperiments"]) == (1, 1)
 
 
+def test_lists_are_sorted_and_chosen_by_fields(here: Served, calls: DeterminedCalls) -> None:
+    """As `list_experiments` and `list_trials` of the client ask."""
+    create(calls, GRID)
+    create(calls, SINGLE)
+    assert calls.ask("PUT", "/api/v1/experiments/1/labels/new%2Fer") == (200, {"labels": ["new/er"]})
+    assert calls.ask("PUT", "/api/v1/experiments/1/labels/b") == (200, {"labels": ["new/er", "b"]})
+    assert calls.ask("DELETE", "/api/v1/experiments/1/labels/new%2Fer") == (200, {"labels": ["b"]})
+
+    def listed(**query: Any) -> list[int]:
+        return [each["id"] for each in calls.get("/api/v1/experiments", **query)[1]["experiments"]]
+
+    assert listed(sortBy="SORT_BY_NAME", orderBy="ORDER_BY_DESC") == [2, 1]
+    assert listed(sortBy="SORT_BY_NUM_TRIALS") == [2, 1]
+    assert (listed(labels=["b"]), listed(labels=["c"])) == ([1], [])
+    assert (listed(**{"experimentIdFilter.incl": [2, 7]}), listed(states=["STATE_ACTIVE"])) == ([2], [1, 2])
+    trials = calls.get("/api/v1/experiments/1/trials", sortBy="SORT_BY_DURATION", orderBy="ORDER_BY_DESC")[1]
+    assert sorted(each["id"] for each in trials["trials"]) == [1, 2]
+
+
 def test_logs_are_lines_with_rank_and_level(here: Served, calls: DeterminedCalls) -> None:
     create(calls, SINGLE)
     turn(here)

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -172,6 +173,51 @@ def test_a_reported_checkpoint_is_where_the_next_attempt_begins(here: Served) ->
     assert inside.save("../x", 1)[0] == 400
 
 
+def test_a_person_says_more_of_a_reported_checkpoint_and_removes_its_files(here: Served) -> None:
+    """As `Checkpoint.add_metadata`, `remove_files` and `delete` of the client."""
+    inside, person = single(here), DeterminedCalls(here.gateway_port, token=TOKEN)
+    assert inside.save(UUID, 10) == (200, {})
+    wish = {"checkpoint": {"uuid": UUID, "metadata": {"steps_completed": 10, "by": "me"}}}
+    assert person.post(f"/api/v1/checkpoints/{UUID}/metadata", wish) == (200, {})
+    wish = {"checkpointUuids": [UUID], "checkpointGlobs": ["code/"]}
+    assert person.post("/api/v1/checkpoints/rm", wish) == (200, {})
+    found = person.get(f"/api/v1/checkpoints/{UUID}")[1]["checkpoint"]
+    assert (found["metadata"]["by"], found["resources"]) == ("me", {"state.json": "20"})
+    assert found["state"] == "STATE_PARTIALLY_DELETED"
+    other = UUID.replace("8", "9")
+    assert (
+        person.post(f"/api/v1/checkpoints/{other}/metadata", wish | {"checkpoint": {"metadata": {}}})[0]
+        == 404
+    )
+
+
+def test_reports_are_streamed_whole_also_of_trials_that_use_a_checkpoint(here: Served) -> None:
+    """As `iter_trials_metrics` and `Checkpoint.get_metrics` of the client."""
+    inside, person = single(here), DeterminedCalls(here.gateway_port, token=TOKEN)
+    inside.report("training", 10, loss=0.5)
+    inside.report("training", 20, loss=0.25)
+    inside.report("validation", 20, val=0.75)
+    inside.save(UUID, 20)
+    info = {"checkpointUuid": UUID, "trialId": int(inside.trial), "trialSourceInfoType": "INFERENCE"}
+    said = inside.ask("POST", "trial-source-info", {"trialSourceInfo": info})
+    assert said == (200, {"trialId": int(inside.trial), "checkpointUuid": UUID})
+
+    def streamed(name: str, **query: Any) -> list[Any]:
+        _, data = person.raw("GET", f"/api/v1/trials/metrics/{name}?{urlencode({'trialIds': 1, **query})}")
+        return [report for line in data.splitlines() for report in json.loads(line)["result"]["metrics"]]
+
+    training = streamed("training_metrics")
+    assert [(each["totalBatches"], each["metrics"]) for each in training] == [
+        (10, {"avg_metrics": {"loss": 0.5}}),
+        (20, {"avg_metrics": {"loss": 0.25}}),
+    ]
+    [validation] = streamed("trial_metrics", group="validation")
+    assert (validation["trialId"], validation["metrics"]) == (1, {"validation_metrics": {"val": 0.75}})
+    found = person.get(f"/api/v1/checkpoints/{UUID}/metrics", metricGroup="training")[1]["metrics"]
+    assert found == training
+    assert person.get("/api/v1/trials/metrics/trial_metrics", trialIds=7)[0] == 404
+
+
 def test_a_pause_reaches_the_code_that_waits_for_it(here: Served) -> None:
     """D12: a long poll is answered when somebody pauses; the acknowledgement is taken."""
     inside = single(here)
@@ -226,7 +272,6 @@ def test_nodes_find_each_other_and_gather_what_each_says(here: Served) -> None:
         ("trials/{trial}/runner/metadata", {"state": "TRAINING"}),
         ("trials/{trial}/early_exit", {"reason": "EXITED_REASON_USER_REQUESTED_STOP"}),
         ("task/logs", {"logs": [{"log": "hello"}]}),
-        ("trial-source-info", {"trialSourceInfo": {}}),
         ("webhooks/custom", {}),
         ("allocations/a/acceleratorData", {}),
         ("allocations/a/resources/r/daemon", None),

@@ -110,6 +110,11 @@ def post(path: str, handler: Handler, access: Access = Access.USER) -> Route:
     return Route(method="POST", path=path, handler=handler, access=access)
 
 
+def put(path: str, handler: Handler, access: Access = Access.USER) -> Route:
+    """A route that makes sure that something is there."""
+    return Route(method="PUT", path=path, handler=handler, access=access)
+
+
 def patch(path: str, handler: Handler, access: Access = Access.USER) -> Route:
     """A route that changes something."""
     return Route(method="PATCH", path=path, handler=handler, access=access)

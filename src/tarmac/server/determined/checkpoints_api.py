@@ -24,7 +24,8 @@ from tarmac.server.determined.checkpoints import (
     find_checkpoint,
     holding_only,
 )
-from tarmac.server.determined.numbering import experiment_number, experiment_of, trial_number, trial_of
+from tarmac.server.determined.numbering import experiment_number, experiment_of, trial_number
+from tarmac.server.determined.tasks import check_owner, run_of_trial
 from tarmac.server.determined.trial_checkpoints import leave_resources
 from tarmac.server.determined.written import is_descending, page
 
@@ -33,24 +34,26 @@ from tarmac.server.determined.written import is_descending, page
 
 def _of_experiment(call: Call) -> Any:
     experiment = experiment_of(call.gateway, call.number("experiment"))
+    check_owner(call, experiment.user, f"experiment {call.number('experiment')}")
     return _listed(call, checkpoints_of(call, call.gateway.experiments.trials(experiment.id), experiment))
 
 
 def _of_trial(call: Call) -> Any:
-    _, run = trial_of(call.gateway, call.number("trial"))
-    return _listed(call, checkpoints_of_run(call, run))
+    return _listed(call, checkpoints_of_run(call, run_of_trial(call, call.number("trial"))))
 
 
 def _listed(call: Call, found: list[Checkpoint]) -> Any:
-    """The checkpoints in the order that is asked for; by the metric of the search: the best first."""
+    """The checkpoints in the order that is asked for; by the metric of the search the best first else."""
     if states := call.texts("states"):
         found = [each for each in found if each.state in states]
     by = call.text("sortBy") or call.text("sortByAttr") or ""
     metric = call.text("sortByMetric")
     key = next((key for word, key in _KEYS.items() if word in by), None)
     if metric is not None or "SEARCHER_METRIC" in by:
+        best_first = metric is None and call.text("orderBy") is None
         rated = [(value, each) for each in found if (value := _rating(each, metric)) is not None]
-        found = [each for _, each in sorted(rated, key=lambda pair: pair[0])]
+        rated.sort(key=lambda pair: pair[0], reverse=best_first and not _smaller_is_better(found))
+        found = [each for _, each in rated]
     elif key is not None:
         found.sort(key=key)
     if is_descending(call):
@@ -67,12 +70,13 @@ _KEYS: Mapping[str, Callable[[Checkpoint], Any]] = {
 
 
 def _rating(checkpoint: Checkpoint, metric: str | None) -> float | None:
-    """A metric; that of the search so that less is better."""
-    if metric is not None:
-        found = checkpoint.metrics.get(metric)
-        return found if isinstance(found, int | float) else None
-    found = checkpoint.metric
-    return found if found is None or checkpoint.smaller_is_better else -found
+    """A metric of what was validated at a checkpoint; None: that of the search."""
+    found = checkpoint.metric if metric is None else checkpoint.metrics.get(metric)
+    return found if isinstance(found, int | float) else None
+
+
+def _smaller_is_better(found: Sequence[Checkpoint]) -> bool:
+    return all(each.smaller_is_better for each in found)
 
 
 def _records(call: Call, found: Sequence[Checkpoint]) -> list[dict[str, Any]]:
@@ -164,10 +168,10 @@ def _uuids(call: Call, name: str) -> list[str]:
 
 
 ROUTES = (
-    get("/api/v1/experiments/{experiment}/checkpoints", _of_experiment),
-    get("/api/v1/trials/{trial}/checkpoints", _of_trial),
+    get("/api/v1/experiments/{experiment}/checkpoints", _of_experiment, Access.TASK),
+    get("/api/v1/trials/{trial}/checkpoints", _of_trial, Access.TASK),
     get("/api/v1/checkpoints/{checkpoint}", _one, Access.TASK),
-    get("/checkpoints/{checkpoint}", _download),
+    get("/checkpoints/{checkpoint}", _download, Access.TASK),
     delete("/api/v1/checkpoints", _remove),
     post("/api/v1/checkpoints/rm", _remove_files),
 )

@@ -10,6 +10,7 @@ from tarmac.control.experiments import TrialRow
 from tarmac.model.errors import NotFound
 from tarmac.model.experiment import Experiment, ExperimentHead, ExperimentQuery, ExperimentState
 from tarmac.server.determined.calls import Access, Call, get
+from tarmac.server.determined.choosing import EXPERIMENTS, TRIALS, asks_for_records, chosen, is_numbered
 from tarmac.server.determined.experiment_records import experiment_record, labels_shown, trial_record
 from tarmac.server.determined.job_records import job_summary
 from tarmac.server.determined.model_definition import give_out
@@ -20,6 +21,7 @@ from tarmac.server.determined.numbering import (
     trial_numbers,
 )
 from tarmac.server.determined.reports_api import own_best
+from tarmac.server.determined.tasks import check_owner
 from tarmac.server.determined.tokens import TokenKind
 from tarmac.server.determined.written import is_descending, page
 
@@ -53,44 +55,28 @@ def heads_of(call: Call, query: ExperimentQuery) -> list[ExperimentHead]:
 
 
 def _list(call: Call) -> Any:
-    """Oldest first, as `det` lists them; those that are asked for, by users, states, names and labels."""
+    """Oldest first, as `det` lists them; those of the users, names and so on that are asked for."""
     check_project(call.whole("projectId"))
-    users, states, name = call.texts("users"), call.texts("states"), (call.text("name") or "").lower()
-    labels, key = set(call.texts("labels")), _KEYS.get(call.text("sortBy") or "")
+    users, name = call.texts("users"), (call.text("name") or "").lower()
     found = heads_of(call, ExperimentQuery(archived=call.flag("archived"), limit=ALL))
+    numbers = experiment_numbers(call.gateway, [each.id for each in found])
     ids = [
         each.id
         for each in found
-        if (not users or each.user in users) and (not name or name in each.name.lower())
+        if (not users or each.user in users)
+        and (not name or name in each.name.lower())
+        and is_numbered(call, numbers[each.id])
     ]
-    if is_descending(call) and key is None:
+    if is_descending(call):
         ids.reverse()
 
     def records(shown: Sequence[str]) -> list[dict[str, Any]]:
         known = call.gateway.experiments.load(shown)
         return _records(call, [known[each] for each in shown if each in known])
 
-    if not states and not labels and key is None:
-        return page(call, "experiments", ids, records)
-    chosen = [
-        each
-        for each in records(ids)
-        if (not states or each["state"] in states) and (not labels or not labels.isdisjoint(each["labels"]))
-    ]
-    if key is not None:
-        chosen.sort(key=lambda each: each[key], reverse=is_descending(call))
-    return page(call, "experiments", chosen, list)
-
-
-_KEYS = {
-    "SORT_BY_NAME": "name",
-    "SORT_BY_STATE": "state",
-    "SORT_BY_USER": "username",
-    "SORT_BY_NUM_TRIALS": "numTrials",
-    "SORT_BY_PROGRESS": "progress",
-    "SORT_BY_RESOURCE_POOL": "resourcePool",
-}
-"""By which field of an experiment a list is sorted; by any other, experiments come as they were made."""
+    if asks_for_records(call):
+        return page(call, "experiments", chosen(call, records(ids), EXPERIMENTS), list)
+    return page(call, "experiments", ids, records)
 
 
 def _one(call: Call) -> Any:
@@ -104,9 +90,9 @@ def _one(call: Call) -> Any:
 def _trials(call: Call) -> Any:
     number = call.number("experiment")
     experiment = experiment_of(call.gateway, number)
+    check_owner(call, experiment.user, f"experiment {number}")
     rows = call.gateway.service.plane.experiments.trials(call.actor, experiment)
     numbers = trial_numbers(call.gateway, [row.trial for row in rows])
-    states = call.texts("states")
 
     def records(shown: Sequence[TrialRow]) -> list[dict[str, Any]]:
         return [
@@ -116,8 +102,8 @@ def _trials(call: Call) -> Any:
 
     if is_descending(call):
         rows.reverse()
-    if states:
-        return page(call, "trials", [each for each in records(rows) if each["state"] in states], list)
+    if asks_for_records(call):
+        return page(call, "trials", chosen(call, records(rows), TRIALS), list)
     return page(call, "trials", rows, records)
 
 
@@ -151,7 +137,7 @@ ROUTES = (
     get("/api/v1/experiment/labels", _labels),
     get(f"{_BASE}/labels", _labels),
     get(_ONE, _one, Access.TASK),
-    get(f"{_ONE}/trials", _trials),
+    get(f"{_ONE}/trials", _trials, Access.TASK),
     get(f"{_ONE}/model_def", _model_definition, Access.TASK),
     get(f"{_ONE}/searcher/best_searcher_validation_metric", _best_metric, Access.TASK),
 )

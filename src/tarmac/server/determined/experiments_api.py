@@ -11,10 +11,11 @@ from tarmac.model.cluster import Policy
 from tarmac.model.errors import InvalidInput
 from tarmac.model.experiment import Experiment
 from tarmac.model.lifecycle import RunEvent, sources
-from tarmac.server.determined.calls import Call, delete, patch, post
+from tarmac.server.determined.calls import Call, delete, patch, post, put
 from tarmac.server.determined.changing import Changes, changed, changes_of
 from tarmac.server.determined.creating import wish_of
 from tarmac.server.determined.experiment_lists_api import record_of
+from tarmac.server.determined.experiment_records import labels_shown
 from tarmac.server.determined.jobs_api import place_changes
 from tarmac.server.determined.numbering import check_project, experiment_of
 
@@ -97,6 +98,27 @@ def _change(call: Call) -> Any:
     return {"experiment": record_of(call, after)}
 
 
+def _label(choose: Callable[[list[str], str], list[str]]) -> Callable[[Call], Any]:
+    """A route that changes the labels of an experiment by one."""
+
+    def change(call: Call) -> Any:
+        experiment = experiment_of(call.gateway, call.number("experiment"))
+        changes = changes_of({"labels": choose(labels_shown(experiment.spec), call.path("label"))})
+        experiments = call.gateway.service.plane.experiments
+        after = experiments.change_spec(call.actor, experiment.id, partial(changed, changes=changes))
+        return {"labels": labels_shown(after.spec)}
+
+    return change
+
+
+def _with(labels: list[str], label: str) -> list[str]:
+    return [each for each in labels if each != label] + [label]
+
+
+def _without(labels: list[str], label: str) -> list[str]:
+    return [each for each in labels if each != label]
+
+
 def _effective(call: Call, changes: Changes) -> Changes:
     """The changes without a weight where no pool shares fairly: it is kept, and counts nowhere yet."""
     policies = {pool.policy for pool in call.gateway.service.plane.pools(call.actor)}
@@ -127,6 +149,8 @@ ROUTES = (
     post(f"{_BASE}/continue", _continue),
     patch(_ONE, _change),
     delete(_ONE, _remove),
+    put(f"{_ONE}/labels/{{label:path}}", _label(_with)),
+    delete(f"{_ONE}/labels/{{label:path}}", _label(_without)),
     post(f"{_ONE}/pause", _command(lambda call: call.gateway.service.plane.experiments.pause)),
     post(f"{_ONE}/activate", _command(lambda call: call.gateway.service.plane.experiments.activate)),
     post(f"{_ONE}/cancel", _command(lambda call: call.gateway.service.plane.experiments.stop)),

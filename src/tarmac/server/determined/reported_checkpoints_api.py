@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -43,6 +44,21 @@ def _patch(call: Call) -> Any:
     return {}
 
 
+def _metadata(call: Call) -> Any:
+    """Somebody says more, or less, of a checkpoint: all of its metadata is given."""
+    uuid, given = _uuid(call.path("checkpoint")), call.field("checkpoint", {})
+    metadata = given.get("metadata") if isinstance(given, Mapping) else None
+    if not isinstance(metadata, Mapping):
+        raise InvalidInput("checkpoint: {metadata: {...}} is expected")
+    found = reported(call, uuid)
+    if found is None:
+        raise NotFound(
+            f"checkpoint not found: {uuid}", hint="those that a run made by itself have no metadata to change"
+        )
+    call.gateway.records.put(replace(found, body={**found.body, "metadata": dict(metadata)}))
+    return {}
+
+
 def _uuid(text: Any) -> str:
     try:
         return str(UUID(text))
@@ -53,4 +69,5 @@ def _uuid(text: Any) -> str:
 ROUTES = (
     post("/api/v1/checkpoints", _report, Access.TASK),
     patch("/api/v1/checkpoints", _patch, Access.TASK),
+    post("/api/v1/checkpoints/{checkpoint}/metadata", _metadata, Access.TASK),
 )

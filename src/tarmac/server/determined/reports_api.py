@@ -11,9 +11,11 @@ from tarmac.model.metrics import TRAINING, VALIDATION
 from tarmac.model.numbering import NumberKind
 from tarmac.model.run_records import RunRecord, RunRecordKind
 from tarmac.server.determined.calls import Access, Call, get, post, whole
+from tarmac.server.determined.numbering import trial_number
 from tarmac.server.determined.reporting import report_of, take
 from tarmac.server.determined.searching import completes_operations, length_of
 from tarmac.server.determined.tasks import task_of
+from tarmac.server.determined.trial_checkpoints import reported
 from tarmac.server.determined.written import seconds_of
 
 _INVALID = "INVALID_HP"
@@ -101,7 +103,30 @@ def _put_metadata(call: Call) -> Any:
 def _get_metadata(call: Call) -> Any:
     run_id = call.gateway.numbers.numbered(NumberKind.TRIAL, call.number("run"))
     found = call.gateway.records.of(run_id, RunRecordKind.METADATA) if run_id is not None else []
-    return {"metadata": dict(found[-1].body) if found else None}
+    return {"metadata": next((dict(each.body) for each in found if each.name == _METADATA), None)}
+
+
+def _source(call: Call) -> Any:
+    """A trial uses a checkpoint, for inference: what it reports is found by that, too."""
+    task, info = task_of(call), call.field("trialSourceInfo", {})
+    uuid = info.get("checkpointUuid") if isinstance(info, Mapping) else None
+    if not isinstance(uuid, str) or reported(call, uuid) is None:
+        raise NotFound(f"checkpoint not found: {uuid!r:.60}")
+    record = RunRecord(
+        run_id=task.run.id,
+        kind=RunRecordKind.METADATA,
+        name=source_name(uuid),
+        attempt=task.attempt.number,
+        at=call.gateway.service.clock.now(),
+        body=dict(info),
+    )
+    call.gateway.records.put(record)
+    return {"trialId": trial_number(call.gateway, task.run.id), "checkpointUuid": uuid}
+
+
+def source_name(checkpoint: str) -> str:
+    """Under which name a run keeps that it uses a checkpoint."""
+    return f"source {checkpoint}"
 
 
 def own_best(call: Call) -> Any:
@@ -136,6 +161,6 @@ ROUTES = (
     post("/api/v1/runs/start", _noted, Access.TASK),
     post("/api/v1/runs/{run}/metadata", _put_metadata, Access.TASK),
     get("/api/v1/runs/{run}/metadata", _get_metadata, Access.TASK),
-    post("/api/v1/trial-source-info", _noted, Access.TASK),
+    post("/api/v1/trial-source-info", _source, Access.TASK),
     post("/api/v1/webhooks/custom", _noted, Access.TASK),
 )

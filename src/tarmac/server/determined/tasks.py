@@ -81,6 +81,26 @@ def _named_task(call: Call) -> Task:
     return find_task(call, run_id, attempt)
 
 
+def run_of_trial(call: Call, number: int) -> Run:
+    """The run of a trial that is asked about; code of a run sees those of its owner alone.
+
+    Raises NotFound, Forbidden.
+    """
+    run_id = call.gateway.numbers.numbered(NumberKind.TRIAL, number)
+    run = call.gateway.service.plane.control.store.run(run_id) if run_id is not None else None
+    if run is None:
+        raise NotFound(f"trial not found: {number}")
+    check_owner(call, run.user, f"trial {number}")
+    return run
+
+
+def check_owner(call: Call, user: str, what: str) -> None:
+    """Raises Forbidden where code of a run asks about what another user owns."""
+    by_task = call.claim is not None and call.claim.kind is TokenKind.ALLOCATION
+    if by_task and user != call.actor.user:
+        raise Forbidden(f"{what} is of a run of {user}")
+
+
 def check_attempt(gateway: Gateway, attempt_id: str) -> None:
     """Raises Unauthorized where an attempt has ended, or never was: its token ends with it."""
     run_id, number = split_attempt_id(attempt_id)

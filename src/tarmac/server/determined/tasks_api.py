@@ -7,9 +7,14 @@ from typing import Any
 
 from tarmac.model.errors import InvalidInput
 from tarmac.model.metrics import VALIDATION
+from tarmac.model.run import Run
 from tarmac.server.determined.calls import Access, Call, get, post
+from tarmac.server.determined.experiment_records import run_state
+from tarmac.server.determined.metric_records import summary_metrics
 from tarmac.server.determined.model_definition import give_out
-from tarmac.server.determined.tasks import Task, task_of
+from tarmac.server.determined.numbering import experiment_number, task_name, trial_number
+from tarmac.server.determined.tasks import task_of
+from tarmac.server.determined.written import finite, time_of
 
 
 def _logs(call: Call) -> Any:
@@ -20,19 +25,25 @@ def _logs(call: Call) -> Any:
     return {}
 
 
-def own_trial(call: Call, task: Task) -> dict[str, Any]:
-    """A trial as far as its own code asks: what was validated last."""
-    number = call.number("trial")
-    summaries = call.gateway.service.plane.control.store.metrics.summaries([task.run.id])
+def own_trial(call: Call, run: Run) -> dict[str, Any]:
+    """A trial as code of a run is told of it: what was validated last is known at once."""
+    trial = run.spec.trial
+    experiment = experiment_number(call.gateway, trial.experiment if trial is not None else run.id)
+    summaries = call.gateway.service.plane.control.store.metrics.summaries([run.id])
     steps = [each.last.step for each in summaries if each.key.group == VALIDATION]
     last = max((step for step in steps if step is not None), default=None)
-    metrics = {each.key.name: each.last.value for each in summaries if each.key.group == VALIDATION}
+    metrics = {each.key.name: finite(each.last.value) for each in summaries if each.key.group == VALIDATION}
     return {
-        "id": number,
-        "state": "STATE_RUNNING",
-        "hparams": dict(task.run.spec.parameters or {}),
-        "restarts": task.run.failures,
+        "id": trial_number(call.gateway, run.id),
+        "experimentId": experiment,
+        "state": f"STATE_{run_state(run)}",
+        "startTime": time_of(run.created_at),
+        "endTime": time_of(run.ended_at),
+        "hparams": dict(run.spec.parameters or {}),
+        "restarts": run.failures,
+        "taskId": task_name(experiment, run.id),
         "totalBatchesProcessed": last or 0,
+        "summaryMetrics": summary_metrics(summaries),
         "latestValidation": None
         if last is None
         else {"totalBatches": last, "metrics": {"avgMetrics": metrics, "batchMetrics": []}},

@@ -10,12 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 from tarmac.model.actor import Actor
-from tarmac.model.errors import Forbidden
 from tarmac.model.run import Run
 from tarmac.model.run_records import RunRecord, RunRecordKind
 from tarmac.server.determined.calls import Call
 from tarmac.server.determined.gateway import Gateway
-from tarmac.server.determined.tokens import TokenKind
+from tarmac.server.determined.tasks import check_owner
 
 COMPLETED = "STATE_COMPLETED"
 KIND = RunRecordKind.CHECKPOINT
@@ -94,8 +93,6 @@ def reported(call: Call, uuid: str) -> RunRecord | None:
     if not found:
         return None
     run = call.gateway.service.plane.control.store.run(found[-1].run_id)
-    claim = call.claim
-    by_task = claim is not None and claim.kind is TokenKind.ALLOCATION
-    if by_task and run is not None and run.user != call.actor.user:
-        raise Forbidden(f"checkpoint {uuid} is of a run of {run.user}")
+    if run is not None:
+        check_owner(call, run.user, f"checkpoint {uuid}")
     return found[-1]

@@ -12,7 +12,7 @@ from tarmac.server.determined.checkpoints import DELETED, checkpoints_of_run
 from tarmac.server.determined.experiment_records import trial_record
 from tarmac.server.determined.metric_records import step_reports, summary_metrics
 from tarmac.server.determined.numbering import experiment_number, trial_of
-from tarmac.server.determined.tasks import task_of
+from tarmac.server.determined.tasks import run_of_trial
 from tarmac.server.determined.tasks_api import own_trial
 from tarmac.server.determined.tokens import TokenKind
 from tarmac.server.determined.written import is_descending, page
@@ -50,7 +50,7 @@ def trial_answer(call: Call) -> dict[str, Any]:
 
 def _one(call: Call) -> Any:
     if call.claim is not None and call.claim.kind is TokenKind.ALLOCATION:
-        return {"trial": own_trial(call, task_of(call))}
+        return {"trial": own_trial(call, run_of_trial(call, call.number("trial")))}
     return {"trial": trial_answer(call)}
 
 

@@ -1,0 +1,120 @@
+"""Which experiments and trials a list shows, and in which order: by fields of their records.
+
+Called by `experiment_lists_api`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from tarmac.server.determined.calls import Call, whole
+from tarmac.server.determined.written import is_descending
+
+Record = Mapping[str, Any]
+Keys = Mapping[str, Callable[[Record], Any]]
+
+_PREFIX = "SORT_BY_"
+_AS_LISTED = frozenset({"", "UNSPECIFIED", "ID"})
+_GOES_ON = frozenset({"STATE_QUEUED", "STATE_PULLING", "STATE_STARTING", "STATE_RUNNING"})
+
+
+def _field(name: str) -> Callable[[Record], Any]:
+    return lambda record: record[name]
+
+
+def _validated(name: str) -> Callable[[Record], Any]:
+    """The metric of a validation that stands in a field of a trial."""
+
+    def value(record: Record) -> Any:
+        found = record[name]
+        return next(iter(found["metrics"]["avgMetrics"].values()), None) if found is not None else None
+
+    return value
+
+
+def _duration(record: Record) -> float | None:
+    if record["endTime"] is None:
+        return None
+    begin, end = (datetime.fromisoformat(record[name]) for name in ("startTime", "endTime"))
+    return (end - begin).total_seconds()
+
+
+EXPERIMENTS: Keys = {
+    "DESCRIPTION": _field("description"),
+    "START_TIME": _field("startTime"),
+    "END_TIME": _field("endTime"),
+    "STATE": _field("state"),
+    "NUM_TRIALS": _field("numTrials"),
+    "PROGRESS": _field("progress"),
+    "USER": _field("username"),
+    "NAME": _field("name"),
+    "FORKED_FROM": _field("forkedFrom"),
+    "RESOURCE_POOL": _field("resourcePool"),
+    "SEARCHER_METRIC_VAL": _field("bestTrialSearcherMetric"),
+}
+TRIALS: Keys = {
+    "START_TIME": _field("startTime"),
+    "END_TIME": _field("endTime"),
+    "STATE": _field("state"),
+    "BEST_VALIDATION_METRIC": _validated("bestValidation"),
+    "LATEST_VALIDATION_METRIC": _validated("latestValidation"),
+    "BATCHES_PROCESSED": _field("totalBatchesProcessed"),
+    "DURATION": _duration,
+    "RESTARTS": _field("restarts"),
+}
+
+
+def asks_for_records(call: Call) -> bool:
+    """Whether what is to be listed cannot be said before the records are made."""
+    by = (call.text("sortBy") or "").removeprefix(_PREFIX)
+    return by not in _AS_LISTED or any(call.texts(name) for name in ("states", "labels", "description"))
+
+
+def chosen(call: Call, records: Sequence[Record], keys: Keys) -> list[Record]:
+    """Those of the states, labels and description that are asked for, in the order that is.
+
+    `records` are in the order of their numbers, from the last where that is asked for.
+    """
+    states, labels = set(call.texts("states")), set(call.texts("labels"))
+    if "STATE_ACTIVE" in states:
+        states |= _GOES_ON
+    text = (call.text("description") or "").lower()
+    found = [
+        each
+        for each in records
+        if (not states or each["state"] in states)
+        and (not labels or labels & set(each["labels"]))
+        and (not text or text in (each["description"] or "").lower())
+    ]
+    key = keys.get((call.text("sortBy") or "").removeprefix(_PREFIX))
+    if key is None:
+        return found
+    known = [each for each in found if key(each) is not None]
+    without = [each for each in found if key(each) is None]
+    return sorted(known, key=key, reverse=is_descending(call)) + without
+
+
+def is_numbered(call: Call, number: int) -> bool:
+    """Whether an experiment is among those that are asked for by number."""
+    name = "experimentIdFilter"
+    included = {whole(name, text) for text in call.texts(f"{name}.incl")}
+    excluded = {whole(name, text) for text in call.texts(f"{name}.notIn")}
+    return (
+        (not included or number in included)
+        and number not in excluded
+        and all(
+            holds(number, call.whole(f"{name}.{bound}"))
+            for bound, holds in _BOUNDS.items()
+            if call.text(f"{name}.{bound}") is not None
+        )
+    )
+
+
+_BOUNDS: Mapping[str, Callable[[int, int], bool]] = {
+    "gt": int.__gt__,
+    "gte": int.__ge__,
+    "lt": int.__lt__,
+    "lte": int.__le__,
+}
