@@ -7,6 +7,7 @@ from typing import cast
 
 from histories import new_run, step
 from tarmac.model.lifecycle import RunEvent
+from tarmac.model.metrics import ReportBatch
 from tarmac.model.ports import Store
 from tarmac.model.run_records import RunRecord, RunRecordKind, RunRecords
 from tarmac.store import SqlStore
@@ -42,3 +43,13 @@ def test_a_record_takes_the_place_of_an_older_one(store: Store) -> None:
     assert records.put(FIRST)
     assert records.put(newer)
     assert records.of("r1", CHECKPOINT) == [newer]
+
+
+def test_a_record_comes_with_the_reports_that_it_stands_beside_or_not_at_all(store: Store) -> None:
+    store.create_runs([new_run("r1")])
+    batch = ReportBatch(run_id="r1", attempt=1, node="n", begin=0, end=1, records=(FIRST,))
+    late = replace(batch, records=(SECOND,))  # of the same place in the file
+    assert store.metrics.take([batch]) == [True]
+    assert store.metrics.take([late]) == [False]
+    assert store.metrics.take([replace(batch, run_id="nothing", begin=0)]) == [False]
+    assert records_of(store).of("r1", CHECKPOINT) == [FIRST]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tarmac.model.metric_points import Points
+from tarmac.model.run_records import RunRecord
 from tarmac.model.serving import Lease
 
 TRAINING = "training"
@@ -57,7 +58,10 @@ class MetricEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportBatch:
-    """What was read of the reports of one node, from byte `begin` to byte `end` of its file."""
+    """What was read of the reports of one node, from byte `begin` to byte `end` of its file.
+
+    `records` are kept in the same transaction.
+    """
 
     run_id: str
     attempt: int
@@ -66,6 +70,7 @@ class ReportBatch:
     end: int
     reports: tuple[MetricReport, ...] = ()
     events: tuple[MetricEvent, ...] = ()
+    records: tuple[RunRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,9 +75,9 @@ class MemoryStore:
         self._datasets: dict[str, Dataset] = {}
         self.secrets = MemorySecrets()
         self.annotations = MemoryAnnotations(self._runs, self._lock)
-        self.metrics = MemoryMetrics(self._runs, self._write, self._fence)
         self.numbers = MemoryNumbers()
         self.run_records = MemoryRunRecords(self._runs, self._lock)
+        self.metrics = MemoryMetrics(self._runs, self._write, self._fence, self.run_records.keep)
         self.notifications = MemoryNotifications(self._write, self._fence)
         rows = self._write, self._lock, self._fence
         self.experiments: Experiments = MemoryExperiments(*rows, self._write_runs)

@@ -16,6 +16,7 @@ from tarmac.model.metrics import (
     SeriesKey,
 )
 from tarmac.model.run import Run
+from tarmac.model.run_records import RunRecord
 from tarmac.model.serving import Lease
 from tarmac.store.metric_series import Series, add_batch, newer, points_that_count
 
@@ -28,7 +29,9 @@ class MemoryMetrics:
         runs: dict[str, Run],
         write: AbstractContextManager[None],
         fence: Callable[[Lease | None], None],
+        keep: Callable[[RunRecord], None],
     ) -> None:
+        self._keep_record = keep
         self._runs = runs
         self._write = write
         self._fence = fence
@@ -87,6 +90,8 @@ class MemoryMetrics:
             if self._series[key].rewound:
                 self._series[key].count_anew(())
         self._positions[place] = batch.end
+        for record in batch.records:
+            self._keep_record(record)
         if batch.reports:
             latest = LatestReport(attempt=batch.attempt, node=batch.node, report=batch.reports[-1])
             self._latest[batch.run_id] = newer(self._latest.get(batch.run_id), latest)

@@ -21,8 +21,12 @@ class MemoryRunRecords:
         with self._lock:
             if record.run_id not in self._runs or not storable(record.name):
                 return False
-            self._found[record.run_id, record.kind, record.name] = record
+            self.keep(record)
             return True
+
+    def keep(self, record: RunRecord) -> None:
+        """Keep a record of a run that is there; under the lock of the store."""
+        self._found[record.run_id, record.kind, record.name] = record
 
     def of(self, run_id: str, kind: RunRecordKind) -> list[RunRecord]:
         with self._lock:

@@ -32,6 +32,7 @@ from tarmac.store.metric_series import (
     points_that_count,
     totals_from_json,
 )
+from tarmac.store.run_records import keep_record
 from tarmac.store.schema import metric_chunk, metric_event, metric_position, metric_series, run
 
 _IDS: BindParameter[Any] = bindparam("ids", expanding=True)
@@ -197,6 +198,8 @@ class SqlMetrics:
             connection.execute(self._put_position, [_of_position(batch) for batch in batches])
         if events := [_of_event(event) for batch in batches for event in batch.events]:
             connection.execute(insert(metric_event), events)
+        for record in (record for batch in batches for record in batch.records):
+            keep_record(connection, record)
 
 
 def _count_anew(connection: Connection, rewound: dict[SeriesKey, Series]) -> None:

@@ -1,11 +1,14 @@
-"""`SqlRunRecords`: what the code of runs keeps by name. Made by `SqlStore`, on its database."""
+"""`SqlRunRecords`: what the code of runs keeps by name. Made by `SqlStore`, on its database.
+
+`SqlMetrics` keeps those that come with reports.
+"""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from sqlalchemy import bindparam, delete, insert, select
+from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from tarmac.model.run_records import RunRecord, RunRecordKind
 from tarmac.store.checks import storable
@@ -39,20 +42,10 @@ class SqlRunRecords:
     def put(self, record: RunRecord) -> bool:
         if not storable(record.run_id) or not storable(record.name):
             return False
-        values = {
-            "run_id": record.run_id,
-            "kind": record.kind.value,
-            "name": record.name,
-            "attempt": record.attempt,
-            "at": record.at,
-            "body": json.dumps(dict(record.body)),
-        }
         with self._database.writing() as connection:
             if connection.execute(_EXISTS, {"of_run": record.run_id}).first() is None:
                 return False
-            of = {"of_run": record.run_id, "of_kind": record.kind.value, "of_name": record.name}
-            connection.execute(_DROP, of)
-            connection.execute(insert(run_record), values)
+            keep_record(connection, record)
         return True
 
     def of(self, run_id: str, kind: RunRecordKind) -> list[RunRecord]:
@@ -77,3 +70,18 @@ class SqlRunRecords:
             )
             for row in rows
         ]
+
+
+def keep_record(connection: Connection, record: RunRecord) -> None:
+    """Keep a record of a run that is there, in a transaction."""
+    values = {
+        "run_id": record.run_id,
+        "kind": record.kind.value,
+        "name": record.name,
+        "attempt": record.attempt,
+        "at": record.at,
+        "body": json.dumps(dict(record.body)),
+    }
+    of = {"of_run": record.run_id, "of_kind": record.kind.value, "of_name": record.name}
+    connection.execute(_DROP, of)
+    connection.execute(insert(run_record), values)

@@ -16,7 +16,7 @@ from tarmac.model.experiment import ExperimentState, TrialState
 from tarmac.model.metrics import VALIDATION
 from tarmac.server.determined.calls import Access, Call, get, post
 from tarmac.server.determined.reporting import report_of, take
-from tarmac.server.determined.searching import complete, completed_length, length_of
+from tarmac.server.determined.searching import completed_length, completion, length_of
 from tarmac.server.determined.tasks import Task, task_of
 
 DECISION_S = 60.0
@@ -72,8 +72,7 @@ def _completed(call: Call) -> Any:
     news = None
     if isinstance(name, str) and task.experiment is not None and task.experiment.search.promotion:
         news = report_of(call, group=VALIDATION, step=length, metrics={name: metric})
-    take(call, task, (), news=news)
-    complete(call, task, length)
+    take(call, task, (), news=news, records=(completion(call, task, length),))
     return {}
 
 

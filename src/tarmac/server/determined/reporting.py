@@ -14,6 +14,7 @@ from tarmac.control.decisions.metric_reports import reports_of
 from tarmac.model.errors import InvalidInput, NotFound, Unavailable
 from tarmac.model.metrics import MetricEvent, MetricReport, ReportBatch
 from tarmac.model.ports import Store
+from tarmac.model.run_records import RunRecord
 from tarmac.server.determined.calls import Call
 from tarmac.server.determined.tasks import Task
 
@@ -51,8 +52,17 @@ def report_of(
     return found[0]
 
 
-def take(call: Call, task: Task, reports: tuple[MetricReport, ...], *, news: MetricReport | None) -> None:
-    """Keep reports, and tell the search of the trial `news`, in one transaction; once, if sent again.
+def take(
+    call: Call,
+    task: Task,
+    reports: tuple[MetricReport, ...],
+    *,
+    news: MetricReport | None,
+    records: tuple[RunRecord, ...] = (),
+) -> None:
+    """Keep reports and records, and tell the search of the trial `news`, in one transaction.
+
+    Reports count once, if sent again.
 
     Raises NotFound where the run is gone, Unavailable where others report all the time.
     """
@@ -71,6 +81,7 @@ def take(call: Call, task: Task, reports: tuple[MetricReport, ...], *, news: Met
             end=begin + 1,
             reports=reports,
             events=events,
+            records=records,
         )
         if control.store.metrics.take([batch]) == [True]:
             break

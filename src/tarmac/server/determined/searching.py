@@ -45,9 +45,9 @@ def completed_length(call: Call, task: Task) -> int:
     return max((int(each.body["length"]) for each in found), default=0)
 
 
-def complete(call: Call, task: Task, length: int) -> None:
-    """Keep how far it has completed."""
-    record = RunRecord(
+def completion(call: Call, task: Task, length: int) -> RunRecord:
+    """The record of how far it has completed."""
+    return RunRecord(
         run_id=task.run.id,
         kind=RunRecordKind.SEARCH,
         name=_COMPLETED,
@@ -55,4 +55,3 @@ def complete(call: Call, task: Task, length: int) -> None:
         at=call.gateway.service.clock.now(),
         body={"length": length},
     )
-    call.gateway.records.put(record)
