@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from determined_scripts import METRICS, OPERATIONS, TRIAL, config, script
+from determined_scripts import BY_WORKERS, METRICS, OPERATIONS, TRIAL, config, script
 from shell import LIMIT_S, Shell
 
 ENVIRONMENTS = Path(__file__).resolve().parents[2] / ".venv-determined"
@@ -132,6 +132,10 @@ def core_script(library: Library, *, pause_s: float = 0.01) -> str:
     return script(OPERATIONS if library.has_operations else METRICS, pause_s=pause_s)
 
 
+def trial_class(library: Library, *, pause_s: float = 0.01) -> str:
+    return script(TRIAL, pause_s=pause_s, **({"loading": BY_WORKERS} if library.release == "0.23.4" else {}))
+
+
 def test_the_core_api_reports_saves_pauses_and_goes_on(library: Library) -> None:
     """D12: metrics, progress and checkpoints; a pause that the script sees, and the step it goes on at."""
     run = library.run(config("python3 train.py"), train=core_script(library, pause_s=0.5))
@@ -176,7 +180,7 @@ def test_the_core_api_on_two_nodes(library: Library) -> None:
 )
 def test_a_trial_class(library: Library, entrypoint: str, slots: int) -> None:
     """D3, D7: alone, on all slots of a node by itself, and on two nodes."""
-    run = library.run(config(entrypoint, slots=slots), model_def=script(TRIAL))
+    run = library.run(config(entrypoint, slots=slots), model_def=trial_class(library))
     library.ended(run)
     found = library.metrics(run)
     assert found["training", "loss"][1] < 0.1
@@ -187,7 +191,7 @@ def test_a_trial_class(library: Library, entrypoint: str, slots: int) -> None:
 def test_a_search_survives_pauses_and_the_death_of_its_server(library: Library, trial: bool) -> None:
     """D10, D12: the same trials with the same ends as without; some leave early."""
     entrypoint, name = ("model_def:Line", "model_def") if trial else ("python3 train.py", "train")
-    code = script(TRIAL, pause_s=0.03) if trial else core_script(library, pause_s=0.03)
+    code = trial_class(library, pause_s=0.03) if trial else core_script(library, pause_s=0.03)
     text = config(
         entrypoint,
         hyperparameters=RATES,

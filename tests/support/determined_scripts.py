@@ -127,14 +127,18 @@ class Line(pytorch.PyTorchTrial):
         x = torch.ones(64, 1)
         data = torch.utils.data.TensorDataset(x, 2 * x)
         size = self.context.get_per_slot_batch_size()
-        return pytorch.DataLoader(data, batch_size=size, prefetch_factor=None)
+        return pytorch.DataLoader(data, batch_size=size, LOADING)
 """
-"""A trial class: one weight is to become 2. Without the factor, 0.23 asks for one that PyTorch refuses."""
+"""A trial class: one weight is to become 2."""
 
 
-def script(text: str, *, pause_s: float = 0.01) -> str:
+def script(text: str, *, pause_s: float = 0.01, loading: str = "prefetch_factor=None") -> str:
     """A script that rests so long in each step."""
-    return text.replace("PAUSE_S", str(pause_s))
+    return text.replace("PAUSE_S", str(pause_s)).replace("LOADING", loading)
+
+
+BY_WORKERS = "num_workers=1"
+"""How data is loaded with 0.23: its DataLoader always gives a factor, for which PyTorch 2 wants workers."""
 
 
 def config(entrypoint: str, *, slots: int = 1, **fields: str) -> str:
