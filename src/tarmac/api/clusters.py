@@ -60,7 +60,7 @@ class QueueOffer(TypedDict):
 
 
 class Cluster(TypedDict):
-    """A cluster, its pools and its nodes by kind. `warnings` stand only in the answer to a description.
+    """A cluster, its pools and its nodes by kind. `warnings` stand only in the answer to a change.
 
     `settings` are its engine's, `queues` what its pools stand for where it has a queue of its own.
     """

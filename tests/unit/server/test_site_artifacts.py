@@ -198,6 +198,16 @@ def test_an_ended_run_is_asked_for_once(kept: Kept) -> None:
     assert kept.files.calls == calls
 
 
+def test_before_a_cluster_goes_what_it_keeps_is_fetched_or_said_to_stay(kept: Kept) -> None:
+    kept.keep(1)
+    assert kept.service.fetch_all(ADA, "site") == []
+    assert [version.number for version in versions(kept.catalog.blobs, "r1")] == [1]
+    assert kept.service.fetch_all(ADA, "elsewhere") == []
+    kept.files.down = "login: Connection refused"
+    (warning,) = kept.service.fetch_all(ADA, "site")
+    assert "at its site are here: login: Connection refused. They stay there" in warning
+
+
 def test_a_run_elsewhere_asks_no_site(kept: Kept) -> None:
     kept.store.create_runs([new_run("r3", target=Target(cluster="other")), new_run("r4")])
     calls = kept.files.calls

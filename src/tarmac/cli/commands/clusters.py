@@ -142,4 +142,5 @@ def rm(*, name: str, as_json: bool) -> None:
     if as_json:
         print_json(cluster)
     else:
+        print_warnings(cluster["warnings"])
         print_text(f"{cluster['name']} is gone")

@@ -117,6 +117,15 @@ class ArtifactService:
         run = self._store.load_runs([reference.run_id]).get(reference.run_id)
         return self._sites.fetch(run) if run is not None else ""
 
+    def fetch_all(self, actor: Actor, cluster: str) -> list[str]:
+        """Have fetched what a cluster that is to go keeps at its site; what stays there, in words."""
+        check(actor, Action.MANAGE)
+        missing = self._sites.fetch_all(cluster) if self._sites is not None else ""
+        if not missing:
+            return []
+        text = f"not all artifacts that {cluster} keeps at its site are here: {missing}. They stay there; "
+        return [f"{text}a cluster with the same directory, added again, brings them"]
+
     def content(self, actor: Actor, reference: str, *, kind: str = _CHECKPOINT) -> Manifest:
         """What a version holds; raises NotFound as `find` does."""
         check(actor, Action.READ)

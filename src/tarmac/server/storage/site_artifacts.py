@@ -84,6 +84,12 @@ class SiteArtifacts:
             self._complete.add(run.id)
         return why and f"what cluster {key} keeps of {run.name} is not all here yet: {why}"
 
+    def fetch_all(self, cluster: str) -> str:
+        """As `fetch`, of all runs: what the site of a cluster keeps."""
+        if self._files(cluster) is None:
+            return ""
+        return self._worker(cluster).request(EVERYTHING, wait_s=self._answer_s)
+
     def remove(self, run: Run) -> None:
         """Remove what its site keeps of an ended run. Raises Unavailable."""
         files = self._files(run.spec.target.cluster)
