@@ -76,8 +76,8 @@ class Library:
         return str(self.shell.json("experiment", "create", path, str(Path(path).parent))["id"])
 
     def ended(self, run: str, outcome: str = "completed") -> str:
-        """Wait for the end of a run; all that it wrote."""
-        self.shell.tarmac("wait", run)
+        """Wait for the end of a run, of the first one with the release installed; all that it wrote."""
+        self.shell.tarmac("wait", run, limit_s=3 * LIMIT_S)
         found = self.shell.json("show", run)["run"]
         log = self.shell.tarmac("logs", run).stdout
         assert found["outcome"] == outcome, (found["cause"], log)

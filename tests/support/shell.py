@@ -39,7 +39,9 @@ class Shell:
         own.pop("NO_COLOR", None)
         return {**own, "TARMAC_HOME": str(self.home), "TERM": "xterm-256color", "COLUMNS": "100", **variables}
 
-    def tarmac(self, *arguments: str, stdin: str | None = None, code: int | None = None) -> Result:
+    def tarmac(
+        self, *arguments: str, stdin: str | None = None, code: int | None = None, limit_s: float = LIMIT_S
+    ) -> Result:
         """Run a command to its end; with `code`, insist on that exit code."""
         result = subprocess.run(
             command(*arguments),
@@ -50,7 +52,7 @@ class Shell:
             capture_output=True,
             text=True,
             check=False,
-            timeout=LIMIT_S,
+            timeout=limit_s,
         )
         assert "Traceback" not in result.stderr, result.stderr
         assert code is None or result.returncode == code, (result.returncode, result.stdout, result.stderr)
