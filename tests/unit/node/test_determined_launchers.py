@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -75,11 +77,46 @@ def test_what_names_no_rank_is_refused() -> None:
     assert "'NONE' is no rank, and names no variable that is set" in result.stderr
 
 
-def test_horovod_says_that_it_cannot_reach_other_nodes() -> None:
-    """D4."""
-    result = launch("horovod", "train.py", NNODES="2", N_PROC="2")
-    assert result.returncode == 1
-    assert "this run has 2 nodes" in result.stderr
+def test_horovod_starts_the_workers_of_several_nodes_itself(tmp_path: Path) -> None:
+    """D4: one world, which meets beside rank 0; the first that fails ends its node and gives its code."""
+    (tmp_path / "train.py").write_text(MEETING)
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port = str(found.getsockname()[1])
+    place = {"NNODES": "2", "N_PROC": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+
+    def node(rank: int) -> Result:
+        return launch("horovod", "train.py", directory=tmp_path, NODE_RANK=str(rank), **place)
+
+    with ThreadPoolExecutor() as pool:
+        first, second = pool.map(node, (0, 1))
+    said = sorted((first.stdout + second.stdout).splitlines())
+    assert said == [f"[rank={rank}] {rank} of 4, local {rank % 2}, found 1" for rank in range(4)]
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
+    script = "[ $HOROVOD_RANK = 3 ] && exit 7; exec sleep 100"
+    failed = launch("horovod", "--x", "--", "sh", "-c", script, NODE_RANK="1", **place)
+    assert failed.returncode == 7
+    assert "--x is passed to nobody" in failed.stderr
+
+
+MEETING = """\
+import os, time, urllib.request
+rank, size = os.environ["HOROVOD_RANK"], os.environ["HOROVOD_SIZE"]
+place = os.environ["HOROVOD_GLOO_RENDEZVOUS_ADDR"], os.environ["HOROVOD_GLOO_RENDEZVOUS_PORT"]
+def ask(method, key, data=None):
+    url = "http://%s:%s/scope/%s" % (*place, key)
+    while True:
+        try:
+            return urllib.request.urlopen(urllib.request.Request(url, data, method=method)).read().decode()
+        except OSError:
+            time.sleep(0.02)
+if rank == "0":
+    ask("PUT", "said", b"1")
+print(f"{rank} of {size}, local {os.environ['HOROVOD_LOCAL_RANK']}, found {ask('GET', 'said')}", flush=True)
+ask("PUT", rank, b"x")
+if rank == "0":
+    for other in "123":
+        ask("GET", other)
+"""
 
 
 def test_an_installed_package_keeps_its_own_modules(tmp_path: Path) -> None:

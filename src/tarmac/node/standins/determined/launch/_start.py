@@ -15,13 +15,19 @@ import signal
 import subprocess
 import sys
 import tempfile
-from typing import Callable, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
 CODE_FILE = "RANK_EXIT_FILE"
 DEVICES = "RANK_DEVICES"
 
 Argv = List[str]
+Started = Tuple[Argv, Dict[str, str]]
+"""A program to start, with variables of its own."""
+
 _HARNESS = ("-m", "determined.exec.harness")
+_GRACE_S = 30
+"""How long the others have to end when a worker has failed."""
+
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -108,17 +114,25 @@ def wrapped(names: str, script: Argv) -> Argv:
 
 def run(argv: Argv, variables: Optional[dict[str, str]] = None) -> int:
     """Start a program and pass signals on to it; its exit code, or that of the first worker that failed."""
+    return run_all([(argv, variables or {})])
+
+
+def run_all(programs: Sequence[Started]) -> int:
+    """The same with several, each with variables of its own: the first that fails ends the others."""
     with tempfile.TemporaryDirectory(prefix="ranks-") as directory:
         code_file = os.path.join(directory, "exit")
         env = {**os.environ, CODE_FILE: code_file, DEVICES: os.environ.get("CUDA_VISIBLE_DEVICES", "")}
+        processes: List[subprocess.Popen[bytes]] = []
         try:
-            process = subprocess.Popen(argv, env={**env, **(variables or {})})
-        except FileNotFoundError:
-            sys.stderr.write(f"error: there is no program {argv[0]!r} here\n")
+            for argv, variables in programs:
+                processes.append(subprocess.Popen(argv, env={**env, **variables}))
+        except FileNotFoundError as problem:
+            sys.stderr.write(f"error: there is no program {problem.filename!r} here\n")
+            _signal(processes, signal.SIGTERM)
             return 127
         for number in _FORWARDED:
-            signal.signal(number, lambda received, _frame: process.send_signal(received))
-        code = process.wait()
+            signal.signal(number, lambda received, _frame: _signal(processes, received))
+        code = _first_failure(processes)
         if code == 0:
             return 0
         try:
@@ -126,3 +140,30 @@ def run(argv: Argv, variables: Optional[dict[str, str]] = None) -> int:
                 return int(file.read()) or 1
         except (OSError, ValueError):
             return code if code > 0 else 128 - code
+
+
+def _first_failure(processes: Sequence[subprocess.Popen[bytes]]) -> int:
+    """Wait for all, and end them when one has failed; how that one ended."""
+    left, code = {process.pid: process for process in processes}, 0
+    while left:
+        pid, status = os.wait()
+        process = left.pop(pid, None)
+        if process is None:
+            continue
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0 and code == 0:
+            code = process.returncode
+            _end(list(left.values()))
+    return code
+
+
+def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Ask them to end, and end them when they have had their time."""
+    _signal(processes, signal.SIGTERM)
+    signal.signal(signal.SIGALRM, lambda _number, _frame: _signal(processes, signal.SIGKILL))
+    signal.alarm(_GRACE_S)
+
+
+def _signal(processes: Sequence[subprocess.Popen[bytes]], number: int) -> None:
+    for process in processes:
+        process.send_signal(number)

@@ -16,11 +16,11 @@ def start(overrides: _start.Argv, script: _start.Argv) -> int:
     place = _start.shape()
     if place.nodes == 1 and place.processes == 1:
         return _start.run(script)
-    missing = "horovodrun is not installed" if shutil.which("horovodrun") is None else None
-    reason = missing or ("horovodrun reaches no other node" if place.nodes > 1 else None)
-    if reason is None or not _start.is_trial(script):
+    if shutil.which("horovodrun") is not None or not _start.is_trial(script):
         return horovod.start(overrides, script)
-    sys.stderr.write(f"{reason}: the trial class is started by determined.launch.torch_distributed\n")
+    sys.stderr.write(
+        "horovodrun is not installed: the trial class is started by determined.launch.torch_distributed\n"
+    )
     return torch_distributed.start([], script)
 
 

@@ -1,21 +1,31 @@
-"""`python3 -m determined.launch.horovod`: horovodrun with the slots of the run's node (D4)."""
+"""`python3 -m determined.launch.horovod`: horovodrun with the slots of the run's node (D4).
+
+On several nodes horovodrun would start its workers by ssh, which nodes do not serve: there every node starts
+its own, with the variables of `horovodrun --gloo`, and they meet at a server beside rank 0.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 
 from . import _start
 
+_RANKS = "HOROVOD_RANK,OMPI_COMM_WORLD_RANK,PMI_RANK"
+_PEERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), *[".."] * 3, "peers")
+
 
 def start(overrides: _start.Argv, script: _start.Argv) -> int:
-    """Run horovodrun on one node; on several it starts its workers by ssh, which nodes do not serve."""
+    """Run horovodrun on one node, the workers themselves on several."""
     place = _start.shape()
     if place.nodes > 1:
-        sys.stderr.write(
-            f"error: horovodrun reaches other nodes by ssh, which tarmac does not serve: this run has "
-            f"{place.nodes} nodes; put all its slots on one, or use determined.launch.torch_distributed\n"
-        )
-        return 1
+        if overrides:
+            sys.stderr.write(
+                "warning: on several nodes the workers are started without horovodrun: "
+                f"{' '.join(overrides)} is passed to nobody; "
+                "HOROVOD_FUSION_THRESHOLD and the like are read from the environment\n"
+            )
+        return _start.run_all([_worker(place, local, script) for local in range(place.processes)])
     return _start.run(
         [
             "horovodrun",
@@ -31,10 +41,33 @@ def start(overrides: _start.Argv, script: _start.Argv) -> int:
             "--no-hierarchical-allreduce",
             "--no-hierarchical-allgather",
             *overrides,
-            *_start.wrapped("HOROVOD_RANK,OMPI_COMM_WORLD_RANK,PMI_RANK", script),
+            *_start.wrapped(_RANKS, script),
         ],
         {"USE_HOROVOD": "1", "DET_CHIEF_IP": place.address},
     )
+
+
+def _worker(place: _start.Shape, local: int, script: _start.Argv) -> _start.Started:
+    rank = place.node_rank * place.processes + local
+    env = {
+        "USE_HOROVOD": "1",
+        "DET_CHIEF_IP": place.address,
+        "MASTER_ADDR": place.address,
+        "MASTER_PORT": place.port,
+        "HOROVOD_RANK": str(rank),
+        "HOROVOD_SIZE": str(place.nodes * place.processes),
+        "HOROVOD_LOCAL_RANK": str(local),
+        "HOROVOD_LOCAL_SIZE": str(place.processes),
+        "HOROVOD_CROSS_RANK": str(place.node_rank),
+        "HOROVOD_CROSS_SIZE": str(place.nodes),
+        "HOROVOD_HOSTNAME": f"node{place.node_rank}",
+        "HOROVOD_CONTROLLER": "gloo",
+        "HOROVOD_CPU_OPERATIONS": "gloo",
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": place.address,
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": place.port,
+    }
+    meeting = [sys.executable, _PEERS, "rendezvous"] if rank == 0 else []
+    return [*meeting, *_start.wrapped(_RANKS, script)], env
 
 
 if __name__ == "__main__":
