@@ -273,15 +273,15 @@ def test_what_the_workers_of_a_live_attempt_use_is_measured(harness: Harness) ->
     if not isinstance(harness.engine, MeasuresWorkers):
         pytest.skip("this engine measures nothing")
     measuring = harness.engine
-    assert measuring.utilization("nobody.1") == ()
+    assert measuring.utilization(["nobody.1"]) == {}
     attempt = started(harness, Work(lasts=True))
-    harness.settle(attempt, lambda _seen: bool(measuring.utilization(attempt)))
-    (used,) = measuring.utilization(attempt)
+    harness.settle(attempt, lambda _seen: bool(measuring.utilization([attempt])))
+    ((used,),) = measuring.utilization(["nobody.1", attempt]).values()
     assert used.node == "node1"
     assert used.memory_bytes > 0
     harness.engine.request_leave(attempt, LeaveRequest.STOP)
     harness.settle(attempt, ended)
-    assert list(measuring.utilization(attempt)) == []
+    assert measuring.utilization([attempt]) == {}
 
 
 def test_a_log_is_read_in_pieces(harness: Harness) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import shutil
 import struct
 import subprocess
@@ -29,7 +30,8 @@ _STATE = (
     "etc/apt/apt.conf.d",
     "etc/apt/preferences.d",
 )
-_ARCHITECTURE = b"02\0"  # amd64
+_ARCHITECTURES = {"x86_64": b"02\0", "aarch64": b"04\0", "ppc64le": b"06\0", "s390x": b"11\0"}
+_ARCHITECTURE = _ARCHITECTURES[os.uname().machine]
 _DESCRIPTOR = struct.Struct("<i?IIIqqqqqqq128s384s")
 _SYSTEM = 0x4004
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tarmac.control.permissions import Action, check
 from tarmac.control.state.control_state import ControlState
 from tarmac.model.abilities import MeasuresWorkers
 from tarmac.model.actor import Actor
 from tarmac.model.errors import InvalidInput
+from tarmac.model.ports import Engine
 from tarmac.model.utilization import NodeUtilization
 
 
@@ -76,10 +78,21 @@ class UsageReport:
         """What the workers of an attempt use now; nothing where it is over, or nobody measures it."""
         check(actor, Action.READ)
         with self._control.engine_of(attempt_id).question() as engine:
-            return engine.utilization(attempt_id) if isinstance(engine, MeasuresWorkers) else ()
+            return _measured(engine, [attempt_id]).get(attempt_id, ())
 
     def utilization(self, actor: Actor) -> list[RunUtilization]:
         """The same of every live run of this server of which something was measured, by id."""
-        live = sorted(self._control.live(), key=lambda each: each[0].id)
-        found = [(run.id, tuple(self.attempt_utilization(actor, attempt.id))) for run, attempt in live]
-        return [RunUtilization(run=run_id, nodes=nodes) for run_id, nodes in found if nodes]
+        check(actor, Action.READ)
+        found: list[RunUtilization] = []
+        for attached in self._control.engines:
+            runs = {attempt.id: run.id for run, attempt in self._control.live_on(attached)}
+            if not runs:
+                continue
+            with attached.question() as engine:
+                measured = _measured(engine, list(runs))
+            found += [RunUtilization(run=runs[each], nodes=tuple(nodes)) for each, nodes in measured.items()]
+        return sorted(found, key=lambda each: each.run)
+
+
+def _measured(engine: Engine[Any], attempt_ids: Sequence[str]) -> Mapping[str, Sequence[NodeUtilization]]:
+    return engine.utilization(attempt_ids) if isinstance(engine, MeasuresWorkers) else {}

@@ -166,12 +166,13 @@ class ReportPiece:
 
 @runtime_checkable
 class MeasuresWorkers(Protocol):
-    """An engine that knows what the workers of a live attempt use."""
+    """An engine that knows what the workers of live attempts use."""
 
-    def utilization(self, attempt_id: str) -> Sequence[NodeUtilization]:
+    def utilization(self, attempt_ids: Sequence[str]) -> Mapping[str, Sequence[NodeUtilization]]:
         """What was measured last, of each node that has measured, from what `observe` brought last.
 
-        Answers at once. The figures come from where the run can write: they are of the right kind, no more.
+        Answers at once; an attempt of which nothing was measured is left out. The figures come from where the
+        run can write: they are of the right kind, no more.
         """
         ...
 

@@ -13,6 +13,7 @@ from tarmac.control.admission import Submission
 from tarmac.control.decisions.notifications import FIRST_RETRY_S, GIVES_UP_S
 from tarmac.control.reconcilers.notify import PAUSE_S, NotifyPass
 from tarmac.engines.sim import Behaviour
+from tarmac.model.array import RunArray, read_array
 from tarmac.model.launch import Launch
 from tarmac.model.notification import (
     ENDED,
@@ -60,8 +61,10 @@ def post() -> Post:
     return Post()
 
 
-def submit(simulation: Simulation, name: str, *to: Subscription, slots: int = 1) -> Run:
-    asked = replace(spec(name=name, slots=slots), notify=to)
+def submit(
+    simulation: Simulation, name: str, *to: Subscription, slots: int = 1, array: RunArray | None = None
+) -> Run:
+    asked = replace(spec(name=name, slots=slots), notify=to, array=array)
     return simulation.server.plane.submit([Submission(spec=asked, actor=ADA)])[0].run
 
 
@@ -97,6 +100,35 @@ def test_the_first_start_alone_is_told(simulation: Simulation, post: Post) -> No
     go_on(simulation, post, 60)
     assert plane.find(ADA, run.id).attempt == 2
     assert post.events() == [("run", "started")]
+
+
+@pytest.mark.parametrize(
+    ("broken", "told"),
+    [(set(), ("completed", {"completed": 3})), ({1}, ("failed", {"completed": 2, "failed": 1}))],
+)
+def test_people_are_told_of_an_array_as_a_whole(broken: set[int], told: object, post: Post) -> None:
+    """As Slurm's --mail-type has it; a program is told of each member."""
+
+    def ends(launch: Launch) -> Behaviour:
+        index = int(launch.nodes[0].workers[0].env.get("TARMAC_ARRAY_INDEX", 0))
+        return Behaviour(duration_s=RUNS_S * (1 + index // 2), exit_code=int(index in broken))
+
+    simulation = Simulation(behaviour=ends, cluster=nodes(1, 4))
+    first = submit(simulation, "first", slots=4)
+    on = (Occasion.STARTED, Occasion.WAITING, *ENDED)
+    to = [Subscription(receiver=each, on=on, waiting_s=120.0) for each in (MAIL, HOOK)]
+    submit(simulation, "sweep", *to, array=read_array("0-2"))
+    go_on(simulation, post, 130)
+    simulation.server.plane.stop(ADA, first.id)
+    for _ in range(4):
+        go_on(simulation, post, RUNS_S)
+    by_mail = [message for batch in post.sent for message in batch if message.receiver == MAIL]
+    assert [message.occasion for message in by_mail] == ["waiting", "started", told[0]]
+    assert by_mail[-1].about["members"] == told[1]
+    assert {message.about["name"] for message in by_mail} == {"sweep[0-2]"}
+    by_hook = [message for batch in post.sent for message in batch if message.receiver == HOOK]
+    assert len(by_hook) == 9
+    assert {message.about["array_index"] for message in by_hook} == {0, 1, 2}
 
 
 def test_a_wait_is_told_once_it_is_long_and_once_for_each_stay(simulation: Simulation, post: Post) -> None:

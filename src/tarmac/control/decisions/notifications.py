@@ -7,18 +7,21 @@ waiting     the run has been in a queue for as long as the subscription says
 completed,  the run has ended so
 failed,
 stopped
+
+People are told of an array as a whole: `started` and `waiting` with its first member, and once when its last
+member has ended. A program (a webhook) is told of each member.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tarmac.model.changes import RunStep
 from tarmac.model.lifecycle import RunEvent, RunState
-from tarmac.model.notification import Failure, Notification, Occasion, Receiver, Subscription
+from tarmac.model.notification import Channel, Failure, Notification, Occasion, Receiver, Subscription
 from tarmac.model.run import Outcome, Run
 
 QUEUES = frozenset({RunState.QUEUED, RunState.SUBMITTED})
@@ -35,11 +38,21 @@ _OF_OUTCOMES = {
 }
 
 
-def with_notifications(step: RunStep, always: Sequence[Subscription]) -> RunStep:
-    """The step with the messages that it calls for; `always` are subscriptions to every run."""
-    if not step.events or not (always or step.after.spec.notify):
+def calls_for_messages(step: RunStep, always: Sequence[Subscription]) -> bool:
+    """Whether anybody may have to be told of a step; `always` are subscriptions to every run."""
+    return bool(step.events) and bool(always or step.after.spec.notify)
+
+
+def with_notifications(
+    step: RunStep, always: Sequence[Subscription], ended_array: Mapping[Outcome, int] | None = None
+) -> RunStep:
+    """The step with the messages that it calls for.
+
+    `ended_array`: with this step the last member of an array ends, and this is how many ended how.
+    """
+    if not calls_for_messages(step, always):
         return step
-    messages = tuple(_messages(step, always))
+    messages = tuple(_messages(step, always, ended_array))
     return replace(step, notifications=messages) if messages else step
 
 
@@ -50,8 +63,8 @@ def overdue(run: Run, always: Sequence[Subscription], now: float) -> list[Notifi
         return []
     return [
         _message(run, Occasion.WAITING, each.receiver, now, {"waiting_s": each.waiting_s}, since=since)
-        for each in (*run.spec.notify, *always)
-        if Occasion.WAITING in each.on and now - since >= each.waiting_s
+        for each in about_waits(run, always)
+        if now - since >= each.waiting_s
     ]
 
 
@@ -60,7 +73,7 @@ def next_overdue_at(run: Run, always: Sequence[Subscription]) -> float | None:
     since = run.queued_at
     if run.state not in QUEUES or since is None:
         return None
-    waits = [each.waiting_s for each in (*run.spec.notify, *always) if Occasion.WAITING in each.on]
+    waits = [each.waiting_s for each in about_waits(run, always)]
     return since + min(waits) if waits else None
 
 
@@ -74,14 +87,52 @@ def after_try(message: Notification, failure: Failure | None, now: float) -> Not
     return replace(message, tries=tries, due_at=None if over else now + pause_s, error=failure.reason)
 
 
-def _messages(step: RunStep, always: Sequence[Subscription]) -> Iterator[Notification]:
+def about_waits(run: Run, always: Sequence[Subscription]) -> list[Subscription]:
+    """The subscriptions to the waits of a run."""
+    return [
+        each
+        for each in (*run.spec.notify, *always)
+        if Occasion.WAITING in each.on and (_is_first(run) or not _as_a_whole(run, each.receiver))
+    ]
+
+
+def _messages(
+    step: RunStep, always: Sequence[Subscription], ended_array: Mapping[Outcome, int] | None
+) -> Iterator[Notification]:
+    run, subscriptions = step.after, (*step.after.spec.notify, *always)
     for event in step.events:
         occasion = _occasion(step, event.event)
         if occasion is None:
             continue
-        receivers = (each.receiver for each in (*step.after.spec.notify, *always) if occasion in each.on)
-        for receiver in dict.fromkeys(receivers):
-            yield _message(step.after, occasion, receiver, event.at, {})
+        of_array = _occasion_of_array(run, occasion, ended_array)
+        members = {each.value: count for each, count in sorted((ended_array or {}).items())}
+        ended = {"members": members} if members else {}
+        calls = {}  # in order, each receiver once
+        for each in subscriptions:
+            whole = _as_a_whole(run, each.receiver)
+            due = of_array if whole else occasion
+            if due is not None and due in each.on:
+                calls[each.receiver] = due, ended if whole else {}
+        for receiver, (due, more) in calls.items():
+            yield _message(run, due, receiver, event.at, more)
+
+
+def _as_a_whole(run: Run, receiver: Receiver) -> bool:
+    """Whether a receiver is told of the array, not of its member."""
+    return run.array_id is not None and receiver.channel is not Channel.WEBHOOK
+
+
+def _is_first(run: Run) -> bool:
+    """Whether an array has no member before this one."""
+    return run.spec.array is None or run.array_index == run.spec.array.values()[0]
+
+
+def _occasion_of_array(run: Run, occasion: Occasion, ended: Mapping[Outcome, int] | None) -> Occasion | None:
+    """What people are told of the array when this happens to its member."""
+    if occasion is Occasion.STARTED:
+        return occasion if _is_first(run) else None
+    worst = (each for each in (Outcome.FAILED, Outcome.STOPPED, Outcome.COMPLETED) if (ended or {}).get(each))
+    return next((_OF_OUTCOMES[each] for each in worst), None)
 
 
 def _occasion(step: RunStep, event: RunEvent) -> Occasion | None:
@@ -108,7 +159,7 @@ def _message(
         server=run.server,
         occasion=occasion,
         receiver=receiver,
-        about=_about(run) | more,
+        about=_about(run) | (_about_array(run) if _as_a_whole(run, receiver) else {}) | more,
         at=at,
         due_at=at,
     )
@@ -127,4 +178,12 @@ def _about(run: Run) -> dict[str, Any]:
         "cause": {"code": run.cause.code.value, "message": run.cause.message} if run.cause else None,
         "slots": run.spec.slots,
         "attempt": run.attempt,
+        "array_id": run.array_id,
+        "array_index": run.array_index,
     } | times
+
+
+def _about_array(run: Run) -> dict[str, Any]:
+    """What takes the place of the member's own, where people are told of its array."""
+    of_member: tuple[str, ...] = ("state", "outcome", "cause", "started_at", "ended_at", "array_index")
+    return {"id": run.array_id, "name": f"{run.name}[{run.spec.array}]"} | dict.fromkeys(of_member)

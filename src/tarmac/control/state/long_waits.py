@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tarmac.control.decisions.notifications import next_overdue_at, overdue
+from tarmac.control.decisions.notifications import about_waits, next_overdue_at, overdue
 from tarmac.model.notification import Notification, Occasion, Subscription
 from tarmac.model.run import Run
 
@@ -51,7 +51,7 @@ class LongWaits:
         times = (
             run.queued_at + each.waiting_s
             for run in self._waiting.values()
-            for each in (*run.spec.notify, *self._always)
-            if Occasion.WAITING in each.on and run.queued_at is not None
+            for each in about_waits(run, self._always)
+            if run.queued_at is not None
         )
         return min((at for at in times if at > now), default=None)

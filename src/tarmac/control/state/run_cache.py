@@ -152,6 +152,10 @@ class RunCache:
         """Whether a run, or any member of an array, has not ended."""
         return identifier in self.runs or identifier in self._live_arrays
 
+    def live_members(self, array_id: str) -> int:
+        """How many members of an array have not ended."""
+        return self._live_arrays[array_id]
+
     def note_delivered(self, run_id: str) -> None:
         """The engine of a run was told everything."""
         attempt = self.attempts.get(run_id)

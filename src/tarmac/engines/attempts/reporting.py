@@ -22,8 +22,9 @@ class ReportsAttempts:
     def notices(self, attempt_id: str) -> Sequence[Notice]:
         return self._views.notices(attempt_id)
 
-    def utilization(self, attempt_id: str) -> Sequence[NodeUtilization]:
-        return self._views.utilization(attempt_id)
+    def utilization(self, attempt_ids: Sequence[str]) -> Mapping[str, Sequence[NodeUtilization]]:
+        found = {attempt_id: self._views.utilization(attempt_id) for attempt_id in attempt_ids}
+        return {attempt_id: nodes for attempt_id, nodes in found.items() if nodes}
 
     def reports(
         self, positions: Mapping[str, Mapping[str, int]], *, limit_bytes: int

@@ -58,7 +58,7 @@ def slack(batch: Sequence[Notification]) -> dict[str, str]:
 
 
 def _name(message: Notification) -> str:
-    return f"{_line(message.about['name'])} ({message.run_id})"
+    return f"{_line(message.about['name'])} ({message.about['id']})"
 
 
 def _paragraph(message: Notification) -> str:
@@ -68,9 +68,9 @@ def _paragraph(message: Notification) -> str:
     slots = "1 slot" if about["slots"] == 1 else f"{about['slots']} slots"
     verb = "why" if message.occasion is Occasion.WAITING else "show"
     lines = [
-        f"{_name(message)} {_VERBS[message.occasion]}{_how_long(message)}{why}",
+        f"{_name(message)} {_VERBS[message.occasion]}{_how_long(message)}{why}{_of_members(message)}",
         f"user {about['user']}, project {about['project']}, {slots}",
-        f"tarmac {verb} {message.run_id}",
+        f"tarmac {verb} {about['id']}",
     ]
     return "\n".join(lines)
 
@@ -82,6 +82,12 @@ def _how_long(message: Notification) -> str:
     if about["ended_at"] is not None and about["started_at"] is not None:
         return f" after {duration(max(about['ended_at'] - about['started_at'], 0.0))}"
     return ""
+
+
+def _of_members(message: Notification) -> str:
+    """How the members of an array have ended."""
+    counts = message.about.get("members") or {}
+    return ": " + ", ".join(f"{count} {word}" for word, count in counts.items()) if counts else ""
 
 
 def _is_bad(message: Notification) -> bool:
