@@ -153,7 +153,7 @@ class InterruptibleStore(MemoryStore):
         super().__init__()
         self.interrupt: Callable[[], None] = lambda: None
         self.metrics = InterruptibleMetrics(
-            self._runs, self._write, self._fence, interrupted=self._interrupted
+            self._runs, self._write, self._fence, self.run_records.keep, interrupted=self._interrupted
         )
         self.experiments = InterruptibleExperiments(self.experiments, self._interrupted)
 
