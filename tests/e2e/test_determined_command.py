@@ -6,6 +6,7 @@ import os
 import re
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,6 +46,13 @@ with open(os.path.join(os.environ["CHECKPOINT_ARTIFACT_PATH"], "state.txt"), "w"
     file.write("1")
 """
 STUBBORN = "trap '' TERM; while true; do sleep 1; done"
+
+
+def tarmac(det: Det, *arguments: str) -> str:
+    """What tarmac's own command prints of the same server."""
+    command = [sys.executable, "-m", "tarmac.cli", *arguments]
+    environment = {**os.environ, "TARMAC_HOME": str(det.directory / "home")}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
 
 
 class Det:
@@ -116,6 +124,9 @@ def test_an_experiment_from_its_creation_to_its_end(det: Det) -> None:
     assert "deletion" in det("checkpoint", "delete", uuids[0], "--yes").lower()
     assert uuids[0] not in det("experiment", "list-checkpoints", "1", "--csv")
     det("experiment", "download-model-def", "1")
+    for verb in ("describe", "show"):
+        assert "grid: 2 trials begun" in tarmac(det, "experiment", verb, "1")
+    assert "lr=0.1" in tarmac(det, "show", "grid-1", "--as", "determined")
     det("experiment", "archive", "1")
     assert "grid" not in det("experiment", "list")
     det("experiment", "unarchive", "1")

@@ -9,6 +9,15 @@ from typing_extensions import TypedDict
 from tarmac.api.usage import NodeUtilization
 
 
+class LogMatch(TypedDict):
+    """The first line on a node in which a log policy was found, and what the policy asks for."""
+
+    policy: str
+    node: str
+    line: str
+    action: str | None
+
+
 class Cause(TypedDict):
     """Why something ended, and the worker that brought it about where one did."""
 
@@ -23,6 +32,7 @@ class Cause(TypedDict):
     signal: str | None
     tail: list[str]
     reasons: list[str]
+    log_matches: list[LogMatch]
 
 
 class CycleReport(TypedDict):

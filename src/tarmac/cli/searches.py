@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tarmac.cli.output import print_json, print_text, print_warnings
-from tarmac.cli.views.experimentview import best_line, number_text, summary_lines, trial_state, trials_table
+from tarmac.cli.views.experimentview import (
+    best_line,
+    number_text,
+    preview_text,
+    summary_lines,
+    trial_state,
+    trials_table,
+)
 from tarmac.cli.views.terminal import stdout_terminal
+from tarmac.model.errors import NotFound
+from tarmac.model.text import listed, suggestion
 
 if TYPE_CHECKING:
     from tarmac import api
@@ -18,6 +27,9 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.5
 """How often the trials are looked at while they are followed."""
+
+MOST_NAMES = 8
+"""So many metrics are named in a hint."""
 
 RUNS_AT_ONCE = 50
 """So many trials are asked about in one request."""
@@ -39,6 +51,28 @@ def begin(client: Client, request: dict[str, Any], key: str | None, *, detach: b
         print_warnings(record["warnings"])
         click.echo(f"experiment {record['name']} ({record['id']}) begins; Ctrl-C leaves it alone", err=True)
     return follow_experiment(client, record["id"], as_json=as_json)
+
+
+def sweep_of(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """The values of `--sweep`, by parameter; raises UsageError for one that is swept twice."""
+    found: dict[str, str] = {}
+    for name, values in pairs:
+        if name in found:
+            both = f"{found[name]},{values}"
+            raise click.UsageError(
+                f"--sweep {name} stands there twice; give all its values at once: {name}={both}"
+            )
+        found[name] = values
+    return found
+
+
+def print_preview(client: Client, request: dict[str, Any], *, as_json: bool) -> None:
+    """How many trials of what length a search comes to; nothing is started."""
+    found = client.preview_search(**request)
+    if as_json:
+        print_json(found)
+    else:
+        print_text(preview_text(found))
 
 
 def follow_experiment(client: Client, experiment_id: str, *, as_json: bool) -> int:
@@ -72,6 +106,16 @@ def show(client: Client, record: api.Experiment, *, as_json: bool) -> None:
         print_text(trials_table(record, trials, stdout_terminal(), metrics_of(client, record, trials)))
     if best:
         print_text(best_line(record, best[0]))
+    elif record["search"]["metric"] and record["state"] == "ended":
+        print_text(str(unreported(client, record, trials)))
+
+
+def unreported(client: Client, record: api.Experiment, trials: Sequence[api.Trial]) -> NotFound:
+    """That no trial reported the metric of its search, and what they did report."""
+    metric, runs = record["search"]["metric"], [trial["run"] for trial in trials][:RUNS_AT_ONCE]
+    names = sorted({each["name"] for each in client.metrics(*runs)}) if runs else []
+    hint = suggestion(metric, names, f"they reported {listed(names, MOST_NAMES)}") if names else None
+    return NotFound(f"no trial of {record['name']} has reported {metric or 'a metric'}", hint=hint)
 
 
 def metrics_of(

@@ -66,9 +66,9 @@ class ExperimentCalls(Calls):
         """Let the trials of a paused experiment go on."""
         return self._send("POST", _path(reference, "/activate"))
 
-    def stop_experiment(self, reference: str) -> api.Experiment:
-        """End an experiment and its trials for good."""
-        return self._send("POST", _path(reference, "/stop"))
+    def stop_experiment(self, reference: str, *, now: bool = False) -> api.Experiment:
+        """End an experiment and its trials for good (`now`: without their grace)."""
+        return self._send("POST", _path(reference, "/stop?now=true" if now else "/stop"))
 
     def continue_experiment(self, reference: str) -> api.Experiment:
         """Go on with an experiment that has ended: trials that failed or were stopped run again."""

@@ -33,7 +33,7 @@ def find_run(store: Store, actor: Actor, reference: str) -> Run:
         return exact
     found = store.find_runs(reference, user=actor.user) or _in_array(store, actor, reference)
     if not found:
-        raise NotFound(f"there is no run {reference!r}", hint=_nearest(store, reference))
+        raise NotFound(f"there is no run {reference!r}", hint=_nearest(store, actor, reference))
     if len(found) > 1 and found[0].name != reference:
         listed = ", ".join(f"{run.id} ({run.name})" for run in found)
         raise Refused(f"{reference!r} means several runs: {listed}", hint="give more of the id")
@@ -55,7 +55,9 @@ def _in_array(store: Store, actor: Actor, reference: str) -> list[Run]:
     return list(store.load_runs([each.id for each in store.runs(query)]).values())
 
 
-def _nearest(store: Store, reference: str) -> str:
+def _nearest(store: Store, actor: Actor, reference: str) -> str:
+    if store.experiments.find(reference, user=actor.user):
+        return f"it is an experiment: tarmac experiment show {reference}"
     recent = store.runs(RunQuery(limit=200))
     names = dict.fromkeys([run.name for run in recent] + [run.id for run in recent])
     close = difflib.get_close_matches(reference, names, n=3)

@@ -27,6 +27,9 @@ def test_a_run_keeps_away_from_the_node_of_a_line(shell: Shell) -> None:
         f"log policy 'bad disk' found on {first['nodes'][0]}: EIO on sda (the run keeps away from this node)"
     )
     assert first["cause"]["message"].endswith(found)
+    assert first["cause"]["log_matches"] == [
+        {"policy": "bad disk", "node": first["nodes"][0], "line": "EIO on sda", "action": "exclude_node"}
+    ]
     assert "keeps away from" in shell.tarmac("show", "disk").stdout
 
 

@@ -116,6 +116,24 @@ def test_isc_lists_its_columns() -> None:
 
 
 @pytest.mark.parametrize(
+    ("facts", "shown"),
+    [
+        ({"config": {"name": "grid", "hyperparameters": {"lr": {"type": "const", "val": 0.1}}}}, "lr=0.1"),
+        ({}, "lr=0.2"),
+    ],
+)
+def test_determined_shows_a_trial_with_its_parameters(facts: dict[str, Any], shown: str) -> None:
+    spec = {"parameters": {"lr": 0.2}, "retries": 2, "conventions": {"system": "determined", "facts": facts}}
+    run = summary(state="ended", outcome="completed", mode="batch", slots=1) | {
+        **{"spec": spec, "failures": 0, "cause": None, "numbers": {"experiment": 3, "trial": 7}},
+    }
+    lines = display("determined").run(run, [{"nodes": ["node1"]}], Terminal()).splitlines()
+    assert lines[0].split() == ["ID", "3"]
+    cells = [cell.strip() for cell in lines[-1].split("|")]
+    assert cells[:6] == ["7", "COMPLETED", shown, "1", "0", "node1"]
+
+
+@pytest.mark.parametrize(
     ("word", "report"),
     [
         ("enqueued", Report(state=RunState.QUEUED, mode=Mode.CYCLE)),

@@ -6,10 +6,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
+from tarmac.cli.commands.search import is_one_run
+from tarmac.cli.searches import sweep_of, unreported
 from tarmac.cli.views.experimentplot import Drawn, plot_trials
-from tarmac.cli.views.experimentview import trials_table
+from tarmac.cli.views.experimentview import preview_text, trials_table
 from tarmac.cli.views.terminal import Terminal
 
 PLAIN = Terminal()
@@ -44,6 +47,49 @@ def test_trials_are_parameters_against_the_metric() -> None:
     table = trials_table(experiment("loss"), [trial(1, 0.001, 0.25)], PLAIN).splitlines()
     assert re.split(r"  +", table[0].strip())[:6] == ["TRIAL", "lr", "act", "BEST loss", "AT", "LAST loss"]
     assert table[1].split()[:6] == ["1", "0.001", "relu", "0.25", "2", "0.25"]
+
+
+class Reported:
+    """A client whose runs reported these metrics."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def metrics(self, *_runs: str) -> Any:
+        return [{"name": name} for name in self._names]
+
+
+@pytest.mark.parametrize(
+    ("names", "hint"),
+    [
+        (("loss", "acc"), "did you mean loss?"),
+        (("a", "b"), "they reported a, b"),
+        ((), None),
+    ],
+)
+def test_a_metric_that_no_trial_reported_is_said_with_those_that_they_did(
+    names: tuple[str, ...], hint: str | None
+) -> None:
+    client: Any = Reported(*names)
+    refusal = unreported(client, experiment("lss"), [trial(1, 0.1, None)])
+    assert (refusal.message, refusal.hint) == ("no trial of digits has reported lss", hint)
+
+
+def test_a_preview_counts_trials() -> None:
+    lines: Any = [{"trials": 1, "length": None}, {"trials": 2, "length": 5}]
+    assert preview_text(lines).splitlines() == ["1 trial to its own end", "2 trials of length 5"]
+
+
+def test_a_parameter_is_swept_once() -> None:
+    assert sweep_of([("lr", "1,2"), ("seed", "0..3")]) == {"lr": "1,2", "seed": "0..3"}
+    with pytest.raises(click.UsageError, match="give all its values at once: lr=1,2"):
+        sweep_of([("lr", "1"), ("lr", "2")])
+
+
+def test_a_file_of_one_run_is_told_from_a_configuration() -> None:
+    assert is_one_run("name: a\ncommand: python3 train.py\n")
+    assert not is_one_run("name: a\nentrypoint: python3 train.py\ncommand: x\n")
+    assert not is_one_run("name: a\nserver: {command: x}\n")
 
 
 def test_a_sweep_without_a_metric_shows_what_its_trials_reported() -> None:

@@ -36,3 +36,25 @@ def test_a_parameter_that_the_file_does_not_have_is_refused() -> None:
     (problem,) = refused.value.problems
     assert problem.message == "--sweep lt: the file has no such parameter"
     assert problem.hint == "it has lr, seed; add it there if it is new"
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ("a..b", "--sweep lr: a range is of whole numbers, such as 0..9, and 'a..b' is none"),
+        ("0.1..0.5", "--sweep lr: a range is of whole numbers, such as 0..9, and '0.1..0.5' is none"),
+        ("1,0..9:0", "--sweep lr: a range is of whole numbers, such as 0..9, and '0..9:0' is none"),
+        ("1,2,1", "--sweep lr: 1 stands there twice"),
+        ("0..3,2", "--sweep lr: 2 stands there twice"),
+    ],
+)
+def test_values_that_make_no_sense_are_refused(values: str, message: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        swept(spec_of("{lr: 0.1}"), (("lr", values),))
+    assert [problem.message for problem in refused.value.problems] == [message]
+
+
+def test_a_path_with_dots_is_a_value() -> None:
+    found = swept(spec_of(), (("data", "../a,../b"),)).search
+    assert found is not None
+    assert grid_size(found) == 2

@@ -12,7 +12,8 @@ import click
 from tarmac.artifacts.code.tree import check_size, scan
 from tarmac.cli.commands import acts
 from tarmac.cli.commands.ls import ls
-from tarmac.cli.commands.search import SEARCH_COMMANDS, act_on_search, is_native
+from tarmac.cli.commands.search import SEARCH_COMMANDS, act_on_search, is_native, is_one_run, is_search
+from tarmac.cli.commands.search import show as show_search
 from tarmac.cli.commands.show import show
 from tarmac.cli.displays.determined import queue_table
 from tarmac.cli.following import LogChoice, follow
@@ -100,6 +101,11 @@ def create(
     _check_context(directory)
     client = connect()
     native = is_native(text.text)
+    if not native and is_one_run(text.text):
+        raise InvalidInput(
+            f"{config} describes one run, not an experiment",
+            hint=f"tarmac run {config}, with --sweep NAME=VALUE,VALUE for an experiment",
+        )
     request: dict[str, Any] = {
         "source": text.text,
         "filename": text.filename,
@@ -136,8 +142,12 @@ def list_(ctx: click.Context, *, everything: bool, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def describe(ctx: click.Context, *, experiment_: str, as_json: bool) -> None:
-    """Describe one experiment, as tarmac show --as determined."""
-    ctx.invoke(show, run=_reference(experiment_), as_json=as_json, system=SYSTEM)
+    """Describe one experiment: its trials, or, of a single run, as tarmac show --as determined."""
+    reference = _reference(experiment_)
+    if is_search(reference):
+        ctx.invoke(show_search, reference=reference, plot_to=None, as_json=as_json)
+    else:
+        ctx.invoke(show, run=reference, as_json=as_json, system=SYSTEM)
 
 
 @experiment.command("jobs")
@@ -190,15 +200,17 @@ def _verb(name: str, command: click.Command, help_text: str) -> None:
     @json_option
     @click.pass_context
     def act(ctx: click.Context, *, experiments: tuple[str, ...], wait: bool, as_json: bool) -> None:
-        searches = [item for item in experiments if act_on_search(name, item, as_json=as_json)]
-        if runs := tuple(_reference(item) for item in experiments if item not in searches):
-            ctx.invoke(command, runs=runs, wait=wait, as_json=as_json)
+        references = [_reference(item) for item in experiments]
+        searches = [item for item in references if act_on_search(name, item, as_json=as_json)]
+        if runs := tuple(item for item in references if item not in searches):
+            more = {"now": True} if name == "kill" else {}
+            ctx.invoke(command, runs=runs, wait=wait, as_json=as_json, **more)
 
 
 _verb("pause", acts.pause, "Pause it: its trial saves and leaves its slots.")
 _verb("activate", acts.resume, "Resume it from its checkpoint.")
 _verb("cancel", acts.stop, "End it: its trial is asked to leave, and made to after its grace.")
-_verb("kill", acts.stop, "The same as cancel.")
+_verb("kill", acts.stop, "End it without its grace.")
 _verb("stop", acts.stop, "The same as cancel.")
 
 

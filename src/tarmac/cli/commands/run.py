@@ -212,29 +212,37 @@ def run(
     request = _request(file, clone, command, options) | _read_as(how, file)
     if resume:
         request["resume"] = True
-    if sweep:
-        sys.exit(
-            _searched(client, request | {"sweep": dict(sweep)}, idempotency_key, detach, as_json=as_json)
-        )
-    if dry_run:
-        _dry_run(client, request, whole=verbose, as_json=as_json)
-        return
     try:
+        if sweep:
+            request["sweep"] = _sweep_of(sweep)
+            raise IsExperiment("it searches")
+        if dry_run:
+            _dry_run(client, request, whole=verbose, as_json=as_json)
+            return
         if detach:
             _detached(_submit(client, request, idempotency_key), as_json=as_json)
             return
         client.open()
         sys.exit(_followed(client, request, idempotency_key, as_json=as_json))
     except IsExperiment:
-        sys.exit(_searched(client, request, idempotency_key, detach, as_json=as_json))
+        sys.exit(_searched(client, request, idempotency_key, detach, dry_run=dry_run, as_json=as_json))
+
+
+def _sweep_of(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    from tarmac.cli.searches import sweep_of
+
+    return sweep_of(pairs)
 
 
 def _searched(
-    client: Client, request: dict[str, Any], key: str | None, detach: bool, *, as_json: bool
+    client: Client, request: dict[str, Any], key: str | None, detach: bool, *, dry_run: bool, as_json: bool
 ) -> int:
-    """Begin an experiment instead of a run."""
-    from tarmac.cli.searches import begin
+    """Begin an experiment instead of a run, or with `dry_run` say what it comes to."""
+    from tarmac.cli.searches import begin, print_preview
 
+    if dry_run:
+        print_preview(client, request, as_json=as_json)
+        return 0
     try:
         return begin(client, request, key, detach=detach, as_json=as_json)
     except KeyboardInterrupt:
@@ -388,3 +396,6 @@ def _dry_run(client: Client, request: dict[str, Any], *, whole: bool, as_json: b
     print_warnings(answer["warnings"])
     terminal = stdout_terminal()
     print_text(plan_text(answer, terminal, inherited=os.environ) if whole else short_text(answer, terminal))
+    if answer["run"].get("search"):
+        print_text("\nit is one of the trials of a search:")
+        _searched(client, request, None, False, dry_run=True, as_json=False)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +14,12 @@ import click
 from tarmac.cli.options import KeyValue, json_option
 from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.runfile import read_text
-from tarmac.cli.searches import metrics_of
+from tarmac.cli.searches import metrics_of, print_preview, sweep_of, unreported
 from tarmac.cli.searches import show as show_record
 from tarmac.cli.session import connect
 from tarmac.cli.views.experimentview import (
     best_line,
     experiments_table,
-    preview_text,
     state_of,
     trials_table,
 )
@@ -33,8 +35,21 @@ LOSS = "loss"
 """Of several metrics this one is drawn, where the search itself names none."""
 
 _SEARCH = re.compile(r"^search\s*:", re.MULTILINE)
+_COMMAND = re.compile(r"^(command|roles)\s*:", re.MULTILINE)
+_DETERMINED = re.compile(r"^(entrypoint|searcher|hyperparameters)\s*:", re.MULTILINE)
 
-_ARGUMENT = click.argument("reference", metavar="EXPERIMENT")
+
+def numbered(text: str) -> str:
+    """The experiment that a number of Determined means (a run, where it is one alone); else the text."""
+    if text.isdecimal():
+        with suppress(NotFound):
+            return connect().numbered_experiment(int(text))
+    return text
+
+
+_ARGUMENT = click.argument(
+    "reference", metavar="EXPERIMENT", callback=lambda _ctx, _parameter, value: numbered(value)
+)
 
 
 def is_native(text: str) -> bool:
@@ -42,10 +57,28 @@ def is_native(text: str) -> bool:
     return _SEARCH.search(text) is not None
 
 
+def is_one_run(text: str) -> bool:
+    """Whether a file looks like a native run file without a search."""
+    return _COMMAND.search(text) is not None and _DETERMINED.search(text) is None
+
+
+def is_search(reference: str) -> bool:
+    """Whether there is an experiment of that name."""
+    try:
+        connect().experiment(reference)
+    except NotFound:
+        return False
+    return True
+
+
 def act_on_search(verb: str, reference: str, *, as_json: bool) -> bool:
     """Do this to the experiment of that name; False where there is none, and a run may be meant."""
     client = connect()
-    acts = {"pause": client.pause_experiment, "activate": client.activate_experiment}
+    acts: Mapping[str, Callable[[str], api.Experiment]] = {
+        "pause": client.pause_experiment,
+        "activate": client.activate_experiment,
+        "kill": partial(client.stop_experiment, now=True),
+    }
     try:
         record = acts.get(verb, client.stop_experiment)(reference)
     except NotFound:
@@ -68,7 +101,12 @@ def list_searches(*, everything: bool, mine: bool, limit: int, as_json: bool) ->
     if as_json:
         print_json(page)
         return
+    if not page["experiments"]:
+        remark("no experiment yet: tarmac run FILE --sweep NAME=VALUE,VALUE begins one")
+        return
     print_text(experiments_table(page["experiments"], stdout_terminal()))
+    if page["next"] is not None:
+        remark("there are older ones: --limit shows more")
 
 
 @click.command("show")
@@ -103,9 +141,7 @@ def _plot(client: Client, record: api.Experiment, plot_to: str) -> None:
     trials = client.trials(record["id"])
     series = metrics_of(client, record, trials, points=PLOT_POINTS)
     if not series:
-        raise NotFound(
-            f"no trial of {record['name']} has reported {record['search']['metric'] or 'a metric'}"
-        )
+        raise unreported(client, record, trials)
     if not plot_to:
         print_text(curves_text(series, stdout_terminal()))
         return
@@ -164,7 +200,7 @@ def best(*, reference: str, count: int, as_json: bool) -> None:
                 f"the search of {name} names no metric, so none of its trials is the best",
                 hint="write 'search: {method: grid, metric: NAME}' into the run file; --sweep keeps it",
             )
-        raise NotFound(f"no trial of {name} has reported {metric}")
+        raise unreported(client, record, client.trials(record["id"]))
     if count == 1:
         print_text(best_line(record, found[0]))
     else:
@@ -178,12 +214,13 @@ def best(*, reference: str, count: int, as_json: bool) -> None:
 def preview(*, file: str, sweep: tuple[tuple[str, str], ...], as_json: bool) -> None:
     """Print how many trials of what length a file's search comes to; nothing is started."""
     text = read_text(file, what="a run file")
-    options: dict[str, Any] = {"sweep": dict(sweep)} if sweep else {}
-    found = connect().preview_search(text.text, filename=text.filename, directory=text.directory, **options)
-    if as_json:
-        print_json(found)
-        return
-    print_text(preview_text(found))
+    request: dict[str, Any] = {
+        "source": text.text,
+        "filename": text.filename,
+        "directory": text.directory,
+        **({"sweep": sweep_of(sweep)} if sweep else {}),
+    }
+    print_preview(connect(), request, as_json=as_json)
 
 
 @click.command("continue")
@@ -219,7 +256,11 @@ def fork(*, reference: str, changes: tuple[tuple[str, str], ...], as_json: bool)
 @json_option
 def remove(*, reference: str, as_json: bool) -> None:
     """Remove a search that has ended, with the runs of its trials, their logs and artifacts."""
-    _print(connect().remove_experiment(reference), as_json=as_json)
+    record = connect().remove_experiment(reference)
+    if as_json:
+        print_json(record)
+    else:
+        print_text(f"{record['name']} ({record['id']}): removed, with the runs of its trials")
 
 
 def _print(record: Any, *, as_json: bool) -> None:

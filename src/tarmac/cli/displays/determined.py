@@ -84,7 +84,7 @@ class DeterminedDisplay(Display):
             name: value.get("val")
             for name, value in parameters
             if isinstance(value, Mapping) and "val" in value
-        }
+        } or (run["spec"].get("parameters") or {})
         yield (
             str(run.get("numbers", {}).get("trial") or trial_id(run["id"])),
             self.status(report_of(run)),

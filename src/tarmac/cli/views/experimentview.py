@@ -105,7 +105,8 @@ def summary_lines(experiment: api.Experiment, trials: Sequence[api.Trial]) -> It
     goal = "smallest" if search["smaller_is_better"] else "largest"
     metric = f" for the {goal} {search['metric']}" if search["metric"] else ""
     most = f" of {search['max_trials']}" if search["max_trials"] is not None else ""
-    yield f"{search['method']}{metric}: {len(trials)}{most} trials begun"
+    noun = "trial" if not most and len(trials) == 1 else "trials"
+    yield f"{search['method']}{metric}: {len(trials)}{most} {noun} begun"
     if experiment["parent"]:
         yield f"forked from {experiment['parent']}"
 
@@ -122,11 +123,15 @@ def best_line(experiment: api.Experiment, best: api.Trial) -> str:
 def preview_text(lines: Sequence[api.PreviewLine]) -> str:
     """How many trials of what length, one line for each length."""
     return "\n".join(
-        f"{line['trials']} trials to their own end"
+        f"{_count(line['trials'])} to {'its' if line['trials'] == 1 else 'their'} own end"
         if line["length"] is None
-        else f"{line['trials']} trials of length {line['length']}"
+        else f"{_count(line['trials'])} of length {line['length']}"
         for line in lines
     )
+
+
+def _count(trials: int) -> str:
+    return "1 trial" if trials == 1 else f"{trials} trials"
 
 
 def varied_parameters(experiment: api.Experiment) -> list[str]:

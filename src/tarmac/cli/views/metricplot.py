@@ -37,7 +37,7 @@ def require_plotting(file: str) -> None:
     if path.suffix.lower() not in KINDS:
         raise InvalidInput(
             f"--plot {file!r}: name a file that ends in {' or '.join(KINDS)}",
-            hint="without a file, write --plot after the runs",
+            hint="without a file, write --plot last",
         )
     if not path.parent.is_dir():
         raise InvalidInput(f"--plot {file!r}: there is no directory {str(path.parent)!r}")

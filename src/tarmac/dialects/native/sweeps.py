@@ -17,6 +17,8 @@ MOST_POINTS = 10_000
 """How many values one `A..B` has at most."""
 
 _SPAN = re.compile(r"(-?\d{1,15})\.\.(-?\d{1,15})")
+_LIKE_SPAN = re.compile(r"[^/\s]*\.\.[^/\s]*")
+"""What means a range, and is none; with a slash it is a path."""
 
 
 def swept(spec: RunSpec, sweep: Sequence[tuple[str, str]]) -> RunSpec:
@@ -62,11 +64,19 @@ def _problems(name: str, text: str) -> list[Problem]:
     parts = [part.strip() for part in text.split(",")]
     if "" in parts:
         return [Problem(message=f"{where}: a value is missing in {text!r}", hint="--sweep lr=1e-3,1e-4")]
+    for part in parts:
+        if _LIKE_SPAN.fullmatch(part) and not _SPAN.fullmatch(part):
+            message = f"{where}: a range is of whole numbers, such as 0..9, and {part!r:.60} is none"
+            return [Problem(message=message, hint="list other values: --sweep lr=0.1,0.2,0.3")]
     spans = [span for part in parts if (span := _SPAN.fullmatch(part)) is not None]
     if any(abs(int(span[2]) - int(span[1])) >= MOST_POINTS for span in spans):
         return [
             Problem(message=f"{where}: at most {MOST_POINTS:,} values are allowed", hint="--sweep seed=0..9")
         ]
+    values = [repr(value) for value in values_of(text)]
+    if len(set(values)) < len(values):
+        twice = next(value for value in values if values.count(value) > 1)
+        return [Problem(message=f"{where}: {twice} stands there twice", hint="each value is one trial")]
     return []
 
 

@@ -13,18 +13,17 @@ from tarmac.model.experiment import Experiment
 from tarmac.model.search import SearchSpec
 from tarmac.search import PreviewLine
 from tarmac.server.records.copying import copy_fields
-from tarmac.server.records.runs import shown
+from tarmac.server.records.runs import source_shown
 
 
 def experiment_record(experiment: Experiment, *, warnings: Sequence[str] = ()) -> api.Experiment:
     """An experiment, secrets hidden."""
-    _, source = shown(experiment.spec)
     return copy_fields(
         api.Experiment,
         experiment,
         dialect=experiment.spec.dialect,
         search=search_record(experiment.search),
-        source=source,
+        source=source_shown(experiment.spec),
         labels=experiment.spec.labels,
         warnings=warnings,
     )

@@ -34,7 +34,7 @@ def run_record(run: Run, *, warnings: Sequence[str] = ()) -> api.Run:
         api.Run,
         run,
         dialect=run.spec.dialect,
-        cause=copy_known(api.Cause, run.cause),
+        cause=_cause_record(run.cause),
         mode=run.spec.mode,
         priority=run.place.priority,
         weight=run.place.weight,
@@ -87,7 +87,7 @@ def status_record(run: Run, attempt: Attempt | None) -> api.RunStatus:
     """`attempt` is the newest of the run."""
     place = attempt.allocation if attempt else run.spec.target
     summary = summary_record(summary_of(run, place.cluster, place.pool))
-    return {**summary, "cause": copy_known(api.Cause, run.cause)}
+    return {**summary, "cause": _cause_record(run.cause)}
 
 
 def attempt_record(
@@ -122,7 +122,7 @@ def attempt_record(
             image=copy_known(api.AttemptImage, attempt.milestones.image),
         ),
         lost=copy_known(api.Loss, lost),
-        cause=copy_known(api.Cause, attempt.cause),
+        cause=_cause_record(attempt.cause),
         directory=directory,
         workers=[copy_fields(api.Worker, worker) for worker in workers],
         notices=[copy_fields(api.Notice, notice) for notice in notices],
@@ -197,6 +197,19 @@ def shown(spec: RunSpec) -> tuple[dict[str, Any], str]:
         keys = _inline_keys(spec)
         return hidden_tree(record, keys), hidden(source, keys)
     return record, source
+
+
+def _cause_record(cause: Cause | None) -> api.Cause | None:
+    if cause is None:
+        return None
+    matches = [copy_fields(api.LogMatch, each) for each in cause.log_matches]
+    return copy_fields(api.Cause, cause, log_matches=matches)
+
+
+def source_shown(spec: RunSpec) -> str:
+    """The source of a spec alone, without what looks like a key: long lists show no more."""
+    keys = _inline_keys(spec)
+    return hidden(spec.source, keys) if keys or may_hold_secret(spec.source) else spec.source
 
 
 def _inline_keys(spec: RunSpec) -> list[str]:

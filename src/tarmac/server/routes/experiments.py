@@ -123,9 +123,9 @@ def _commands(router: APIRouter, service: Service) -> None:
         return JsonAnswer(experiment_record(plane.experiments.activate(actor, ref)))
 
     @router.post("/experiments/{ref}/stop", response_model=api.Experiment)
-    def stop(actor: CallingActor, ref: str) -> Response:
-        """End an experiment and its trials for good."""
-        return JsonAnswer(experiment_record(plane.experiments.stop(actor, ref)))
+    def stop(actor: CallingActor, ref: str, now: bool = False) -> Response:
+        """End an experiment and its trials for good (`now`: without their grace)."""
+        return JsonAnswer(experiment_record(plane.experiments.stop(actor, ref, at_once=now)))
 
     @router.post("/experiments/{ref}/continue", response_model=api.Experiment)
     def go_on(actor: CallingActor, ref: str) -> Response:
