@@ -125,7 +125,7 @@ def test_an_experiment_from_its_creation_to_its_end(det: Det) -> None:
     assert uuids[0] not in det("experiment", "list-checkpoints", "1", "--csv")
     det("experiment", "download-model-def", "1")
     for verb in ("describe", "show"):
-        assert "grid: 2 trials begun" in tarmac(det, "experiment", verb, "1")
+        assert "2 trials begun" in tarmac(det, "experiment", verb, "1")
     assert "lr=0.1" in tarmac(det, "show", "grid-1", "--as", "determined")
     det("experiment", "archive", "1")
     assert "grid" not in det("experiment", "list")
