@@ -214,7 +214,9 @@ def run(
         request["resume"] = True
     try:
         if sweep:
-            request["sweep"] = _sweep_of(sweep)
+            from tarmac.cli.searches import sweep_of
+
+            request["sweep"] = sweep_of(sweep)
             raise IsExperiment("it searches")
         if dry_run:
             _dry_run(client, request, whole=verbose, as_json=as_json)
@@ -226,12 +228,6 @@ def run(
         sys.exit(_followed(client, request, idempotency_key, as_json=as_json))
     except IsExperiment:
         sys.exit(_searched(client, request, idempotency_key, detach, dry_run=dry_run, as_json=as_json))
-
-
-def _sweep_of(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    from tarmac.cli.searches import sweep_of
-
-    return sweep_of(pairs)
 
 
 def _searched(
