@@ -6,6 +6,7 @@ import json
 import os
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from queue import Queue
 
@@ -13,7 +14,7 @@ import pytest
 
 from attempts import wait_until
 from engine_harness import BOUND_S, Work, ended, started, submit
-from slurm_harness import SlurmHarness, StandInHarness
+from slurm_harness import TEMPO, SlurmHarness, StandInHarness
 from tarmac.engines.slurm.tempo import Tempo
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import InvalidInput, Unavailable
@@ -150,6 +151,19 @@ def test_one_that_had_ended_before_slurm_cancelled_its_job_is_what_its_runners_s
     path = Path(standin.variables["STANDIN"]) / "jobs/1.json"
     job = json.loads(path.read_text())
     path.write_text(json.dumps({**job, "state": "CANCELLED", "end": time.time() + 60}))
+    assert standin.settle(attempt, ended).outcome is Outcome.COMPLETED
+
+
+def test_of_a_job_whose_end_slurm_never_learned_its_runners_word_counts_at_last(
+    standin: StandInHarness,
+) -> None:
+    """A controller that was killed while a job ended takes it for running, until it asks the node."""
+    attempt = submit(standin, Work(output="done\n"))
+    while "|COMPLETED|" not in standin.command("squeue"):
+        assert "|FAILED|" not in standin.command("squeue")
+    standin.becomes("1", "RUNNING")
+    assert standin.engine.observe([attempt])[attempt].state is ObservedState.UNKNOWN
+    standin.engine = standin.open(replace(TEMPO, forgotten_s=0.0))
     assert standin.settle(attempt, ended).outcome is Outcome.COMPLETED
 
 

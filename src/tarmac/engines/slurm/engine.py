@@ -320,7 +320,7 @@ class SlurmEngine(ReportsAttempts, SharedImages):
         if job is not None and stage in (Stage.WAITS, Stage.ACTIVE):
             self._end_what_does_not_stop(view, job)
             if stage is Stage.ACTIVE:
-                return observing.going_on(view, job, seen)
+                return observing.going_on(view, job, seen, forgotten_s=self._tempo.forgotten_s)
             place, reason = self._places.place_of(job.id), self._limits.exceeded_by(job)
             return observing.going_on(view, job, seen, place=place, reason=reason)
         if job is not None and stage is Stage.UNKNOWN:

@@ -7,6 +7,7 @@ taken for completed.
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from dataclasses import dataclass, replace
@@ -162,9 +163,11 @@ def going_on(
     *,
     place: Place | None = None,
     reason: Reason | None = None,
+    forgotten_s: float = math.inf,
 ) -> Observation:
     """Of a job that waits or has nodes: waiting until every node has said its name.
 
+    What runners say of their end counts once Slurm has not learned of it for `forgotten_s`; see `Tempo`.
     `reason`: why it waits, where more is known than Slurm's word for it.
     """
     native = NativeStatus(id=job.id, state=job.state, reason=job.reason)
@@ -173,6 +176,9 @@ def going_on(
         if place is not None and not native.stuck:
             native = replace(native, place=place.place, waiting=place.waiting)
     if seen.state is ObservedState.ENDED:  # the job is not over: nor is it certain why
+        over_s = time.time() - seen.ended_at if seen.ended_at is not None else 0.0
+        if job.state == "RUNNING" and seen.outcome is not Outcome.LOST and over_s > forgotten_s:
+            return with_job(seen, job, job.id)
         seen = Observation(state=ObservedState.UNKNOWN, native_state=job.state)
     elif any(node.facts.state is PartState.UNCLAIMED for node in view.nodes) or not seen.nodes:
         return Observation(state=ObservedState.SUBMITTED, native=native, native_state=job.state)

@@ -11,6 +11,8 @@ class Tempo:
 
     `places_s`: how often the whole queue of the site is read, while a job of ours waits there.
     `report_lag_s`: how long reports may take to be seen on the shared disk.
+    `forgotten_s`: so long after the last word of its runners a job is over that Slurm still takes for running.
+    A controller that was down while a job ended may learn of it late, or never.
     """
 
     query_s: float = 2.0
@@ -18,6 +20,7 @@ class Tempo:
     look_s: float = 2.0
     places_s: float = 60.0
     report_lag_s: float = 15.0
+    forgotten_s: float = 120.0
 
 
 DEFAULT_TEMPO = Tempo()
