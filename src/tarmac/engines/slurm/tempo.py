@@ -11,7 +11,7 @@ class Tempo:
 
     `places_s`: how often the whole queue of the site is read, while a job of ours waits there.
     `report_lag_s`: how long reports may take to be seen on the shared disk.
-    `forgotten_s`: so long after the last word of its runners a job is over that Slurm still takes for running.
+    `forgotten_s`: so long after the last word of its runners a job that Slurm takes for running is over.
     A controller that was down while a job ended may learn of it late, or never.
     """
 
