@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from facts import candidate, gang, nodes
@@ -203,6 +203,9 @@ def test_i11_between_the_turns_of_a_cycle_run_nobody_gives_way_to_a_run_that_wou
     st.integers(50, 6000),
 )
 @settings(max_examples=40, deadline=None)
+@example(
+    [2], [1], [6, 8], 2, 50
+)  # once the last without a known end has left, the start of a cycle run is known
 def test_i11_i12_whoever_gives_way_does_so_for_a_run_that_then_starts(sizes, late, wide, turns, at):
     """However cycle runs take turns meanwhile: their slots are not counted on before the last turn."""
     runs = [interruptible(f"r{number}", slots) for number, slots in enumerate(sizes)]

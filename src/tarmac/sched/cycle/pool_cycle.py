@@ -7,7 +7,7 @@ and `close` takes everything back: facts change only when the caller has recorde
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
@@ -72,6 +72,7 @@ class PoolCycle:
         self._granted: list[tuple[Candidate, Allocation]] = []
         self._new_holders: list[Holder] = []
         self._lending_windows: dict[RequestClass, float] = {}
+        self._unprotected: list[Queued] = []  # asked before, and no nodes are kept for them
         self.blocked: list[Queued] = []  # first in order, to be protected before anybody passes them
         self._protected = False
         self._failed_tries: dict[int, int] = {}
@@ -202,6 +203,8 @@ class PoolCycle:
             forecast = self.forecast(queued.request, known=known)
             if forecast is not None and self._justifies_reservation(queued, forecast):
                 self.reserve(queued.candidate.run_id, max(self.now, forecast.at), forecast.nodes)
+            else:
+                self._unprotected.append(queued)
         if blocked or not self._protected:
             self._protected = True
             self.state.memo.reserve(tuple(self.reservations))
@@ -250,7 +253,7 @@ class PoolCycle:
         if self.out_of_tries(queued.mode_queue):
             return False
         self.protect()
-        found = preemptor.preempt(queued)
+        found = preemptor.preempt(queued, would_be_kept=self._would_be_kept)
         if found is None:
             self._failed_tries[rank] = self._failed_tries.get(rank, 0) + 1
             return False
@@ -259,6 +262,19 @@ class PoolCycle:
         self.reserve(queued.candidate.run_id, found.at, found.nodes)
         self.state.memo.reserve(tuple(self.reservations))
         return True
+
+    def _would_be_kept(self, victims: Sequence[Holder], nodes: Collection[str]) -> bool:
+        """Whether nodes are kept for a run that was asked before, as soon as these holders have left.
+
+        Theirs may be the only ends that nobody knows: without them its start is known, and promised at once.
+        """
+        known = self.state.releases[: self.state.known_releases()]
+        releases = [((-inf, *holder.ends[1:]), holder) for holder in victims]
+        releases += [(end, holder) for end, holder in known if holder not in victims]
+        found = (
+            soonest(queued.request, board=self.state.board, releases=releases) for queued in self._unprotected
+        )
+        return any(each is not None and not set(nodes).isdisjoint(each.nodes) for each in found)
 
     def _ranked(self, mode_queue: ModeQueue) -> Iterator[tuple[int, float, Key, Queued]]:
         rank, usage = self.rank(mode_queue)

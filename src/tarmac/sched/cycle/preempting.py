@@ -7,7 +7,7 @@ would not start by it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
 from itertools import chain, count, islice, takewhile
@@ -82,15 +82,20 @@ class Preemptor:
             found = self._memo_can_preempt[mode_queue] = self._could(mode_queue)
         return found
 
-    def preempt(self, queued: Queued) -> PreemptionChoice | None:
-        """Who is preempted for this run; it does not fit what is free now."""
+    def preempt(
+        self, queued: Queued, *, would_be_kept: Callable[[Sequence[Holder], Collection[str]], bool]
+    ) -> PreemptionChoice | None:
+        """Who is preempted for this run; it does not fit what is free now.
+
+        `would_be_kept`: whether nodes are kept for another as soon as these holders have left.
+        """
         request = queued.request
         if (request, queued.mode_queue) in self._refused:
             return None
         found, at = self._find(queued, self._victims(queued)), self._now
         if found is None:
             found, at = self._await_guarded(queued)
-        elif self._is_futile(*found):
+        elif self._is_futile(*found) or would_be_kept(*found):
             found = None
         if found is None:
             self._blocked.append(queued)
