@@ -37,11 +37,9 @@ def given(_names: Sequence[str]) -> Mapping[str, str]:
 
 
 @pytest.fixture
-def standin(tmp_path: Path) -> Iterator[StandInHarness]:
-    made = StandInHarness(tmp_path / "site", install_standin(tmp_path / "standin"))
-    made.secrets = given
-    yield made
-    made.close()
+def standin(standin: StandInHarness) -> StandInHarness:
+    standin.secrets = given
+    return standin
 
 
 @pytest.fixture(params=["slurm-standin", pytest.param("slurm", marks=pytest.mark.real_engine)])

@@ -268,6 +268,8 @@ class PoolCycle:
 
         Theirs may be the only ends that nobody knows: without them its start is known, and promised at once.
         """
+        if not self._unprotected:
+            return False
         known = self.state.releases[: self.state.known_releases()]
         releases = [((-inf, *holder.ends[1:]), holder) for holder in victims]
         releases += [(end, holder) for end, holder in known if holder not in victims]
