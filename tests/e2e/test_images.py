@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from attempts import wait_until
 from gitserver import Repo, http_server
 from image_ends import ends_without_remains
 from images import archive, build, busybox_image, registry
@@ -179,9 +180,13 @@ def test_a_stop_ends_a_pull_at_once(boxed: Shell) -> None:
         file = run_file(boxed, "slow", "command: 'true'\n", image=f"{double.address}/slow:1")
         boxed.tarmac("run", "-d", file, code=0)
         boxed.until("logs", "slow", said="pulling")
+        boxed.until("why", "slow", said=f"is being pulled from {double.address} (")
+        layers = boxed.home / "images/layers"
+        assert list(layers.glob("*.part"))
         boxed.tarmac("stop", "slow", "--wait", code=0)
         gate.set()
     assert boxed.json("show", "slow")["run"]["outcome"] == "stopped"
+    wait_until(lambda: not list(layers.glob("*.part")) or None, "what a stopped pull half made stays")
 
 
 def test_an_image_and_its_commands_may_little(boxed: Shell) -> None:
@@ -281,6 +286,8 @@ def test_images_are_listed_pulled_and_removed(boxed: Shell) -> None:
         newer = busybox_image(archive([("own", b"2")]))
         double.images["team/own:1"] = newer
         boxed.tarmac("images", "pull", image, "--secret", "team", code=0)
+        again = boxed.tarmac("images", "pull", image, "--secret", "team", code=0)
+        assert f"{image} is {newer.digest}, which is here already" in again.stderr
         shown = {kept["digest"]: kept for kept in boxed.json("images", "ls")["images"]}
         assert shown[small.digest]["in_use"]
         assert not shown[newer.digest]["in_use"]

@@ -335,9 +335,9 @@ def _being_started(run: Run, attempt: Attempt | None) -> str:
     image = attempt.milestones.image if attempt is not None else None
     if image is None or image.digest or not image.source:
         return "its workers are being started"
-    come, total = (f"{count / 1e6:,.1f}" for count in (image.fetched_bytes, image.total_bytes))
+    come, total = (f"{count / 2**20:,.1f}" for count in (image.fetched_bytes, image.total_bytes))
     name = run.spec.environment.image
-    return f"its image {name} is being pulled from {image.source} ({come} of {total} MB)"
+    return f"its image {name} is being pulled from {image.source} ({come} of {total} MiB)"
 
 
 def _silence(control: ControlState, attempt: Attempt | None, more: str = "") -> str:

@@ -8,9 +8,10 @@ import pytest
 
 from simulated import spec
 from tarmac.control.decisions.apply_observation import MAX_FAULTS, apply_observation
+from tarmac.model.image import AttemptImage
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import Allocation, Attempt, Cause, CauseCode, Outcome, Run, WorkerPlacement
+from tarmac.model.run import Allocation, Attempt, Cause, CauseCode, Milestones, Outcome, Run, WorkerPlacement
 
 S = RunState  # one letter: the table below is to be read as a table
 
@@ -142,3 +143,17 @@ def test_a_running_attempt_that_its_engine_does_not_know_is_lost() -> None:
 def test_nothing_is_decided_on_what_is_not_known(state: ObservedState) -> None:
     run, attempt = a_run(S.STARTING), an_attempt(AttemptState.STARTING)
     assert apply_observation(run, attempt, Observation(state=state), now=10.0) is None
+
+
+def test_m6_how_far_a_pull_is_is_known_while_the_run_starts() -> None:
+    """`tarmac why` says it; no event for each piece that came."""
+    run, attempt = a_run(S.STARTING), an_attempt(AttemptState.STARTING)
+    image = AttemptImage(source="registry.example.org", fetched_bytes=1, total_bytes=9)
+    seen = Observation(state=ObservedState.STARTING, milestones=Milestones(image=image))
+    step = apply_observation(run, attempt, seen, 5.0)
+    assert step is not None
+    assert (step.after, step.events) == (run, ())
+    assert step.attempt is not None
+    assert step.attempt.milestones.image == image
+    assert step.attempt.state is AttemptState.STARTING
+    assert apply_observation(run, step.attempt, seen, 6.0) is None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from images import archive, build
 from tarmac.node.container import keeping
-from tarmac.node.container.images import Images
+from tarmac.node.container.images import Images, locked
 from tarmac.node.container.pulling import Puller
 
 SHARED = archive([("base", os.urandom(300_000))])
@@ -63,3 +63,25 @@ def test_beyond_the_limit_those_go_that_were_used_longest_ago(tmp_path: Path) ->
     keeping.clear(directory, limit_bytes=0, unused_days=None)
     assert names(tmp_path) == []
     assert layers(tmp_path) == []
+
+
+def test_what_ended_pulls_have_left_goes(tmp_path: Path) -> None:
+    """Half of a layer at once, unless somebody is at it; a whole one that no image has after a day."""
+    pulled(tmp_path, "kept", days=0)
+    images = Images(str(tmp_path / "images"))
+    whole = layers(tmp_path)
+    for name in ("ended.part", "working.part", "orphan"):
+        (Path(images.layers) / name / "etc").mkdir(parents=True)
+    with locked(f"{images.layers}/working.lock"):
+        keeping.clear(images.directory, limit_bytes=None, unused_days=None)
+        assert {path.name for path in layers(tmp_path)} - {path.name for path in whole} == {
+            "working.part",
+            "orphan",
+        }
+    images.clear_halves()
+    with images.fetching():
+        images.clear_layers(before=time.time() + DAY_S)
+    assert (Path(images.layers) / "orphan").exists(), "somebody may be about to use it"
+    images.clear_layers(before=time.time() + DAY_S)
+    assert sorted(layers(tmp_path)) == sorted(whole)
+    assert names(tmp_path) == ["kept"]

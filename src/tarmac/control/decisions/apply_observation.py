@@ -117,8 +117,7 @@ def _going_on(run: Run, attempt: Attempt, observation: Observation, now: float) 
     granted = _granted(run, attempt, observation, now)
     if granted is not None:
         return _joined(granted, _going_on(granted.after, granted.attempt or attempt, observation, now))
-    running = observation.state is ObservedState.RUNNING
-    first = _running(run, attempt, observation, now) if running else None
+    first = _seen(run, attempt, observation, now)
     releases = _releases(attempt, observation)
     if not releases:
         return first
@@ -150,9 +149,11 @@ def _releases(attempt: Attempt, observation: Observation) -> list[Release]:
     return fresh if len(fresh) < len(placed) else []
 
 
-def _running(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
+def _seen(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
+    """It has started, or more was seen of it: of one that starts, how far the pull of its image is."""
     milestones = merge_milestones(attempt.milestones, observation.milestones)
-    if run.state is RunState.STARTING and attempt.state is AttemptState.STARTING:
+    running = observation.state is ObservedState.RUNNING
+    if running and run.state is RunState.STARTING and attempt.state is AttemptState.STARTING:
         return started(run, attempt, observation.started_at or now, milestones, now)
     return noted(run, attempt, milestones) if _worth_noting(attempt.milestones, milestones) else None
 

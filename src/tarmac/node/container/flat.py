@@ -10,7 +10,7 @@ import shutil
 import stat
 from contextlib import suppress
 
-from tarmac.node.container.images import Image, Images, locked
+from tarmac.node.container.images import HALF, Image, Images, locked
 from tarmac.node.files import untrusted
 
 _OPAQUE_MARK = "user.overlay.opaque"
@@ -28,7 +28,7 @@ def flat_root(images: Images, image: Image) -> str:
     os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
     with locked(f"{place}.lock"):
         if not os.path.isdir(place):
-            draft = f"{place}.part"
+            draft = f"{place}{HALF}"
             with suppress(FileNotFoundError):
                 untrusted.remove_tree(draft)
             os.mkdir(draft, 0o755)

@@ -23,6 +23,9 @@ from tarmac.node.container import reference
 from tarmac.node.files import untrusted
 from tarmac.node.files.digests import digest as summary_of
 
+HALF = ".part"
+"""The end of the name of what is not whole yet."""
+
 _PLACES = ("layers", "known", "names", "uses")
 
 
@@ -132,9 +135,7 @@ class Images:
     @contextmanager
     def fetching(self) -> Iterator[None]:
         """Nothing is removed meanwhile. Raises OSError."""
-        handle = os.open(
-            os.path.join(self.directory, "changes"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
-        )
+        handle = os.open(self._changes, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_SH)
             yield
@@ -145,7 +146,7 @@ class Images:
         """Remove an image and the layers that no other has; False where it is in use or not here."""
         if self.by_digest(digest) is None:
             return False
-        with locked(os.path.join(self.directory, "changes"), wait=False) as alone:
+        with locked(self._changes, wait=False) as alone:
             if not alone:
                 return False
             with locked(self._use(digest), wait=False) as unused:
@@ -157,15 +158,34 @@ class Images:
             self._remove_unused_layers()
         return True
 
-    def _remove_unused_layers(self) -> None:
+    def clear_halves(self) -> None:
+        """Remove what somebody who was ended has half made. Nobody else's work is touched."""
+        with suppress(FileNotFoundError), self.fetching():
+            for directory in (self.layers, os.path.join(self.directory, "flat")):
+                for name in os.listdir(directory) if os.path.isdir(directory) else ():
+                    if name.endswith(HALF):
+                        _remove_half(os.path.join(directory, name))
+
+    def clear_layers(self, *, before: float) -> None:
+        """Remove layers of no image that are older: their pulls ended early, and nobody has gone on since."""
+        with suppress(FileNotFoundError), locked(self._changes, wait=False) as alone:
+            if alone:
+                self._remove_unused_layers(before)
+
+    def _remove_unused_layers(self, before: Optional[float] = None) -> None:
         used = {key for image in self.all() for key in image.layers}
         for key in os.listdir(self.layers):
+            place = os.path.join(self.layers, key)
             if key.endswith(".lock") or key in used:
                 continue
-            place = os.path.join(self.layers, key)
             with suppress(OSError):
-                untrusted.remove_tree(place)
-                os.unlink(f"{place}.lock")
+                if before is None or os.lstat(place).st_ctime < before:
+                    untrusted.remove_tree(place)
+                    os.unlink(f"{place}.lock")
+
+    @property
+    def _changes(self) -> str:
+        return os.path.join(self.directory, "changes")
 
     def _read(self, path: str) -> Optional[Image]:
         record = _object_in(path)
@@ -200,6 +220,13 @@ def locked(path: str, *, wait: bool = True, rest: Optional[Callable[[], None]] =
         yield mine
     finally:
         os.close(handle)
+
+
+def _remove_half(place: str) -> None:
+    """Unless somebody is at it."""
+    with suppress(OSError), locked(f"{place[: -len(HALF)]}.lock", wait=False) as mine:
+        if mine:
+            untrusted.remove_tree(place)
 
 
 def _try_lock(handle: int) -> bool:

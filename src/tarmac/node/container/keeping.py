@@ -10,6 +10,9 @@ from typing import Any, Optional
 
 from tarmac.node.container.images import Images, Kept
 
+_LAYER_S = 86_400.0
+"""What a pull that was ended had fetched by then is kept for so long: the next one goes on from there."""
+
 REMOVED, IN_USE, ABSENT = "removed", "in use", "absent"
 
 
@@ -29,7 +32,8 @@ def remove(directory: str, digest: str) -> str:
 def clear(directory: str, *, limit_bytes: Optional[int], unused_days: Optional[float]) -> list[str]:
     """Remove images that no run has used for so long; beyond the limit, those that were used longest ago.
 
-    The names of the removed ones; those that a run is in stay. Raises OSError.
+    So goes what pulls that came to no end have left. The names of the removed ones; those that a run is in
+    stay. Raises OSError.
     """
     images, gone = Images(directory), []
     oldest = sorted((kept for kept in images.kept() if not kept.in_use), key=lambda kept: kept.used_at)
@@ -38,6 +42,8 @@ def clear(directory: str, *, limit_bytes: Optional[int], unused_days: Optional[f
         old = unused_days is not None and time.time() - kept.used_at > unused_days * 86_400.0
         if (over or old) and images.remove(kept.image.digest):
             gone.append(kept.image.name)
+    images.clear_halves()
+    images.clear_layers(before=time.time() - _LAYER_S)
     return gone
 
 

@@ -8,8 +8,11 @@ from typing import Callable, NamedTuple
 from tarmac.node.container.manifests import Piece
 
 _SAY_EVERY_S = 2.0
+_SAY_EVERY_PART = 10
+"""Once a pull has taken long, the next line comes after a tenth of that: an hour makes no page of a log."""
+
 _POLL_S = 0.2
-_MB = 1_000_000
+_MIB = 1024**2
 
 Say = Callable[[str], None]
 
@@ -48,18 +51,20 @@ class Progress:
         self._whole = self._layers - missing
         self._total_bytes = total_bytes
         self._come_bytes = 0
-        self._due = time.monotonic() + _SAY_EVERY_S
+        self._began = time.monotonic()
+        self._due = self._began + _SAY_EVERY_S
         self._rests = False
         if missing:
-            say(f"pulling {name}: {_megabytes(total_bytes)} in {missing} of {self._layers} layers")
+            say(f"pulling {name}: {mebibytes(total_bytes)} in {missing} of {self._layers} layers")
             self._report()
 
     def count(self, size_bytes: int) -> None:
         """So many bytes have come."""
         self._come_bytes += size_bytes
-        if time.monotonic() >= self._due:
-            self._due = time.monotonic() + _SAY_EVERY_S
-            come, total = _megabytes(self._come_bytes), _megabytes(self._total_bytes)
+        now = time.monotonic()
+        if now >= self._due:
+            self._due = now + max(_SAY_EVERY_S, (now - self._began) / _SAY_EVERY_PART)
+            come, total = mebibytes(self._come_bytes), mebibytes(self._total_bytes)
             self._say(f"pulled {come} of {total}, {self._whole} of {self._layers} layers")
             self._report()
 
@@ -81,12 +86,13 @@ class Progress:
 
     def end(self, digest: str) -> None:
         """All are there."""
-        self._say(f"{self._name} is {digest} ({_megabytes(self._come_bytes)} pulled)")
+        self._say(f"{self._name} is {digest} ({mebibytes(self._come_bytes)} pulled)")
         self._report()
 
     def _report(self) -> None:
         self._tell(Fetched(self._come_bytes, self._total_bytes, self._source))
 
 
-def _megabytes(size_bytes: int) -> str:
-    return f"{size_bytes / _MB:,.1f} MB"
+def mebibytes(size_bytes: int) -> str:
+    """Bytes, for people."""
+    return f"{size_bytes / _MIB:,.1f} MiB"

@@ -17,9 +17,9 @@ from typing import IO, Any, Callable, Mapping, Optional, Protocol, Sequence
 
 from tarmac.node.container import archives, failures, manifests, sif
 from tarmac.node.container.failures import ImageProblem
-from tarmac.node.container.images import Image, Images, locked
+from tarmac.node.container.images import HALF, Image, Images, locked
 from tarmac.node.container.manifests import ImageConfig, Manifest, Piece
-from tarmac.node.container.progress import Fetched, Progress, Say, unheard
+from tarmac.node.container.progress import Fetched, Progress, Say, mebibytes, unheard
 from tarmac.node.container.reference import ALWAYS, Reference, is_root, known_as, local_path, parse
 from tarmac.node.container.registry import Login, Registry, names_registries, read_login
 from tarmac.node.container.streams import LayerStream, archive_in
@@ -29,7 +29,6 @@ from tarmac.node.files import untrusted
 _KEY_CHARACTERS = 24
 """Of a digest: all layers of an image have to fit in the one page of options of a mount."""
 
-_MB = 1_000_000
 _SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 _ELSEWHERE = (failures.UNKNOWN_IMAGE, failures.UNKNOWN_TAG, failures.UNREACHABLE, failures.CREDENTIALS)
@@ -168,6 +167,8 @@ class Puller:
         image = self._images.by_digest(digest)
         if image is None:
             image = self._pull(source, manifests.read_manifest(found), name, digest)
+        else:
+            self._say(f"{name} is {digest}, which is here already")
         self._images.add(key, image)
         return image
 
@@ -219,7 +220,7 @@ class Puller:
             if os.path.isdir(place):
                 progress.skip(piece)
                 return
-            draft = f"{place}.part"
+            draft = f"{place}{HALF}"
             with suppress(FileNotFoundError):  # half of it, from somebody who was ended
                 untrusted.remove_tree(draft)
             os.mkdir(draft, 0o755)
@@ -241,7 +242,7 @@ class Puller:
         free = shutil.disk_usage(self._images.directory).free
         if needed > free:
             place = self._images.directory
-            message = f"the image needs more than {needed // _MB} MB, {place} has {free // _MB} MB left"
+            message = f"the image needs more than {mebibytes(needed)}, {place} has {mebibytes(free)} left"
             raise ImageProblem(failures.DISK_FULL, message, failures.MAKE_ROOM)
 
 

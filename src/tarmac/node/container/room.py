@@ -6,6 +6,7 @@ import os
 
 from tarmac.node.container import failures
 from tarmac.node.container.failures import ImageProblem
+from tarmac.node.container.progress import mebibytes
 
 _PART = 20
 _MOST_BYTES = 1024**3
@@ -32,7 +33,7 @@ class Room:
         found = os.statvfs(self._directory)
         kept_bytes = min(found.f_blocks * found.f_frsize // _PART, _MOST_BYTES)
         if found.f_bavail * found.f_frsize < kept_bytes + _LOOK_EVERY_BYTES:
-            self._refuse(f"{kept_bytes / 1_000_000:,.1f} MB of that disk")
+            self._refuse(f"{mebibytes(kept_bytes)} of that disk")
         if found.f_files > 0 and found.f_favail < found.f_files // _PART:  # some disks have no such limit
             self._refuse(f"room for {found.f_files // _PART:,} files on that disk")
 

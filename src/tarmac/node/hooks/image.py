@@ -74,8 +74,14 @@ def leave_image(run: NodeRun) -> None:
 
 
 def remove_root(run: NodeRun) -> None:
-    """What was written in the container beside the directories of the attempt goes. It may take a while."""
-    place = run.attempt.root(run.part.node)
+    """What was written in the container beside the directories of the attempt goes. It may take a while.
+
+    So does what its pull left, if that was ended.
+    """
+    place, part = run.attempt.root(run.part.node), run.document.container
+    if run.container is None and part is not None:
+        with suppress(OSError):
+            Images(part.images).clear_halves()
     if run.container is not None:
         run.container.clear(place)
     with suppress(OSError):
