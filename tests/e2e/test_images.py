@@ -295,6 +295,11 @@ def test_images_are_listed_pulled_and_removed(boxed: Shell) -> None:
         refused = boxed.tarmac("images", "rm", small.digest)
         assert (refused.returncode, "a run uses" in refused.stderr) == (2, True)
         boxed.tarmac("images", "rm", newer.digest[7:19], code=0)
+        wrong = boxed.tarmac("images", "pull", "Bad Name", code=2)
+        assert wrong.stderr.startswith(
+            "error: image: the name of a container image, without blanks, is expected"
+        )
+        assert "node elsewhere has no" in boxed.tarmac("images", "ls", "--node", "elsewhere", code=0).stderr
         boxed.tarmac("pause", "uses", "--wait", code=0)
         boxed.tarmac("images", "rm", small.digest, code=0)
         boxed.tarmac("images", "rm", small.digest, code=2)

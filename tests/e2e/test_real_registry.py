@@ -107,6 +107,9 @@ def test_what_cannot_be_pulled_says_why_and_what_to_do(shell: Shell, guarded: Re
         assert all(word in done.stderr for word in words), done.stderr
         assert "battery-staple" not in done.stderr
         assert shell.json("show", "fails")["run"]["cause"]["code"] == "image_pull"
+        for reads in (["why", "fails"], ["logs", "fails"], ["show", "fails", "--as", "mcli"]):
+            read = shell.tarmac(*reads, code=0)
+            assert words[0] in read.stdout + read.stderr, reads
     assert shell.tarmac("ls", "--as", "mcli", "-a").stdout.count("FailedPull") == 4
 
 

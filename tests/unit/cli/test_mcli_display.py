@@ -114,6 +114,15 @@ def test_a_run_that_failed_is_not_called_completed() -> None:
     assert "FAILED   2023-03-27 11:42 AM  --" in described(state="ended", outcome="failed")
 
 
+def test_an_image_that_could_not_be_pulled_is_in_its_own_words_with_the_reason() -> None:
+    """M6: as its later versions have it, a row below the others of the metadata."""
+    cause = {"code": "image_pull", "message": "n1: there is no image team/box (check the name)"}
+    end = {"state": "ended", "outcome": "failed", "cause": cause, "cause_code": "image_pull"}
+    page = described(started_at=None, **end)
+    assert "GPU Num      0\nReason       n1: there is no image team/box (check the name)\n\n" in page
+    assert "FAILED_PULL  2023-03-27 11:42 AM  --" in page
+
+
 @pytest.mark.parametrize(
     ("seconds", "shown"),
     [(0, "0s"), (59.9, "59s"), (60, "1min"), (3599, "59min"), (3600, "1hr"), (200_000, "2d")],

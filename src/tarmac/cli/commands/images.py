@@ -46,6 +46,8 @@ def ls(*, cluster: str | None, node: str | None, as_json: bool) -> None:
         remark(f"cluster {name} gives no answer: {trouble}")
     if found["images"]:
         print_text(image_table(found["images"], stdout_terminal(), now=time.time()))
+    elif node is not None:
+        remark(f"node {node} has no image of its own; tarmac images ls shows all, tarmac nodes the nodes")
     else:
         remark("no image is here; tarmac images pull IMAGE fetches one, and so does a run that names it")
 
@@ -110,13 +112,13 @@ def _submit(
     body = {
         "name": "pull",
         "command": ["true"],
-        "environment": {"image": image, "pull": "always"},
+        "environment": {"pull": "always"},
         "labels": {"image": "pull"},
         **({"cluster": cluster} if cluster else {}),
         **({"hostnames": [node]} if node else {}),
         **({"secrets": [{"name": secret, "as": "registry"}]} if secret else {}),
     }
-    return client.submit(json.dumps(body), filename="pull.yaml", directory="/")
+    return client.submit(json.dumps(body), filename="pull.yaml", directory="/", overrides={"image": image})
 
 
 def _follow(client: Client, run: api.Run, *, as_json: bool) -> int:

@@ -143,3 +143,6 @@ def _print(client: Client, run: api.Run, choice: LogChoice, view: View, *, as_js
     for chunk in client.logs(run["id"], **choice.arguments()):
         view.log(chunk)
     view.finish()
+    cause = run.get("cause")
+    if cause and run["attempt"] and run["started_at"] is None and run["outcome"] == "failed" and not as_json:
+        remark(f"its workers never started: {cause['message']}")

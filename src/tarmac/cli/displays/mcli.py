@@ -95,6 +95,8 @@ def _metadata(run: Json, attempts: Sequence[Json]) -> Iterator[str]:
         "GPU Type": ", ".join(slot_types) or (slot_type if slot_type != ACCELERATOR else None),
         "GPU Num": run["slots"],
     }
+    if run.get("outcome") == "failed" and run.get("cause"):  # as later versions of it said why
+        fields["Reason"] = run["cause"]["message"]
     return (f"{name:<{_LABEL_WIDTH}}{one_line(str(value))}" for name, value in fields.items())
 
 
@@ -107,7 +109,7 @@ def _lifecycle(run: Json, end_status: Status) -> Iterator[str]:
         _STAGES,
         ("PENDING", _when(created), _when(wait_end), _took(created, wait_end)),
         ("RUNNING", _when(started), _when(ended if started is not None else None), _took(started, ended)),
-        (last.value.upper(), _when(ended), "--", ""),
+        (last.name, _when(ended), "--", ""),
     )
     widths = [max(columns(row[index]) for row in rows) for index in range(len(_STAGES) - 1)]
     return (_line(row, widths) for row in rows)

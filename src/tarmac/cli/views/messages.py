@@ -141,6 +141,7 @@ def failure_hint(run: Json) -> str:
         "command_not_found": "is it installed where the run looks? tarmac run --dry-run shows its PATH",
         "unsupported": "turn on the gateway for Determined in settings.toml "
         "(docs/using/determined-gateway.md), or take the call out: hyperparameters are in DET_HPARAMS",
+        "image_pull": "to try again by itself: tarmac images pull IMAGE, with --secret NAME for credentials",
         "setup_failed": f"what the setup steps wrote: tarmac logs {identifier}",
         "never_fits": "tarmac nodes lists what there is",
         "dependency_failed": "--after RUN:ended starts it however the other run ends",

@@ -12,16 +12,23 @@ import io
 import shutil
 import subprocess
 import threading
+import time
 from contextlib import contextmanager
 from typing import IO, Callable, Iterator, Optional
 
 from tarmac.node.container import failures
 from tarmac.node.container.failures import ImageProblem
 from tarmac.node.container.manifests import Piece
+from tarmac.node.container.progress import mebibytes
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
-_TRIES = 5
+_PAUSES_S = (0.0, 0.5, 1.0, 2.0)
+"""Before a layer is asked for again: a registry that starts anew is back by then."""
+
+_PROGRESS_BYTES = 1024**2
+"""A connection that brought so much has done its part: the tries are counted anew."""
+
 _CHUNK_BYTES = 256 * 1024
 
 Open = Callable[[str, int], IO[bytes]]
@@ -29,17 +36,26 @@ Open = Callable[[str, int], IO[bytes]]
 
 
 class LayerStream(io.RawIOBase):
-    """The bytes of a layer; `count` is called with how many have come each time."""
+    """The bytes of a layer; `count` is called with how many have come each time, `pause` after breaks."""
 
-    def __init__(self, piece: Piece, opener: Open, count: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        piece: Piece,
+        opener: Open,
+        count: Callable[[int], None],
+        *,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
         super().__init__()
         self._piece = piece
         self._opener = opener
         self._count = count
+        self._pause = pause
         self._summary = hashlib.sha256()
         self._offset = 0
         self._source: Optional[IO[bytes]] = None
         self._breaks = 0
+        self._broke_at = 0
 
     def readable(self) -> bool:
         return True
@@ -63,8 +79,7 @@ class LayerStream(io.RawIOBase):
             )
 
     def close(self) -> None:
-        if self._source is not None:
-            self._source.close()
+        self._close_source()
         super().close()
 
     def _read(self, count: int) -> bytes:
@@ -78,17 +93,30 @@ class LayerStream(io.RawIOBase):
                     return found
                 raise OSError("it ended early")
             except (OSError, http.client.HTTPException, ImageProblem) as error:
-                self._breaks += 1
-                if self._source is not None:
-                    self._source.close()
-                    self._source = None
-                elif isinstance(error, ImageProblem) and not error.passing:
+                was_open = self._close_source()
+                if isinstance(error, ImageProblem) and not was_open and not error.passing:
                     raise
-                if self._breaks >= _TRIES:
-                    if isinstance(error, ImageProblem):
-                        raise
-                    message = f"the registry breaks off after {self._offset} bytes: {error}"
-                    raise ImageProblem(failures.UNREACHABLE, message) from None
+                if self._offset >= self._broke_at + _PROGRESS_BYTES:
+                    self._breaks, self._broke_at = 0, self._offset
+                if self._breaks >= len(_PAUSES_S):
+                    raise self._broken(error) from None
+                self._pause(_PAUSES_S[self._breaks])
+                self._breaks += 1
+
+    def _close_source(self) -> bool:
+        """Let go of the connection; whether there was one."""
+        source, self._source = self._source, None
+        if source is not None:
+            source.close()
+        return source is not None
+
+    def _broken(self, error: Exception) -> ImageProblem:
+        """What is said when no connection brings more."""
+        if self._offset == 0 and isinstance(error, ImageProblem):
+            return error
+        come, total = mebibytes(self._offset), mebibytes(self._piece.size_bytes)
+        message = f"the registry breaks off after {come} of {total} of a layer: {error}"
+        return ImageProblem(failures.UNREACHABLE, message, "start the run again: whole layers are kept")
 
 
 @contextmanager

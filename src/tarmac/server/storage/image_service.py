@@ -108,8 +108,6 @@ class ImageService:
     def clear(self) -> None:
         """Have every engine clear its nodes, and wait for so long at most; the work goes on after that."""
         bounds = {"limit_bytes": self._limit_bytes, "unused_days": self._unused_days}
-        if not any(bound is not None for bound in bounds.values()):
-            return
         work = {key: _clearing(engine, bounds) for key, engine in self._named().items()}
         counts, troubles = self._ask(work)
         if count := sum(counts.values()):
