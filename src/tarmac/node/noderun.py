@@ -225,6 +225,19 @@ class NodeRun:
         cause = record.get("cause") if record else None
         return cause if isinstance(cause, dict) else None
 
+    def peer_failure_while_leaving(self) -> Optional[Cause]:
+        """That of a worker that failed after all had been asked to leave, here or on another node."""
+        record = _read_json(self.attempt.failed_leaving)
+        cause = record.get("cause") if record else None
+        return cause if isinstance(cause, dict) else None
+
+    def note_failure_while_leaving(self, cause: Cause) -> None:
+        """Tell the other nodes, unless another was first."""
+        record = {"node": self.node_name, "cause": self.mask.tree(cause), "at": time.time()}
+        with suppress(OSError):  # the disk is full: the others wait out the grace
+            self._publish(self.attempt.failed_leaving, record)
+            self._ring_others(fifo.RING)
+
     def take_secrets(self, values: dict[str, str]) -> None:
         """Take the values of the attempt's secrets, and mask them in all later reports."""
         self.secret_values = values

@@ -29,7 +29,12 @@ from tarmac.model.errors import Unavailable
 from tarmac.node.attempt import protocol
 from tarmac.node.host.relay import socket_path
 
-PEER_FILES = (protocol.FAILED_FILE, protocol.PREPARED_FILE, protocol.PLACED_FILE)
+PEER_FILES = (
+    protocol.FAILED_FILE,
+    protocol.FAILED_LEAVING_FILE,
+    protocol.PREPARED_FILE,
+    protocol.PLACED_FILE,
+)
 NODE_PEER_FILES = (protocol.FINISHED_FILE, protocol.LEFT_FILE)
 """What the runner of one node writes for those of the others: of the attempt, and of its own node."""
 

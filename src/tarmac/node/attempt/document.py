@@ -160,6 +160,7 @@ class AttemptDocument(NamedTuple):
     `lease_s`: how long the workers go on while the server does not ask about the attempt on their node, where
     that can be cut off; the file of the node in `contact` counts too. `log_limit_bytes`: what the logs of
     its workers may hold on a node.
+    `patience_s`: of the grace, once a worker has failed (see `node.hooks.patience`).
     `shared_directory`: all nodes see one and the same attempt directory. `container`: steps, hooks and
     workers run in it (None: beside the runner).
     """
@@ -188,6 +189,7 @@ class AttemptDocument(NamedTuple):
     log_limit_bytes: Optional[int] = None
     pause_signal: Optional[str] = None
     grace_s: float = 0.0
+    patience_s: float = protocol.PATIENCE_S
     shared_directory: bool = True
     container: Optional[ContainerPart] = None
     sdk: Optional[str] = None

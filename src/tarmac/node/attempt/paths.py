@@ -23,6 +23,7 @@ class AttemptPaths:
         self.description = os.path.join(self.directory, protocol.ATTEMPT_FILE)
         self.ask = os.path.join(self.directory, protocol.ASK_FILE)
         self.failed = os.path.join(self.directory, protocol.FAILED_FILE)
+        self.failed_leaving = os.path.join(self.directory, protocol.FAILED_LEAVING_FILE)
         self.logs = os.path.join(self.directory, protocol.LOGS)
         self.prepared = os.path.join(self.directory, protocol.PREPARED_FILE)
         self.placed = os.path.join(self.directory, protocol.PLACED_FILE)

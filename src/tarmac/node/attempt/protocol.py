@@ -7,6 +7,8 @@
                                       runner whose job is to end soon makes it: "wall_time", the weakest
       failed                          written by the first runner with a failing worker: others on the same
                                       disk end their workers too (elsewhere the server asks them to)
+      failed_leaving                  the same of a worker that failed after all had been asked to leave: the
+                                      others go on for as long as they save, see `node.hooks.patience`
       logs/ROLE.REPLICA.WORKER.log    the bytes a worker wrote; the worker holds the file itself
       logs/ROLE.REPLICA.WORKER.cut    JSON {"begin", "end"}: what was left out of a log that was too long: it
                                       reads as zeros, all other bytes keep their places; replaced by rename
@@ -55,7 +57,8 @@
       nodes/NODE/sync.log             what it writes besides: nothing, unless it fails
 
     The runner makes what is missing of logs/, nodes/NODE/ and the artifact directories. Whoever claims makes
-    the claim whole before it is visible; a claim never changes again. `failed` holds {"node", "cause", "at"}.
+    the claim whole before it is visible; a claim never changes again. `failed` and
+    `failed_leaving` hold {"node", "cause", "at"}.
 
 EVENTS (every line has "at" (seconds) and "kind")
     claimed          {"pid", "name"}     `name` (may be absent) is that of a node that went by its rank before
@@ -110,6 +113,7 @@ LONGEST_REQUEST_BYTES = 16 * 1024 * 1024
 ATTEMPT_FILE = "attempt.json"
 ASK_FILE = "ask"
 FAILED_FILE = "failed"
+FAILED_LEAVING_FILE = "failed_leaving"
 LOGS = "logs"
 NODES = "nodes"
 ROOTS = "roots"
@@ -143,6 +147,9 @@ SYNC_FILE = "sync.jsonl"
 SYNC_LOG = "sync.log"
 
 ARTIFACT_KINDS = ("checkpoint", "crud", "lossy", "log")
+
+PATIENCE_S = 30.0
+"""So long at a time workers that leave may go on once one of them has failed."""
 
 LOOK_S = 0.5
 """How often a runner looks by itself at what it is asked, where nothing else is said."""

@@ -3,6 +3,7 @@
     running --- a worker fails --------------------------> SIGTERM, a moment, SIGKILL
        |    --- the attempt failed on another node ------> SIGTERM, a moment, SIGKILL
        |    --- asked, or out of time --> pause file, signal, grace, SIGKILL
+       |        --- a worker fails -----> of the grace only what the others need to save: see `patience`
        |    --- asked to stop at once --> SIGKILL
        +------- all workers left -------> what they left behind: SIGTERM, a moment, SIGKILL
 
@@ -24,6 +25,7 @@ from tarmac.node.attempt import exit_outcome, words
 from tarmac.node.attempt.exit_outcome import Exit
 from tarmac.node.files import tail, untrusted
 from tarmac.node.hooks.limits import end_those_over_limit, ran_out
+from tarmac.node.hooks.patience import Patience
 from tarmac.node.kernel import descendants
 from tarmac.node.noderun import NodeRun, Worker
 from tarmac.node.progress import polls
@@ -66,6 +68,7 @@ class Watch:
         self._unsignalled = set(run.workers)
         self._leave_began = False
         self._world_seen = False
+        self._patience = Patience(run)
         self._listening = Budget(_LISTEN_SHARE, most_s=_LISTEN_MOST_S)
 
     def until_over(self) -> None:
@@ -75,6 +78,7 @@ class Watch:
             for child in run.children.reap():
                 self._note_exit(next(worker for worker in run.workers if worker.child is child))
             self._look_for_failure()
+            self._look_for_failure_while_leaving()
             self._look_at_world()
             if run.children.none_left:
                 return
@@ -140,6 +144,13 @@ class Watch:
         if run.failure_cause is not None:
             self._signal(signal.SIGTERM.name)
             self._sweep_within(MOMENT_S)
+
+    def _look_for_failure_while_leaving(self) -> None:
+        """End what still runs once nobody saves any more, where one failed that was asked to leave."""
+        if not self._leave_began or self._swept_at is not None or self._run.failure_cause is not None:
+            return
+        if self._patience.is_over(self._leave_signal):
+            self._sweep_within(0.0)
 
     def _look_at_world(self) -> None:
         """Tell the user, once, that processes do not train together."""
@@ -256,5 +267,5 @@ class Watch:
 
     def _next_due(self) -> Optional[float]:
         leave = None if self._leave_began else self._run.leave_due
-        waits = (self._sweep_due, leave, self._run.lease.guard_due, self._run.meter.due)
+        waits = (self._sweep_due, self._patience.due, leave, self._run.lease.guard_due, self._run.meter.due)
         return min((due for due in waits if due is not None), default=None)

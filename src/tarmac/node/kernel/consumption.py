@@ -1,16 +1,25 @@
-"""How much memory and processor time processes have. Called by `workergroup` and `meter`."""
+"""How much memory and processor time processes have, and what they read and write. Called by `workergroup`,
+`meter` and `saving`.
+"""
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import Iterable
+from typing import Iterable, NamedTuple, Optional
 
 from tarmac.node.kernel import procfs
 from tarmac.node.kernel.procfs import Process
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+class Transfer(NamedTuple):
+    """What a process has read and written so far, by the calls for files and pipes, not those for sockets."""
+
+    read_bytes: int
+    written_bytes: int
 
 
 def resident_bytes(processes: Iterable[Process]) -> int:
@@ -26,6 +35,19 @@ def proportional_bytes(processes: Iterable[Process]) -> int:
 def cpu_s(processes: Iterable[Process]) -> float:
     """The processor time that they, and those that they have waited for, have taken so far."""
     return sum(procfs.cpu_ticks(process.pid) for process in processes) / _TICKS_PER_S
+
+
+def transfers(processes: Iterable[Process]) -> dict[Process, Transfer]:
+    """Of each what it has read and written; without those of other users, who do not show it."""
+    found = {process: _transfer(process) for process in processes}
+    return {process: transfer for process, transfer in found.items() if transfer is not None}
+
+
+def _transfer(process: Process) -> Optional[Transfer]:
+    with suppress(OSError, ValueError, KeyError), open(f"/proc/{process.pid}/io", encoding="ascii") as file:
+        fields = dict(line.split(": ") for line in file)
+        return Transfer(int(fields["rchar"]), int(fields["wchar"]))
+    return None
 
 
 def _resident_bytes(process: Process) -> int:

@@ -1,0 +1,74 @@
+"""How long workers that are asked to leave may go on once one has failed. Called by the hook `watch`.
+
+Whoever leaves as asked leaves peers that save; but peers of one that crashed may wait for it in a collective
+operation for the whole grace, which can be an hour. So from then on they have `patience_s` at a time: who
+saves something meanwhile has as much again, until the grace is over. They get no signal before the SIGKILL,
+as they have had that of the request, or must not have it. How the attempt ended is judged by the exits, as
+ever: by the worker that failed.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Optional
+
+from tarmac.node.attempt import exit_outcome
+from tarmac.node.attempt.exit_outcome import Cause, Exit
+from tarmac.node.kernel import descendants
+from tarmac.node.noderun import NodeRun
+from tarmac.node.progress.saving import Saving
+
+
+class Patience:
+    """That with the workers of one node."""
+
+    def __init__(self, run: NodeRun) -> None:
+        self._run = run
+        self._failure: Optional[Cause] = None
+        self._saving: Optional[Saving] = None
+        self.due: Optional[float] = None
+        """When to look again (monotonic clock); None: nothing has failed."""
+
+    def is_over(self, leave_signal: Optional[str]) -> bool:
+        """Whether what still runs here is to be ended; `leave_signal` is what the workers were sent."""
+        if self._failure is None:
+            self._look_for_failure(leave_signal)
+            return False
+        if self._saving is None or self.due is None or time.monotonic() < self.due:
+            return False
+        if self._saving.goes_on(descendants.living(but=self._run.children.aside)):
+            self._begin_again()
+            return False
+        self.due = None
+        self._say(self._failure)
+        return True
+
+    def _look_for_failure(self, leave_signal: Optional[str]) -> None:
+        run = self._run
+        failed = self._first_failed(leave_signal)
+        if failed is None:
+            self._failure = run.peer_failure_while_leaving()
+        else:
+            self._failure = exit_outcome.failure(failed, node=run.node_name)
+            run.note_failure_while_leaving(self._failure)
+        if self._failure is not None:
+            self._saving = Saving(descendants.living(but=run.children.aside))
+            self._begin_again()
+
+    def _first_failed(self, leave_signal: Optional[str]) -> Optional[Exit]:
+        for worker in self._run.workers:
+            left = worker.exit
+            if left is None or not left.leave_began or not worker.part.stop_on_failure:
+                continue
+            if not exit_outcome.left_as_requested(left, leave_signal):
+                return left
+        return None
+
+    def _begin_again(self) -> None:
+        self.due = time.monotonic() + self._run.document.patience_s
+
+    def _say(self, failure: Cause) -> None:
+        run = self._run
+        why = f"{failure.get('message')} while all were leaving"
+        still = f"saved nothing for {run.document.patience_s:g} s"
+        run.events.append("notice", text=f"the workers on {run.node_name} are ended: {why}, and they {still}")
