@@ -80,7 +80,7 @@ def test_a_worker_killed_from_outside_has_failed(warm: Warm, tmp_path: Path) -> 
 
 
 def test_a_peer_that_saves_has_as_long_as_it_saves(warm: Warm, tmp_path: Path) -> None:
-    """Several times the patience, and at its end the whole checkpoint; on the other node, which heard of it."""
+    """Several times the patience, and at its end the whole checkpoint."""
     parts = "for part in {1..20}; do head -c 2M /dev/zero >>part; sleep 0.2; done"
     saves = f"{LEAVES}; {parts}; mv part whole; echo saved"
     attempt = begin(warm, tmp_path, {"n0": [saves], "n1": [CRASHES]}, patience_s=0.8)
