@@ -206,6 +206,9 @@ def test_i11_between_the_turns_of_a_cycle_run_nobody_gives_way_to_a_run_that_wou
 @example(
     [2], [1], [6, 8], 2, 50
 )  # once the last without a known end has left, the start of a cycle run is known
+@example(
+    [6, 4], [1, 3], [2, 2], 2, 50
+)  # one that was refused follows a cycle run whose turn ends while the victim leaves
 def test_i11_i12_whoever_gives_way_does_so_for_a_run_that_then_starts(sizes, late, wide, turns, at):
     """However cycle runs take turns meanwhile: their slots are not counted on before the last turn."""
     runs = [interruptible(f"r{number}", slots) for number, slots in enumerate(sizes)]

@@ -6,11 +6,11 @@ and `close` takes everything back: facts change only when the caller has recorde
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
-from itertools import islice
+from itertools import chain, islice
 from math import inf
 
 from tarmac.model.run import Allocation
@@ -73,6 +73,7 @@ class PoolCycle:
         self._new_holders: list[Holder] = []
         self._lending_windows: dict[RequestClass, float] = {}
         self._unprotected: list[Queued] = []  # asked before, and no nodes are kept for them
+        self._refused: dict[RequestClass, None] = {}  # of runs asked before, for which nobody is preempted
         self.blocked: list[Queued] = []  # first in order, to be protected before anybody passes them
         self._protected = False
         self._failed_tries: dict[int, int] = {}
@@ -256,6 +257,7 @@ class PoolCycle:
         found = preemptor.preempt(queued, would_be_kept=self._would_be_kept)
         if found is None:
             self._failed_tries[rank] = self._failed_tries.get(rank, 0) + 1
+            self._refused[queued.request] = None
             return False
         self.preemptions += found.preemptions
         self.awaiting.add(queued.candidate.run_id)
@@ -264,17 +266,22 @@ class PoolCycle:
         return True
 
     def _would_be_kept(self, victims: Sequence[Holder], nodes: Collection[str]) -> bool:
-        """Whether nodes are kept for a run that was asked before, as soon as these holders have left.
+        """Whether nodes go to a run that was asked before, as soon as these holders have left.
 
         Theirs may be the only ends that nobody knows: without them its start is known, and promised at once.
+        And one for which nobody is preempted starts all the same if the turn of another ends by then.
         """
-        if not self._unprotected:
+        if not self._unprotected and not self._refused:
             return False
+        leave_at = max((self.now + holder.holding.grace_s for holder in victims), default=-inf)
         known = self.state.releases[: self.state.known_releases()]
         releases = [((-inf, *holder.ends[1:]), holder) for holder in victims]
         releases += [(end, holder) for end, holder in known if holder not in victims]
-        found = (
-            soonest(queued.request, board=self.state.board, releases=releases) for queued in self._unprotected
+        by_then = bisect_right(releases, leave_at, key=lambda release: release[0][0])
+        board = self.state.board
+        found = chain(
+            (soonest(queued.request, board=board, releases=releases) for queued in self._unprotected),
+            (soonest(request, board=board, releases=releases, most=by_then) for request in self._refused),
         )
         return any(each is not None and not set(nodes).isdisjoint(each.nodes) for each in found)
 
