@@ -132,6 +132,20 @@ def test_a_job_whose_nodes_do_not_see_the_directory_says_so(standin: StandInHarn
     assert "slurm.log: do its nodes see that directory?" in seen.cause.message
 
 
+def test_a_job_that_its_controller_forgot_while_it_waited_is_not_said_to_have_run(
+    standin: StandInHarness,
+) -> None:
+    """A controller that is killed knows nothing of the jobs since its last state was saved."""
+    started(standin, Work(lasts=True), run_id="sees")
+    standin.hold_the_queue(True)
+    attempt = submit(standin, Work(), run_id="again")
+    standin.knob(f"forgotten/{standin.job(attempt)}", True)
+    seen = standin.settle(attempt, ended)
+    assert seen.cause is not None
+    assert (seen.outcome, seen.cause.code) == (Outcome.LOST, CauseCode.PLATFORM_FAULT)
+    assert seen.cause.message.endswith("nothing says how it ended, nor that it ever began")
+
+
 def test_one_that_saves_when_slurm_ends_it_and_exits_with_0_has_not_completed(
     slurm_harness: SlurmHarness,
 ) -> None:
@@ -165,6 +179,7 @@ def test_of_a_job_whose_end_slurm_never_learned_its_runners_word_counts_at_last(
     assert standin.engine.observe([attempt])[attempt].state is ObservedState.UNKNOWN
     standin.engine = standin.open(replace(TEMPO, forgotten_s=0.0))
     assert standin.settle(attempt, ended).outcome is Outcome.COMPLETED
+    assert "|RUNNING|" not in standin.command("squeue"), "its nodes are given back"
 
 
 def test_a_reaped_attempt_is_gone(slurm_harness: SlurmHarness) -> None:

@@ -320,7 +320,10 @@ class SlurmEngine(ReportsAttempts, SharedImages):
         if job is not None and stage in (Stage.WAITS, Stage.ACTIVE):
             self._end_what_does_not_stop(view, job)
             if stage is Stage.ACTIVE:
-                return observing.going_on(view, job, seen, forgotten_s=self._tempo.forgotten_s)
+                found = observing.going_on(view, job, seen, forgotten_s=self._tempo.forgotten_s)
+                if found.state is ObservedState.ENDED:  # Slurm keeps the nodes for it until it is told
+                    self._commands.cancel([job.id])
+                return found
             place, reason = self._places.place_of(job.id), self._limits.exceeded_by(job)
             return observing.going_on(view, job, seen, place=place, reason=reason)
         if job is not None and stage is Stage.UNKNOWN:

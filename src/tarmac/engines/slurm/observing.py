@@ -195,6 +195,8 @@ def ended(view: AttemptView, job: Job | None, job_id: str, seen: Observation, *,
     if silent and end is SILENT and log.is_missing() and not any_begun(log.host.seen):
         message += f" and left nothing in {log.directory}: {NOT_SHARED}"
         end = replace(end, outcome=Outcome.FAILED, code=CauseCode.UNSUPPORTED)
+    elif silent and job is None and log.is_missing():
+        message += ", nor that it ever began"
     elif silent and end.outcome is Outcome.LOST:
         wrote_none = f", and could not write {log.path}: do its nodes see that directory?"
         message += wrote_none if log.is_missing() else f"; {log.path} has what it said"
