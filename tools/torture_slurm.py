@@ -42,7 +42,6 @@ from torture import (
 
 from slurm_clusters import CLUSTER, running_slurm
 from ssh_hosts import TARGET, LoginHost, cut_connections, cut_sessions, install_ssh, login_host
-from tarmac import api
 from tarmac.client import Client
 
 SITE, FAR = "site", "far"
@@ -132,6 +131,7 @@ def torture_slurm(
         finally:
             over.set()
             administrator.join()
+        cancelled = _leave_out_cancelled(ordeal)
         found, jobs_left = count_all(ordeal), _jobs_left()
         with Client(home=ordeal.home) as client:
             until_answered(client.version)
@@ -143,7 +143,7 @@ def torture_slurm(
             answers_lost=told.count("lost"),
             submissions_failed=told.count("refused"),
             tried_again=found.disturbed,
-            cancelled_by_slurm=sum(map(_is_cancelled, ordeal.ended.values())),
+            cancelled_by_slurm=cancelled,
             jobs_left=jobs_left,
         )
 
@@ -197,10 +197,18 @@ def _resume_nodes(over: threading.Event) -> None:
         )
 
 
-def _is_cancelled(run: api.Run) -> bool:
-    """Whether Slurm cancelled its job by itself: nobody else does here."""
-    cause = run["cause"]
-    return cause is not None and cause["message"].endswith("was cancelled in Slurm, not through tarmac")
+def _leave_out_cancelled(ordeal: Ordeal) -> int:
+    """Leave out the runs whose jobs Slurm cancelled, as nobody else does here; how many these are."""
+    words = "was cancelled in Slurm, not through tarmac"
+    cancelled = [
+        run_id
+        for run_id, run in ordeal.ended.items()
+        if run["cause"] is not None and run["cause"]["message"].endswith(words)
+    ]
+    for run_id in cancelled:
+        del ordeal.expected[run_id], ordeal.ended[run_id]
+    ordeal.submissions -= len(cancelled)
+    return len(cancelled)
 
 
 def _jobs_left() -> Sequence[str]:
@@ -245,8 +253,7 @@ def main(arguments: Sequence[str]) -> int:
     print(f"cancelled by Slurm:   {site.cancelled_by_slurm}")
     print(f"jobs left in Slurm:   {len(site.jobs_left)}", *site.jobs_left[:10], sep="\n    ")
     print(f"took:                 {time.monotonic() - began:.1f} s")
-    ours = replace(count, disturbed=0, wrong_outcome=count.wrong_outcome - site.cancelled_by_slurm)
-    if site.jobs_left or not ours.clean:
+    if site.jobs_left or not replace(count, disturbed=0).clean:
         print(f"all of it is in {directory}")
         return 1
     shutil.rmtree(directory, ignore_errors=True)
