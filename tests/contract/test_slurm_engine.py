@@ -1,4 +1,4 @@
-"""What only an engine of Slurm can meet: a queue, lost answers, a number given twice, a controller that is away."""
+"""What only an engine of Slurm can meet: a queue, lost answers, a controller that is away."""
 
 from __future__ import annotations
 
