@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import tarfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 from attempts import wait_until
 from gitserver import Repo, http_server
 from image_ends import ends_without_remains
-from images import archive, build, busybox_image, registry
+from images import archive, build, busybox_image, busybox_layer, registry, special
 from shell import Shell
 
 LOGIN = ("ada", "lovelace")
@@ -209,6 +211,50 @@ def test_an_image_and_its_commands_may_little(boxed: Shell) -> None:
     script = "".join(f"  if ({each}) 2>/dev/null; then echo 'DONE: {each}'; fi\n" for each in tries)
     file = run_file(boxed, "hostile", f"command: |\n{script}  echo end\n")
     assert boxed.tarmac("run", file, code=0).stdout == "end\n"
+
+
+@pytest.mark.parametrize("name", ["etc", "var", "mnt", "tmp", "dev", "sys", "proc", "root", "workspace"])
+def test_links_of_an_image_lead_out_of_it_at_no_time(boxed: Shell, tmp_path: Path, name: str) -> None:
+    """Not even while its root is made, by root: the kernel's links at /proc lead to the node."""
+    place, binds = (
+        tmp_path / "of-the-node",
+        f"binds: [{{source: '{boxed.directory}', target: /workspace/x}}]\n",
+    )
+    place.mkdir()
+    for to in (f"/proc/1/root{place}", f"/proc/self/root{place}", "/proc/self/cwd", "/proc/self/fd/3"):
+        layer = archive([(name, special(tarfile.SYMTYPE, link=to))])
+        busybox_image(layer).write_archive(tmp_path / "links.tar")
+        image = str(tmp_path / "links.tar")
+        boxed.tarmac("run", run_file(boxed, "links", f"{binds}command: 'true'\n", image=image))
+        assert list(place.iterdir()) == []
+
+
+def test_a_directory_of_the_node_is_an_image_where_it_may_be_shown(shell: Shell, tmp_path: Path) -> None:
+    """`shows` holds for what is taken as it stands; an image that was built shows itself alone."""
+    shell.home.mkdir(mode=0o700)
+    (shell.home / "settings.toml").write_text(f"[containers]\nshows = ['{tmp_path}/open']\n")
+    for name in ("open", "hidden"):
+        with tarfile.open(fileobj=io.BytesIO(busybox_layer())) as tar:
+            tar.extractall(tmp_path / name, filter="data")
+    (tmp_path / "open/link").symlink_to(tmp_path / "hidden")
+    shell.tarmac("run", "--image", str(tmp_path / "open"), "--", "true", code=0)
+    for path in (tmp_path / "hidden", tmp_path / "open/link", Path("/")):
+        done = shell.tarmac("run", "--image", str(path), "--", "true")
+        assert (done.returncode, "containers may not show here" in done.stderr) == (1, True), done.stderr
+    image = busybox_image().write_archive(tmp_path / "box.tar")
+    shell.tarmac("run", "--image", str(image), "--", "true", code=0)
+
+
+def test_more_layers_than_a_mount_takes_are_said_to_be_too_many(boxed: Shell, tmp_path: Path) -> None:
+    """As many as Docker makes of one image are not."""
+    layers = [archive([(f"layer{number}", b"1")]) for number in range(170)]
+    most = busybox_image(*layers[:126]).write_archive(tmp_path / "most.tar")
+    boxed.tarmac("run", "--image", str(most), "--", "ls", "/layer0", "/layer125", code=0)
+    more = busybox_image(*layers).write_archive(tmp_path / "more.tar")
+    assert (
+        "171 layers are more than one mount takes"
+        in boxed.tarmac("run", "--image", str(more), "--", "ls").stderr
+    )
 
 
 def test_what_an_image_sets_is_for_its_own_programs_alone(shell: Shell, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 import tarfile
@@ -126,9 +127,8 @@ def test_other_bytes_than_the_digest_says_leave_no_layer(tmp_path: Path) -> None
     with registry(images={"two:1": forged}) as double, pytest.raises(ImageProblem) as found:
         puller(tmp_path).ensure(f"{double.address}/two:1")
     assert found.value.kind in (failures.DAMAGED, failures.UNREACHABLE)
-    assert [path.name[:6] for path in (tmp_path / "layers").iterdir() if path.suffix != ".lock"] == [
-        first[7:13]
-    ]
+    (whole,) = (path for path in (tmp_path / "layers").iterdir() if path.suffix != ".lock")
+    assert (whole / "opt/big").exists(), "of the first layer, which is what it says"
 
 
 def test_an_image_for_another_machine_is_not_fetched(tmp_path: Path) -> None:
@@ -256,6 +256,53 @@ def test_headers_that_would_fill_the_memory_are_refused(tmp_path: Path, kind: by
     layer = header.tobuf(tarfile.GNU_FORMAT) + bytes(1024)
     path = build(layer).write_archive(tmp_path / "image.tar")
     with pytest.raises(ImageProblem, match="has a header of 8,589,934,592 bytes") as found:
+        puller(tmp_path / "images").ensure(str(path))
+    assert found.value.kind == failures.DAMAGED
+
+
+def test_what_is_said_to_be_larger_than_the_disk_is_not_begun(tmp_path: Path) -> None:
+    """A sparse file of a petabyte is a few bytes in its layer."""
+    path = build(sparse(10**15)).write_archive(tmp_path / "image.tar")
+    with pytest.raises(
+        ImageProblem, match=r"has a file of 953,674,316\.4 MiB, more than the disk of"
+    ) as found:
+        puller(tmp_path / "images").ensure(str(path))
+    assert found.value.kind == failures.DISK_FULL
+
+
+def test_zeros_take_no_room(tmp_path: Path) -> None:
+    """An empty log of accounts with large numbers, or a bomb: read as it is, and not written."""
+    content = bytes(3 * 1024**2) + b"end" + bytes(5 * 1024**2)
+    for layer in (archive([("log/last", content)]), sparse(8 * 1024**2)):
+        path = build(layer).write_archive(tmp_path / f"{len(layer)}.tar")
+        image = puller(tmp_path / "images").ensure(str(path))
+        directory = tmp_path / "images/layers" / image.layers[0]
+        (file,) = (path for path in directory.rglob("*") if path.is_file())
+        assert file.read_bytes() == (content if file.name == "last" else bytes(8 * 1024**2))
+        assert file.stat().st_blocks * 512 <= 1024**2
+
+
+def sparse(size: int) -> bytes:
+    """A layer with one file of that size that has nothing in it."""
+    entry = tarfile.TarInfo("sparse")
+    said = {"major": "1", "minor": "0", "name": "sparse", "realsize": str(size)}
+    entry.pax_headers = {f"GNU.sparse.{name}": value for name, value in said.items()}
+    body = f"1\n{size}\n0\n".encode().ljust(512, b"\0")
+    entry.size, written = len(body), io.BytesIO()
+    with tarfile.open(fileobj=written, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        tar.addfile(entry, io.BytesIO(body))
+    return written.getvalue()
+
+
+@pytest.mark.parametrize("number", [-5, 2**40])
+def test_an_owner_that_no_system_has_is_damage(tmp_path: Path, number: int) -> None:
+    entry = special(tarfile.DIRTYPE)
+    entry.uid, entry.pax_headers = number, {"uid": str(number)}
+    path = build(archive([("odd", entry)])).write_archive(tmp_path / "image.tar")
+    if os.geteuid() != 0:
+        puller(tmp_path / "images").ensure(str(path))  # which cannot give files away
+        return
+    with pytest.raises(ImageProblem) as found:
         puller(tmp_path / "images").ensure(str(path))
     assert found.value.kind == failures.DAMAGED
 

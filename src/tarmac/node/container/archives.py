@@ -16,10 +16,14 @@ from tarmac.node.container import failures, manifests
 from tarmac.node.container.failures import ImageProblem
 from tarmac.node.container.registry import MOST_MANIFEST_BYTES
 from tarmac.node.container.unpacking import BoundedEntry
+from tarmac.node.files import inside
 
 _INDEX = "index.json"
 _DOCKER = "manifest.json"
 _CHUNK_BYTES = 1024 * 1024
+_STRANGE = (tarfile.TarError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
+"""What comes of reading something else than an image."""
+
 _MOST_PARTS = 10_000
 
 
@@ -38,17 +42,25 @@ class Archive:
                 self._tar = tarfile.open(path, tarinfo=BoundedEntry)  # noqa: SIM115 - as long as we live
                 _list(self._tar)
             self._read()
-        except FileNotFoundError:
+        except ImageProblem:
             self.close()
+            raise
+        except FileNotFoundError as error:
+            self.close()
+            if os.path.exists(path):
+                raise self._damage(error) from None
             raise ImageProblem(failures.UNKNOWN_IMAGE, f"there is no image at {path}") from None
-        except (tarfile.TarError, ValueError, KeyError, IndexError, TypeError) as error:
+        except _STRANGE as error:
             self.close()
-            hint = "save it with `docker save` or `podman save`"
-            raise ImageProblem(failures.DAMAGED, f"{path} is no archive of an image: {error}", hint) from None
+            raise self._damage(error) from None
         except OSError as error:
             self.close()
             message = f"the image {path} cannot be read: {error.strerror}"
             raise ImageProblem(failures.UNKNOWN_IMAGE, message) from None
+
+    def _damage(self, error: Exception) -> ImageProblem:
+        hint = "save it with `docker save` or `podman save`"
+        return ImageProblem(failures.DAMAGED, f"{self._path} is no archive of an image: {error}", hint)
 
     @property
     def address(self) -> str:
@@ -61,22 +73,32 @@ class Archive:
             self._tar.close()
 
     def manifest(self, version: str) -> bytes:
-        """The manifest: that of the image, or of a digest it names."""
+        """The manifest: that of the image, or of a digest it names. Raises ImageProblem."""
         if version.startswith("sha256:"):
-            return self.open(version).read(MOST_MANIFEST_BYTES)
+            with self.open(version) as file:
+                return file.read(MOST_MANIFEST_BYTES)
         if self._docker and not self._manifest:
-            self._manifest = json.dumps(self._of_docker(self._docker)).encode()
+            try:
+                self._manifest = json.dumps(self._of_docker(self._docker)).encode()
+            except _STRANGE as error:
+                raise self._damage(error) from None
         return self._manifest
 
     def config(self, machine: str, name: str) -> dict[str, Any]:
-        """What the image says of itself, without its layers. Raises ImageProblem, ValueError."""
+        """What the image says of itself, without its layers. Raises ImageProblem, OSError."""
+        try:
+            return self._config(machine, name)
+        except _STRANGE as error:
+            raise self._damage(error) from None
+
+    def _config(self, machine: str, name: str) -> dict[str, Any]:
         if self._docker:
-            return _object(self._open(self._docker["Config"]).read(MOST_MANIFEST_BYTES))
+            return _object(self._text(self._docker["Config"]))
         found = _object(self._manifest)
         chosen = manifests.choose(found, machine, name)
         found = found if chosen is None else _object(self.manifest(chosen))
         piece = manifests.read_manifest(found).config
-        return _object(self.open(piece.digest).read(MOST_MANIFEST_BYTES))
+        return _object(self.manifest(piece.digest))
 
     def open(self, digest: str, offset_bytes: int = 0) -> IO[bytes]:
         """The bytes of a digest, from an offset on. Raises ImageProblem."""
@@ -90,9 +112,9 @@ class Archive:
 
     def _read(self) -> None:
         try:
-            index = json.loads(self._open(_INDEX).read(MOST_MANIFEST_BYTES))
+            index = json.loads(self._text(_INDEX))
         except (KeyError, FileNotFoundError):
-            self._docker = json.loads(self._open(_DOCKER).read(MOST_MANIFEST_BYTES))[0]
+            self._docker = json.loads(self._text(_DOCKER))[0]
             self._docker["Config"], self._docker["Layers"]
             return
         if len(index["manifests"]) == 1:
@@ -118,16 +140,24 @@ class Archive:
         self._by_digest[digest] = name
         return {"digest": digest, "size": size_bytes}
 
+    def _text(self, name: str) -> bytes:
+        """A small file of the archive, raises as `_open`."""
+        with self._open(name) as file:
+            return file.read(MOST_MANIFEST_BYTES)
+
     def _open(self, name: str) -> IO[bytes]:
-        """A file of the archive. Raises KeyError or FileNotFoundError."""
+        """A file of the archive, no link and nothing outside. Raises KeyError, OSError."""
         if self._tar is None:
-            return open(os.path.join(self._path, name), "rb")
+            return open(inside.open_inside(self._path, name), "rb")
         found = self._tar.extractfile(name)
         return found if found is not None else io.BytesIO()
 
 
 def _object(content: bytes) -> dict[str, Any]:
-    found = json.loads(content)
+    try:
+        found = json.loads(content)
+    except RecursionError:
+        raise ValueError("what it says of itself is nested too deeply") from None
     if not isinstance(found, dict):
         raise ValueError("it says nothing of itself")
     return found

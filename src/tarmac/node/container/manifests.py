@@ -61,7 +61,8 @@ def choose(index: Mapping[str, Any], machine: str, image: str) -> Optional[str]:
         return None
     runs_here, others = architecture(machine), []
     for entry in _list(index, "manifests"):
-        platform = entry.get("platform") or {}
+        given = entry.get("platform")
+        platform = given if isinstance(given, dict) else {}
         found, system = platform.get("architecture"), platform.get("os", "linux")
         if found in (runs_here, None) and system in ("linux", ""):
             return _digest(entry)
@@ -86,13 +87,13 @@ def read_config(content: Mapping[str, Any], machine: str, image: str) -> ImageCo
     """What an image says of itself; raises ImageProblem where it is for another kind of machine."""
     found = content.get("architecture")
     if found and found != architecture(machine):
-        raise ImageProblem(
-            ARCHITECTURE,
-            f"{image} is for {content.get('os', 'linux')}/{found}, this node is {architecture(machine)}",
-        )
+        kind = f"{content.get('os', 'linux')}/{found}"[:80]
+        message = f"{image} is for {kind}, this node is {architecture(machine)}"
+        raise ImageProblem(ARCHITECTURE, message)
     inner = content.get("config")
     entries = inner.get("Env") if isinstance(inner, dict) else None
-    pairs = [entry.partition("=") for entry in entries or () if isinstance(entry, str) and "\0" not in entry]
+    texts = filter(lambda entry: isinstance(entry, str), entries if isinstance(entries, list) else ())
+    pairs = [text.partition("=") for text in texts if "\0" not in text]
     return ImageConfig(
         {
             name: value

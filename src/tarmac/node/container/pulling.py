@@ -5,6 +5,7 @@ Called by the hook `image` in a process of its own (who ends a pull ends that), 
 
 from __future__ import annotations
 
+import base64
 import errno
 import hashlib
 import json
@@ -26,8 +27,8 @@ from tarmac.node.container.streams import LayerStream, archive_in
 from tarmac.node.container.unpacking import unpack
 from tarmac.node.files import untrusted
 
-_KEY_CHARACTERS = 24
-"""Of a digest: all layers of an image have to fit in the one page of options of a mount."""
+_KEY_BYTES = 18
+"""Of a digest, in 24 characters: all layers of an image have to fit in the one page of options of a mount."""
 
 _SPACE = (errno.ENOSPC, errno.EDQUOT)
 
@@ -234,7 +235,8 @@ class Puller:
             progress.note_layer()
 
     def _place(self, piece: Piece) -> str:
-        return os.path.join(self._images.layers, piece.digest.partition(":")[2][:_KEY_CHARACTERS])
+        start = bytes.fromhex(piece.digest.partition(":")[2])[:_KEY_BYTES]
+        return os.path.join(self._images.layers, base64.urlsafe_b64encode(start).decode())
 
     def _check_space(self, missing: list[Piece]) -> None:
         """Unpacked, layers need more than they do on their way: what does not even fit so is not begun."""
@@ -317,7 +319,7 @@ def _check(content: bytes, digest: str) -> None:
 def _object_in(content: bytes, name: str) -> dict[str, Any]:
     try:
         found = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         raise ImageProblem(failures.DAMAGED, f"the manifest of {name} cannot be read")

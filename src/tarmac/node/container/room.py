@@ -28,6 +28,13 @@ class Room:
             self._unseen_bytes = 0
             self.check()
 
+    def check_size(self, size_bytes: int) -> None:
+        """Raise ImageProblem for a file that this disk could not even hold if it were empty."""
+        found = os.statvfs(self._directory)
+        if size_bytes > found.f_blocks * found.f_frsize:
+            message = f"the image has a file of {mebibytes(size_bytes)}, more than the disk of "
+            raise ImageProblem(failures.DISK_FULL, message + os.path.dirname(self._directory))
+
     def check(self) -> None:
         """Raise ImageProblem where others are left less than a twentieth of the disk, 1 GiB at most."""
         found = os.statvfs(self._directory)

@@ -25,6 +25,9 @@ _LINKS = (*_STREAMS, ("stderr", "/proc/self/fd/2"), ("ptmx", "pts/ptmx"))
 _READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 _HIDDEN = ("/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/sched_debug", "/proc/acpi", "/proc/scsi")
 _COPIES = ("/etc/resolv.conf", "/etc/hosts", "/etc/hostname")
+_MOST_OPTIONS_BYTES = 4096
+"""Of a mount: a page."""
+
 _MOST_COPY_BYTES = 1024 * 1024
 _DONE = b"done"
 _DONE_AS_USER = b"done as user"
@@ -89,6 +92,8 @@ def _leave_after(build: Callable[[], bool], *, say: int, wait: int) -> NoReturn:
         except OSError as error:
             where = f" ({error.filename})" if error.filename else ""
             os.write(say, f"{error.strerror}{where}".encode())
+        except CannotMake as problem:
+            os.write(say, str(problem).encode())
         except Exception as error:  # noqa: BLE001 - whatever it is, its maker has to hear of it
             os.write(say, f"{type(error).__name__}: {error}".encode())
         os.close(say)
@@ -120,17 +125,18 @@ def _build(root: Root) -> bool:
     os.mkdir(merged + old, 0o700)
     syscalls.pivot_root(merged, merged + old)
     os.chdir("/")
-    _show_kernel(old)
     _show_devices(shown, old, root.shared_memory_bytes)
     for path, content in copies.items():
         _replace(path, content)
     for bind, source in zip(root.binds, sources):  # noqa: B905 - one for each
-        _bind(f"/proc/self/fd/{source}", bind.target)
+        _bind(f"{old}/proc/self/fd/{source}", bind.target)
         if bind.read_only:
-            mounts.make_read_only(bind.target)
+            mounts.make_read_only(bind.target, f"{old}/proc")
+    _make_usual()
+    # At last: links of the image could lead out of it by /proc/1/root and /proc/self/fd, and we make files.
+    _show_kernel(old)
     syscalls.unmount(old)
     os.rmdir(old)
-    _make_usual()
     return as_user
 
 
@@ -146,14 +152,16 @@ def _overlay(root: Root) -> str:
     os.chdir(root.base)
     lower = ":".join(map(_escaped, root.layers))
     options = f"userxattr,lowerdir={lower},upperdir={_escaped(upper)},workdir={_escaped(work)}"
+    if len(os.fsencode(options)) >= _MOST_OPTIONS_BYTES:
+        raise CannotMake(f"its {len(root.layers)} layers are more than one mount takes: build it of fewer")
     syscalls.mount("overlay", merged, "overlay", _PLAIN, options)
     return merged
 
 
 def _show_kernel(old: str) -> None:
     """/proc as the runner sees it (its processes, where it has a namespace of them), and /sys."""
-    _bind(f"{old}/proc", "/proc")
     _bind(f"{old}/sys", "/sys")
+    _bind(f"{old}/proc", "/proc")
     with suppress(OSError):  # a user's namespace may not take back what is mounted there; nor may its user
         mounts.make_read_only("/sys")
     null = f"{old}/dev/null"
@@ -175,7 +183,7 @@ def _show_devices(devices: list[tuple[str, int]], old: str, shared_memory_bytes:
     os.makedirs("/dev", exist_ok=True)
     syscalls.mount("tarmac", "/dev", "tmpfs", syscalls.MS_NOSUID, "size=64k,mode=755")
     for path, handle in devices:
-        _bind(f"/proc/self/fd/{handle}", path)
+        _bind(f"{old}/proc/self/fd/{handle}", path)
     if os.path.isdir(f"{old}/dev/pts"):
         _bind(f"{old}/dev/pts", "/dev/pts")
     for name, target in _LINKS:
@@ -208,7 +216,7 @@ def _make_usual() -> None:
     """What every program may expect, and a small image may lack."""
     for path, mode in (("/tmp", 0o1777), ("/var/tmp", 0o1777), ("/root", 0o700), ("/run", 0o755)):
         if not os.path.isdir(path):
-            with suppress(FileExistsError):
+            with suppress(OSError):  # a link that leads nowhere, say
                 os.makedirs(path)
                 os.chmod(path, mode)
 

@@ -25,6 +25,9 @@ _OPAQUE = ".wh..wh..opq"
 _OPAQUE_MARK = "user.overlay.opaque"
 _MOST_LINKS = 40
 _CHUNK_BYTES = 1024 * 1024
+_ZEROS = bytes(_CHUNK_BYTES)
+"""What is not written takes no room: a file of nothing else may be small where it comes from."""
+
 _RIGHTS = 0o777
 """Of a file's mode: not who it runs as."""
 
@@ -49,7 +52,7 @@ def unpack(stream: IO[bytes], directory: str) -> None:
                 layer.place(archive, member)
                 archive.members.clear()  # type: ignore[attr-defined] # it would remember them all
                 archive.pax_headers = {}
-    except (tarfile.TarError, EOFError, ValueError, UnicodeError, RecursionError, zlib.error) as error:
+    except (tarfile.TarError, EOFError, ValueError, ArithmeticError, RecursionError, zlib.error) as error:
         raise ImageProblem(failures.DAMAGED, f"a layer is no archive: {error}") from None
     except MemoryError:
         raise ImageProblem(failures.DAMAGED, "the headers of a layer take too much memory") from None
@@ -114,12 +117,17 @@ class _Layer:
             os.chmod(path, self._modes[path])
 
     def _write(self, archive: tarfile.TarFile, member: tarfile.TarInfo, place: str) -> None:
+        self._room.check_size(member.size)
         source = archive.extractfile(member)
         handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with open(handle, "wb") as file:
             while source is not None and (piece := source.read(_CHUNK_BYTES)):
+                if piece == _ZEROS[: len(piece)]:
+                    file.seek(len(piece), os.SEEK_CUR)
+                    continue
                 self._room.spend(len(piece))
                 file.write(piece)
+            file.truncate()
             if not self._own:
                 os.chown(file.fileno(), member.uid, member.gid)
             os.fchmod(file.fileno(), (member.mode & _RIGHTS) | (0o600 if self._own else 0))

@@ -6,6 +6,7 @@ followed. Called by engines, and on the hosts that they reach.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from itertools import islice
@@ -34,6 +35,14 @@ def read_inside(directory: str, path: str, *, offset: int, limit: int) -> Option
         return _read(descriptor, offset, max(0, limit))
     finally:
         os.close(descriptor)
+
+
+def open_inside(directory: str, path: str) -> int:
+    """A descriptor of a regular file below `directory`, which may itself be a link. Raises OSError."""
+    parts = path.split("/")
+    if any(part in ("", ".", "..") or "\0" in part for part in parts):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    return _open_inside(os.path.realpath(directory), parts)
 
 
 def list_inside(directory: str, path: str, *, limit: int) -> Optional[list[list[object]]]:

@@ -97,6 +97,8 @@ def _make(
     run: NodeRun, part: ContainerPart, images: Images, image: Image, use: Optional[int]
 ) -> AnyContainer:
     """Make the container, by the driver that the cluster's setting and this node allow."""
+    if not image.digest and part.shows is not None:
+        _check_shown(image.layers[0], part.shows)
     slots = sorted({slot for worker in run.part.workers for slot in worker.slots})
     found = devices.of_slots(slots)
     shown = root.Root(
@@ -153,6 +155,12 @@ def _within(binds: list[Bind], tops: tuple[str, ...]) -> list[Bind]:
         if _is_below(bind.source, tops) and not _is_below(os.path.realpath(bind.source), allowed):
             raise root.CannotMake(f"{bind.source} leads out of what containers may show here")
     return binds
+
+
+def _check_shown(path: str, tops: tuple[str, ...]) -> None:
+    """A directory that is taken as an image as it stands shows all that is in it."""
+    if not _is_below(path, [os.path.realpath(top) for top in tops]):
+        raise root.CannotMake(f"{path} is a directory of the node that containers may not show here")
 
 
 def _is_below(path: str, tops: Sequence[str]) -> bool:

@@ -193,18 +193,21 @@ def _bind(source: str, target: str) -> None:
     syscalls.mount(source, target, "", syscalls.MS_BIND | syscalls.MS_REC)
 
 
-def make_read_only(target: str) -> None:
-    """The mount itself and every one below it: nothing is changed through them, nor run as somebody else."""
+def make_read_only(target: str, proc: str = "/proc") -> None:
+    """The mount itself and every one below it: nothing is changed through them, nor run as somebody else.
+
+    `proc` is where the kernel's own list of mounts is.
+    """
     flags = syscalls.MS_RDONLY | syscalls.MS_NOSUID | syscalls.MS_NODEV
-    for path in _mounts_below(os.path.realpath(target)):
+    for path in _mounts_below(os.path.realpath(target), proc):
         old_flags = os.statvfs(path).f_flag & _LOCKED_FLAGS
         syscalls.mount("none", path, "", syscalls.MS_REMOUNT | syscalls.MS_BIND | flags | old_flags)
 
 
-def _mounts_below(target: str) -> list[str]:
+def _mounts_below(target: str, proc: str) -> list[str]:
     """Every mount at a path or inside it, as this process sees them; the outer ones first."""
     found = {target}
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+    with open(f"{proc}/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
             point = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), line.split(" ")[4])
             if point.startswith(f"{target}/"):
