@@ -201,7 +201,7 @@ def test_a_node_with_nothing_that_makes_containers_says_so() -> None:
         ended = bare.warm.run(bare.attempt("true"))
     assert ended["outcome"] == "failed"
     assert ended["cause"]["code"] == "setup_failed"
-    for text in ("tarmac itself: ", "No space left on device", "`tarmac doctor`", "--no-container"):
+    for text in ("tarmac itself: ", "users may make no namespaces here", "`tarmac doctor`", "--no-container"):
         assert text in ended["cause"]["message"], ended
 
 

@@ -9,7 +9,7 @@ from tarmac.node.container import drivers, root
 from tarmac.node.container.apptainer import Apptainer, check_binds
 from tarmac.node.container.drivers import APPTAINER, AUTO, OWN, PODMAN, Facts
 from tarmac.node.container.entry import AnyContainer
-from tarmac.node.container.podman import user_namespace
+from tarmac.node.container.podman import is_divided, user_namespace
 from tarmac.node.container.root import CannotMake, Root
 
 Note = Callable[[str], None]
@@ -60,6 +60,11 @@ def _own(_facts: Facts, request: Request, note: Note) -> AnyContainer:
 
 
 def _podman(facts: Facts, request: Request, note: Note) -> AnyContainer:
+    if is_divided():
+        note(
+            "runs here have a user namespace already, to which Podman can add no users: tarmac uses that one"
+        )
+        return _own(facts, request, note)
     runtime = os.path.join(request.root.place, "podman")
     with user_namespace(facts.programs[PODMAN], runtime) as users:
         return _own(facts, request._replace(root=request.root._replace(users=users)), note)

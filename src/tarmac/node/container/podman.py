@@ -7,6 +7,7 @@ gives more than our own does, too: the ranges of /etc/subuid, so that programs m
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from contextlib import contextmanager, suppress
@@ -17,6 +18,8 @@ from tarmac.node.files import untrusted
 
 _HOLD = "echo $$; read -r _"
 _MOST_TEXT = 300
+_ALL_USERS = ["0", "0", "4294967295"]
+_LOGGED = re.compile(r'level=(\w+) msg="(.*)"$')
 
 
 @contextmanager
@@ -38,7 +41,7 @@ def user_namespace(program: str, runtime: str) -> Iterator[int]:
         assert holder.stdout is not None and holder.stdin is not None and holder.stderr is not None  # noqa: PT018
         pid = holder.stdout.readline().decode().strip()
         if not pid.isdigit():
-            complaint = holder.stderr.read().decode("utf-8", "replace").strip()
+            complaint = _plain(holder.stderr.read().decode("utf-8", "replace"))
             raise CannotMake(complaint[-_MOST_TEXT:] or "podman unshare ended early")
         handle = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -47,6 +50,23 @@ def user_namespace(program: str, runtime: str) -> Iterator[int]:
             os.close(handle)
             holder.stdin.close()
             _end_pause(runtime)
+
+
+def is_divided(uid_map: str = "/proc/self/uid_map") -> bool:
+    """Whether we are in a user namespace of our own, which has no other users to give."""
+    with suppress(OSError), open(uid_map, encoding="utf-8") as file:
+        return file.read().split() != _ALL_USERS
+    return False
+
+
+def _plain(complaint: str) -> str:
+    """What Podman says, in one line: without warnings, and without what its log adds to a message."""
+    found = []
+    for line in filter(None, map(str.strip, complaint.splitlines())):
+        logged = _LOGGED.search(line)
+        if logged is None or logged[1] != "warning":
+            found.append(line if logged is None else logged[2].replace('\\"', '"'))
+    return "; ".join(found)
 
 
 def _end_pause(runtime: str) -> None:

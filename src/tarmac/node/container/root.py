@@ -91,7 +91,7 @@ def _leave_after(build: Callable[[], bool], *, say: int, wait: int) -> NoReturn:
             os.write(say, _DONE_AS_USER if build() else _DONE)
         except OSError as error:
             where = f" ({error.filename})" if error.filename else ""
-            os.write(say, f"{error.strerror}{where}".encode())
+            os.write(say, f"{error.strerror or error}{where}".encode())
         except CannotMake as problem:
             os.write(say, str(problem).encode())
         except Exception as error:  # noqa: BLE001 - whatever it is, its maker has to hear of it

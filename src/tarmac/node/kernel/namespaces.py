@@ -8,6 +8,7 @@ namespace that maps only the user itself.
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import suppress
 from typing import Callable, NamedTuple, NoReturn, Optional
@@ -22,6 +23,7 @@ NAME = "tarmac"
 """What a runner is called: whoever waits until no `python` runs any more does not wait for it."""
 
 _RESTRICTED = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
+_MOST = "/proc/sys/user/max_user_namespaces"
 _PROC_FLAGS = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
 _WORKS = b"works"
 
@@ -175,10 +177,16 @@ def become_own_root(namespaces: int = 0, *, as_root: bool = False) -> None:
     With `as_root` it is called root in there, as images expect it.
     """
     if lines(_RESTRICTED) == ["1"]:
-        raise PermissionError(f"users may not make namespaces here ({_RESTRICTED})")
+        raise PermissionError(errno.EPERM, f"users may not make namespaces here ({_RESTRICTED})")
     user, group = os.geteuid(), os.getegid()
     inside = (0, 0) if as_root else (user, group)
-    syscalls.unshare(syscalls.CLONE_NEWUSER | namespaces)
+    try:
+        syscalls.unshare(syscalls.CLONE_NEWUSER | namespaces)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        message = f"users may make no namespaces here, or no more of them ({_MOST})"
+        raise PermissionError(errno.EPERM, message) from None
     for name, text in (
         ("setgroups", "deny"),
         ("uid_map", f"{inside[0]} {user} 1"),
