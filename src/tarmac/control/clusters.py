@@ -126,7 +126,14 @@ class Clusters:
         return self._find(cluster.name)
 
     def remove(self, actor: Actor, name: str) -> ClusterReport:
-        """Forget a described cluster; it, as it was. Raises Refused while a run holds or needs its nodes."""
+        """Forget a described cluster; it, as it was. Raises Refused as `check_removal` does."""
+        with self._control.lock:
+            report = self.check_removal(actor, name)
+            self.forget(name)
+        return report
+
+    def check_removal(self, actor: Actor, name: str) -> ClusterReport:
+        """A described cluster that may be forgotten. Raises Refused while a run holds or needs its nodes."""
         check(actor, Action.MANAGE)
         control = self._control
         with control.lock:
@@ -142,7 +149,6 @@ class Clusters:
                 hint = f"tarmac cluster down {name} ends it"
                 raise Refused(f"cluster {name} was started by tarmac cluster up", hint=hint)
             self.refuse_removal(name)
-            self.forget(name)
         return report
 
     # --- for clusters that are started

@@ -181,8 +181,9 @@ def test_what_runs_hold_is_not_taken_away(
     with pytest.raises(Refused, match=reason) as refused:
         plane.clusters.add(ADA, shaped(*groups), replacing=True)
     assert run.id in str(refused.value)
-    with pytest.raises(Refused, match=r"holds a1\.site, which would be gone"):
-        plane.clusters.remove(ADA, "site")
+    for ask in (plane.clusters.check_removal, plane.clusters.remove):
+        with pytest.raises(Refused, match=r"holds a1\.site, which would be gone"):
+            ask(ADA, "site")
     assert len(plane.clusters.show(ADA, "site").nodes) == 4
 
 

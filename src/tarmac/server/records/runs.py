@@ -191,12 +191,11 @@ def dry_run_record(dry_run: DryRun, *, warnings: Sequence[str]) -> api.DryRun:
 
 def shown(spec: RunSpec) -> tuple[dict[str, Any], str]:
     """A spec as JSON and its source, without what looks like a key."""
-    record, source = encode(spec), spec.source
+    record, keys = encode(spec), _inline_keys(spec)
     record.pop("source", None)
-    if may_hold_secret(source) or may_hold_secret(orjson.dumps(record).decode()):
-        keys = _inline_keys(spec)
-        return hidden_tree(record, keys), hidden(source, keys)
-    return record, source
+    if keys or may_hold_secret(orjson.dumps(record).decode()):
+        record = hidden_tree(record, keys)
+    return record, source_shown(spec)
 
 
 def _cause_record(cause: Cause | None) -> api.Cause | None:

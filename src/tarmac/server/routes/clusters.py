@@ -51,7 +51,8 @@ def cluster_routes(router: APIRouter, service: Service) -> None:
     @router.delete("/clusters/{name}", response_model=api.Cluster)
     def remove(actor: CallingActor, name: str) -> Response:
         """Forget a described cluster; the answer is what it was. Refused while runs hold or need it."""
-        warnings = service.artifacts.fetch_all(actor, name)
+        clusters.check_removal(actor, name)
+        warnings = service.artifacts.fetch_all(actor, name)  # takes long, and a run may come meanwhile
         return JsonAnswer(cluster_record(clusters.remove(actor, name), warnings=warnings))
 
 
