@@ -2,8 +2,8 @@
 #
 #   make demo          train on two nodes, pause, kill -9 the server, resume, finish
 #   make sharing       three runs share a small cluster over time, two others interrupt: drawn as it happens
-#   make test          the test suite, but for real engines and what `make check` does
-#   make test-engines  the tests that start a Slurm, a Ray or servers behind SSH
+#   make test          the test suite, but for real engines, trainings and what `make check` does
+#   make test-engines  the tests that start a Slurm, a Ray or servers behind SSH, and those that train with torch
 #   make frameworks    what tarmac init writes for Hugging Face, Lightning and JAX, run with them
 #   make launchers     the guide of launchers, typed: DeepSpeed, accelerate, JAX and others train on two nodes
 #   make determined    the command `det` and the library of Determined, from PyPI, against a server and inside runs
@@ -44,11 +44,11 @@ sharing: $(VENV)/.package
 
 test: $(VENV)/.dev $(VENV)/.demo
 	@$(COMPILE)
-	$(BIN)/python tools/run_tests.py -m "not real_engine" --ignore tests/tidy $(PYTEST_ARGS)
+	$(BIN)/python tools/run_tests.py -m "not real_engine and not torch" --ignore tests/tidy $(PYTEST_ARGS)
 
 test-engines: $(VENV)/.dev $(VENV)/.demo $(BENCH_VENV)/.ray
 	@$(COMPILE)
-	$(BIN)/python tools/run_tests.py -m real_engine $(PYTEST_ARGS)
+	$(BIN)/python tools/run_tests.py -m "real_engine or torch" $(PYTEST_ARGS)
 
 frameworks: $(VENV)/.dev $(VENV)/.demo $(VENV)/.frameworks
 	$(BIN)/python -m pytest tests/e2e/test_init.py
