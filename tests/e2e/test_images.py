@@ -299,6 +299,15 @@ def test_an_image_without_any_program_can_be_pulled_ahead(shell: Shell) -> None:
     assert [image["digest"] for image in shell.json("images", "ls")["images"]] == [empty.digest]
 
 
+@pytest.mark.parametrize("image", ["./near.tar", "oci-archive:near.tar"])
+def test_an_image_beside_its_run_file_is_found(boxed: Shell, image: str) -> None:
+    """Wherever the server works; in the file, and on the command line."""
+    busybox_image().write_archive(boxed.directory / "near.tar")
+    boxed.tarmac("run", run_file(boxed, "near", "command: test -e /bin/busybox\n", image=image), code=0)
+    boxed.tarmac("run", "--image", image, "--", "test", "-e", "/bin/busybox", code=0)
+    assert boxed.json("show", "near")["run"]["spec"]["environment"]["image"].endswith("/project/near.tar")
+
+
 def test_a_run_goes_without_where_it_is_told_to(boxed: Shell) -> None:
     file = run_file(boxed, "without", "command: test -e /etc/debian_version -o -e /etc/os-release\n")
     boxed.tarmac("run", "--no-container", file, code=0)

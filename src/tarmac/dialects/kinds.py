@@ -215,10 +215,9 @@ def matching(pattern: str, description: str, *, of: Reads = as_text) -> Kind[str
         found = inner.read(scalar)
         if compiled.fullmatch(found):
             return found
-        repaired = re.sub(r"[^A-Za-z0-9._-]+", "-", found, flags=re.ASCII).strip("-._")
-        raise Misfit(
-            f"{repaired!r} would do" if of is as_text and repaired and compiled.fullmatch(repaired) else None
-        )
+        dashed = re.sub(r"[^A-Za-z0-9._-]+", "-", found, flags=re.ASCII).strip("-._")
+        good = next((each for each in (found.strip(), dashed) if each and compiled.fullmatch(each)), None)
+        raise Misfit(f"{good!r} would do" if of is as_text and good else None)
 
     return Kind(description, read)
 

@@ -11,7 +11,7 @@ import pytest
 from tarmac.node.container import failures
 from tarmac.node.container.failures import ImageProblem
 from tarmac.node.container.manifests import choose, read_config, read_manifest
-from tarmac.node.container.reference import is_loopback, local_path, parse
+from tarmac.node.container.reference import absolute, is_loopback, local_path, parse
 from tarmac.node.container.registry import Login, read_login
 
 DIGEST = "sha256:" + "a" * 64
@@ -46,7 +46,6 @@ def test_a_name_in_full(name: str, full: str) -> None:
         "../a",
         "a/../b",
         "a@sha256:short",
-        "http://x/y",
         "-x/y",
         "a:-t",
     ],
@@ -56,6 +55,38 @@ def test_what_is_no_name_is_refused_with_an_example(name: str) -> None:
         parse(name)
     assert refused.value.kind == failures.UNKNOWN_IMAGE
     assert "pytorch/pytorch" in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("box.tar", "a file begins with '/' or './': './box.tar'"),
+        ("images/train.sif", "'./images/train.sif'"),
+        ("http://x.org/y", "leave http:// out"),
+        ("library://team/train", "Apptainer alone fetches it"),
+        ("sha256:aabb", "a digest stands behind a name"),
+        ("10.0.0.1:5000", "such as pytorch"),
+    ],
+)
+def test_what_is_something_else_is_refused_with_what_to_write(name: str, hint: str) -> None:
+    """Docker Hub would be asked for some of them; on a machine without a network they would be left out."""
+    with pytest.raises(ImageProblem) as refused:
+        parse(name)
+    assert hint in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize("scheme", ["", "https://"])
+def test_credentials_in_a_name_are_in_no_message(scheme: str) -> None:
+    with pytest.raises(ImageProblem) as refused:
+        parse(f"{scheme}ada:lovelace@registry.example.org/team/train")
+    assert "lovelace" not in f"{refused.value.message} {refused.value.hint}"
+
+
+def test_a_file_is_looked_for_from_the_directory_of_its_run_file() -> None:
+    assert absolute("./a/../box.tar", "/home/ada") == "/home/ada/box.tar"
+    assert absolute("oci-archive:box.tar", "/home/ada") == "oci-archive:/home/ada/box.tar"
+    assert absolute("/images/box.tar", "/home/ada") == "/images/box.tar"
+    assert absolute("ubuntu", "/home/ada") == "ubuntu"
 
 
 def test_paths_are_images_of_the_node() -> None:

@@ -60,7 +60,8 @@ class Archive:
 
     def _damage(self, error: Exception) -> ImageProblem:
         hint = "save it with `docker save` or `podman save`"
-        return ImageProblem(failures.DAMAGED, f"{self._path} is no archive of an image: {error}", hint)
+        reason = str(error).partition("\n")[0].rstrip(":")
+        return ImageProblem(failures.DAMAGED, f"{self._path} is no archive of an image: {reason}", hint)
 
     @property
     def address(self) -> str:

@@ -23,8 +23,14 @@ _REGISTRY = re.compile(
     r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?|\[[0-9a-fA-F:.]+\](:[0-9]{1,5})?"
 )
 
+_ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}(:[0-9]{1,5})?")
+_USER = re.compile(r"(?:https?://)?[^/@\s]*:[^/@\s]*@(?!sha256:)")
+
 _SCHEMES = ("docker://", "oci://")
 _ARCHIVES = ("oci-archive:", "docker-archive:", "oci:")
+_FILES = (".sif", ".tar", ".tar.gz", ".tgz", ".sqsh")
+_OF_APPTAINER = ("library://", "shub://", "oras://")
+_EXAMPLE = "such as pytorch/pytorch:2.4.0 or registry.example.org/team/image@sha256:..."
 
 
 class Reference(NamedTuple):
@@ -60,6 +66,14 @@ def local_path(image: str) -> Optional[str]:
     return image if image.startswith(("/", "./", "../")) else None
 
 
+def absolute(image: str, directory: str) -> str:
+    """The image, with its path in full where it is a file that lies somewhere from a directory."""
+    path = local_path(image)
+    if path is None or os.path.isabs(path):
+        return image
+    return image[: len(image) - len(path)] + os.path.normpath(os.path.join(directory, path))
+
+
 def parse(image: str) -> Reference:
     """What an image is called, in full; raises ImageProblem for what is no name of one."""
     text = image
@@ -76,10 +90,34 @@ def parse(image: str) -> Reference:
         and (not colon or _TAG.fullmatch(tag))
         and (not at or _DIGEST.fullmatch(digest))
     )
-    if not good:
-        hint = "such as pytorch/pytorch:2.4.0 or registry.example.org/team/image@sha256:..."
-        raise ImageProblem(UNKNOWN_IMAGE, f"{image[:200]!r} is no name of an image", hint)
+    alone = registry == DOCKER_HUB and not digest and _no_image(text)
+    if not good or alone:
+        raise ImageProblem(
+            UNKNOWN_IMAGE, f"{_without_password(image)[:200]!r} is no name of an image", _hint(image)
+        )
     return Reference(registry, repository, tag or (None if digest else _DEFAULT_TAG), digest or None)
+
+
+def _no_image(text: str) -> bool:
+    """Whether a name that Docker Hub might have is surely something else: a file, a digest, an address."""
+    return text.endswith(_FILES) or text.startswith("sha256:") or _ADDRESS.fullmatch(text) is not None
+
+
+def _without_password(image: str) -> str:
+    return _USER.sub("...@", image)
+
+
+def _hint(image: str) -> str:
+    """What to write instead."""
+    if image.startswith(("http://", "https://")):
+        return f"leave {image.partition('://')[0]}:// out"
+    if image.startswith(_OF_APPTAINER):
+        return "Apptainer alone fetches it: `apptainer pull`, and name the file that this makes"
+    if _USER.match(image):
+        return "credentials are a secret: `tarmac secret set NAME --as registry`, and `secrets: [NAME]`"
+    if image.endswith(_FILES):
+        return f"a file begins with '/' or './': './{image}'"
+    return f"a digest stands behind a name, {_EXAMPLE}" if image.startswith("sha256:") else _EXAMPLE
 
 
 def is_registry(text: str) -> bool:

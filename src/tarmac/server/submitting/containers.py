@@ -15,7 +15,7 @@ from tarmac.model.containers import ContainerRules, ContainerSettings, Container
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import RunSpec
 from tarmac.node.container.failures import ImageProblem
-from tarmac.node.container.reference import DOCKER_HUB
+from tarmac.node.container.reference import DOCKER_HUB, absolute
 
 
 class KnowsImages(Protocol):
@@ -78,6 +78,14 @@ def use_containers(
     if environment.image is not None and not decision.in_image and not environment.without_container:
         spec = replace(spec, environment=replace(environment, without_container=True))
     return spec, (decision.warning,) if decision.warning else ()
+
+
+def image_in_full(spec: RunSpec, directory: str) -> RunSpec:
+    """The spec, whose image, where it is a file, has its path in full: the file's is from its directory."""
+    environment = spec.environment
+    if environment.image is None or spec.site is not None:
+        return spec
+    return replace(spec, environment=replace(environment, image=absolute(environment.image, directory)))
 
 
 def facts_of(

@@ -35,7 +35,7 @@ from tarmac.server.setting_tables import DEFAULT_CODE_LIMIT_BYTES
 from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.server.storage.dataset_service import DatasetService
 from tarmac.server.storage.secret_service import SecretService
-from tarmac.server.submitting.containers import KnowsImages, use_containers
+from tarmac.server.submitting.containers import KnowsImages, image_in_full, use_containers
 from tarmac.server.submitting.repositories import check_repositories
 
 _STAND_IN = frozenset({"name", "slots"})
@@ -157,7 +157,7 @@ def _spec(draft: Draft, plane: ControlPlane) -> Reading:
     if draft.code_digest is not None and isinstance(spec.code, LocalDirectory):
         spec = replace(spec, code=replace(spec.code, digest=draft.code_digest))
     spec, more = use_containers(
-        spec,
+        image_in_full(spec, draft.directory),
         draft.containers,
         user=draft.caller.actor.user,
         images=draft.images,
