@@ -46,6 +46,19 @@ def test_several_who_ask_at_once_get_the_same_numbers(store: Store) -> None:
     assert sorted(found[0].values()) == list(range(1, 41))
 
 
+def test_a_number_that_is_passed_on(store: Store) -> None:
+    numbers = numbers_of(store)
+    numbers.numbers(TRIAL, ["a", "b"])
+    numbers.numbers(EXPERIMENT, ["a"])
+    numbers.pass_on(TRIAL, "a", "c")
+    assert (numbers.numbered(TRIAL, 1), numbers.known(TRIAL, ["a", "c"])) == ("c", {"c": 1})
+    assert numbers.numbers(TRIAL, ["a"]) == {"a": 3}
+    numbers.pass_on(TRIAL, "b", "c")
+    numbers.pass_on(TRIAL, "nothing", "d")
+    assert numbers.known(TRIAL, ["b", "c", "d"]) == {"b": 2, "c": 1}
+    assert numbers.known(EXPERIMENT, ["a"]) == {"a": 1}
+
+
 def test_a_number_outlives_the_connection(database_url: str) -> None:
     first = open_store(database_url)
     given = first.numbers.numbers(TRIAL, ["a", "b"])

@@ -20,7 +20,7 @@ from tarmac.model.errors import InvalidInput, NotFound, Refused, Unavailable
 from tarmac.model.experiment import Experiment, ExperimentQuery, ExperimentState, Trial
 from tarmac.model.ports import ResolveReferences, no_references
 from tarmac.model.run import Run
-from tarmac.model.search import HALVING, SAMPLERS
+from tarmac.model.search import HALVING, SAMPLERS, SearchMethod
 from tarmac.model.spec import LocalDirectory, Repository, RunSpec
 from tarmac.model.text import nearest
 from tarmac.search import PreviewLine, preview
@@ -144,11 +144,14 @@ class ExperimentService:
 
         return self._command(actor, reference, decide)
 
-    def go_on(self, actor: Actor, reference: str) -> Experiment:
+    def go_on(
+        self, actor: Actor, reference: str, *, change: Callable[[RunSpec], RunSpec] | None = None
+    ) -> Experiment:
         """Go on with an experiment that has ended: trials that failed or were stopped run again.
 
         Each begins from the last checkpoint that its run had. Refused of searches that compare trials, and
-        where every trial came to its end.
+        where every trial came to its end. `change` makes another spec of that of an experiment of a single
+        trial, which then goes on by it, also where it had completed; refused of all others.
         """
 
         def decide(draft: ChangeDraft) -> None:
@@ -163,6 +166,9 @@ class ExperimentService:
                     f"{_named(experiment)} cannot be continued: its search has compared all its trials",
                     hint=f"tarmac experiment fork {experiment.id} begins another of its configuration",
                 )
+            if change is not None:
+                self._go_on_by(draft, change(draft.experiment.spec))
+                return
             draft.go_on(self._from_checkpoint)
             if not draft.new_runs:
                 raise Refused(f"{_named(experiment)} has nothing to go on with: every trial has completed")
@@ -284,6 +290,17 @@ class ExperimentService:
                     self._control.wake_search()
                     return change.after
         raise Unavailable(f"experiment {experiment.id} changes too quickly", hint="try again")
+
+    def _go_on_by(self, draft: ChangeDraft, spec: RunSpec) -> None:
+        """Go on with an experiment of a single trial by another spec. Raises Refused for any other."""
+        search = spec.search
+        if search is None or {search.method, draft.experiment.search.method} != {SearchMethod.SINGLE}:
+            raise Refused(
+                f"{_named(draft.experiment)} can only be continued with the configuration that it has:"
+                " another is for an experiment of a single trial",
+                hint=f"tarmac experiment fork {draft.experiment.id} begins another with a changed one",
+            )
+        draft.go_on_by(spec, self._searches.start(search), self._from_checkpoint)
 
     def _from_checkpoint(self, spec: RunSpec, trial: Trial) -> RunSpec:
         """The spec of a trial that begins from the last checkpoint of its run, if that left one."""

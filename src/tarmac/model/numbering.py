@@ -23,12 +23,17 @@ class Numbers(Protocol):
     def numbers(self, kind: NumberKind, ids: Sequence[str]) -> Mapping[str, int]:
         """The number of each of these; the next free ones, in this order, go to those without.
 
-        A number is for good: it is never given to another, also after its thing was removed.
+        A number is for good: but for `pass_on` it is never given to another, also after its thing was
+        removed.
         """
         ...
 
     def known(self, kind: NumberKind, ids: Sequence[str]) -> Mapping[str, int]:
         """The number of each of these that has one."""
+        ...
+
+    def pass_on(self, kind: NumberKind, of: str, to: str) -> None:
+        """Give the number of one to another, which has none, and goes on with what the first one was."""
         ...
 
     def numbered(self, kind: NumberKind, number: int) -> str | None:

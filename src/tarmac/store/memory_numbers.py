@@ -21,12 +21,18 @@ class MemoryNumbers:
             known = self._ids[kind]
             for each in ids:
                 if storable(each):
-                    known.setdefault(each, len(known) + 1)
+                    known.setdefault(each, max(known.values(), default=0) + 1)
             return {each: known[each] for each in ids if each in known}
 
     def known(self, kind: NumberKind, ids: Sequence[str]) -> Mapping[str, int]:
         with self._lock:
             return {each: self._ids[kind][each] for each in ids if each in self._ids[kind]}
+
+    def pass_on(self, kind: NumberKind, of: str, to: str) -> None:
+        with self._lock:
+            known = self._ids[kind]
+            if of in known and to not in known and storable(to):
+                known[to] = known.pop(of)
 
     def numbered(self, kind: NumberKind, number: int) -> str | None:
         with self._lock:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import Connection, bindparam, func, insert, select
+from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from tarmac.model.numbering import NumberKind
 from tarmac.store.checks import storable
@@ -21,6 +21,11 @@ _FOUND = select(number.c.of_id, number.c.number).where(
 _LAST = select(func.max(number.c.number)).where(number.c.kind == bindparam("of_kind"))
 _NUMBERED = select(number.c.of_id).where(
     number.c.kind == bindparam("of_kind"), number.c.number == bindparam("of_number")
+)
+_PASS_ON = (
+    update(number)
+    .where(number.c.kind == bindparam("of_kind"), number.c.of_id == bindparam("before"))
+    .values(of_id=bindparam("after"))
 )
 
 
@@ -48,6 +53,13 @@ class SqlNumbers:
     def known(self, kind: NumberKind, ids: Sequence[str]) -> Mapping[str, int]:
         with self._database.reading() as connection:
             return _known(connection, kind, [each for each in ids if storable(each)])
+
+    def pass_on(self, kind: NumberKind, of: str, to: str) -> None:
+        if not (storable(of) and storable(to)):
+            return
+        with self._database.writing() as connection:
+            if not _known(connection, kind, [to]):
+                connection.execute(_PASS_ON, {"of_kind": kind.value, "before": of, "after": to})
 
     def numbered(self, kind: NumberKind, number: int) -> str | None:
         if not 0 < number <= LARGEST:

@@ -176,17 +176,26 @@ class ChangeDraft:
 
     def go_on(self, spec_of: Callable[[RunSpec, Trial], RunSpec]) -> None:
         """An ended experiment goes on: trials that failed or were stopped run again, as `spec_of` says."""
-        self.experiment = replace(
-            self.experiment, state=ExperimentState.ACTIVE, outcome=None, message=None, ended_at=None
-        )
+        self._reopen()
         for trial in list(self.trials.values()):
             if trial.end in (TrialEnd.FAILED, TrialEnd.STOPPED):
                 create = Create(trial.number, trial.parameters, trial.seed, trial.length)
-                new = self.new_run(spec_of(trial_spec(self.experiment, create), trial))
-                self.new_runs.append(new)
-                self.runs[new.run.id] = new.run
                 self.searcher.reopen(trial.number)
-                self._put(replace(trial, run_id=new.run.id, state=TrialState.OPEN, end=None))
+                self._run_again(trial, create, spec_of)
+
+    def go_on_by(
+        self, spec: RunSpec, searcher: Searcher, spec_of: Callable[[RunSpec, Trial], RunSpec]
+    ) -> None:
+        """An ended experiment goes on by another spec, with the trials it had; `searcher` has not begun."""
+        self.experiment = replace(self.experiment, spec=spec)
+        self.searcher = searcher
+        self._reopen()
+        for operation in searcher.begin():
+            trial = self.trials.get(operation.trial) if isinstance(operation, Create) else None
+            if isinstance(operation, Create) and trial is not None:
+                self._run_again(trial, operation, spec_of)
+            else:
+                self._carry_out([operation])
 
     def change_spec(self, spec: RunSpec) -> None:
         """Another spec, for trials that are begun later; its limit of slots counts for all."""
@@ -241,6 +250,28 @@ class ChangeDraft:
                 case Finish(failed=failed):
                     outcome = Outcome.FAILED if failed else Outcome.COMPLETED
                     self._end(outcome, "every trial failed" if failed else None)
+
+    def _reopen(self) -> None:
+        self.experiment = replace(
+            self.experiment, state=ExperimentState.ACTIVE, outcome=None, message=None, ended_at=None
+        )
+
+    def _run_again(self, trial: Trial, create: Create, spec_of: Callable[[RunSpec, Trial], RunSpec]) -> None:
+        new = self.new_run(spec_of(trial_spec(self.experiment, create), trial))
+        self.new_runs.append(new)
+        self.runs[new.run.id] = new.run
+        self._put(
+            replace(
+                trial,
+                run_id=new.run.id,
+                parameters=create.parameters,
+                seed=create.seed,
+                length=create.length,
+                state=TrialState.OPEN,
+                end=None,
+                invalid=False,
+            )
+        )
 
     def _create(self, create: Create) -> None:
         new = self.new_run(trial_spec(self.experiment, create))

@@ -1,12 +1,28 @@
-"""Values in place of those of the file: `--config resources.slots_per_trial=4`. Called by `reader`."""
+"""Values in place of those of the file: `--config resources.slots_per_trial=4`. Called by `reader`, and for
+what is continued with another configuration by the gateway.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from tarmac.dialects.kinds import yaml12
 from tarmac.dialects.located import Items, Node, Scalar, Table
+from tarmac.dialects.plain import to_plain
 from tarmac.dialects.problems import Problems
-from tarmac.dialects.yaml_tree import compose
+from tarmac.dialects.yaml_tree import compose, compose_table
+
+
+def values_of(text: str, name: str) -> dict[str, Any]:
+    """The values in a configuration, or a part of one; raises InvalidInput, which calls the text `name`."""
+    problems = Problems(name)
+    if not text.strip():
+        return {}
+    tree = compose_table(text, problems, "fields such as 'searcher: ...' are", lenient=True)
+    problems.raise_any()
+    found: dict[str, Any] = to_plain(tree, yaml12)
+    return found
 
 
 def override_values(tree: Table, changes: Sequence[tuple[str, str]], problems: Problems) -> Table:

@@ -55,10 +55,15 @@ def wish_of(call: Call, *, keeps: bool) -> Wish:
     return Wish(submission=replace(prepared.submission, spec=spec), parent=parent)
 
 
+def submission_of(call: Call, config: str, digest: str | None) -> Submission:
+    """The submission of a configuration whose code, if it has some, is here already."""
+    prepared = planned(_draft(call, config, digest), call.gateway.service.plane)
+    return replace(prepared.submission, spec=_searching(prepared.submission.spec))
+
+
 def preview_of(call: Call, config: str) -> Submission:
     """The submission of which a search is to be previewed, of a configuration alone."""
-    prepared = planned(_draft(call, config, None), call.gateway.service.plane)
-    return replace(prepared.submission, spec=_searching(prepared.submission.spec))
+    return submission_of(call, config, None)
 
 
 def _draft(call: Call, config: str, digest: str | None) -> Draft:

@@ -8,11 +8,12 @@ from typing import Any
 
 from tarmac.model.actor import Actor
 from tarmac.model.cluster import Policy
-from tarmac.model.errors import InvalidInput
 from tarmac.model.experiment import Experiment
 from tarmac.model.lifecycle import RunEvent, sources
+from tarmac.model.numbering import NumberKind
 from tarmac.server.determined.calls import Call, delete, patch, post, put
 from tarmac.server.determined.changing import Changes, changed, changes_of
+from tarmac.server.determined.continuing import continued, override_of
 from tarmac.server.determined.creating import wish_of
 from tarmac.server.determined.experiment_lists_api import record_of
 from tarmac.server.determined.experiment_records import labels_shown
@@ -46,16 +47,21 @@ def _draft_record(name: str) -> dict[str, Any]:
 
 
 def _continue(call: Call) -> Any:
-    """Go on with one that has ended, with the configuration that it has."""
-    number, override = call.whole_field("id"), str(call.field("overrideConfig", "")).strip()
-    if override not in ("", "{}", "null"):
-        raise InvalidInput(
-            "an experiment is continued with the configuration that it has",
-            hint="det experiment create begins another with a changed one",
-        )
-    experiment = experiment_of(call.gateway, number)
-    plane = call.gateway.service.plane
-    return {"experiment": record_of(call, plane.experiments.go_on(call.actor, experiment.id))}
+    """Go on with one that has ended; the only trial of a search of one also by a changed configuration.
+
+    A trial keeps its number, though it goes on as another run.
+    """
+    experiment = experiment_of(call.gateway, call.whole_field("id"))
+    override = override_of(call.field("overrideConfig", ""))
+    change = (lambda spec: continued(call, experiment, spec, override)) if override else None
+    plane, numbers = call.gateway.service.plane, call.gateway.numbers
+    with plane.control.lock:  # the new runs are numbered before anybody asks for their numbers
+        before = {each.number: each.run_id for each in call.gateway.experiments.trials(experiment.id)}
+        after = plane.experiments.go_on(call.actor, experiment.id, change=change)
+        for trial in call.gateway.experiments.trials(experiment.id):
+            if before.get(trial.number, trial.run_id) != trial.run_id:
+                numbers.pass_on(NumberKind.TRIAL, before[trial.number], trial.run_id)
+    return {"experiment": record_of(call, after)}
 
 
 # --- commands

@@ -1,0 +1,58 @@
+"""`det experiment continue --config`: a changed configuration to go on with. Called by `experiments_api`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tarmac.control.decisions.trials import merged
+from tarmac.dialects.determined.overrides import values_of
+from tarmac.dialects.determined.reader import NAME
+from tarmac.model.errors import InvalidInput
+from tarmac.model.experiment import Experiment
+from tarmac.model.spec import RunSpec
+from tarmac.server.determined.calls import Call
+from tarmac.server.determined.changing import NOTES, Changes, changed
+from tarmac.server.determined.creating import submission_of
+from tarmac.server.determined.experiment_records import config_of
+
+_CHANGED = ("name", "description", "labels")
+_CHANGED_RESOURCES = ("priority", "weight", "resource_pool", "max_slots")
+"""What `det experiment set` changes of a configuration after it was written."""
+
+
+def override_of(text: Any) -> dict[str, Any]:
+    """What a request overrides of a configuration; raises InvalidInput."""
+    if not isinstance(text, str):
+        raise InvalidInput("overrideConfig: the text of a configuration is expected")
+    found = values_of(text, "overrideConfig") if text.strip() != "null" else {}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def continued(call: Call, experiment: Experiment, spec: RunSpec, override: Mapping[str, Any]) -> RunSpec:
+    """The spec of an experiment with parts of its configuration changed: its text is read again.
+
+    Raises InvalidInput with all that is wrong with the configuration then.
+    """
+    if spec.conventions.system != NAME:
+        raise InvalidInput(
+            "an experiment of a run file is continued with the configuration that it has",
+            hint="tarmac experiment create begins another with a changed one",
+        )
+    before = merged(values_of(spec.source, "config"), _since(config_of(spec)))
+    searcher, others = before.get("searcher"), override.get("searcher")
+    if isinstance(searcher, dict) and isinstance(others, dict) and "max_length" in others:
+        searcher.pop("max_length", None)  # `{epochs: 2}` takes the place of `{batches: 10}`
+    after = submission_of(call, json.dumps(merged(before, override)), experiment.code_digest).spec
+    notes = spec.conventions.facts.get(NOTES)
+    return replace(changed(after, Changes(config={}, notes=notes)), code=spec.code, start_paused=False)
+
+
+def _since(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What people changed of a configuration since it was written, as far as it is in it."""
+    resources = config.get("resources") or {}
+    found = {name: config[name] for name in _CHANGED if config.get(name) is not None}
+    place = {name: resources[name] for name in _CHANGED_RESOURCES if resources.get(name) is not None}
+    return {**found, "resources": place}
