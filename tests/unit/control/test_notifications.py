@@ -11,6 +11,7 @@ from actors import ADA
 from simulated import Crash, Simulation, nodes, spec
 from tarmac.control.admission import Submission
 from tarmac.control.decisions.notifications import FIRST_RETRY_S, GIVES_UP_S
+from tarmac.control.decisions.steps import stop_run
 from tarmac.control.reconcilers.notify import PAUSE_S, NotifyPass
 from tarmac.engines.sim import Behaviour
 from tarmac.model.array import RunArray, read_array
@@ -25,6 +26,7 @@ from tarmac.model.notification import (
     Subscription,
 )
 from tarmac.model.run import Run
+from tarmac.model.summary import RunQuery
 
 RUNS_S = 600.0
 HOOK = Receiver(channel=Channel.WEBHOOK, address="https://hooks.example.org/x")
@@ -129,6 +131,28 @@ def test_people_are_told_of_an_array_as_a_whole(broken: set[int], told: object, 
     by_hook = [message for batch in post.sent for message in batch if message.receiver == HOOK]
     assert len(by_hook) == 9
     assert {message.about["array_index"] for message in by_hook} == {0, 1, 2}
+
+
+def test_an_array_of_which_a_member_did_not_end_after_all_is_told_once(
+    simulation: Simulation, post: Post
+) -> None:
+    """Two members end in one commit, and a person has paused one of them since it was read."""
+    submit(simulation, "first", slots=4)
+    go_on(simulation, post)
+    sweep = submit(simulation, "sweep", Subscription(receiver=MAIL), slots=4, array=read_array("0-1"))
+    go_on(simulation, post)
+    control, plane = simulation.server.plane.control, simulation.server.plane
+    ids = [run.id for run in simulation.store.runs(RunQuery(array_id=sweep.array_id))]
+    members = list(simulation.store.load_runs(ids).values())
+    plane.pause(ADA, members[0].id)
+    steps = [stop_run(member, None, simulation.clock.now()) for member in members]
+    assert control.commit(steps) == [False, True]
+    go_on(simulation, post, 60)
+    assert post.events() == []
+    plane.stop(ADA, members[0].id)
+    go_on(simulation, post, 60)
+    assert post.events() == [("sweep[0-1]", "stopped")]
+    assert post.sent[0][0].about["members"] == {"stopped": 2}
 
 
 def test_a_wait_is_told_once_it_is_long_and_once_for_each_stay(simulation: Simulation, post: Post) -> None:

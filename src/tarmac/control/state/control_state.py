@@ -6,12 +6,12 @@ Made once by `service.ControlPlane`; the passes, the commands and the reports al
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tarmac.control.decisions.notifications import calls_for_messages, with_notifications
+from tarmac.control.decisions.notifications import with_notifications
+from tarmac.control.state.array_ends import ended_arrays, last_of_arrays
 from tarmac.control.state.engines import AttachedEngine, Engines
 from tarmac.control.state.estimator import Estimator
 from tarmac.control.state.event_bus import EventBus, Wakeup
@@ -31,7 +31,7 @@ from tarmac.model.launch import ApplyConventions, as_it_is
 from tarmac.model.lifecycle import OCCUPYING_STATES, RunEvent, RunState
 from tarmac.model.notification import Subscription
 from tarmac.model.ports import Clock, CodeStore, Engine, Ids, Store
-from tarmac.model.run import Attempt, Outcome, Run, split_attempt_id
+from tarmac.model.run import Attempt, Run, split_attempt_id
 from tarmac.model.serving import Lease
 from tarmac.model.spec import Mode
 
@@ -151,6 +151,14 @@ class ControlState:
                 possible = [step for at, step in enumerate(steps) if at not in groundless]
                 taken_of = iter(self.commit(possible, lease=lease, whole=whole))
                 return [at not in groundless and next(taken_of) for at in range(len(steps))]
+            if not whole and (
+                last := last_of_arrays(steps, self._notify_always, self._run_cache.live_members)
+            ):
+                parts = [
+                    [step for at, step in enumerate(steps) if (at in last) is late] for late in (False, True)
+                ]
+                before, after = (iter(self.commit(part, lease=lease)) for part in parts)
+                return [next(after if at in last else before) for at in range(len(steps))]
             steps = self._with_notifications(steps)
             taken = self.store.apply(steps, lease=lease, whole=whole)
             applied = steps
@@ -199,18 +207,9 @@ class ControlState:
 
     def _with_notifications(self, steps: Sequence[RunStep]) -> list[RunStep]:
         """The steps with the messages that they call for; the last member of an array tells of all."""
-        ending: dict[str, list[Run]] = {}
-        for step in steps:
-            array_id, ends = step.after.array_id, step.after.outcome and not step.before.outcome
-            if array_id is not None and ends and calls_for_messages(step, self._notify_always):
-                ending.setdefault(array_id, []).append(step.after)
-        ended: dict[str, Counter[Outcome]] = {}
-        for array_id, members in ending.items():
-            if self._run_cache.live_members(array_id) <= len(members):
-                counts = Counter(run.outcome for run in members if run.outcome)
-                for (_, outcome), count in self.store.array_counts(array_id).items():
-                    counts += Counter({outcome: count} if outcome else {})
-                ended[members[-1].id] = counts
+        ended = ended_arrays(
+            steps, self._notify_always, self._run_cache.live_members, self.store.array_counts
+        )
         return [with_notifications(each, self._notify_always, ended.get(each.after.id)) for each in steps]
 
     def wake_search(self) -> None:
