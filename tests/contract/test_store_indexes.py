@@ -85,7 +85,17 @@ def test_a_page_costs_the_same_however_many_runs_there_are(tmp_path: Path, histo
     assert many < 1.5 * few + 5_000
 
 
-def _steps_of_a_page(directory: Path, ended_at: str, runs: int) -> int:
+@pytest.mark.parametrize("every", [1, 100, 100_000], ids=["all have", "few have", "one has"])
+def test_a_page_of_a_label_costs_the_same_however_many_runs_have_it(tmp_path: Path, every: int) -> None:
+    label = f"INSERT INTO run_label SELECT id, 'team', 'vision' FROM run WHERE substr(id, 2) % {every} = 0"
+    query = RunQuery(labels={"team": "vision"}, limit=50)
+    few, many = (_steps_of_a_page(tmp_path, "NULL", runs, label, query) for runs in (4_000, 20_000))
+    assert many < 1.5 * few + 5_000
+
+
+def _steps_of_a_page(
+    directory: Path, ended_at: str, runs: int, more: str = "SELECT 1", query: RunQuery | None = None
+) -> int:
     """How many steps of its virtual machine SQLite takes, in hundreds, for the first page among so many."""
     path, at = directory / f"{runs}.db", 1e6
     open_store(f"sqlite:///{path}").close()
@@ -98,6 +108,7 @@ def _steps_of_a_page(directory: Path, ended_at: str, runs: int) -> int:
             SELECT printf('r%06d', n), 1, 'queued', 'a', 'p', 'u', 'native', 0, 1, 1, n,
                 {ended_at.format(at=at)}, 0, 0, 0 FROM each"""
         )
+        connection.execute(more)
         steps = 0
 
         def count() -> int:
@@ -106,6 +117,9 @@ def _steps_of_a_page(directory: Path, ended_at: str, runs: int) -> int:
             return 0
 
         connection.set_progress_handler(count, 100)
+        if query is not None:
+            assert len(_rows(connection, sql.summaries(query))) <= query.limit
+            return steps
         few = _rows(connection, sql.ended_lately(at))[0][0] <= sql.FEW_ENDED
         _rows(connection, sql.summaries(RunQuery(ended_after=at, limit=50), few_ended=few))
         return steps

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import bindparam, func, or_, select
@@ -34,27 +36,48 @@ SPANS = (
 def to_span(row: Sequence[Any]) -> AttemptSpan | None:
     """A row of `SPANS`; None where a cluster's own queue has granted nothing yet."""
     run_id, number, user, project, cluster, body, created_at, granted_at, ended_at, released = row
-    allocation = json.loads(body)
-    begin = granted_at if allocation.get("delegated") else created_at
+    granted = _granted(body)
+    begin = granted_at if granted.delegated else created_at
     if begin is None:
         return None
-    placements = allocation["placements"]
-    slots_of: dict[tuple[str, int], int] = {}
-    for each in placements:
-        replica = each["role"], each["replica"]
-        slots_of[replica] = slots_of.get(replica, 0) + len(each.get("slots", ()))
     return AttemptSpan(
         run_id=run_id,
         attempt=number,
         user=user,
         project=project,
         cluster=cluster,
-        pool=allocation.get("pool", DEFAULT_POOL),
+        pool=granted.pool,
         begin=begin,
         end=ended_at,
-        slots=sum(slots_of.values()),
+        slots=granted.slots,
         released=tuple(
-            (each["at"], slots_of[each["role"], each["replica"]])
+            (each["at"], granted.slots_of[each["role"], each["replica"]])
             for each in (json.loads(released) if released is not None else ())
         ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Granted:
+    """What counts of an allocation."""
+
+    delegated: bool
+    pool: str
+    slots_of: Mapping[tuple[str, int], int]
+    slots: int
+
+
+@lru_cache(maxsize=4096)
+def _granted(body: str) -> _Granted:
+    """Read an allocation once: most attempts of a small run were given what another had before."""
+    allocation = json.loads(body)
+    slots_of: dict[tuple[str, int], int] = {}
+    for each in allocation["placements"]:
+        replica = each["role"], each["replica"]
+        slots_of[replica] = slots_of.get(replica, 0) + len(each.get("slots", ()))
+    return _Granted(
+        delegated=bool(allocation.get("delegated")),
+        pool=allocation.get("pool", DEFAULT_POOL),
+        slots_of=slots_of,
+        slots=sum(slots_of.values()),
     )
