@@ -33,7 +33,12 @@ def change_queue(changes: Sequence[Change], *, as_json: bool, dialect: str | Non
     """
     client = connect()
     sent = _on_our_scale(client, changes, dialect=dialect)
-    print_queue(client.change_queue(sent, limit=shown_runs(as_json=as_json)), as_json=as_json)
+    pools = client.change_queue(sent, limit=shown_runs(as_json=as_json))
+    if pools or as_json:
+        print_queue(pools, as_json=as_json)
+    else:
+        names = ", ".join(dict.fromkeys(change["run"] for change in sent))
+        remark(f"{names}: changed, and in no queue now; the change counts once it is resumed")
 
 
 def shown_runs(*, as_json: bool) -> int | None:

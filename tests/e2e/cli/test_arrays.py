@@ -29,6 +29,10 @@ def test_an_array_from_submission_to_removal(shell: Shell) -> None:
     assert shell.tarmac("logs", "sweep", code=0).stdout == "0 of 3\n2 of 3\n4 of 3\n"
     assert shell.tarmac("wait", "sweep").returncode == 4
     assert "sweep[0-4:2%2]" in shell.tarmac("rm", "-y", "sweep", code=0).stdout
+    shell.tarmac("run", "--no-code", "--name", "pair", "--array", "0-1", "--", "true", code=0)
+    removed = shell.tarmac("rm", "-y", "--name", "pair", code=0).stdout
+    assert "pair[0] (" in removed
+    assert "pair[1] (" in removed
     assert json.loads(shell.tarmac("ls", "--all", "--json", code=0).stdout)["runs"] == []
 
 

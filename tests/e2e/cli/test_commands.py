@@ -197,6 +197,8 @@ def test_metrics(settled: Shell) -> None:
     assert table[0].split() == ["WHEN", "STEP", "PROGRESS", "loss"]
     assert table[-1].split()[-3:] == ["2", "100%", "0.3333"]
     assert settled.json("show", "@last")["report"]["step"] == 2
+    elsewhere = settled.tarmac("metrics", "@last", "--group", "validation", code=0).stderr
+    assert elsewhere == "tarmac: no metrics of group validation were reported; these groups were: training\n"
 
 
 def test_a_dry_run_keeps_nothing(settled: Shell) -> None:
@@ -255,6 +257,7 @@ def test_lines_of_logs_are_chosen_and_dated(settled: Shell) -> None:
     chunks = settled.tarmac("logs", run, "-t", "--json", code=0).stdout.splitlines()
     created_at = settled.json("show", run)["run"]["created_at"]
     assert all(json.loads(line)["at"] >= int(created_at) for line in chunks)
+    assert "marked as one of rank 1" in settled.tarmac("logs", run, "--rank", "1", code=0).stderr
     assert "is no regular expression" in settled.tarmac("logs", run, "--grep", "(", code=2).stderr
 
 

@@ -99,6 +99,19 @@ def test_the_documents_example_step_by_step(one_slot: Shell, jobs: tuple[str, st
     ]
 
 
+def test_a_change_of_a_paused_run_says_when_it_counts(one_slot: Shell, jobs: tuple[str, str]) -> None:
+    _, second = jobs
+    one_slot.tarmac("pause", second, "--wait", code=0)
+    changed = one_slot.tarmac("queue", "set", second, "--priority", "7", code=0)
+    assert (
+        changed.stderr
+        == f"tarmac: {second}: changed, and in no queue now; the change counts once it is resumed\n"
+    )
+    assert changed.stdout == ""
+    one_slot.tarmac("resume", second, code=0)
+    assert one_slot.json("show", second)["run"]["priority"] == 7
+
+
 def test_the_documents_batch_form(one_slot: Shell, jobs: tuple[str, str]) -> None:
     """D14: priorities, pools and places of several runs in one command."""
     first, second = jobs

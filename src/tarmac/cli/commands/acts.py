@@ -134,7 +134,7 @@ def rm(*, yes: bool, as_json: bool, **options: Any) -> None:
             refusals.append(error)
         else:
             if not as_json:
-                print_text(f"{run['name']} ({run['id']}) was removed")
+                print_text(f"{title(run)} ({run['id']}) was removed")
     if as_json:
         print_json({"runs": removed})
     if selection.by_condition and not found:

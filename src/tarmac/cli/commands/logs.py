@@ -140,9 +140,16 @@ def _print(client: Client, run: api.Run, choice: LogChoice, view: View, *, as_js
     for attempt in client.attempts(run["id"]):
         if attempt["number"] == (choice.attempt or run["attempt"]):
             view.expect(expected_workers(run, attempt, choice))
+    marks: set[bool] = set()
     for chunk in client.logs(run["id"], **choice.arguments()):
+        marks.add(chunk.get("rank") is not None or f"[rank={choice.rank}]" in chunk["text"])
         view.log(chunk)
     view.finish()
+    if choice.rank is not None and marks == {False} and not as_json:
+        remark(
+            f"none of its lines is marked as one of rank {choice.rank}: ranks are known where a `launcher` "
+            f"starts the processes, or where lines begin with [rank={choice.rank}]"
+        )
     cause = run.get("cause")
     if cause and run["attempt"] and run["started_at"] is None and run["outcome"] == "failed" and not as_json:
         remark(f"its workers never started: {cause['message']}")

@@ -86,11 +86,20 @@ def metrics(
     elif as_json:
         print_json({"metrics": found})
     elif not found:
-        remark("no metrics were reported; call tarmac.report(step=..., loss=...) in the code of the run")
+        _say_none(client, runs, group)
     elif plot_to is not None:
         _plot(found, plot_to)
     else:
         print_text(series_table(found, now=time.time(), terminal=stdout_terminal()))
+
+
+def _say_none(client: Client, runs: Sequence[str], group: str | None) -> None:
+    """Nothing was found; where a group was asked for, say which there are."""
+    groups = sorted({each["group"] for each in client.metrics(*runs)}) if group is not None else []
+    if groups:
+        remark(f"no metrics of group {group} were reported; these groups were: {', '.join(groups)}")
+    else:
+        remark("no metrics were reported; call tarmac.report(step=..., loss=...) in the code of the run")
 
 
 def _refuse_several(chosen: Sequence[str]) -> None:
