@@ -92,7 +92,7 @@ class Place:
             else words
         )
         command = re.sub(r"(?<=[ \"'])C(?=[ \"']|$)", self.cluster, typed)
-        command = re.sub(r"(?<=--pool )P", self.pool, command)
+        command = re.sub(r"(?<=[-]pool )P(?= |$)", self.pool, command)
         command = re.sub(r"(?<=-type )T", self.slot_type, command)
         fails, words = words.startswith("!"), words.removeprefix("!")
         deadline = time.monotonic() + PATIENCE_S
@@ -105,7 +105,9 @@ class Place:
 
 def shown(printed: str, words: str, *, fails: bool, good: bool) -> str:
     """The line of an answer that says most."""
-    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    lines = [
+        line.strip() for line in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", printed).splitlines() if line.strip()
+    ]
     if not good:
         return " / ".join(lines[-4:])[-400:] or "(nothing)"
     told = (

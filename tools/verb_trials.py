@@ -40,6 +40,10 @@ for step in range(first, first + 60000):
     "trace.csv": "submitted,duration,slots,user\n2026-01-01 00:00:00,60,1,ada\n2026-01-01 00:00:10,60,2,bo\n",
     "shape.yaml": "name: shape\nnodes: [{count: 2, slots: 2}]\n",
     "word.txt": "hush\n",
+    "slow.yaml": "name: slow\nentrypoint: sleep 600\nsearcher: {name: single, metric: loss}\n"
+    "resources: {slots_per_trial: 1}\n",
+    "node": "tarmac show $1 --json | "
+    'python3 -c \'import json, sys; print(*json.load(sys.stdin)["attempts"][-1]["nodes"])\'\n',
 }
 
 
@@ -61,6 +65,16 @@ VARYING = {
     ("QUEUE", None): "other",
     ("NODES", "slurm"): "!sinfo",
     ("NODES", None): "up",
+    ("DRAINED", "slurm"): "!no node",
+    ("DRAINED", None): "takes no new work",
+    ("DISK", "slurm"): "!sinfo",
+    ("DISK", None): "new disk (",
+    ("UNDRAINED", "slurm"): "!no node",
+    ("UNDRAINED", None): "takes work again",
+    ("SECRET", "slurm"): "!sinfo",
+    ("SECRET", None): "!nobody",
+    ("SHARD", "slurm"): "!no node is in cluster",
+    ("SHARD", None): "!nobody",
     ("NOBODY", None): "there is no such run",
     ("ANY", None): "",
     ("CHECK", "local"): "ANY",
