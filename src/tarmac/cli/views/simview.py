@@ -160,8 +160,7 @@ def _side_by_side(part: Played, named: Mapping[str, float], terminal: Terminal) 
     shapes = dict.fromkeys(
         f"{shape_text(item.cluster)} ({slots_of(item.cluster):,} slots)" for item, _ in part
     )
-    jobs = f"{len(trace.jobs):,} job{'s' if len(trace.jobs) != 1 else ''}"
-    yield terminal.paint(f"{trace.name}: {jobs} on {' and '.join(shapes)}", "bold")
+    yield terminal.paint(f"{trace.name}: {len(trace.jobs):,} jobs on {' and '.join(shapes)}", "bold")
     heads = [Column(title="")] + [Column(title=item.label, right=True) for item, _ in part]
     rows = [
         [title, *(show(result.measures) for _, result in part)]
