@@ -119,7 +119,8 @@ def test_a_disk_that_fills_up_in_a_pull_ends_the_run_and_keeps_nothing(
     """M6: the fourth end, which comes while there is room left for others."""
     if os.geteuid() != 0:
         pytest.skip("only root can mount a small disk")
-    image = guarded.push("team/zeros", "1", busybox_image(archive([("big", bytes(30_000_000))])))
+    files = [(f"big{number}", b"ab" * 4_000_000) for number in range(4)]
+    image = guarded.push("team/packed", "1", busybox_image(archive(files)))
     images = shell.home / "images"
     images.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={LIMIT}", "tmpfs", images], check=True)

@@ -83,6 +83,18 @@ def test_a_run_is_held_to_the_cluster_that_it_names() -> None:
     assert (here.environment.without_container, len(warnings)) == (True, 1)
 
 
+def test_the_one_cluster_there_is_need_not_be_named() -> None:
+    """Its own rules hold, not those of clusters that are not there."""
+    settings = ContainerSettings(default=REQUIRED, clusters={"local": NONE, "site": REQUIRED})
+    boxed = RunSpec(name="a", roles=(), environment=Environment(image="box"))
+    kept, warnings = use_containers(boxed, settings, user="bea", alone=True)
+    assert (kept.environment.without_container, len(warnings)) == (True, 1)
+    bare = replace(boxed, environment=Environment())
+    assert use_containers(bare, settings, user="bea", alone=True) == (bare, ())
+    with pytest.raises(InvalidInput, match="cluster site starts runs in images alone"):
+        use_containers(bare, replace(settings, default=AUTO), user="bea")
+
+
 def test_settings_of_a_cluster_stand_for_what_they_name(tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
     file.write_text(

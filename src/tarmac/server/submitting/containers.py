@@ -93,7 +93,7 @@ def facts_of(
 ) -> ContainerFacts:
     """The facts of a submission."""
     environment, cluster = spec.environment, spec.target.cluster
-    rules = settings.of_target(cluster)
+    rules = {"": settings.of(LOCAL_CLUSTER)} if cluster is None and alone else settings.of_target(cluster)
     here = cluster in (None, LOCAL_CLUSTER) and all(each.use is ContainerUse.AUTO for each in rules.values())
     mirrored = any(DOCKER_HUB in each.mirrors for each in rules.values())
     image = None if environment.without_container else environment.image
