@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tarfile
 import tempfile
@@ -191,8 +192,15 @@ def test_a_container_in_the_user_namespace_of_a_real_podman() -> None:
         user = [setpriv, f"--reuid={USER}", f"--regid={USER}", "--clear-groups"]
         script = [PYTHON, "-I", "-S", "-c", IN_PODMAN, directory, f"{place}/root", f"{place}/above"]
         env = {"HOME": directory, "PATH": os.defpath}
+        earlier = {**env, "XDG_RUNTIME_DIR": f"{directory}/earlier"}  # what Podman keeps is there from now on
+        (place / "earlier").mkdir(mode=0o700)
+        os.chown(place / "earlier", USER, USER)
+        subprocess.run([*user, "podman", "info"], env=earlier, capture_output=True, check=False)
+        for pid in processes_below(place):
+            os.kill(int(pid), signal.SIGKILL)
         done = subprocess.run([*user, *script], env=env, capture_output=True, text=True, check=False)
         assert done.stdout.split() == ["0", "0", str(USER), "1", "7", "False"], done.stderr
+        assert not processes_below(place), "what Podman keeps for its next command stays"
 
 
 def test_a_node_with_nothing_that_makes_containers_says_so() -> None:
@@ -216,6 +224,17 @@ def test_the_next_driver_is_taken_where_the_first_cannot() -> None:
         "tarmac itself: it is forbidden; podman: podman is not installed; "
         "apptainer: apptainer or singularity is not installed"
     )
+
+
+def processes_below(place: Path) -> list[str]:
+    """Processes whose environment names a directory below a place."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            found += [path.parent.name] if f"={place}/".encode() in path.read_bytes() else []
+        except OSError:
+            continue
+    return found
 
 
 def daemons_of(attempt: AttemptDirectory) -> list[int]:

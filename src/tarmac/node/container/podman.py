@@ -14,10 +14,10 @@ from contextlib import contextmanager, suppress
 from typing import Iterator
 
 from tarmac.node.container.root import CannotMake
-from tarmac.node.files import untrusted
 
 _HOLD = "echo $$; read -r _"
 _MOST_TEXT = 300
+_MOST_ENVIRONMENT_BYTES = 1024 * 1024
 _ALL_USERS = ["0", "0", "4294967295"]
 _LOGGED = re.compile(r'level=(\w+) msg="(.*)"$')
 
@@ -70,7 +70,12 @@ def _plain(complaint: str) -> str:
 
 
 def _end_pause(runtime: str) -> None:
-    """End the process by which Podman holds its namespace for its next command: there is none."""
-    path = os.path.join(runtime, "libpod", "tmp", "pause.pid")
-    with suppress(OSError, ValueError):
-        os.kill(int(untrusted.read_bytes(path, untrusted.NOTE_BYTES)), signal.SIGKILL)
+    """End the process by which Podman holds its namespace for its next command: there is none.
+
+    Its pid is in a file that lies where Podman was first used, so it is known by its environment.
+    """
+    mark = f"XDG_RUNTIME_DIR={runtime}".encode()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
+            if mark in file.read(_MOST_ENVIRONMENT_BYTES).split(b"\0"):
+                os.kill(int(pid), signal.SIGKILL)
