@@ -34,9 +34,11 @@ NUMBERS = "numbers"
 
 TOKEN = "no-access"
 _FILES = "determined"
-_SSH_PORTS = 12_350
-_PORTS_EACH = 20
-_PORT_BLOCKS = 500
+_FIRST_PORT = 61_000
+_PORTS_EACH = 3
+_PORT_BLOCKS = 1_500
+"""Above MASTER_PORTs and what Linux gives to whoever wants any port: nobody looks whether one is free."""
+
 _GLOO = "GLOO_SOCKET_IFNAME"
 
 HOOK = "startup-hook.sh"
@@ -142,7 +144,7 @@ class _Trial:
     @cached_property
     def common(self) -> Mapping[str, str]:
         """What is the same for every worker."""
-        port = _SSH_PORTS + _PORTS_EACH * (number_of("ports", self.attempt.id, below=_PORT_BLOCKS) - 1)
+        port = _FIRST_PORT + _PORTS_EACH * (number_of("ports", self.attempt.id, below=_PORT_BLOCKS) - 1)
         metadata = {
             "task_id": self.whole_id,
             "allocation_id": self._allocation,
@@ -170,8 +172,8 @@ class _Trial:
             "DET_USE_TLS": "false",
             "DET_SEGMENT_ENABLED": "false",
             "DTRAIN_SSH_PORT": str(port),
-            "INTER_TRAIN_PROCESS_COMM_PORT_1": str(port + 10),
-            "INTER_TRAIN_PROCESS_COMM_PORT_2": str(port + 15),
+            "INTER_TRAIN_PROCESS_COMM_PORT_1": str(port + 1),
+            "INTER_TRAIN_PROCESS_COMM_PORT_2": str(port + 2),
             "C10D_PORT": str(self.attempt.master_port or LATE_PORT),
         }
         if self.checkpoint is not None:
