@@ -24,7 +24,6 @@ _REGISTRY = re.compile(
 )
 
 _ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}(:[0-9]{1,5})?")
-_USER = re.compile(r"(?:https?://)?[^/@\s]*:[^/@\s]*@(?!sha256:)")
 
 _SCHEMES = ("docker://", "oci://")
 _ARCHIVES = ("oci-archive:", "docker-archive:", "oci:")
@@ -103,8 +102,16 @@ def _no_image(text: str) -> bool:
     return text.endswith(_FILES) or text.startswith("sha256:") or _ADDRESS.fullmatch(text) is not None
 
 
+def _credentials(image: str) -> str:
+    """`USER:PASSWORD@` in the place of what a name begins with; else ""."""
+    first = (image.partition("://")[2] or image).partition("/")[0]
+    head, at, rest = first.rpartition("@")
+    return head + at if ":" in head and not rest.startswith("sha256:") else ""
+
+
 def _without_password(image: str) -> str:
-    return _USER.sub("...@", image)
+    found = _credentials(image)
+    return image.replace(found, "...@", 1) if found else image
 
 
 def _hint(image: str) -> str:
@@ -113,7 +120,7 @@ def _hint(image: str) -> str:
         return f"leave {image.partition('://')[0]}:// out"
     if image.startswith(_OF_APPTAINER):
         return "Apptainer alone fetches it: `apptainer pull`, and name the file that this makes"
-    if _USER.match(image):
+    if _credentials(image):
         return "credentials are a secret: `tarmac secret set NAME --as registry`, and `secrets: [NAME]`"
     if image.endswith(_FILES):
         return f"a file begins with '/' or './': './{image}'"
