@@ -15,7 +15,7 @@ from tarmac.cli.views.followview import SharedView, View
 from tarmac.cli.views.messages import Json
 from tarmac.cli.views.news import News
 from tarmac.cli.views.sharing import state_detail
-from tarmac.model.spec import DEFAULT_ROLE
+from tarmac.model.resources import DEFAULT_ROLE
 
 if TYPE_CHECKING:
     from tarmac.client import Client

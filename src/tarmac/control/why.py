@@ -10,7 +10,8 @@ from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.model.dependency import AwaitedRun, Condition
 from tarmac.model.lifecycle import RunState
-from tarmac.model.loss import loss_of, loss_text
+from tarmac.model.loss import loss_of
+from tarmac.model.loss_text import loss_text
 from tarmac.model.native import NativeStatus
 from tarmac.model.run import Attempt, CauseCode, Outcome, Run
 from tarmac.model.spec import Repository

@@ -9,6 +9,9 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+DEFAULT_ROLE = "main"
+"""The name of the only role of a run file that lists no roles."""
+
 CPU_ONLY = "cpu"
 """The slot type of slots that stand for no accelerator (virtual slots)."""
 

@@ -17,7 +17,7 @@ from tarmac.model.dependency import Dependency
 from tarmac.model.described import renamed
 from tarmac.model.log_policy import LogPolicy
 from tarmac.model.notification import Subscription
-from tarmac.model.resources import Resources
+from tarmac.model.resources import DEFAULT_ROLE, Resources
 from tarmac.model.search import SearchSpec, TrialPlace
 from tarmac.model.secret import SecretUse
 from tarmac.model.site import SiteRequest
@@ -27,9 +27,6 @@ DEFAULT_GRACE_S = 30.0
 
 DEFAULT_RAPID_CYCLES = 3
 """How many turns a cycle run has where its file does not say (I7)."""
-
-DEFAULT_ROLE = "main"
-"""The name of the only role of a run file that lists no roles."""
 
 
 class Mode(StrEnum):

@@ -24,6 +24,15 @@ def test_a_question_to_a_running_server_imports_only_what_asks_it(
     assert among(modules, *forbidden) == []
 
 
+@pytest.mark.parametrize("command", ["show", "why", "logs", "stop"])
+def test_what_asks_about_a_run_need_not_know_what_a_run_is(
+    plane: Served, tmp_path: Path, command: str
+) -> None:
+    variables = {"TARMAC_HOME": str(plane.home.root), "PWD": str(tmp_path)}
+    loaded("run", "--detach", "--name", "asked", "--", "sleep", "60", **variables)
+    assert among(loaded(command, "asked", **variables), *CORE, "tarmac.simulator", "tarmac.store") == []
+
+
 def test_a_server_imports_nothing_for_databases_and_clusters_that_it_does_not_have() -> None:
     code = "import sys, tarmac.server.daemon; print(*sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -8,7 +8,8 @@ import pytest
 
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.lifecycle import AttemptState
-from tarmac.model.loss import Loss, loss_of, loss_text
+from tarmac.model.loss import Loss, loss_of
+from tarmac.model.loss_text import loss_text
 from tarmac.model.run import Allocation, Attempt, Milestones, Outcome
 
 

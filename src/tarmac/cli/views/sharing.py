@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tarmac.client import Client
 from typing import TYPE_CHECKING
 
-from tarmac.model.loss import loss_text
+from tarmac.model.loss_text import loss_text
 
 if TYPE_CHECKING:
     from tarmac import api

@@ -13,8 +13,8 @@ from tarmac.dialects.native.commands import (
 )
 from tarmac.dialects.native.fields import PROCESS, RESOURCES, ROLE, ROLE_FIELDS
 from tarmac.dialects.section import Section, Value
-from tarmac.model.resources import Resources
-from tarmac.model.spec import DEFAULT_ROLE, ON_FIRST_NODE, FailureBehaviour, Launcher, Process, Role
+from tarmac.model.resources import DEFAULT_ROLE, Resources
+from tarmac.model.spec import ON_FIRST_NODE, FailureBehaviour, Launcher, Process, Role
 
 MOST_REPLICAS = 10_000
 MOST_ROLES = 100

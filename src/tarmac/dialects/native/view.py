@@ -18,11 +18,10 @@ from tarmac.dialects.plain import to_yaml
 from tarmac.model.cluster import Cluster, NodeGroup, Pool
 from tarmac.model.codec import encode
 from tarmac.model.notification import DEFAULT_WAIT_S, ENDED, Channel, Subscription
-from tarmac.model.resources import Resources
+from tarmac.model.resources import DEFAULT_ROLE, Resources
 from tarmac.model.secret import SecretForm, SecretUse
 from tarmac.model.spec import (
     DEFAULT_RAPID_CYCLES,
-    DEFAULT_ROLE,
     ArtifactRules,
     Bind,
     Checkout,

@@ -13,7 +13,7 @@ from tarmac.cli.session import connect
 from tarmac.cli.views.followview import standard_view
 from tarmac.cli.views.messages import state_of
 from tarmac.cli.views.metricview import report_text
-from tarmac.model.spec import DEFAULT_ROLE
+from tarmac.model.resources import DEFAULT_ROLE
 
 LINES = 20
 

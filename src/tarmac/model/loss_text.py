@@ -1,0 +1,24 @@
+"""What was lost, in words: by itself, as the command line says it and need not know what a run is."""
+
+from __future__ import annotations
+
+LEAST_S = 1.0
+"""What is lost in less than so long is not worth a word: the worker saved last and left."""
+
+
+def loss_text(work_s: float, checkpoint_at: float | None, step: int | None) -> str:
+    """In words, as what follows "lost:"."""
+    if checkpoint_at is None:
+        return f"{_seconds(work_s)} of work; it has no checkpoint: it will start again at 0"
+    checkpoint = "its last checkpoint" if step is None else f"the checkpoint at step {step}"
+    if work_s < LEAST_S:
+        return f"no work: it goes on from {checkpoint}"
+    return f"{_seconds(work_s)} of work since {checkpoint}"
+
+
+def _seconds(seconds: float) -> str:
+    """`12 s`, `5 min`, `3 h`: the more there is, the less the seconds matter."""
+    for unit, length_s in (("h", 3_600), ("min", 60)):
+        if seconds >= 2 * length_s:
+            return f"{seconds / length_s:.0f} {unit}"
+    return f"{seconds:.0f} s"
