@@ -221,15 +221,13 @@ class NodeRun:
 
     def peer_failure(self) -> Optional[Cause]:
         """The failure that ended the attempt, as the first failing node wrote it down."""
-        record = _read_json(self.attempt.failed) or self.wake_channel.messages.get(protocol.FAILED_FILE)
-        cause = record.get("cause") if record else None
-        return cause if isinstance(cause, dict) else None
+        return _cause_in(
+            _read_json(self.attempt.failed) or self.wake_channel.messages.get(protocol.FAILED_FILE)
+        )
 
     def peer_failure_while_leaving(self) -> Optional[Cause]:
         """That of a worker that failed after all had been asked to leave, here or on another node."""
-        record = _read_json(self.attempt.failed_leaving)
-        cause = record.get("cause") if record else None
-        return cause if isinstance(cause, dict) else None
+        return _cause_in(_read_json(self.attempt.failed_leaving))
 
     def note_failure_while_leaving(self, cause: Cause) -> None:
         """Tell the other nodes, unless another was first."""
@@ -294,6 +292,11 @@ def _read_json(path: str) -> Optional[dict[str, Any]]:
         return untrusted.read_object(path)
     except (OSError, ValueError):
         return None  # missing, or not whole yet: it is read again later
+
+
+def _cause_in(record: Optional[dict[str, Any]]) -> Optional[Cause]:
+    cause = record.get("cause") if record else None
+    return cause if isinstance(cause, dict) else None
 
 
 def _remove(path: str) -> None:

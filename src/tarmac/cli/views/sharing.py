@@ -10,15 +10,11 @@ from typing import TYPE_CHECKING
 
 from tarmac.cli.views.amounts import age, duration
 from tarmac.cli.views.messages import BATCH, CYCLE, Json
-
-if TYPE_CHECKING:
-    from tarmac.client import Client
-from typing import TYPE_CHECKING
-
 from tarmac.model.loss_text import loss_text
 
 if TYPE_CHECKING:
     from tarmac import api
+    from tarmac.client import Client
 
 
 def submitted_text(run: Json) -> str:

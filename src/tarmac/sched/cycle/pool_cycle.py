@@ -17,7 +17,7 @@ from tarmac.model.run import Allocation
 from tarmac.sched.cycle.due import Due, allotted_s
 from tarmac.sched.decisions import Placement, Preemption
 from tarmac.sched.facts import Candidate, Holding
-from tarmac.sched.index.forecast import Forecast, Holder, ends, soonest
+from tarmac.sched.index.forecast import Forecast, Holder, ends, left_at, soonest
 from tarmac.sched.index.pool_state import PoolState
 from tarmac.sched.index.queues import ModeQueue, Queued, RequestClass, limit_s
 from tarmac.sched.placing.fitting import Part
@@ -273,11 +273,10 @@ class PoolCycle:
         """
         if not self._unprotected and not self._refused:
             return False
-        leave_at = max((self.now + holder.holding.grace_s for holder in victims), default=-inf)
         known = self.state.releases[: self.state.known_releases()]
         releases = [((-inf, *holder.ends[1:]), holder) for holder in victims]
         releases += [(end, holder) for end, holder in known if holder not in victims]
-        by_then = bisect_right(releases, leave_at, key=lambda release: release[0][0])
+        by_then = bisect_right(releases, left_at(victims, self.now), key=lambda release: release[0][0])
         board = self.state.board
         found = chain(
             (soonest(queued.request, board=board, releases=releases) for queued in self._unprotected),

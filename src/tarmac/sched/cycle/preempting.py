@@ -16,7 +16,7 @@ from math import inf
 from tarmac.sched.cycle.victims import Found, fewest
 from tarmac.sched.decisions import Preemption, PreemptionReason
 from tarmac.sched.facts import Holding
-from tarmac.sched.index.forecast import Holder
+from tarmac.sched.index.forecast import Holder, left_at
 from tarmac.sched.index.groups import Group, Groups
 from tarmac.sched.index.pool_state import PoolState
 from tarmac.sched.index.queues import ModeQueue, Queued, RequestClass
@@ -154,7 +154,7 @@ class Preemptor:
 
     def _is_futile(self, victims: Sequence[Holder], nodes: Collection[str]) -> bool:
         """Whether a run that was asked before keeps these nodes by the time that the victims have left."""
-        leave_at = max((self._now + holder.holding.grace_s for holder in victims), default=-inf)
+        leave_at = left_at(victims, self._now)
         for queued in self._blocked:
             if self._now < (until := self._reserves_at(queued)) <= leave_at and not self._awaited:
                 found = self._find_guarded(queued)

@@ -8,7 +8,7 @@ to end first: a fixed order, so that what a run waits for only ever shrinks.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
@@ -65,6 +65,11 @@ def ends(holding: Holding, rules: Pool | None) -> ReleaseKey:
         left_s = min(left_s, rules.turn_s)
     began_at = holding.granted_at if holding.started_at is None else holding.started_at
     return began_at + left_s, *order
+
+
+def left_at(holders: Iterable[Holder], now: float) -> float:
+    """By when these have left that are preempted now (-inf: there are none)."""
+    return max((now + holder.holding.grace_s for holder in holders), default=-inf)
 
 
 def awaited(forecast: Forecast, releases: Releases) -> list[Holder]:
