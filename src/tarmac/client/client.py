@@ -55,7 +55,7 @@ class LogChoice(TypedDict, total=False):
     worker: int | None
     rank: int | None
     attempt: int | None
-    tail: int | None  # only the last lines of each worker so far
+    tail: int | None  # only the last lines of each worker so far, over all attempts
     since_s: float | None  # only what was written in the last seconds
     times: bool  # each chunk with the time of its text
 

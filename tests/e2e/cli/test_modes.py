@@ -63,6 +63,8 @@ def test_turns_are_told_and_judged_with_milestones(short: Shell) -> None:
     ]
     assert told[-1].startswith("tarmac: completed after 2 of 2 turns in ")
     assert told[-1].endswith(": pause and resume proven")
+    tail = short.tarmac("logs", "proving", "--role", "main", "--replica", "0", "--tail", "1", code=0)
+    assert tail.stdout == "step 1\n", "of all turns together the last line"
     run = short.json("show", "proving")["run"]
     assert (run["turns"], run["preemptions"], run["failures"], run["faults"]) == (2, 0, 0, 0)
     assert (

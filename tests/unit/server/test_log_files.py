@@ -15,7 +15,7 @@ from tarmac.server.logs.log_files import (
     last_part,
     parsed,
     since_offset,
-    tail_offset,
+    tail_start,
 )
 
 KEY = {"attempt": 1, "role": "main", "replica": 0, "worker": 0, "node": "n"}
@@ -28,20 +28,20 @@ def over(files: dict[str, bytes]) -> Read:
 @given(st.lists(st.sampled_from(["", "a", "bb", "c" * 40]), max_size=30), st.booleans(), st.integers(0, 35))
 def test_a_tail_is_the_last_lines(lines: list[str], unfinished: bool, wanted: int) -> None:
     text = "".join(f"{line}\n" for line in lines) + ("open" if unfinished else "")
-    offset = tail_offset(over({"log": text.encode()}), "log", wanted)
+    offset, found = tail_start(over({"log": text.encode()}), "log", wanted)
     expected = text.splitlines(keepends=True)[-wanted:] if wanted else []
-    assert text[offset:] == "".join(expected)
+    assert (text[offset:], found) == ("".join(expected), len(expected))
 
 
 def test_a_tail_reaches_over_blocks() -> None:
     text = b"".join(b"%d %s\n" % (number, b"x" * 30_000) for number in range(20))
-    offset = tail_offset(over({"log": text}), "log", 9)
+    offset, _ = tail_start(over({"log": text}), "log", 9)
     assert text[offset:].startswith(b"11 xxx")
     assert len(text) > 4 * BLOCK_BYTES
 
 
 def test_a_tail_of_nothing_is_its_end() -> None:
-    assert tail_offset(over({}), "log", 5) == 0
+    assert tail_start(over({}), "log", 5) == (0, 0)
 
 
 @given(st.text(max_size=60), st.lists(st.integers(1, 7), max_size=40))
@@ -115,7 +115,7 @@ def test_a_tail_of_gigabytes_without_a_line_end_is_not_looked_through() -> None:
         blocks += 1
         return bytes(max(0, min(limit, (2 << 30) - offset)))
 
-    assert (2 << 30) - tail_offset(endless, "log", 10) <= LONGEST_BYTES + 1
+    assert (2 << 30) - tail_start(endless, "log", 10)[0] <= LONGEST_BYTES + 1
     assert blocks < 2 * LONGEST_BYTES // BLOCK_BYTES
 
 

@@ -101,6 +101,37 @@ def test_a_tail_counts_for_what_was_there_not_for_what_comes(plane: Served) -> N
     assert [data["text"] for name, data in _drain(view) if name == "log"] == ["4\n5\n"]
 
 
+def test_a_tail_counts_lines_over_all_attempts_of_a_worker(plane: Served) -> None:
+    """I2: the most recent lines of a worker, however many attempts wrote them; each worker by itself."""
+    run = _begin(plane)
+    plane.engine.write(f"{run}.1", "logs/main.0.0.log", b"1\n2\n3\n")
+    plane.engine.write(f"{run}.1", "logs/main.1.0.log", b"a\nb\n")
+    plane.advance(10)
+    plane.advance(5)  # the pause before the retry
+    plane.engine.write(f"{run}.2", "logs/main.0.0.log", b"4\n5\n")
+
+    def tails(lines: int) -> tuple[str, str]:
+        view = LogView(plane.plane, ADA, run, LogQuery(tail=lines, role="main"))
+        logs = [data for name, data in _drain(view) if name == "log"]
+        first, second = ("".join(str(log["text"]) for log in logs if log["replica"] == at) for at in (0, 1))
+        return first, second
+
+    assert tails(1) == ("5\n", "b\n")
+    assert tails(3) == ("3\n4\n5\n", "a\nb\n")
+    assert tails(9) == ("1\n2\n3\n4\n5\n", "a\nb\n")
+    assert tails(0) == ("", "")
+
+
+def test_a_follower_that_comes_back_gets_no_older_lines_for_its_tail(plane: Served) -> None:
+    run = _begin(plane)
+    plane.engine.write(f"{run}.1", "logs/main.0.0.log", b"1\n2\n")
+    plane.advance(10)
+    plane.advance(5)  # the pause before the retry
+    plane.engine.write(f"{run}.2", "logs/main.0.0.log", b"3\n4\n5\n")
+    again = LogView(plane.plane, ADA, run, LogQuery(places={"2.main.0.0": 4}, tail=2, replica=0, role="main"))
+    assert [data["text"] for name, data in _drain(again) if name == "log"] == ["5\n"]
+
+
 def test_a_view_without_files_is_idle(plane: Served) -> None:
     run = plane.plane.submit([_submission(plane)])[0].run.id
     view = LogView(plane.plane, ADA, run, LogQuery())

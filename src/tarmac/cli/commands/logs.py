@@ -61,7 +61,7 @@ _COUNT = click.IntRange(min=0)
 @click.option(
     "--attempt", type=click.IntRange(min=1), metavar="N", help="Only this attempt; by default all of them."
 )
-@click.option("--tail", type=_COUNT, metavar="N", help="Only the last N lines of each worker.")
+@click.option("--tail", type=_COUNT, metavar="N", help="Only each worker's last N lines, over all attempts.")
 @click.option(
     "--since", "since_s", type=Duration(), metavar="DURATION", help="Only what was written since, as 10m."
 )

@@ -143,11 +143,11 @@ def reader(plane: ControlPlane, actor: Actor, attempt_id: str) -> Read:
     return read
 
 
-def tail_offset(read: Read, path: str, lines: int) -> int:
-    """Where the last `lines` lines of a file begin."""
-    end = _length_bytes(read, path)
+def tail_start(read: Read, path: str, lines: int) -> tuple[int, int]:
+    """Where the last `lines` lines of a file begin, and how many lines the file has of these."""
+    end, found = _length_bytes(read, path), 0
     if end == 0 or lines <= 0:
-        return end
+        return end, 0
     stop = end - 1 if read(path, end - 1, 1) == b"\n" else end
     least = max(0, stop - LONGEST_BYTES)
     while stop > least:
@@ -155,11 +155,11 @@ def tail_offset(read: Read, path: str, lines: int) -> int:
         block = read(path, begin, stop - begin)
         at = len(block)
         while (at := block.rfind(b"\n", 0, at)) >= 0:
-            lines -= 1
-            if lines == 0:
-                return begin + at + 1
+            found += 1
+            if found == lines:
+                return begin + at + 1, found
         stop = begin
-    return least
+    return least, found + 1
 
 
 def since_offset(read: Read, path: str, at: float) -> int:

@@ -24,7 +24,7 @@ from tarmac.model.spec import Hooks, RunSpec
 from tarmac.node.attempt.protocol import LOGS
 from tarmac.node.files.masking import NO_SECRETS, Mask
 from tarmac.server.logs.log_choice import check_choice
-from tarmac.server.logs.log_files import LogFile, reader, since_offset, tail_offset
+from tarmac.server.logs.log_files import LogFile, reader, since_offset, tail_start
 from tarmac.server.logs.log_times import LogTimes
 from tarmac.server.records.runs import run_record, status_record
 
@@ -39,10 +39,11 @@ _NO_HOOKS = Hooks()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogQuery:
-    """Which logs, and from where: of each log only the last `tail` lines so far, or what came since.
+    """Which logs, and from where: of each worker only the last `tail` lines so far, or what came since.
 
-    A rank selects among the workers that have one, and says nothing of the others. `since` is a time;
-    `places` are the next offsets of a client that comes back, and win over both.
+    The lines of a worker are counted over all attempts. A rank selects among the workers that have one, and
+    does not restrict the others. `since` is a time; `places` are the next offsets of a returning client,
+    and win over both.
     """
 
     role: str | None = None
@@ -105,6 +106,7 @@ class LogView:
         self._query = query
         self._open: dict[int, _AttemptView] = {}
         self._closed: set[int] = set()
+        self._tails: Tails = {}
         self._places = dict(query.places)
         self._state: api.RunStatus | None = None
         self._newest: Attempt | None = None
@@ -163,15 +165,16 @@ class LogView:
         self._run = self._plane.find(self._actor, self._run.id)
         attempts = self._plane.attempts(self._actor, self._run.id)
         self._newest = attempts[-1] if attempts else None
-        for attempt in attempts:
+        for attempt in reversed(attempts):  # tails are counted back from the newest line
             number = attempt.number
             if number in self._closed or self._query.attempt not in (None, number):
                 continue
             if number not in self._open:
                 self._open[number] = _AttemptView(
-                    self._plane, self._actor, attempt, self._query, mask=self._mask, old=not self._surveyed
+                    self._plane, self._actor, attempt, self._query, mask=self._mask, tails=self._tails
                 )
-            self._open[number].update(attempt, setup=_sets_up(self._run.spec))
+            self._open[number].update(attempt, setup=_sets_up(self._run.spec), old=not self._surveyed)
+        self._open = dict(sorted(self._open.items()))
         self._surveyed = True
         return [] if self._run.state is RunState.ENDED else self._state_messages()
 
@@ -207,8 +210,12 @@ def _sets_up(spec: RunSpec) -> bool:
     return has_steps or spec.hooks != _NO_HOOKS or container_launch(spec) is not None
 
 
+Tails = dict[tuple[str, int, int], int]
+"""By role, replica and worker: how many lines older attempts may add to those found in newer ones."""
+
+
 class _AttemptView:
-    """The files of one attempt. `old`: it was there when the client came, so tail and since apply."""
+    """The files of one attempt."""
 
     def __init__(
         self,
@@ -218,7 +225,7 @@ class _AttemptView:
         query: LogQuery,
         *,
         mask: Callable[[], Mask],
-        old: bool,
+        tails: Tails,
     ) -> None:
         self.ended = False
         self.period_s = plane.read_period_s(attempt.id)
@@ -227,13 +234,18 @@ class _AttemptView:
         self._actor = actor
         self._attempt = attempt
         self._query = query
-        self._old = old
+        self._tails = tails
+        self._old = True
         self._read = reader(plane, actor, attempt.id)
         self._logs: dict[str, LogFile] = {}
         self._sent_notices: set[Notice] = set()
 
-    def update(self, attempt: Attempt, *, setup: bool) -> None:
-        """Take in the state of the attempt, and workers that have started since."""
+    def update(self, attempt: Attempt, *, setup: bool, old: bool) -> None:
+        """Take in the state of the attempt, and workers that have started since.
+
+        `old`: the workers had started before the client came, so `tail` and `since` apply to them.
+        """
+        self._old = old
         self.ended = attempt.state is AttemptState.ENDED
         if setup and attempt.state is not AttemptState.SUBMITTED:  # its nodes have no names yet
             for rank, node in enumerate(attempt.allocation.nodes):
@@ -281,7 +293,7 @@ class _AttemptView:
         log = LogFile(self._read, path, key=key, mask=self._mask, times=self._times(path))
         if log.name in self._logs or not self._query.wants(key):
             return
-        log.seek(self._first_offset(log.name, path))
+        log.seek(self._first_offset(log.name, (role, replica, worker), path))
         self._logs[log.name] = log
 
     def _times(self, path: str) -> LogTimes | None:
@@ -289,8 +301,9 @@ class _AttemptView:
             return None
         return LogTimes(self._read, path, now=self._plane.control.clock.now)
 
-    def _first_offset(self, name: str, path: str) -> int:
+    def _first_offset(self, name: str, worker: tuple[str, int, int], path: str) -> int:
         if name in self._query.places:
+            self._tails[worker] = 0  # the client has all that it wanted of older attempts
             return self._query.places[name]
         if not self._old:
             return 0
@@ -298,5 +311,8 @@ class _AttemptView:
         if self._query.since is not None:
             offset = since_offset(self._read, path, self._query.since)
         if self._query.tail is not None:
-            offset = max(offset, tail_offset(self._read, path, self._query.tail))
+            lines = self._tails.get(worker, self._query.tail)
+            start, found = tail_start(self._read, path, lines)
+            self._tails[worker] = lines - found
+            offset = max(offset, start)
         return offset
