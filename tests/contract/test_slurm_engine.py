@@ -58,6 +58,21 @@ def test_the_queue_of_the_whole_site_is_read_seldom_and_only_while_something_wai
     assert standin.calls("everybody") == 1
 
 
+def test_workers_find_the_job_they_are_part_of_and_no_rank_of_srun(slurm_harness: SlurmHarness) -> None:
+    """What loggers and scripts look up is there; what makes a framework take the ranks of srun is not."""
+    argv = ("sh", "-c", "env | grep ^SLURM_ | sort")
+    attempt = submit(slurm_harness, Work(), nodes=2, argvs={0: argv, 1: argv})
+    assert slurm_harness.settle(attempt, ended).outcome is Outcome.COMPLETED
+    for rank in (0, 1):
+        text = slurm_harness.engine.read(attempt, f"logs/main.{rank}.0.log").decode()
+        found = dict(line.partition("=")[::2] for line in text.splitlines())
+        assert found.pop("SLURM_JOB_ID").isdigit()
+        assert found.pop("SLURM_JOB_NODELIST")
+        assert found.pop("SLURM_JOB_PARTITION") == "batch"
+        assert found.pop("SLURM_NODEID") == str(rank)
+        assert found.keys() <= {"SLURM_JOB_ACCOUNT"}  # a Slurm without accounting has none
+
+
 def test_what_travels_is_compiled_before_the_first_job_begins(standin: StandInHarness) -> None:
     """Else every node of the first job compiles all of it at the same time, while the job waits."""
     standin.hold_the_queue(True)

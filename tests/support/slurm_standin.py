@@ -113,6 +113,7 @@ def job(arguments: list[str]) -> None:
     described = json.loads((HERE / "jobs" / f"{number}.json").read_text())
     env = json.loads((HERE / "jobs" / f"{number}.env").read_text())
     env |= {"SLURM_JOB_ID": number, "SLURM_JOB_NODELIST": ",".join(NODES[: described["nodes"]])}
+    env |= {"SLURM_JOB_PARTITION": "batch", "SLURM_JOB_ACCOUNT": "proj"}
     ends_in = HERE / "ends-in"
     if ends_in.exists():
         ends_at = int(time.time()) + int(ends_in.read_text())
@@ -141,9 +142,9 @@ def srun(arguments: list[str]) -> None:
     assert cpus in arguments, "22.05 and 23.02 do not take it from the environment"
     count = int(next(word for word in arguments if word.startswith("--ntasks=")).partition("=")[2])
     command = arguments[arguments.index("bash") :]
-    tasks = [
-        subprocess.Popen(command, env={**os.environ, "SLURM_PROCID": str(rank)}) for rank in range(count)
-    ]
+    step = {**os.environ, "SLURM_NTASKS": str(count), "SLURM_STEP_ID": "0", "SLURM_LOCALID": "0"}
+    ranks = [{"SLURM_PROCID": str(rank), "SLURM_NODEID": str(rank)} for rank in range(count)]
+    tasks = [subprocess.Popen(command, env={**step, **rank}) for rank in ranks]
 
     def end(*_: object) -> None:
         for task in tasks:

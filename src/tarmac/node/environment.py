@@ -14,6 +14,15 @@ _OF_THE_USER = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "TMPDIR")
 """Where the run says nothing: from the runner's own environment, else from the account; nothing else is."""
 
 
+_OF_SLURM = (
+    "SLURM_JOB_ID",
+    "SLURM_JOB_NODELIST",
+    "SLURM_NODEID",
+    "SLURM_JOB_PARTITION",
+    "SLURM_JOB_ACCOUNT",
+)
+"""Of the job that the runner is part of. Not SLURM_PROCID and its like: frameworks would use srun's ranks."""
+
 _AS_ROOT = {"HOME": "/root", "USER": "root", "LOGNAME": "root"}
 """Of the user in a container, whoever that is outside."""
 
@@ -26,6 +35,8 @@ def complete(variables: Mapping[str, str], run: NodeRun) -> dict[str, str]:
     env = {**account(), **{name: os.environ[name] for name in _OF_THE_USER if name in os.environ}}
     if run.container is not None:
         env = _of_container(run.container.env, variables)
+    if run.granted is not None:
+        env.update({name: os.environ[name] for name in _OF_SLURM if name in os.environ})
     env.update(variables)
     if run.container is not None and run.container.numbers:
         env.update(_renumbered(env, run.container.numbers))
