@@ -170,6 +170,22 @@ def test_every_problem_is_told_at_once(project: Path, store: DirectoryCodeStore)
     assert len(caught.value.problems) == 3
 
 
+def test_of_many_links_that_leave_the_directory_a_few_are_named_and_all_counted(
+    project: Path, store: DirectoryCodeStore
+) -> None:
+    (project / "data").mkdir()
+    for number in range(650):
+        (project / "data" / f"{number:03}").symlink_to(f"/mnt/set/{number}")
+    with pytest.raises(InvalidInput) as caught:
+        store.snapshot(str(project))
+    (problem,) = caught.value.problems
+    assert problem.file == str(project)
+    assert problem.message.startswith("650 things cannot be copied: data/")
+    assert problem.message.count("leaves the directory: /mnt/set/") == 3
+    assert problem.message.endswith("; and 647 more")
+    assert problem.hint == "leave it out in .tarmacignore if the run does not need it"
+
+
 @pytest.mark.parametrize("kind", ["missing", "file", "nul"])
 def test_what_is_no_directory_is_refused_by_name(project: Path, store: DirectoryCodeStore, kind: str) -> None:
     path = {"missing": str(project / "nope"), "file": str(project / "train.py"), "nul": "a\0b"}[kind]

@@ -52,6 +52,13 @@ def test_runs() -> None:
     )
 
 
+def test_a_long_cause_is_cut_in_a_pipe_too() -> None:
+    failed = summary(outcome="failed", state="ended", message="a link that leads out; " * 200)
+    _, row = run_table([failed], now=NOW, terminal=PLAIN, columns=["why"]).splitlines()
+    assert len(row) <= 300
+    assert row.endswith("…")
+
+
 def test_columns_are_chosen_by_name() -> None:
     run = summary(outcome="failed", state="ended", ended_at=940.0, project="vision")
     assert run_table([run], now=NOW, terminal=PLAIN, columns=column_names("id,Project,state,ended")) == (

@@ -18,6 +18,7 @@ from pathlib import Path
 from tarmac.artifacts.code.ignore import OWN_FILE, Rules, rules_of
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.spec import LocalDirectory
+from tarmac.model.text import listed
 
 OWNER_MAY_ENTER = 0o700
 """Added to every directory's mode: a copy that its owner cannot enter could be neither made nor removed."""
@@ -87,7 +88,7 @@ def scan(
     leave_out: Sequence[Path] = (),
     check_time: Callable[[], None] = no_hurry,
 ) -> list[Entry]:
-    """The entries of a snapshot of `root`, by path. Raises InvalidInput with every problem found.
+    """The entries of a snapshot of `root`, by path. Raises InvalidInput with the problems: a few of many.
 
     `code` says what stays behind (by default what the ignore files say). `leave_out` are directories that
     are never part of a snapshot: where the snapshots themselves are kept. `check_time` is called for every
@@ -97,8 +98,13 @@ def scan(
     rules = rules_of(root, ignore_file=code.ignore_file, exclude=code.exclude, whole=code.whole)
     scanner = _Scanner(root, frozenset(_identities(leave_out)), code, check_time)
     entries = sorted(scanner.walk(rules), key=lambda entry: os.fsencode(entry.path))
-    if scanner.problems:
-        raise InvalidInput(scanner.problems)
+    problems = scanner.problems
+    if len(problems) > LARGEST_SHOWN:
+        found = [f"{os.path.relpath(problem.file or '', root)} {problem.message}" for problem in problems]
+        message = f"{len(found):,} things cannot be copied: {listed(sorted(found), 3, '; ')}"
+        problems = [Problem(message=message, file=str(root), hint=leave_out_hint(code))]
+    if problems:
+        raise InvalidInput(problems)
     return entries
 
 

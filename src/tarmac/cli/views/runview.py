@@ -13,7 +13,7 @@ from tarmac.cli.views.amounts import age, duration
 from tarmac.cli.views.imageview import DIGEST_CHARACTERS
 from tarmac.cli.views.messages import BATCH, running_s, state_cell, state_of, title
 from tarmac.cli.views.table import Cell, Column, render
-from tarmac.cli.views.terminal import Terminal
+from tarmac.cli.views.terminal import Terminal, fit
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.text import suggestion
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 Run = Any
 """A line of the list, as docs/using/api.md has it."""
+
+LONGEST_TEXT = 300
+"""Columns of a text at most, also where the output has no width; `tarmac show` prints the whole text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +39,7 @@ class RunColumn:
 def _text(title: str, field: str, **head: bool) -> RunColumn:
     return RunColumn(
         head=Column(title=title, **head),
-        cell=lambda run, _now: str(run[field] or ""),
+        cell=lambda run, _now: fit(str(run[field] or ""), LONGEST_TEXT),
         value=lambda run, _now: run[field],
     )
 
