@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+from images import busybox_image, registry
 from shell import Screen, Shell
 
 MARK = uuid.uuid4().hex[:8]
@@ -222,3 +223,21 @@ def test_every_secret_with_a_form_goes_into_every_mcli_run(shell: Shell) -> None
     assert printed[2] == "/secrets/m-1/secret" or printed[2].startswith("/dev/shm/")
     assert printed[3:6] == [digest("value-of-s3")] * 2 + [digest("value-of-docker")]
     assert printed[6:8] == ["ssh", digest("value-of-git")]
+
+
+def test_the_hints_at_a_private_image_work_for_the_file_of_any_system(shell: Shell) -> None:
+    """M6: what the message of a failed pull names are commands that work as they are printed."""
+    with registry(images={"team/own:1": busybox_image()}, login=("ada", "lovelace")) as double:
+        image = f"{double.address}/team/own:1"
+        for file, fields in (
+            ("own.yaml", f"name: own\nenvironment: {{image: '{image}'}}\n"),
+            ("mcli.yaml", f"run_name: own\nimage: {image}\nplatform: local\n"),
+        ):
+            shell.write(file, f"{fields}command: echo pulled\n")
+            refused = shell.tarmac("run", file, code=1).stderr
+            assert f"tarmac images pull {image}, with --secret NAME" in refused
+            assert "give it to the run by `--secret NAME`" in refused
+            shell.tarmac("secret", "set", "team", "--as", "registry", stdin="ada:lovelace", code=0)
+            assert "pulled" in shell.tarmac("run", file, "--secret", "team", code=0).stdout
+            shell.tarmac("images", "rm", image, code=0)
+            shell.tarmac("secret", "rm", "team", code=0)

@@ -25,24 +25,22 @@ HERE = "127.0.0.1"
 class Forward:
     """A listener on this machine alone; each of its connections is a session of its own."""
 
-    def __init__(self, client: Client, run: str, port: int, *, local: int, worker: dict[str, Any]) -> None:
+    def __init__(self, client: Client, *, local: int, instead: str) -> None:
         """Listen at `local` (0: any free port). Raises ClickException where that is taken."""
         self._client = client
-        self._run = run
-        self._port = port
-        self._worker = worker
         self._refusal: str | None = None
         try:
             self._listener = socket.create_server((HERE, local))
         except OSError as problem:
             reason = (problem.strerror or str(problem)).lower()
             raise click.ClickException(
-                f"port {local} of this machine cannot be listened at ({reason}); give another as LOCAL:{port}"
+                f"port {local} of this machine cannot be listened at ({reason}); give another as {instead}"
             ) from None
         self.local: int = self._listener.getsockname()[1]
 
-    def start(self) -> None:
-        """Take connections, in threads that end with this program."""
+    def start(self, run: str, port: int, **worker: Any) -> None:
+        """Lead connections to a port beside a worker, in threads that end with this program."""
+        self._target = {"reference": run, "port": port, **worker}
         Thread(target=self._serve, name=f"forward-{self.local}", daemon=True).start()
 
     def close(self) -> None:
@@ -58,7 +56,7 @@ class Forward:
     def _connected(self, connection: socket.socket) -> None:
         with connection:
             try:
-                session = self._client.open_session(self._run, port=self._port, **self._worker)
+                session = self._client.open_session(**self._target)
             except (TarmacError, OSError) as refusal:
                 if str(refusal) != self._refusal:  # a browser tries again and again
                     self._refusal = str(refusal)

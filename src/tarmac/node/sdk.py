@@ -29,8 +29,6 @@ from tarmac.node.progress import polls, world
 _OUTSIDE = "checkpoints"
 _PARAMETERS_VARIABLE = "TARMAC_PARAMETERS"
 
-_NOT_FINITE = ("nan", "inf", "-inf")
-
 
 class _Poll:
     """What this process says of itself in the poll file of its worker; forked children share it."""
@@ -118,7 +116,7 @@ def report(
     _report(step, progress, group, metrics)
     if os.environ.get(protocol.STOP_ON_NAN_VARIABLE) == "1":
         for name, value in metrics.items():
-            if _plain(value) in _NOT_FINITE:
+            if _plain(value) in protocol.NOT_FINITE:
                 where = "" if step is None else f" at step {step}"
                 raise SystemExit(f"tarmac: {name} is {_plain(value)}{where}, and the run asks to stop_on_nan")
 

@@ -64,6 +64,15 @@ def test_without_jupyter_it_says_what_to_install(settled: Shell) -> None:
     assert "pip install jupyterlab" in result.stderr
 
 
+def test_a_notebook_at_a_port_in_use_is_refused_before_its_run_begins(settled: Shell) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        taken = listener.getsockname()[1]
+        result = settled.tarmac("jupyter", "--port", str(taken), code=1)
+    assert f"port {taken} of this machine cannot be listened at" in result.stderr
+    assert "give another as --port" in result.stderr
+    assert "is run" not in result.stderr
+
+
 def test_a_port_takes_many_connections_until_the_run_ends(settled: Shell) -> None:
     settled.write("echo.py", ECHO)
     run = settled.tarmac("run", "-d", "--", sys.executable, "echo.py", code=0).stdout.strip()

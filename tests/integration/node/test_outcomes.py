@@ -50,6 +50,25 @@ def test_the_cause_of_a_failure_names_worker_node_code_and_last_lines(warm: Warm
     }
 
 
+def test_a_worker_that_stops_on_nan_says_so_whatever_its_launcher_printed_last(
+    warm: Warm, tmp_path: Path
+) -> None:
+    """N8: the cause names the metric and the step, not only the exit code."""
+    source = (
+        "import tarmac\ntry:\n    tarmac.report(step=3, loss=float('nan'))\n"
+        "except SystemExit:\n    print('a launcher\\n' * 50)\n    raise SystemExit(1) from None"
+    )
+    attempt = write_attempt(tmp_path, [python_worker(source, env={"TARMAC_STOP_ON_NAN": "1"})])
+    cause = warm.run(attempt)["cause"]
+    assert cause["message"] == "worker main.0.0 on n0 exited with 1: loss is nan at step 3 (stop_on_nan)"
+
+
+def test_a_worker_that_does_not_stop_on_nan_fails_for_its_own_reason(warm: Warm, tmp_path: Path) -> None:
+    source = "import tarmac; tarmac.report(step=3, loss=float('nan')); raise SystemExit(1)"
+    cause = warm.run(write_attempt(tmp_path, [python_worker(source)]))["cause"]
+    assert cause["message"] == "worker main.0.0 on n0 exited with 1"
+
+
 def test_a_worker_ended_by_a_signal(warm: Warm, tmp_path: Path) -> None:
     attempt = write_attempt(tmp_path, [worker("kill -SEGV $$")])
     cause = warm.run(attempt)["cause"]

@@ -21,7 +21,8 @@ def test_a_secret_says_how_a_run_is_given_it() -> None:
     assert "secrets: {VARIABLE: k}" in usage_of(PLAIN)
     assert form_of({**PLAIN, "form": "variable", "variable": "K"}) == "variable K"
     assert form_of({**PLAIN, "form": "file"}) == "file /secrets/k/secret"
-    assert "--secret k: git" in usage_of({**PLAIN, "form": "git"})
+    usage = usage_of({**PLAIN, "form": "docker"})
+    assert usage == "a run file says 'secrets: [k]', the command line '--secret k'; given as docker"
 
 
 def test_the_table_has_a_line_for_each() -> None:

@@ -133,6 +133,7 @@ def failure_hint(run: Json) -> str:
     narrowed = f" --role {role} --replica {cause.get('replica') or 0}" if role else ""
     if cause.get("rank") is not None:
         narrowed = f" --rank {cause['rank']}"
+    image = run.get("spec", {}).get("environment", {}).get("image")
     everything = f"everything it wrote: tarmac logs {identifier}{narrowed}"
     own: dict[str, str] = {
         "time_limit": "give it longer with --time-limit, or retries that resume from its checkpoint",
@@ -141,7 +142,7 @@ def failure_hint(run: Json) -> str:
         "command_not_found": "is it installed where the run looks? tarmac run --dry-run shows its PATH",
         "unsupported": "turn on the gateway for Determined in settings.toml "
         "(docs/using/determined-gateway.md), or take the call out: hyperparameters are in DET_HPARAMS",
-        "image_pull": "to try again by itself: tarmac images pull IMAGE, with --secret NAME for credentials",
+        "image_pull": f"to try it alone: tarmac images pull {image}, with --secret NAME for credentials",
         "setup_failed": f"what the setup steps wrote: tarmac logs {identifier}",
         "never_fits": "tarmac nodes lists what there is",
         "dependency_failed": "--after RUN:ended starts it however the other run ends",

@@ -58,5 +58,7 @@ def usage_of(secret: api.Secret) -> str:
     """How a run is given it."""
     name = secret["name"]
     if secret["form"] is None:
-        return f"a run file says 'secrets: {{VARIABLE: {name}}}', the command line --secret VARIABLE={name}"
-    return f"a run file says 'secrets: [{name}]', the command line --secret {name}: {form_of(secret)}"
+        return f"a run file says 'secrets: {{VARIABLE: {name}}}', the command line '--secret VARIABLE={name}'"
+    return (
+        f"a run file says 'secrets: [{name}]', the command line '--secret {name}'; given as {form_of(secret)}"
+    )

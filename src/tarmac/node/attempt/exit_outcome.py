@@ -35,7 +35,8 @@ class Exit(NamedTuple):
 
     `leave_began`: the runner had asked the workers to leave, or was ending them for a peer's failure.
     `by_runner`: the runner's SIGKILL ended it. `by_launcher`: its last lines say that a launcher (torchrun)
-    left because of the signal. `memory` says what the worker used and might use, where it ran out.
+    left because of the signal. `memory` says what the worker used and might use, where it ran out; `detail`
+    says why it exited with a code other than 0, where that is known.
     """
 
     role: str
@@ -48,6 +49,7 @@ class Exit(NamedTuple):
     by_launcher: bool = False
     out_of_memory: bool = False
     memory: str = ""
+    detail: str = ""
     fault: Optional[str] = None
     tail: Sequence[str] = ()
     rank: Optional[int] = None
@@ -130,7 +132,7 @@ def failure(item: Exit, *, node: str) -> Cause:
     elif item.signal is not None:
         code, message = words.SIGNAL, f"{item.name} on {node} was ended by {item.signal}"
     else:
-        code, message = words.EXIT_CODE, f"{item.name} on {node} exited with {item.exit_code}"
+        code, message = words.EXIT_CODE, f"{item.name} on {node} exited with {item.exit_code}{item.detail}"
     return cause_of(
         code,
         message,

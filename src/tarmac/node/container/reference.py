@@ -121,7 +121,7 @@ def _hint(image: str) -> str:
     if image.startswith(_OF_APPTAINER):
         return "Apptainer alone fetches it: `apptainer pull`, and name the file that this makes"
     if _credentials(image):
-        return "credentials are a secret: `tarmac secret set NAME --as registry`, and `secrets: [NAME]`"
+        return "credentials are a secret: `tarmac secret set NAME --as registry`, and `--secret NAME`"
     if image.endswith(_FILES):
         return f"a file begins with '/' or './': './{image}'"
     return f"a digest stands behind a name, {_EXAMPLE}" if image.startswith("sha256:") else _EXAMPLE

@@ -26,7 +26,7 @@ MOST_MANIFEST_BYTES = 8 * 1024 * 1024
 _HUB = "registry-1.docker.io"
 _CHALLENGE = re.compile(r'([a-zA-Z_]{1,64})="([^"]{0,4096})"')
 _SET_A_SECRET = (
-    "keep USER:PASSWORD by `tarmac secret set NAME --as registry`, and give it to the run: `secrets: [NAME]`"
+    "keep USER:PASSWORD by `tarmac secret set NAME --as registry`, and give it to the run by `--secret NAME`"
 )
 _MOST_TAGS = 10
 _NOT_HERE = (404, 400)

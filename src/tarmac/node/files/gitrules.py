@@ -188,8 +188,8 @@ _HINTS = (
     ),
     (
         "Permission denied (publickey",
-        "the key is not accepted: give the run a deploy key (secrets: [{name: NAME, as: git}]), or name one "
-        "for all in the setting git_private_ssh_key_file_path",
+        "the key is not accepted: keep a deploy key by `tarmac secret set NAME --as git`, and give it to the "
+        "run by `--secret NAME`, or name one for all in the setting git_private_ssh_key_file_path",
     ),
     (
         "could not read Username",

@@ -21,7 +21,7 @@ import signal
 import time
 from typing import Optional
 
-from tarmac.node.attempt import exit_outcome, words
+from tarmac.node.attempt import exit_outcome, protocol, words
 from tarmac.node.attempt.exit_outcome import Exit
 from tarmac.node.files import tail, untrusted
 from tarmac.node.hooks.limits import end_those_over_limit, ran_out
@@ -30,6 +30,7 @@ from tarmac.node.kernel import descendants
 from tarmac.node.noderun import NodeRun, Worker
 from tarmac.node.progress import polls
 from tarmac.node.progress.budget import Budget
+from tarmac.node.progress.finite import newest_not_finite
 from tarmac.node.progress.watcher import ProgressWatcher
 
 MOMENT_S = 0.3
@@ -117,6 +118,7 @@ class Watch:
             by_launcher=any(_LAUNCHER_SIGN in line for line in lines),
             out_of_memory=memory is not None,
             memory=memory or "",
+            detail=self._why_exited(worker),
             tail=lines,
             rank=part.rank,
         )
@@ -130,6 +132,11 @@ class Watch:
             signal=child.signal,
             tail=lines,
         )
+
+    def _why_exited(self, worker: Worker) -> str:
+        if worker.part.env.get(protocol.STOP_ON_NAN_VARIABLE) != "1":
+            return ""
+        return newest_not_finite(self._run.node.reports, self._run.mask)
 
     def _look_for_failure(self) -> None:
         """End all workers when one failed, here or on another node, whose failure ends others."""

@@ -48,6 +48,7 @@ def jupyter(*, port: int, **options: Any) -> None:
     tarmac jupyter --slots 1
     """
     client = connect()
+    forward = Forward(client, local=port, instead="--port")
     token = secrets.token_urlsafe(24)
     try:
         run_id = begin(client, "jupyter", own_run({**options, "slots": options["slots"] or 0}))
@@ -63,8 +64,7 @@ def jupyter(*, port: int, **options: Any) -> None:
         found = _ADDRESS.search(seen)
         if found is not None:
             seen.extend(bytes(_MOST_BYTES))
-            forward = Forward(client, run_id, int(found[1]), local=port, worker={})
-            forward.start()
+            forward.start(run_id, int(found[1]))
             remark(f"JupyterLab is at http://{HERE}:{forward.local}/lab?token={token}")
 
     code = sit(
