@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from engine_harness import LOG, Harness, Work, ended, started, submit
+from engine_harness import LOG, Harness, SimHarness, Work, ended, started, submit
 from tarmac.model.abilities import MeasuresWorkers
 from tarmac.model.errors import NotFound
 from tarmac.model.leaving import LeaveRequest
@@ -255,7 +255,7 @@ def test_workers_are_told_with_how_they_left(harness: Harness) -> None:
 
 
 def test_what_a_node_tells_is_known_while_the_attempt_runs_and_after(harness: Harness) -> None:
-    attempt = started(harness, Work(misses="/data/none", lasts=True), nodes=2)
+    attempt = started(harness, Work(misses="/data/none", lasts=True), nodes=2, rehearsal=True)
 
     def told() -> list[tuple[str, bool]]:
         return [(notice.node, "/data/none" in notice.text) for notice in harness.engine.notices(attempt)]
@@ -267,6 +267,20 @@ def test_what_a_node_tells_is_known_while_the_attempt_runs_and_after(harness: Ha
     silent = submit(harness, Work(), number=2)
     harness.settle(silent, ended)
     assert list(harness.engine.notices(silent)) == []
+
+
+def test_a_bind_without_its_source_ends_the_attempt_before_its_workers(harness: Harness) -> None:
+    if isinstance(harness, SimHarness):
+        pytest.skip("simulated nodes have no disk")
+    attempt = submit(harness, Work(misses="/data/none", output="began"))
+    seen = harness.settle(attempt, ended)
+    assert seen.outcome is Outcome.FAILED
+    assert seen.cause is not None
+    assert (seen.cause.code, seen.cause.node) == (CauseCode.SETUP_FAILED, "node1")
+    assert seen.cause.message == (
+        "cannot bind /no/such/source to /data/none on node1: no such file or directory"
+    )
+    assert seen.started_at is None
 
 
 def test_what_the_workers_of_a_live_attempt_use_is_measured(harness: Harness) -> None:

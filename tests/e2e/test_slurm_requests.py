@@ -90,10 +90,12 @@ def told(lines: list[str]) -> list[dict[str, object]]:
 
 def test_files_written_for_sites_run_there(shell: Shell, site: Path) -> None:
     """K2 to K9: one task on each node, the steps around once and in their order, what is excluded stays."""
-    assert site
+    data = site.parent / "a b" / "data"
+    data.mkdir(parents=True)
+    asked = IMAGE.replace("/a b", str(data.parent))
     for name, text in {
         **{"say.py": SAY, "MLproject": PROJECT, "left.out": "", "image.sif": "", "apptainer": APPTAINER},
-        **{"venv/bin/activate": ACTIVATE, "image.yaml": IMAGE, "python.yaml": PYTHON},
+        **{"venv/bin/activate": ACTIVATE, "image.yaml": asked, "python.yaml": PYTHON},
     }.items():
         shell.write(name, text)
     (shell.directory / "apptainer").chmod(0o755)
@@ -103,11 +105,20 @@ def test_files_written_for_sites_run_there(shell: Shell, site: Path) -> None:
     lines = lines_of(shell, "image")
     assert told(lines) == [
         {"argv": [task], "image": "1", "LOADED": "GCC CUDA/12.1", "FROM_BEFORE": "1", "left": False}
-        | {"SRUN_CPUS_PER_TASK": "2", "SLURM_NNODES": "2", "SLURM_JOB_PARTITION": "batch", "MINE": "/a b"}
+        | {
+            "SRUN_CPUS_PER_TASK": "2",
+            "SLURM_NNODES": "2",
+            "SLURM_JOB_PARTITION": "batch",
+            "MINE": str(data.parent),
+        }
         for task in ("0", "1")
     ]
-    assert lines.count("apptainer: /a b/data:/data") == 2
+    assert lines.count(f"apptainer: {data}:/data") == 2
     assert lines.count("after") == 1
+    data.rmdir()
+    without = shell.tarmac("run", "image.yaml", "--cluster", "site")
+    assert without.returncode == 1
+    assert "tarmac: cannot bind $MINE/data to /data on " in without.stderr + without.stdout
     dry = shell.tarmac("run", "python.yaml", "--cluster", "site", "--dry-run", code=0)
     assert "#SBATCH --partition=short\n" in dry.stdout
 

@@ -43,7 +43,7 @@ class Work:
     """What the worker of an attempt does, in words that every engine can follow.
 
     One that `saves` reads the checkpoint of the attempt before, if there is one, and leaves its own. One that
-    `misses` a path is told by its node that there is none. `reports` are lines as the SDK writes them.
+    `misses` a path binds it to a source that no node has. `reports` are lines as the SDK writes them.
     """
 
     output: str = ""
@@ -268,6 +268,7 @@ def make_launch(argv: tuple[str, ...], **wanted: Any) -> Launch:
         time_limit_s=wanted.get("time_limit_s"),
         pause_signal=wanted.get("pause_signal", "SIGTERM"),
         grace_s=wanted.get("grace_s", 20.0),
+        rehearsal=wanted.get("rehearsal", False),
     )
 
 

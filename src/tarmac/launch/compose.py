@@ -82,6 +82,7 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
         batch=batch_launch(run, attempt.allocation),
         log_policies=spec.log_policies,
         container=container_launch(spec),
+        rehearsal=spec.rehearsal is not None,
     )
 
 

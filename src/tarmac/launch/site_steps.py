@@ -14,12 +14,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 from tarmac.launch import variables
 from tarmac.launch.quoting import assignment, expandable, join, quote
 from tarmac.model.site import Apptainer
 from tarmac.model.spec import Command, RunSpec
+from tarmac.node.apptainer.options import parse
 
 _STANDIN = 'python3 -E -S "${PYTHONPATH##*:}/../apptainer"'
 """Stands for Apptainer in a rehearsal: see `node/apptainer`. It lies beside what makes `import tarmac`
@@ -51,11 +53,14 @@ def site_steps(spec: RunSpec) -> list[str]:
 def batch_steps(spec: RunSpec) -> list[str]:
     """The same for a job in which a runner starts the script: it finds what a job's own script finds.
 
-    An image that lies beside the project is used where it lies.
+    An image that lies beside the project is used where it lies. A bind needs its source.
     """
     image = spec.site.apptainer if spec.site is not None else None
-    if spec.site is not None and image is not None and image.source is not None:
-        spec = replace(spec, site=replace(spec.site, apptainer=replace(image, path=image.source)))
+    if spec.site is not None and image is not None:
+        image = replace(image, path=image.source or image.path)
+        before = (*spec.hooks.before, *_source_checks(image))
+        site = replace(spec.site, apptainer=image)
+        spec = replace(spec, site=site, hooks=replace(spec.hooks, before=before))
     values = variables.BATCH_VARIABLES
     return [
         f'[ ! -r "${{{values}:-}}" ] || . "${values}"',
@@ -149,6 +154,15 @@ def _in_image(image: Apptainer, path: str, command: Command) -> str:
     if command.script is None or (_simple(command.script) and not re.search(r"[$~*?\[]", command.script)):
         return " ".join([*words, shell(command)])
     return " ".join([*words, "sh", "-c", quote(command.script)])
+
+
+def _source_checks(image: Apptainer) -> Iterator[Command]:
+    """Commands that fail where the source of a bind in the options is missing."""
+    with suppress(ValueError):  # options that Apptainer refuses
+        for bind in parse([*image.options, image.path]).binds:
+            problem = quote(f"tarmac: cannot bind {bind.source} to {bind.target} on")
+            report = f'echo {problem} "$HOSTNAME: no such file or directory" >&2'
+            yield Command(script=f"[ -e {expandable(bind.source)} ] || {{ {report}; false; }}")
 
 
 def _activation(spec: RunSpec) -> list[str]:

@@ -134,7 +134,7 @@ class Launch:
     `own_directories` each worker starts in a directory of its own, unless there are steps or hooks. The
     `secrets` that the attempt is given are named: their values are in no launch. `batch` is what a cluster
     with a queue of its own is asked for beside. `log_policies` are searched for in the logs of an attempt
-    that fails.
+    that fails. The nodes of a `rehearsal` need not have the data of the cluster that it stands for.
     """
 
     attempt_id: str
@@ -161,6 +161,7 @@ class Launch:
     batch: BatchLaunch = NO_BATCH
     log_policies: tuple[LogPolicy, ...] = ()
     container: ContainerLaunch | None = None
+    rehearsal: bool = False
 
 
 ApplyConventions = Callable[[Run, Attempt, Launch], Launch]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from tarmac.node.attempt import exit_outcome
+from tarmac.node.attempt import exit_outcome, words
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import fifo
 from tarmac.node.noderun import Leave, NodeRun
@@ -21,6 +21,12 @@ def check_leave(run: NodeRun) -> None:
         run.note_leave_request(kind)
     if run.leave_request or run.failure_cause or run.wake_channel.node_leaves:
         raise Leave(outcome_of(run))
+
+
+def fail(run: NodeRun, cause: exit_outcome.Cause) -> Leave:
+    """Fail the attempt before its workers start, on all nodes. The caller raises the result."""
+    run.note_failure(cause)
+    return Leave(exit_outcome.ExitOutcome(words.FAILED, run.failure_cause))
 
 
 def wait_for(run: NodeRun, path: str) -> None:

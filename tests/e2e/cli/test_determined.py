@@ -179,6 +179,22 @@ def test_d11_what_the_file_binds_is_there(settled: Shell, tmp_path: Path) -> Non
     assert [path.name for path in (tmp_path / "set").iterdir()] == ["one"]
 
 
+def test_d11_a_bind_without_its_source_fails_before_the_trial_starts(settled: Shell) -> None:
+    """D11: with path and node; a rehearsal goes on without the data and says so."""
+    directory = context(
+        settled,
+        "unbound",
+        "entrypoint: 'echo began'\nbind_mounts: [{host_path: /no/such, container_path: /data}]\n",
+    )
+    command = ("experiment", "create", "unbound/const.yaml", directory, "-f")
+    failed = settled.tarmac(*command, code=1)
+    assert re.search(r"cannot bind /no/such to /data on \S+: no such file or directory", failed.stderr)
+    assert failed.stdout == ""
+    rehearsed = settled.tarmac(*command, "--rehearse", "1x1", code=0)
+    assert "not available here: /data (/no/such: no such file or directory)" in rehearsed.stderr
+    assert rehearsed.stdout == "began\n"
+
+
 def test_values_in_place_of_the_files_and_a_bad_one_by_its_path(settled: Shell) -> None:
     """D9: `--config` as Determined's own command has it."""
     directory = context(settled, "changed", "entrypoint: 'echo $DET_HPARAMS'\nhyperparameters: {lr: 1}\n")

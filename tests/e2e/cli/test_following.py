@@ -65,6 +65,11 @@ def test_what_nodes_tell_is_remarked_and_shown(settled: Shell) -> None:
     ]
     assert shown.startswith("notice    not available here: /data/x")
     assert shown.endswith(" and 1 more)")
+    failed = settled.tarmac("run", "run.yaml", "--cluster", "local", code=1)
+    assert re.search(
+        r"cannot bind /no/such/source to /data/x on \S+: no such file or directory", failed.stderr
+    )
+    assert "tarmac run --clone " in failed.stderr
 
 
 def test_several_workers_have_prefixes_a_single_one_has_none(settled: Shell) -> None:

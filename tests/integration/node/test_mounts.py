@@ -152,13 +152,44 @@ def test_two_attempts_at_once_see_each_its_own(warm: Warm, tmp_path: Path) -> No
     assert [attempt.log() for attempt in attempts] == ["0\n", "1\n"]
 
 
-def test_a_mount_that_cannot_be_is_told_and_does_no_harm(warm: Warm, tmp_path: Path) -> None:
-    attempt = write_attempt(
-        tmp_path, [worker("exit 0")], mounts=[{"source": str(tmp_path / "none"), "target": "/mnt/none"}]
-    )
+@pytest.mark.parametrize("target", ["/mnt/none", "data/none"])
+def test_a_bind_without_its_source_fails_before_the_workers_start(
+    warm: Warm, tmp_path: Path, target: str
+) -> None:
+    source = str(tmp_path / "none")
+    attempt = write_attempt(tmp_path, [worker("exit 0")], mounts=[{"source": source, "target": target}])
+    end = warm.run(attempt)
+    assert (end["outcome"], end["cause"]["code"]) == ("failed", "setup_failed")
+    assert end["cause"]["message"] == (f"cannot bind {source} to {target} on n0: no such file or directory")
+    assert not [event for event in attempt.events() if event["kind"] == "worker_started"]
+
+
+def test_a_source_that_cannot_be_reached_is_named_with_the_reason(warm: Warm, tmp_path: Path) -> None:
+    source = str(tmp_path / "file" / "none")
+    (tmp_path / "file").touch()
+    attempt = write_attempt(tmp_path, [worker("exit 0")], mounts=[{"source": source, "target": "/mnt/none"}])
+    message = warm.run(attempt)["cause"]["message"]
+    assert message == f"cannot bind {source} to /mnt/none on n0: not a directory"
+
+
+@pytest.mark.parametrize(
+    ("target", "variables", "clause"),
+    [
+        ("/mnt/none", [], ""),
+        ("/mnt/none", ["NONE", "NOTHING"], "; NONE, NOTHING: the real place"),
+        ("data/none", [], ""),
+    ],
+)
+def test_a_rehearsal_goes_on_without_a_source_and_names_only_variables_that_are_set(
+    warm: Warm, tmp_path: Path, target: str, variables: list[str], clause: str
+) -> None:
+    source = str(tmp_path / "none")
+    mount = {"source": source, "target": target, "variables": variables}
+    attempt = write_attempt(tmp_path, [worker('echo "$NONE"')], mounts=[mount], rehearsal=True)
     assert warm.run(attempt)["outcome"] == "completed"
     notices = [event["text"] for event in attempt.events() if event["kind"] == "notice"]
-    assert any("/mnt/none" in text for text in notices)
+    assert notices == [f"not available here: {target} ({source}: no such file or directory){clause}"]
+    assert attempt.log() == (f"{source}\n" if variables else "\n")
 
 
 def test_where_it_is_not_allowed_the_variables_name_the_real_places(tmp_path: Path) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tarmac.launch.directives import quoted
-from tarmac.launch.site_steps import login_command, rehearsed_steps, site_steps
+from tarmac.launch.site_steps import batch_steps, login_command, rehearsed_steps, site_steps
 from tarmac.model.site import Apptainer, SiteRequest
 from tarmac.model.spec import Command, Environment, Hooks, Process, Role, RunSpec
 from tarmac.node.starting import Installation
@@ -280,3 +281,23 @@ def test_commands_of_the_login_node_are_one_line(node: Node) -> None:
 def test_a_directive_is_one_word_for_slurm(value: str, written: str) -> None:
     """K7: quotes go, a backslash makes any sign plain; what needs neither stands as it is."""
     assert quoted(value) == written
+
+
+def test_a_bind_without_its_source_fails_a_job_before_its_application(node: Node) -> None:
+    """K2: the source is named as the file has it, variables in it are expanded."""
+    (node.work / "my data").mkdir()
+    binds = ("--nv", "-B", "$HERE/my data:/data", "--bind=$HERE/none:/none,/no such")
+    image = Apptainer(path="image.sif", options=binds)
+    asked = spec(site=SiteRequest(queue="q", apptainer=image), variables={"HERE": str(node.work)})
+    result = node.run(batch_steps(asked))
+    assert result.returncode == 1
+    assert re.fullmatch(
+        r"tarmac: cannot bind \$HERE/none to /none on \S+: no such file or directory\n", result.stderr
+    )
+    assert said(result.stdout) == []
+    (node.work / "none").mkdir()
+    assert "cannot bind /no such to /no such on " in node.run(batch_steps(asked)).stderr
+    whole = replace(image, options=binds[:3])
+    asked = spec(site=SiteRequest(queue="q", apptainer=whole), variables={"HERE": str(node.work)})
+    result = node.run(batch_steps(asked))
+    assert (result.returncode, result.stderr, len(said(result.stdout))) == (0, "", 1)

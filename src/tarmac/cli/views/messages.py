@@ -143,7 +143,9 @@ def failure_hint(run: Json) -> str:
         "unsupported": "turn on the gateway for Determined in settings.toml "
         "(docs/using/determined-gateway.md), or take the call out: hyperparameters are in DET_HPARAMS",
         "image_pull": f"to try it alone: tarmac images pull {image}, with --secret NAME for credentials",
-        "setup_failed": f"what the setup steps wrote: tarmac logs {identifier}",
+        "setup_failed": f"what the setup steps wrote: tarmac logs {identifier}"
+        if cause.get("tail")
+        else f"once that is put right: tarmac run --clone {identifier}",
         "never_fits": "tarmac nodes lists what there is",
         "dependency_failed": "--after RUN:ended starts it however the other run ends",
         "busy": "without --fail-if-busy it waits for its turn",

@@ -148,6 +148,7 @@ def render(launch: Launch, layout: Layout, settings: NodeSettings) -> AttemptReq
         log_policies=tuple(
             LogPolicyPart(policy.pattern, policy.label, policy.action) for policy in launch.log_policies
         ),
+        rehearsal=launch.rehearsal,
         nodes=_nodes(launch, layout, state=keeping is not None),
     )
     return AttemptRequest(attempt_id=launch.attempt_id, directory=directory, document=document)

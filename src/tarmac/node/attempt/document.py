@@ -162,7 +162,7 @@ class AttemptDocument(NamedTuple):
     its workers may hold on a node.
     `patience_s`: of the grace, once a worker has failed (see `node.hooks.patience`).
     `shared_directory`: all nodes see one and the same attempt directory. `container`: steps, hooks and
-    workers run in it (None: beside the runner).
+    workers run in it (None: beside the runner). `rehearsal`: a bind without its source is no failure.
     """
 
     attempt_id: str
@@ -196,6 +196,7 @@ class AttemptDocument(NamedTuple):
     sync: Optional[SyncPart] = None
     secrets: tuple[SecretPart, ...] = ()
     log_policies: tuple[LogPolicyPart, ...] = ()
+    rehearsal: bool = False
     nodes: tuple[NodePart, ...] = ()
 
     @property

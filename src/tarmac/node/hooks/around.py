@@ -23,7 +23,7 @@ from tarmac.node.attempt.paths import NodePaths
 from tarmac.node.attempt.steps import CommandStep, script_lines
 from tarmac.node.files import tail, untrusted
 from tarmac.node.kernel import fifo
-from tarmac.node.leave import check_leave, notify_nodes, wait_for
+from tarmac.node.leave import check_leave, fail, notify_nodes, wait_for
 from tarmac.node.noderun import Leave, NodeRun
 from tarmac.node.processes.children import Child
 from tarmac.node.processes.spawn import CannotStart
@@ -45,8 +45,7 @@ def run_before(run: NodeRun) -> None:
         failed = _carry_out(run, name, argv, check=lambda: check_leave(run))
         if failed is not None:
             cause = _cause(run, f"command {number} of the hook {name}", failed, code=words.SETUP_FAILED)
-            run.note_failure(cause)
-            raise Leave(exit_outcome.ExitOutcome(words.FAILED, run.failure_cause))
+            raise fail(run, cause)
     notify_nodes(run, run.attempt.prepared)
 
 

@@ -10,11 +10,11 @@ import json
 import os
 from typing import Any, Callable, Dict, List, Tuple
 
-from tarmac.node.attempt import exit_outcome, words
+from tarmac.node.attempt import words
 from tarmac.node.attempt.paths import make_directory
 from tarmac.node.files.codestore import PACKS
-from tarmac.node.leave import check_leave
-from tarmac.node.noderun import Leave, NodeRun
+from tarmac.node.leave import check_leave, fail
+from tarmac.node.noderun import NodeRun
 
 _CHUNK_BYTES = 8 * 1024 * 1024
 
@@ -37,8 +37,7 @@ def copy_code(run: NodeRun) -> None:
         _clear(run.node.work)
         message = f"the code cannot be copied to {run.node_name}: {error}"
         cause = {"code": words.CODE_UNREADABLE, "message": message, "node": run.node_name}
-        run.note_failure(cause)
-        raise Leave(exit_outcome.ExitOutcome(words.FAILED, run.failure_cause)) from error
+        raise fail(run, cause) from error
 
 
 def make_tree(snapshot: str, target: str, between: Callable[[], None]) -> None:

@@ -26,7 +26,7 @@ from tarmac.node.container.reference import ALWAYS
 from tarmac.node.files import untrusted
 from tarmac.node.files.digests import digest
 from tarmac.node.kernel.mountplan import Bind
-from tarmac.node.leave import check_leave, outcome_of
+from tarmac.node.leave import check_leave, fail, outcome_of
 from tarmac.node.noderun import Leave, NodeRun
 
 _ANSWER_BYTES = 65536
@@ -274,7 +274,6 @@ def _parsed(answer: bytes) -> Optional[dict[str, Any]]:
 
 
 def _failed(run: NodeRun, code: str, message: str, hint: Optional[str]) -> Leave:
-    """The end of an attempt that has no container; the other nodes learn of it."""
+    """The failure of an attempt that has no container."""
     whole = f"{message} ({hint})" if hint else message
-    run.note_failure(exit_outcome.cause_of(code, f"{run.node_name}: {whole}", node=run.node_name))
-    return Leave(exit_outcome.ExitOutcome(words.FAILED, run.failure_cause))
+    return fail(run, exit_outcome.cause_of(code, f"{run.node_name}: {whole}", node=run.node_name))

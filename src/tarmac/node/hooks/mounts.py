@@ -1,6 +1,7 @@
 """Hook: make the documented literal paths true for this attempt, where the node lets us. Called by `runner`.
 
-Where it does not, the variables keep naming the real places, and the run is told.
+Where it does not, the variables keep naming the real places, and a notice says so. A source that the node
+does not have fails the attempt, unless it is a rehearsal.
 """
 
 from __future__ import annotations
@@ -8,22 +9,30 @@ from __future__ import annotations
 import os
 from typing import Iterator, Optional, Sequence
 
-from tarmac.node.attempt import protocol
+from tarmac.node.attempt import exit_outcome, protocol, words
 from tarmac.node.kernel import mounts
 from tarmac.node.kernel.mountplan import Bind
+from tarmac.node.leave import fail
 from tarmac.node.noderun import NodeRun
+
+Wish = tuple[Bind, Sequence[str]]
+"""What is to be seen where, and the variables that name it."""
 
 _ARTIFACTS = {target: kind for kind, target in protocol.ARTIFACT_MOUNTS.items()}
 """The kinds of artifact directories, by the literal path that stands for one as a source."""
 
 
 def mount(run: NodeRun) -> None:
-    """Enter a private view of the disk; the variables name the literal paths that hold in it."""
+    """Enter a private view of the disk; the variables name the literal paths that hold in it.
+
+    Raises Leave for a source that is missing.
+    """
     wishes = list(_wishes(run))
-    if not wishes:
-        return
     for bind, variables in wishes:
         run.node_env.update(dict.fromkeys(variables, bind.source))
+    wishes = [wish for wish in wishes if _has_source(run, *wish)]
+    if not wishes:
+        return
     if run.document.container is not None:
         _show(run, wishes)
         return
@@ -32,10 +41,10 @@ def mount(run: NodeRun) -> None:
         run.own_disk_view = run.own_disk_view or bool(plan.binds)
         run.mounted = plan
     except mounts.NotAllowed as error:
-        run.events.append("notice", text=_sorry([bind.target for bind, _ in wishes], str(error)))
+        _note(run, wishes, str(error))
         return
     for target, reason in plan.refused:
-        run.events.append("notice", text=_sorry([target], reason))
+        _note(run, [wish for wish in wishes if wish[0].target == target], reason)
     targets = {bind.target for bind in plan.binds}
     for kind, target in protocol.ARTIFACT_MOUNTS.items():
         if kind in run.part.artifacts and target in targets:
@@ -45,31 +54,27 @@ def mount(run: NodeRun) -> None:
             run.node_env.update(dict.fromkeys(variables, bind.target))
 
 
-def _show(run: NodeRun, wishes: Sequence[tuple[Bind, Sequence[str]]]) -> None:
+def _show(run: NodeRun, wishes: Sequence[Wish]) -> None:
     """Leave it to the container, whose root has every path that is named."""
     for bind, variables in wishes:
-        if os.path.exists(bind.source):
-            run.shown.append(bind)
-            run.node_env.update(dict.fromkeys(variables, bind.target))
-        else:
-            run.events.append("notice", text=_sorry([bind.target], f"{bind.source} does not exist"))
+        run.shown.append(bind)
+        run.node_env.update(dict.fromkeys(variables, bind.target))
 
 
 def bind_inside(run: NodeRun) -> None:
-    """What is bound below the working directory, once the code is there: it covers what the code has."""
+    """Bind what is to be seen below the working directory, over the code there. Raises Leave likewise."""
     for part in run.part.mounts:
-        if os.path.isabs(part.target):
+        wish = Bind(part.source, part.target, part.read_only)
+        if os.path.isabs(part.target) or not _has_source(run, wish):
             continue
         for directory in run.directories:
-            bind = Bind(part.source, os.path.join(directory, os.path.normpath(part.target)), part.read_only)
+            bind = wish._replace(target=os.path.join(directory, os.path.normpath(part.target)))
             if (reason := _bind_inside(bind, run, directory)) is not None:
-                run.events.append("notice", text=f"not available here: {part.target} ({reason})")
+                _note(run, [(wish, ())], reason)
 
 
 def _bind_inside(bind: Bind, run: NodeRun, directory: str) -> Optional[str]:
     """Why the bind could not be made; None: it was."""
-    if not os.path.exists(bind.source):
-        return f"{bind.source} does not exist"
     try:
         empty = _make_room(bind, directory)
         try:
@@ -85,8 +90,23 @@ def _bind_inside(bind: Bind, run: NodeRun, directory: str) -> Optional[str]:
     return None
 
 
-def _wishes(run: NodeRun) -> Iterator[tuple[Bind, Sequence[str]]]:
-    """What is to be seen where, with the variables that name it."""
+def _has_source(run: NodeRun, bind: Bind, variables: Sequence[str] = ()) -> bool:
+    """Whether the source of a bind exists; if not, a rehearsal gets a notice, any other run raises Leave."""
+    try:
+        os.stat(bind.source)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        if run.document.rehearsal:
+            _note(run, [(bind, variables)], f"{bind.source}: {reason}")
+            return False
+        message = f"cannot bind {bind.source} to {bind.target} on {run.node_name}: {reason}"
+        cause = exit_outcome.cause_of(words.SETUP_FAILED, message, node=run.node_name)
+        raise fail(run, cause) from None
+    return True
+
+
+def _wishes(run: NodeRun) -> Iterator[Wish]:
+    """Every bind to an absolute path."""
     for kind, target in protocol.ARTIFACT_MOUNTS.items():
         if kind in run.part.artifacts:
             yield Bind(run.part.artifacts[kind], target), protocol.ARTIFACT_VARIABLES[kind]
@@ -125,5 +145,9 @@ def _link(bind: Bind) -> None:
     os.symlink(bind.source, bind.target)
 
 
-def _sorry(targets: list[str], reason: str) -> str:
-    return f"not available here: {', '.join(targets)} ({reason}); the variables name the real places"
+def _note(run: NodeRun, wishes: Sequence[Wish], reason: str) -> None:
+    """Note that these targets are not available, and which variables name the real places."""
+    targets = ", ".join(bind.target for bind, _ in wishes)
+    variables = ", ".join(variable for _, variables in wishes for variable in variables)
+    real = f"; {variables}: the real place" if variables else ""
+    run.events.append("notice", text=f"not available here: {targets} ({reason}){real}")

@@ -22,7 +22,7 @@ from tarmac.node.attempt.steps import (
     split,
 )
 from tarmac.node.files import gitrules, tail
-from tarmac.node.leave import check_leave
+from tarmac.node.leave import check_leave, fail
 from tarmac.node.noderun import Leave, NodeRun
 from tarmac.node.setup import checkout, imports, packages, systempackages
 from tarmac.node.setup.layers import Layers, open_layers
@@ -84,7 +84,7 @@ def _install(work: SetupWork, layers: Optional[Layers], step: PipStep) -> None:
 
 
 def _failed(run: NodeRun, number: int, step: Step, failed: StepFailed, *, log: str) -> Leave:
-    """The end of an attempt whose setup failed; the other nodes learn of it."""
+    """The failure of an attempt whose setup failed."""
     lines: Sequence[str] = [gitrules.without_secrets(line) for line in tail.last_lines(log, run.mask)]
     run.events.append(
         "setup_failed", step=number, exit_code=failed.exit_code, signal=failed.ended_by, tail=lines
@@ -98,5 +98,4 @@ def _failed(run: NodeRun, number: int, step: Step, failed: StepFailed, *, log: s
         signal=failed.ended_by,
         tail=lines,
     )
-    run.note_failure(cause)
-    return Leave(exit_outcome.ExitOutcome(words.FAILED, run.failure_cause))
+    return fail(run, cause)
