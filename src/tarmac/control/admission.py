@@ -28,7 +28,7 @@ from tarmac.launch.container import container_launch
 from tarmac.launch.parameters import parameter_names, unknown_names
 from tarmac.model.actor import Actor
 from tarmac.model.changes import NewRun
-from tarmac.model.cluster import Node, admits, rehearsal_cluster
+from tarmac.model.cluster import Node, admits
 from tarmac.model.copying import changed
 from tarmac.model.errors import InvalidInput, IsExperiment, NeverFits, Refused
 from tarmac.model.lifecycle import INITIAL_STATE, RunEvent, RunState, steps
@@ -300,7 +300,7 @@ def new_run_record(submission: Submission, *, run_id: str, now: float, server: s
     spec = submission.spec
     _refuse_burst(spec)
     if spec.rehearsal is not None:
-        spec = replace(spec, target=replace(spec.target, cluster=rehearsal_cluster(run_id)))
+        spec = replace(spec, target=spec.target_of(run_id))
     return Run(
         id=run_id,
         spec=spec,

@@ -65,11 +65,6 @@ class ExperimentService:
         check(submission.actor, Action.SUBMIT)
         if spec.search is None:
             raise InvalidInput("this describes one run, not an experiment", hint="a search, or --sweep")
-        if spec.rehearsal is not None:
-            raise InvalidInput(
-                "an experiment cannot be rehearsed on a cluster of its own: each trial would get one",
-                hint="tarmac cluster add of a local shape, or [local] in settings.toml, gives it nodes",
-            )
         now = control.clock.now()
         staged = control.code.stage(spec.code) if spec.code is not None else None
         code = spec.code

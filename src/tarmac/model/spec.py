@@ -7,7 +7,7 @@ allocation into argv and environment per worker. Everything is frozen: a changed
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -137,14 +137,14 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsal:
-    """A cluster that exists for one run only: `nodes` x `slots_per_node`, or one of the shape `described`."""
+    """A cluster for one run, or one experiment: `nodes` x `slots_per_node`, or of the shape `described`."""
 
     nodes: int = 0
     slots_per_node: int = 0
     described: Cluster | None = None
 
     def cluster(self, run_id: str) -> Cluster:
-        """The cluster of the run with this id."""
+        """The cluster of the run or experiment with this id."""
         shape = self.described or Cluster(
             name="", groups=(NodeGroup(nodes=self.nodes, slots=self.slots_per_node),)
         )
@@ -343,6 +343,16 @@ class RunSpec:
     notify: tuple[Subscription, ...] = ()
     log_policies: tuple[LogPolicy, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
+
+    def rehearsed(self, run_id: str) -> Cluster | None:
+        """The cluster of its rehearsal: the run's own, or of a trial that of its experiment."""
+        owner = run_id if self.trial is None else self.trial.experiment
+        return None if self.rehearsal is None else self.rehearsal.cluster(owner)
+
+    def target_of(self, run_id: str) -> Target:
+        """Which nodes the run with this id may use: in a rehearsal those of its cluster."""
+        cluster = self.rehearsed(run_id)
+        return self.target if cluster is None else replace(self.target, cluster=cluster.name)
 
     @property
     def slots(self) -> int:

@@ -195,6 +195,28 @@ def test_d11_a_bind_without_its_source_fails_before_the_trial_starts(settled: Sh
     assert rehearsed.stdout == "began\n"
 
 
+def test_d10_a_search_is_rehearsed_on_one_cluster_for_all_trials(settled: Shell) -> None:
+    """D10: with the options of `run`; two trials of two nodes take turns on a cluster of two nodes."""
+    directory = context(settled, "searched", "")
+    settled.write(
+        "searched/const.yaml",
+        "name: searched\nentrypoint: 'echo $TEMPERATURE'\nresources: {slots_per_trial: 4}\n"
+        "hyperparameters: {lr: {type: categorical, vals: [1, 2]}}\n"
+        "environment: {image: registry.invalid/none:1}\n"
+        "searcher: {name: grid, metric: loss, max_length: {batches: 1}}\n",
+    )
+    options = ("--rehearse", "2x2", "--no-container", "--name", "tried", "--env", "TEMPERATURE=7")
+    done = settled.tarmac("experiment", "create", "searched/const.yaml", directory, "-f", *options, code=0)
+    assert "trial 1: completed" in done.stderr
+    runs = [run for run in settled.json("ls", "--all")["runs"] if run["name"].startswith("tried-")]
+    assert len(runs) == 2
+    (cluster,) = {run["cluster"] for run in runs}
+    assert cluster.startswith("rehearsal-")
+    assert "7" in settled.tarmac("logs", runs[0]["id"], code=0).stdout
+    spans = sorted((run["started_at"], run["ended_at"]) for run in runs)
+    assert spans[0][1] <= spans[1][0], "both need the whole cluster"
+
+
 def test_values_in_place_of_the_files_and_a_bad_one_by_its_path(settled: Shell) -> None:
     """D9: `--config` as Determined's own command has it."""
     directory = context(settled, "changed", "entrypoint: 'echo $DET_HPARAMS'\nhyperparameters: {lr: 1}\n")

@@ -13,6 +13,7 @@ import pytest
 
 from imported import CORE, LIBRARIES, REQUESTS, STARTS, among, loaded
 from tarmac.cli.catalogue import COMMANDS
+from tarmac.cli.commands import experiment, run
 from tarmac.cli.synonyms import SYNONYMS
 
 ENVIRONMENT = {**os.environ, "NO_COLOR": "1", "COLUMNS": "80"}
@@ -202,3 +203,13 @@ def test_a_full_disk_under_stdout_is_said() -> None:
             text=True,
         )
     assert (result.returncode, result.stderr) == (1, "error: no space left on device\n")
+
+
+def test_an_experiment_takes_the_options_of_a_run_that_change_its_file() -> None:
+    def changing(command: click.Command) -> set[str]:
+        return {param.name or "" for param in command.params if isinstance(param, click.Option)}
+
+    only_run = {"file_option", "clone", "resume", "sweep", "dry_run", "verbose", "detach", "idempotency_key"}
+    reading = {"changes", "parameters", "entry_point", "dialect"}
+    assert changing(run.run) - only_run - reading <= changing(experiment.create)
+    assert {"cluster", "no_container", "rehearse"} <= changing(experiment.create)

@@ -20,9 +20,10 @@ from tarmac.cli.following import LogChoice, follow
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import KeyValue, complete_run, json_option
 from tarmac.cli.output import print_json, print_text, print_warnings
+from tarmac.cli.overriding import override_options, overrides
 from tarmac.cli.queueacts import change_queue
 from tarmac.cli.queuechanges import read_options
-from tarmac.cli.runfile import read_text, rehearsal_of
+from tarmac.cli.runfile import read_text
 from tarmac.cli.searches import begin
 from tarmac.cli.session import LAST, connect
 from tarmac.cli.views.followview import standard_view
@@ -69,7 +70,7 @@ def experiment() -> None:
     help="A value in place of the file's, by its dotted path; may be repeated.",
 )
 @click.option("--paused", is_flag=True, help="Create it paused: `activate` starts it.")
-@click.option("--rehearse", metavar="NODESxSLOTS|FILE", help="On a cluster made up on this machine.")
+@override_options
 @click.option("--include", metavar="PATH", multiple=True, hidden=True)
 @click.option("--test", "--test-mode", is_flag=True, hidden=True)
 @click.option("--local", is_flag=True, hidden=True)
@@ -82,9 +83,8 @@ def create(
     follow: bool,
     changes: tuple[tuple[str, str], ...],
     paused: bool,
-    rehearse: str | None,
     as_json: bool,
-    **absent: Any,
+    **options: Any,
 ) -> None:
     """Create an experiment from a run file that searches, or from a configuration of Determined.
 
@@ -95,7 +95,7 @@ def create(
     tarmac experiment create const.yaml .
     tarmac experiment create const.yaml . -f --config resources.slots_per_trial=2
     """
-    _refuse_absent(absent)
+    _refuse_absent(options)
     text = read_text(config, what="an experiment configuration")
     directory = _directory(context) if context is not None else text.directory
     _check_context(directory)
@@ -112,10 +112,7 @@ def create(
         "directory": directory,
         "dialect": NATIVE if native else SYSTEM,
         "extras": {"changes" if native else "parameters": dict(changes)} if changes else {},
-        "overrides": {
-            "paused": paused or None,
-            "rehearse": rehearsal_of(rehearse) if rehearse is not None else None,
-        },
+        "overrides": overrides(options, None) | ({"paused": True} if paused else {}),
     }
     try:
         if native:
@@ -218,10 +215,10 @@ for _command in SEARCH_COMMANDS:
     experiment.add_command(_command)
 
 
-def _refuse_absent(absent: dict[str, Any]) -> None:
-    for name, value in absent.items():
-        if value:
-            raise InvalidInput(f"--{name} is not supported", hint=_ABSENT[name])
+def _refuse_absent(options: dict[str, Any]) -> None:
+    for name, hint in _ABSENT.items():
+        if options[name]:
+            raise InvalidInput(f"--{name} is not supported", hint=hint)
 
 
 def _directory(context: str) -> str:

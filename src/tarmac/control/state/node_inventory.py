@@ -65,7 +65,8 @@ class NodeInventory:
         """All pools and nodes there are now, with those of the rehearsals of these runs."""
         clusters = self.clusters
         if rehearsals:
-            clusters = (*clusters, *filter(None, map(rehearsal_of, rehearsals)))
+            made = {cluster.name: cluster for cluster in filter(None, map(rehearsal_of, rehearsals))}
+            clusters = (*clusters, *made.values())
         parts = self._parts(clusters)
         made_of = (*parts, self.drained, self.clusters)
         if made_of != self._made_of:
@@ -137,9 +138,8 @@ class NodeTable:
 
 
 def rehearsal_of(run: Run) -> Cluster | None:
-    """The cluster that exists for this run alone, if there is one."""
-    rehearsal = run.spec.rehearsal
-    return rehearsal.cluster(run.id) if rehearsal is not None else None
+    """The cluster that exists for this run or its experiment alone, if there is one."""
+    return run.spec.rehearsed(run.id)
 
 
 def rehearsal_nodes(engine: AttachedEngine, run: Run) -> Sequence[Node]:
