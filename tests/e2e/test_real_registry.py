@@ -100,7 +100,11 @@ def test_what_cannot_be_pulled_says_why_and_what_to_do(shell: Shell, guarded: Re
             "wrong",
             ("refuses the user 'ada'", "tarmac secret set NAME --as registry"),
         ),
-        ("127.0.0.1:1/team/box:1", "team", ("cannot be reached", "check the registry's name")),
+        (
+            "127.0.0.1:1/team/box:1",
+            "team",
+            ("cannot be reached", "check the registry's name", "--no-container"),
+        ),
     ):
         done = shell.tarmac("run", run_file(shell, "fails", image, secret=secret))
         assert done.returncode == 1

@@ -181,9 +181,10 @@ def _refuse_pool(spec: RunSpec, pools: Collection[str]) -> None:
     if pool is not None and pools and pool not in pools:
         near = nearest(pool, pools)
         guess = f"did you mean {near}? " if near else ""
+        names = "" if near else f"; [names] in settings.toml says what {pool!r} is called here"
         raise Refused(
             f"{spec.name} wants pool {pool!r}, and there is none of that name",
-            hint=f"{guess}pools: {', '.join(sorted(pools))}",
+            hint=f"{guess}pools: {', '.join(sorted(pools))}{names}",
         )
 
 

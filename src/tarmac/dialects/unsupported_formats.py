@@ -40,7 +40,8 @@ def _by_lines(text: str) -> tuple[str, str] | None:
     head = text[:LOOKED_AT]
     for pattern, what, hint in _LINES:
         if pattern.search(head):
-            return what, hint
+            kind = _KIND_LINE.search(head) if what == _KUBERNETES else None
+            return f"a {kind[1]} of Kubernetes" if kind else what, hint
     return None
 
 
@@ -89,6 +90,7 @@ _SKY = "in a run file 'run' is 'command', 'num_nodes' 'nodes', 'envs' 'env', 'ac
 _BATCH = "a run file starts it, with the nodes and slots it asks for: 'command: bash SCRIPT'"
 _SHELL = "a run file starts it: 'command: bash SCRIPT'"
 _PYTHON = "a run file starts it: 'command: python SCRIPT'"
+_TORCHX = "it holds defaults of TorchX's own command; a run file has 'command', 'nodes' and 'slots' itself"
 _ELSEWHERE = "give the run file that starts the training"
 _BASE = "what is below base_config is a run file of its own (docs/using/dialects/mcli.md)"
 _PARAMETERS = "put it below 'parameters' of a run file that starts the script (docs/using/dialects/mcli.md)"
@@ -97,6 +99,8 @@ _OF_SCRIPT = (
     "(docs/using/run-file.md)"
 )
 _PACKAGE = "the description of a package"
+_KUBERNETES = "an object of Kubernetes"
+_KIND_LINE = _line(r"^kind: *([A-Z]\w*)\s*$")
 
 _LINES = (
     (_line(r"^#SBATCH\s"), "a batch script of Slurm", _BATCH),
@@ -108,7 +112,12 @@ _LINES = (
     (_line(r"^(import \w+|from \w[\w.]* import )[\w., ()*]*$"), "a Python program", _PYTHON),
     (_line(r"^\[(project|build-system|tool\.[\w-]+|package)\]\s*$"), _PACKAGE, _ELSEWHERE),
     (_line(r"\A(#.*\n|\s*\n){0,99}(ARG .*\n){0,99}FROM \S+"), "a Dockerfile", _ELSEWHERE),
-    (_line(r"^apiVersion: *[\w./-]+\s*$"), "an object of Kubernetes", _NATIVE),
+    (_line(r"^apiVersion: *[\w./-]+\s*$"), _KUBERNETES, _NATIVE),
+    (
+        _line(r"^\[(cli:\w+|torchx:\w+|component:\S+|local_cwd|local_docker)\]\s*$"),
+        "a .torchxconfig",
+        _TORCHX,
+    ),
 )
 """What is told by its lines, whatever the rest of them is."""
 
@@ -159,7 +168,7 @@ def _kind(what: str, keys: str, further: str = "", hint: str = _ELSEWHERE) -> _K
 
 
 _KINDS = (
-    _kind("an object of Kubernetes", "apiVersion kind", hint=_NATIVE),
+    _kind(_KUBERNETES, "apiVersion kind", hint=_NATIVE),
     _kind("a file of Docker Compose", "services"),
     _kind("a workflow of GitHub", "on jobs"),
     _kind("a pipeline of GitLab", "stages"),

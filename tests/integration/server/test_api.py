@@ -247,6 +247,9 @@ def test_an_unknown_pool_is_answered_with_those_there_are(plane: Served) -> None
     with pytest.raises(Refused, match="wants pool 'defualt', and there is none") as refused:
         plane.client().submit("name: lost\npool: defualt\ncommand: echo\n")
     assert refused.value.hint == "did you mean default? pools: default"
+    with pytest.raises(Refused, match="wants pool 'A100'") as refused:
+        plane.client().submit("name: lost\npool: A100\ncommand: echo\n")
+    assert refused.value.hint == "pools: default; [names] in settings.toml says what 'A100' is called here"
 
 
 def test_a_missing_token_is_answered_with_where_to_put_it(plane: Served) -> None:

@@ -16,7 +16,11 @@ STRANGERS = {
     "a Python program": "import torch\n\nprint(torch)\n",
     "the description of a package": '[project]\nname = "digits"\nversion = "1"\n',
     "a Dockerfile": "# base\nFROM python:3.12\nRUN pip install torch\n",
-    "an object of Kubernetes": "apiVersion: batch/v1\nkind: Job\nmetadata: {name: pi}\nspec: {}\n",
+    "a .torchxconfig": "[cli:run]\ncomponent = dist.ddp\nscheduler = slurm\n",
+    "a PyTorchJob of Kubernetes": "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: a}\n",
+    "a RayJob of Kubernetes": "apiVersion: ray.io/v1\nkind: RayJob\nmetadata: {name: a}\nspec: {}\n",
+    "an object of Kubernetes": "apiVersion: v1\nkind: {{ .Values.kind }}\nmetadata: {name: a}\n",
+    "a Job of Kubernetes": "apiVersion: batch/v1\nkind: Job\nmetadata: {name: pi}\nspec: {}\n",
     "a file of Docker Compose": "services:\n  train: {image: bash, command: echo}\n",
     "a workflow of GitHub": "name: CI\non: [push]\njobs: {build: {runs-on: linux}}\n",
     "a pipeline of GitLab": "stages: [build]\nbuild: {stage: build, script: [make]}\n",
@@ -63,16 +67,16 @@ def test_a_configuration_of_a_script_is_called_that(text: str, kind: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("kind", "text"),
     [
-        "apiVersion: v1\nkind: Service\n---\napiVersion: apps/v1\nkind: Deployment\n",
-        "apiVersion: ray.io/v1\nkind: RayJob\nmetadata:\n  name: {{ .Release.Name }}\n",
+        ("Service", "apiVersion: v1\nkind: Service\n---\napiVersion: apps/v1\nkind: Deployment\n"),
+        ("RayJob", "apiVersion: ray.io/v1\nkind: RayJob\nmetadata:\n  name: {{ .Release.Name }}\n"),
     ],
     ids=["several documents", "a template"],
 )
-def test_an_object_of_kubernetes_is_known_where_it_is_not_one_document_of_yaml(text: str) -> None:
+def test_an_object_of_kubernetes_is_known_where_it_is_not_one_document_of_yaml(kind: str, text: str) -> None:
     """I8."""
-    with pytest.raises(InvalidInput, match="this is an object of Kubernetes"):
+    with pytest.raises(InvalidInput, match=f"this is a {kind} of Kubernetes"):
         choose(text, filename="job.yaml")
 
 

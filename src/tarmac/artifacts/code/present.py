@@ -6,7 +6,6 @@ Called by the server for submissions of its own user, and by `tarmac check`.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -51,16 +50,11 @@ def refuse_unfit(code: LocalDirectory, *, filename: str, usual_bytes: int = DEFA
     raise InvalidInput([Problem(message=message, file=filename, hint=hint)])
 
 
-def missing_files(spec: RunSpec, *, directory: str, filename: str) -> Iterator[Problem]:
-    """What the run file names of this machine, and is not there: its code, and an image that comes along."""
-    if isinstance(spec.code, LocalDirectory):
-        try:
-            refuse_unfit(spec.code, filename=filename)
-        except InvalidInput as refusal:
-            yield from refusal.problems
+def missing_image(spec: RunSpec, *, directory: str) -> str | None:
+    """What to say of an image of this machine that does not exist: only a rehearsal starts without it."""
     image = spec.site.apptainer if spec.site is not None else None
-    if image is not None and not image.remote:
-        path = Path(directory, image.source or image.path)
-        if not path.is_file():
-            hint = "write Type: remote if it lies on the site"
-            yield Problem(message=f"the image {path} is not there", file=filename, hint=hint)
+    path = Path(directory, image.source or image.path) if image is not None and not image.remote else None
+    if path is None or path.is_file():
+        return None
+    known = "write Type: remote if it lies on the site"
+    return f"the image {path} does not exist, and only a rehearsal starts without it; {known}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tarmac.artifacts.code.present import missing_files
+from tarmac.artifacts.code.present import missing_image, refuse_unfit
 from tarmac.cli.options import json_option
 from tarmac.cli.output import print_json, print_text, print_warnings
 from tarmac.cli.readfile import reading_in
@@ -19,7 +19,7 @@ from tarmac.cli.views.terminal import stderr_terminal
 from tarmac.dialects.clusterfudge.script import ScriptReport, check_script, is_launch_script
 from tarmac.model.codec import encode
 from tarmac.model.errors import InvalidInput, Problem
-from tarmac.model.spec import RunSpec
+from tarmac.model.spec import LocalDirectory, RunSpec
 
 INVALID = 2
 
@@ -50,12 +50,14 @@ def _check(file: str, how: How) -> dict[str, Any]:
         if how.dialect in (None, "clusterfudge") and is_launch_script(text.text):
             return _script(file, check_script(text.text, filename=text.filename))
         reading = reading_in(text, how)
+        if isinstance(reading.spec.code, LocalDirectory):
+            refuse_unfit(reading.spec.code, filename=text.filename)
     except InvalidInput as error:
         problems = [_problem(item) for item in error.problems]
         return {"file": file, "problems": problems, "warnings": [], "run": None}
-    missing = missing_files(reading.spec, directory=text.directory, filename=text.filename)
-    found = [_problem(item) for item in missing]
-    return {"file": file, "problems": found, "warnings": list(reading.warnings), "run": _spec(reading.spec)}
+    missing = missing_image(reading.spec, directory=text.directory)
+    warnings = [*reading.warnings, *([missing] if missing else [])]
+    return {"file": file, "problems": [], "warnings": warnings, "run": _spec(reading.spec)}
 
 
 def _script(file: str, report: ScriptReport) -> dict[str, Any]:

@@ -40,13 +40,31 @@ _SYNONYMS: Mapping[str, str] = words_for(
 )
 
 
-def split_keys(tree: Table, problems: Problems) -> tuple[Section, dict[str, Value]]:
+class Retired(dict[str, Value]):
+    """The values of retired keys, and what is to be said of them: one warning for all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._notes: list[tuple[int, Value, str]] = []
+
+    def note(self, value: Value, text: str) -> None:
+        """Add a sentence to the warning."""
+        self._notes.append((value.node.line or 0, value, text))
+
+    def warn(self) -> None:
+        """Note the warning, at the first line that it is about."""
+        notes = sorted(self._notes, key=lambda note: note[0])
+        if notes:
+            warn(notes[0][1], f"retired keys: {'; '.join(text for _, _, text in notes)}")
+
+
+def split_keys(tree: Table, problems: Problems) -> tuple[Section, Retired]:
     """The file with today's keys alone, and the values of retired ones; the rest is warned of or refused.
 
     Where a key is missing that an unknown one was probably meant to be, that is noted here.
     """
     known: list[tuple[Scalar, Node]] = []
-    retired: dict[str, Value] = {}
+    retired = Retired()
     unknown: list[Scalar] = []
     for key, value in tree.entries:
         if key.text in RUN.known:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 from typing import Any
@@ -12,7 +11,7 @@ from tarmac.dialects.conventions import refuse_extras
 from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
 from tarmac.dialects.isc.commands import command_of, doubts, joined
 from tarmac.dialects.isc.conventions import DATASET_AT_DATA
-from tarmac.dialects.isc.fields import line_of, only_credentials, split_keys, warn
+from tarmac.dialects.isc.fields import Retired, line_of, only_credentials, split_keys, warn
 from tarmac.dialects.kinds import Kind, choice, integer, text
 from tarmac.dialects.located import Items, Scalar
 from tarmac.dialects.names import fit
@@ -72,7 +71,7 @@ def read_isc(source: str, *, filename: str, directory: str, extras: Extras = NO_
     run, retired = split_keys(tree, problems)
     facts: dict[str, Any] = {}
     slots = _slots(run, retired)
-    _warn_of_output(retired)
+    _note_output(retired)
     mode = _mode(run, slots)
     spec = RunSpec(
         name=_name(run, facts),
@@ -86,6 +85,7 @@ def read_isc(source: str, *, filename: str, directory: str, extras: Extras = NO_
         input_artifacts=_inputs(run),
     )
     _shapes(run, mode, facts)
+    retired.warn()
     problems.raise_any()
     return Reading(
         spec=replace(spec, conventions=Conventions(system=NAME, facts=facts)),
@@ -93,7 +93,7 @@ def read_isc(source: str, *, filename: str, directory: str, extras: Extras = NO_
     )
 
 
-def _role(run: Section, retired: Mapping[str, Value], slots: int | None) -> Role:
+def _role(run: Section, retired: Retired, slots: int | None) -> Role:
     """The command once on each node: of as many nodes as it says itself, else of the fewest."""
     command = _command(run, retired, slots)
     nodes = fixed_nodes(str(command), slots)
@@ -129,10 +129,10 @@ def _name(run: Section, facts: dict[str, Any]) -> str:
     return name
 
 
-def _project(run: Section, retired: Mapping[str, Value], facts: dict[str, Any]) -> str:
+def _project(run: Section, retired: Retired, facts: dict[str, Any]) -> str:
     value = run.get("isc_project_id")
     if value is None and "nnodes" in retired and "gpus" not in run:
-        warn(retired["nnodes"], "'isc_project_id' is missing, as in files of 2023: project 'default'")
+        retired.note(retired["nnodes"], "'isc_project_id' is missing (project 'default')")
         return "default"
     if value is None:
         run.missing("isc_project_id", "any name will do here: runs of one project are listed together")
@@ -165,11 +165,11 @@ def _stripped(value: Value, written: str) -> str:
 # --- how much, and how
 
 
-def _slots(run: Section, retired: Mapping[str, Value]) -> int | None:
+def _slots(run: Section, retired: Retired) -> int | None:
     value, old = run.get("gpus"), retired.get("nnodes")
     if value is not None:
         if old is not None:
-            warn(old, "'nnodes' is retired and ignored: 'gpus' says how many")
+            retired.note(old, "'nnodes' is ignored ('gpus' says how many)")
         return value.read(integer(1, MOST_SLOTS), None)
     if old is None:
         run.missing("gpus", "how many GPUs in all, as in gpus = 8")
@@ -178,20 +178,20 @@ def _slots(run: Section, retired: Mapping[str, Value]) -> int | None:
     if nodes is None:
         return None
     slots = nodes * OLD_SLOTS_PER_NODE
-    warn(old, f"'nnodes' is retired: {nodes} x {OLD_SLOTS_PER_NODE} is read as gpus = {slots}; write that")
+    retired.note(old, f"'nnodes' is read as gpus = {slots} ({nodes} x {OLD_SLOTS_PER_NODE})")
     return slots
 
 
-def _slot_type(retired: Mapping[str, Value]) -> str | None:
+def _slot_type(retired: Retired) -> str | None:
     """A type that is known by name is asked for; others told the memory of the one type there was."""
     value = retired.get("gpu_type")
     if value is None:
         return None
     kind = value.read(text("a text in quotes"), "").strip().lower()
     if is_known(kind) and kind != CPU_ONLY:
-        warn(value, f"'gpu_type' is retired; {kind!r} is asked for, as by --gpu-type")
+        retired.note(value, f"'gpu_type' asks for {kind!r}, as --gpu-type does")
         return kind
-    warn(value, "'gpu_type' is retired and ignored: any type will do; --gpu-type asks for one")
+    retired.note(value, "'gpu_type' is ignored (--gpu-type asks for a type)")
     return None
 
 
@@ -231,7 +231,7 @@ def _shapes(run: Section, mode: Mode, facts: dict[str, Any]) -> None:
 # --- what it runs, and on what
 
 
-def _command(run: Section, retired: Mapping[str, Value], slots: int | None) -> Command:
+def _command(run: Section, retired: Retired, slots: int | None) -> Command:
     value = run.get("command")
     if value is None:
         run.missing("command", "what each node executes, as in command = '''source ... && torchrun ...'''")
@@ -247,7 +247,7 @@ def _command(run: Section, retired: Mapping[str, Value], slots: int | None) -> C
     return command_of(_activated(written, retired))
 
 
-def _activated(command: str, retired: Mapping[str, Value]) -> str:
+def _activated(command: str, retired: Retired) -> str:
     """The command of a file with the retired `venv_path`: its script of activation goes before it.
 
     In those years torchrun was called by the ISC itself: a command could be no more than a program for it.
@@ -264,9 +264,9 @@ def _activated(command: str, retired: Mapping[str, Value]) -> str:
         return command
     if not path.endswith("/activate"):  # the directory of the environment was taken too
         path = f"{path.rstrip('/')}/bin/activate"
-    warn(value, f"'venv_path' is retired: the command begins with source {path} && now")
+    retired.note(value, f"'venv_path' begins the command with source {path} &&")
     if re.match(r"\s*(-m\s|[\w./~-]+\.py(\s|$))", command, re.ASCII):
-        warn(value, "the command names only a program, as in files of 2023: torchrun starts it")
+        retired.note(value, "torchrun starts the command, which names only a program")
         command = f"{TORCHRUN} {command}"
     return f"source {path} && {command}"
 
@@ -278,30 +278,30 @@ TORCHRUN = (
 """As the document calls it."""
 
 
-def _warn_of_output(retired: Mapping[str, Value]) -> None:
+def _note_output(retired: Retired) -> None:
     value = retired.get("output_path")
     if value is not None:
-        warn(
+        retired.note(
             value,
-            "'output_path' is retired and ignored: what is kept is written to $OUTPUT_PATH, chosen here",
+            "'output_path' is ignored (the run saves to $OUTPUT_PATH)",
         )
 
 
-def _datasets(run: Section, retired: Mapping[str, Value], facts: dict[str, Any]) -> tuple[str, ...]:
+def _datasets(run: Section, retired: Retired, facts: dict[str, Any]) -> tuple[str, ...]:
     """The ids; the content of the one that the retired key names lies at /data itself too."""
     value, old = run.get("dataset_id_list"), retired.get("dataset_id")
     found = _ids(value)
     if old is None:
         return found
     if value is not None:
-        warn(old, "'dataset_id' is retired and ignored beside 'dataset_id_list'")
+        retired.note(old, "'dataset_id' is ignored beside 'dataset_id_list'")
         return found
     if isinstance(old.node, Scalar) and not old.node.text.strip():
-        warn(old, "'dataset_id' is retired and empty: ignored")
+        retired.note(old, "'dataset_id' is ignored (it is empty)")
         return found
     written = _stripped(old, old.read(text("an id in quotes"), ""))
-    advice = f"'dataset_id' is retired: write dataset_id_list = [{written[:60]!r}] and read it at /data/ID"
-    warn(old, f"{advice}; until then it is at /data too")
+    advice = f"'dataset_id' is read as dataset_id_list = [{written[:60]!r}]"
+    retired.note(old, f"{advice}, at /data/ID and at /data")
     identifier = _read_id(old, written)
     if identifier:
         facts[DATASET_AT_DATA] = identifier

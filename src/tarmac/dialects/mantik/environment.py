@@ -72,6 +72,9 @@ def _old_image(config: Section, directory: str) -> Apptainer | None:
     value = config.get("SingularityImage")
     if value is None:
         return None
+    if isinstance(value.node, Table):
+        value.warn("this is now 'Environment.Apptainer'; it is read as that")
+        return _image_of(value, directory)
     value.warn("this is now 'Environment.Apptainer.Path'; it is read as that")
     read = value.read(path_of_site("the path of an image"), None)
     if read is None:
@@ -94,6 +97,11 @@ def _image(section: Section, directory: str) -> Apptainer | None:
     if isinstance(value.node, Scalar):
         value.refuse("a mapping with 'Path' is expected", f"write Path: {quote(value.node)}")
         return None
+    return _image_of(value, directory)
+
+
+def _image_of(value: Value, directory: str) -> Apptainer | None:
+    """The image in a mapping of `Path`, `Type` and `Options`."""
     parts = known_part(value, APPTAINER)
     if parts is None:
         return None

@@ -92,6 +92,13 @@ def _spec(run: KnownSection, source: str, *, elsewhere: frozenset[str]) -> RunSp
 def _command(run: Section) -> Command:
     """What runs once on each node, without blanks around it."""
     value, entry = run.get("command"), run.get("entrypoint")
+    if (
+        value is not None
+        and entry is not None
+        and isinstance(entry.node, Scalar)
+        and not entry.node.text.strip()
+    ):
+        entry = None
     if value is not None and entry is not None:
         entry.refuse("cannot stand beside 'command'", "an entrypoint is a script that composer starts")
     script = ""

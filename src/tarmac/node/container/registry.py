@@ -107,7 +107,7 @@ class Registry:
             raise ImageProblem(
                 failures.UNREACHABLE,
                 f"the registry {self._reference.registry} cannot be reached: {reason}",
-                "check the registry's name, and whether this node may reach it",
+                "check the registry's name, and whether this node may reach it; --no-container uses no image",
             ) from None
 
     def _authorize(self, challenge: str) -> None:

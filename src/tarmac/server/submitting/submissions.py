@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import uuid4
 
-from tarmac.artifacts.code.present import refuse_unfit
+from tarmac.artifacts.code.present import missing_image, refuse_unfit
 from tarmac.control.admission import Submission
 from tarmac.control.service import ControlPlane
 from tarmac.dialects import Reading, changed, override, read
@@ -78,16 +78,20 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A submission ready for the control plane, and what its reader warned of."""
+    """A submission ready for the control plane, what its reader warned of, and what is `missing` here."""
 
     submission: Submission
     warnings: tuple[str, ...]
+    missing: str | None = None
 
 
 def prepare(draft: Draft, plane: ControlPlane) -> Prepared:
     """Make a draft ready; raises InvalidInput with all that is wrong, NotFound for an unknown clone."""
     prepared = planned(draft, plane)
-    code = prepared.submission.spec.code
+    spec = prepared.submission.spec
+    if prepared.missing is not None and spec.rehearsal is None:
+        raise InvalidInput([Problem(message=prepared.missing, file=draft.filename)])
+    code = spec.code
     if isinstance(code, LocalDirectory):
         if code.digest is not None:
             plane.control.code.check_sent(code)
@@ -119,7 +123,11 @@ def planned(draft: Draft, plane: ControlPlane) -> Prepared:
     if isinstance(spec.code, LocalDirectory) and spec.code.digest is None and draft.caller.local:
         refuse_unfit(spec.code, filename=draft.filename, usual_bytes=draft.code_limit_bytes)
     submission = Submission(spec=spec, actor=draft.caller.actor, idempotency_key=key)
-    return Prepared(submission=submission, warnings=reading.warnings)
+    here = draft.caller.local and draft.source is not None
+    missing = missing_image(spec, directory=draft.directory) if here else None
+    return Prepared(
+        submission=submission, warnings=(*reading.warnings, *([missing] if missing else [])), missing=missing
+    )
 
 
 @lru_cache(maxsize=_MOST_READINGS)
