@@ -213,3 +213,4 @@ def test_an_experiment_takes_the_options_of_a_run_that_change_its_file() -> None
     reading = {"changes", "parameters", "entry_point", "dialect"}
     assert changing(run.run) - only_run - reading <= changing(experiment.create)
     assert {"cluster", "no_container", "rehearse"} <= changing(experiment.create)
+    assert {"--config", "--set"} <= {text for param in experiment.create.params for text in param.opts}

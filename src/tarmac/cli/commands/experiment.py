@@ -64,6 +64,7 @@ def experiment() -> None:
 @click.option("--follow", "-f", "--follow-first-trial", is_flag=True, help="Follow it to its end.")
 @click.option(
     "--config",
+    "--set",
     "changes",
     multiple=True,
     type=KeyValue(),
