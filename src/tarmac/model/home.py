@@ -73,6 +73,11 @@ class Home:
         return self.root / "token"
 
     @property
+    def logouts(self) -> Path:
+        """Which sessions of the gateway for Determined their users have ended."""
+        return self.root / "logouts.json"
+
+    @property
     def settings(self) -> Path:
         return self.root / "settings.toml"
 

@@ -22,6 +22,7 @@ from tarmac.model.metrics import MetricStore
 from tarmac.model.native import NativeStatus
 from tarmac.model.notification import KeepsNotifications
 from tarmac.model.run import NOTHING_SEEN, Attempt, Cause, Event, Milestones, Outcome, Release, Run
+from tarmac.model.run_records import RunRecords
 from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
 from tarmac.model.spec import LocalDirectory, Repository, RunSpec
 from tarmac.model.summary import RunQuery, RunSummary
@@ -40,6 +41,11 @@ class Store(UsageReader, KeepsNotifications, Protocol):
     @property
     def metrics(self) -> MetricStore:
         """What runs reported."""
+        ...
+
+    @property
+    def run_records(self) -> RunRecords:
+        """What the code of runs stores by name."""
         ...
 
     def create_runs(self, new: Sequence[NewRun]) -> list[Run]:

@@ -110,7 +110,7 @@ def _with_gateway(
         service=service,
         numbers=parts.store.numbers,
         records=parts.store.run_records,
-        tokens=TokenMaker(token_of(home)),
+        tokens=TokenMaker(token_of(home), home.logouts),
         owner=access.owner,
         url=f"http://{f'[{host}]' if ':' in host else host}:{port}",
     )

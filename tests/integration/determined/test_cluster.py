@@ -122,6 +122,11 @@ def test_a_slot_that_takes_no_work_is_left_free(here: Served, calls: DeterminedC
 def test_the_master_says_how_it_schedules_and_what_it_logged(here: Served, calls: DeterminedCalls) -> None:
     config = calls.get("/api/v1/master/config")[1]["config"]
     assert config["resource_manager"]["scheduler"]["type"] == "priority"
+    assert config["resource_manager"]["scheduler"]["default_priority"] == 42
+    assert config["feature_switches"] == []
+    create(calls, GRID)
+    experiment = calls.get("/api/v1/experiments/1")[1]["experiment"]
+    assert config["checkpoint_storage"] == experiment["config"]["checkpoint_storage"]
     assert calls.get("/config")[1] == config
     log = here.home.log
     log.write_text("2026-11-23 17:26:20,608 INFO a: one\n2026-11-23 17:26:21,000 ERROR b: two\n  more\n")

@@ -8,6 +8,7 @@ import json
 import tarfile
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -215,6 +216,14 @@ def test_logs_are_lines_with_rank_and_level(here: Served, calls: DeterminedCalls
     task = calls.get("/api/v1/trials/1")[1]["trial"]["taskId"]
     status, data = calls.raw("GET", f"/api/v1/tasks/{task}/logs")
     assert (status, len(data.splitlines())) == (200, len(written))
+
+
+@pytest.mark.parametrize("task", ["6f4b2f8a-43f0-4d3a-9bbd-3d1f2f0a7c11", "7.x", "1.x", "\u00b2.x", "1" * 30])
+def test_logs_of_a_task_that_there_is_not(calls: DeterminedCalls, task: str) -> None:
+    """As `det notebook logs UUID` and `det task logs UUID` ask."""
+    create(calls)
+    status, found = calls.get(f"/api/v1/tasks/{quote(task)}/logs")
+    assert (status, found["message"]) == (404, f"task not found: {task}")
 
 
 def test_a_followed_log_ends_with_its_trial(here: Served, calls: DeterminedCalls) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from collections.abc import Iterator
@@ -91,6 +92,30 @@ def test_a_token_ends_and_belongs_to_one_home(here: Served) -> None:
     body, seal = token.split(".")
     for other in (f"{body}x.{seal}", f"{body}.{seal[:-1]}", "", ".", body):
         assert maker.read(other, now=now) is None
+
+
+def test_a_logout_ends_its_session_alone_and_for_good(here: Served, tmp_path: Path) -> None:
+    login = {"username": "bo", "password": salted(TOKEN), "isHashed": True}
+    first, second = (DeterminedCalls(here.gateway_port) for _ in range(2))
+    for calls in (first, second):
+        calls.token = calls.post("/api/v1/auth/login", login)[1]["token"]
+    assert first.post("/api/v1/auth/logout") == (200, {})
+    assert first.get("/api/v1/me")[0] == 401
+    assert second.get("/api/v1/me")[0] == 200
+    owner = DeterminedCalls(here.gateway_port, token=TOKEN)
+    assert owner.post("/api/v1/auth/logout") == (200, {})
+    assert owner.get("/api/v1/me")[0] == 200, "the token of the home is no session"
+
+    file, now = tmp_path / "logouts.json", here.clock.now()
+    maker, claim = TokenMaker(TOKEN, file), Claim(kind=TokenKind.USER, subject="bo")
+    old, new = (maker.make(claim, until=now + days * SESSION_S) for days in (1, 2))
+    maker.end(old, now=now)
+    restarted = TokenMaker(TOKEN, file)
+    assert (restarted.read(old, now=now), restarted.read(new, now=now)) == (None, claim)
+    restarted.end(TOKEN, now=now)
+    assert TOKEN not in file.read_text()
+    restarted.end(new, now=now + SESSION_S)
+    assert len(json.loads(file.read_text())) == 1, "a token that is over by itself needs no entry"
 
 
 def test_the_owners_own_token_is_taken_as_it_is(here: Served) -> None:

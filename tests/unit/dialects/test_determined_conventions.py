@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -106,6 +109,31 @@ def test_the_files_tell_each_node_of_the_others_and_hold_no_secret() -> None:
 def test_a_configuration_without_a_seed_takes_the_time_of_submission() -> None:
     env = launched(spec_of()).nodes[0].workers[0].env
     assert json.loads(env["DET_EXPERIMENT_CONFIG"])["reproducibility"] == {"experiment_seed": 1}
+
+
+@pytest.mark.parametrize(
+    ("hook", "path"),
+    [
+        ("true", "/site:/node/shim"),
+        ("export PYTHONPATH=/mine:$PYTHONPATH", "/mine:/site:/node/shim"),
+        ("export PYTHONPATH=$PYTHONPATH:/mine", "/site:/node/shim:/mine"),
+        ("export PYTHONPATH=/mine", "/mine:/node/shim"),
+        ("unset PYTHONPATH", "/node/shim"),
+    ],
+)
+def test_a_startup_hook_cannot_lose_the_launchers(tmp_path: Path, hook: str, path: str) -> None:
+    """D2 to D8: `determined.launch` stays last on PYTHONPATH, beside what makes `import tarmac` work."""
+    (tmp_path / "startup-hook.sh").write_text(f"{hook}\n")
+    start = launched(spec_of()).nodes[0].workers[0].argv[:4]
+    found = subprocess.run(
+        [*start, "printenv", "PYTHONPATH"],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": "/site:/node/shim"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout == f"{path}:/node/shim/../standins\n"
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,28 @@ def test_horovod_starts_the_workers_of_several_nodes_itself(tmp_path: Path) -> N
     script = "[ $HOROVOD_RANK = 3 ] && exit 7; exec sleep 100"
     failed = launch("horovod", "--x", "--", "sh", "-c", script, NODE_RANK="1", **place)
     assert failed.returncode == 7
-    assert "--x is passed to nobody" in failed.stderr
+    assert "no variable of theirs says the same as --x: this is ignored" in failed.stderr
+
+
+def test_what_overrides_horovodrun_reaches_the_workers_of_several_nodes() -> None:
+    """D4: as the variables that horovodrun makes of its options, over those of the environment."""
+    options = (
+        "--fusion-threshold-mb 1 --cycle-time-ms=3.5 --cycle-time-ms=5 --autotune --no-stall-check "
+        "--log-without-timestamp --hierarchical-allreduce --timeline-filename /tmp/line.json"
+    )
+    place = {"NNODES": "2", "NODE_RANK": "1", "N_PROC": "1"}
+    given = {"HOROVOD_CYCLE_TIME": "9", "HOROVOD_CACHE_CAPACITY": "7", "HOROVOD_LOG_LEVEL": "INFO"}
+    found = launch("horovod", *options.split(), "--", "printenv", **place, **given)
+    assert (found.returncode, found.stderr) == (0, "")
+    env = dict(line.removeprefix("[rank=1] ").split("=", 1) for line in found.stdout.splitlines())
+    names = ("FUSION_THRESHOLD", "CYCLE_TIME", "AUTOTUNE", "STALL_CHECK_DISABLE", "LOG_HIDE_TIME", "TIMELINE")
+    assert [env[f"HOROVOD_{name}"] for name in names] == ["1048576", "5", "1", "1", "1", "/tmp/line.json"]
+    names = ("HIERARCHICAL_ALLREDUCE", "HIERARCHICAL_ALLGATHER", "CACHE_CAPACITY", "LOG_LEVEL")
+    assert [env[f"HOROVOD_{name}"] for name in names] == ["1", "0", "7", "INFO"]
+    assert env["HOROVOD_GLOO_TIMEOUT_SECONDS"] == "240"
+    wrong = launch("horovod", "--fusion-threshold-mb", "much", "--", "true", **place)
+    assert wrong.returncode == 2
+    assert "argument --fusion-threshold-mb: a whole number is expected, not 'much'" in wrong.stderr
 
 
 MEETING = """\

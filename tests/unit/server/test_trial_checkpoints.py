@@ -12,17 +12,20 @@ import pytest
 
 from histories import new_run, spec, step
 from tarmac.artifacts.versions.catalog import Catalog
-from tarmac.artifacts.versions.manifest import Manifest, Version, to_bytes
+from tarmac.artifacts.versions.manifest import DIRECTORY, FILE, Chunk, Entry, Manifest, Version, to_bytes
 from tarmac.artifacts.versions.retention import Rules
 from tarmac.engines.sim import VirtualClock
 from tarmac.model.experiment import Experiment, ExperimentChange, ExperimentState, Trial
 from tarmac.model.lifecycle import RunEvent
 from tarmac.model.metrics import MetricReport, ReportBatch
 from tarmac.model.run import Outcome
+from tarmac.model.run_records import RunRecord, RunRecordKind
 from tarmac.model.search import CheckpointPolicy, SearchMethod, SearchSpec, TrialPlace
+from tarmac.model.spec import Conventions
 from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.store.memory import MemoryStore
 
+KIND = RunRecordKind.CHECKPOINT
 NOW = 1_700_000_000.0
 LOSSES = {"r1": (0.5, 0.2, 0.9), "r2": (0.4, 0.3, 0.6)}
 """What each trial reported just before its checkpoints 1, 2 and 3."""
@@ -30,6 +33,8 @@ LOSSES = {"r1": (0.5, 0.2, 0.9), "r2": (0.4, 0.3, 0.6)}
 
 class Finished:
     """An experiment of two trials with three checkpoints each."""
+
+    conventions = Conventions()
 
     def __init__(self, root: Path, policy: CheckpointPolicy, *, versions: int = 9) -> None:
         self.store = MemoryStore()
@@ -52,7 +57,11 @@ class Finished:
                 ),
                 trials=tuple(Trial(experiment="e1", number=at, run_id=f"r{at}") for at in (1, 2)),
                 new_runs=tuple(
-                    new_run(f"r{at}", trial=TrialPlace(experiment="e1", number=at, metric="loss"))
+                    new_run(
+                        f"r{at}",
+                        trial=TrialPlace(experiment="e1", number=at, metric="loss"),
+                        conventions=self.conventions,
+                    )
                     for at in (1, 2)
                 ),
             )
@@ -69,7 +78,12 @@ class Finished:
         assert self.store.metrics.take([batch]) == [True]
         version = Version(run_id=run_id, kind="checkpoint", rank=0, number=number)
         at = number * 10.0 + 1
-        self.catalog.blobs.put(version.name, to_bytes(Manifest(version, 1, at, at, ())))
+        entries = self.entries(run_id, number)
+        self.catalog.blobs.put(version.name, to_bytes(Manifest(version, 1, at, at, entries)))
+
+    def entries(self, run_id: str, number: int) -> tuple[Entry, ...]:
+        """What a version holds."""
+        return ()
 
     def end(self, *, leave_out: str = "") -> None:
         """The experiment ends, and its runs but one."""
@@ -91,11 +105,53 @@ class Finished:
         return [f"{item.version.run_id}.{item.version.number}" for item in once]
 
 
+class Reported(Finished):
+    """The same of trials whose code reports its checkpoints: each version holds those before it too.
+
+    The metric of a step is reported after its checkpoint.
+    """
+
+    conventions = Conventions(system="determined")
+
+    def entries(self, run_id: str, number: int) -> tuple[Entry, ...]:
+        record = RunRecord(
+            run_id=run_id,
+            kind=KIND,
+            name=f"{run_id}.{number}",
+            attempt=1,
+            at=number * 10.0 - 1,
+            body={
+                "state": "STATE_COMPLETED",
+                "metadata": {"steps_completed": number},
+                "resources": {"a.pt": "1", "b.txt": "1"},
+            },
+        )
+        assert self.store.run_records.put(record)
+        return tuple(
+            Entry(f"{run_id}.{each}{path}", kind, chunks=(Chunk("0" * 64, 1),) if kind == FILE else ())
+            for each in range(1, number + 1)
+            for path, kind in (("", DIRECTORY), ("/a.pt", FILE), ("/b.txt", FILE))
+        )
+
+    def left(self) -> list[str]:
+        """The checkpoints of which the versions hold the files; a second clearing reads no version again."""
+        self.service.tidy()
+        once = self.catalog.summaries()
+        self.service.tidy()
+        assert self.catalog.summaries() == once
+        manifests = [self.catalog.manifest(item.version) for item in once]
+        return sorted({each.path.partition("/")[0] for found in manifests for each in found.entries})
+
+    def states(self) -> dict[str, str]:
+        records = [each for run_id in LOSSES for each in self.store.run_records.of(run_id, KIND)]
+        return {each.name: each.body["state"] for each in records}
+
+
 ALL = [f"{run_id}.{number}" for run_id in LOSSES for number in (1, 2, 3)]
 BEST = CheckpointPolicy(experiment_best=1, trial_best=0, trial_latest=0)
 
 
-@pytest.mark.parametrize(
+POLICIES = pytest.mark.parametrize(
     ("policy", "left"),
     [
         (BEST, ["r1.2"]),
@@ -107,10 +163,45 @@ BEST = CheckpointPolicy(experiment_best=1, trial_best=0, trial_latest=0)
         (CheckpointPolicy(every=True), ALL),
     ],
 )
+
+
+@POLICIES
 def test_what_an_ended_experiment_keeps(tmp_path: Path, policy: CheckpointPolicy, left: list[str]) -> None:
     ended = Finished(tmp_path, policy)
     ended.end()
     assert ended.left() == left
+
+
+@POLICIES
+def test_what_an_ended_experiment_keeps_of_reported_checkpoints(
+    tmp_path: Path, policy: CheckpointPolicy, left: list[str]
+) -> None:
+    """The files go with the record, and the metric is that of the checkpoint's own step."""
+    ended = Reported(tmp_path, policy)
+    assert ended.left() == ALL, "nothing goes while the experiment is active"
+    ended.end()
+    assert ended.left() == left
+    deleted = dict.fromkeys(set(ALL) - set(left), "STATE_DELETED")
+    assert ended.states() == dict.fromkeys(ALL, "STATE_COMPLETED") | deleted
+
+
+def test_reported_checkpoints_that_a_live_run_begins_with_stay(tmp_path: Path) -> None:
+    ended = Reported(tmp_path, BEST)
+    ended.end()
+    ended.store.create_runs([new_run("r9", input_artifacts=("r2.checkpoint.3",))])
+    assert ended.left() == ["r1.2", "r2.1", "r2.2", "r2.3"]
+    assert ended.states()["r2.3"] == "STATE_COMPLETED"
+
+
+def test_what_a_later_attempt_brings_back_goes_again(tmp_path: Path) -> None:
+    """Its directory on the node still holds what was deleted from the store."""
+    ended = Reported(tmp_path, BEST)
+    ended.end()
+    assert ended.left() == ["r1.2"]
+    version = Version(run_id="r1", kind="checkpoint", rank=0, number=4)
+    entries = tuple(Entry(f"r1.{each}/a.pt", FILE, chunks=(Chunk("0" * 64, 1),)) for each in (1, 2, 3, 7))
+    ended.catalog.blobs.put(version.name, to_bytes(Manifest(version, 2, 99.0, 99.0, entries)))
+    assert ended.left() == ["r1.2", "r1.7"]
 
 
 def test_nothing_is_collected_while_it_goes_on_or_a_trial_still_leaves(tmp_path: Path) -> None:

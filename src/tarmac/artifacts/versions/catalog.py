@@ -1,6 +1,6 @@
 """The versions in a store of artifacts, as the server lists, finds, reads and removes them.
 
-Manifests never change, so their summaries are cached.
+Summaries are cached: the only change of a manifest is `reduce`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,17 @@ from threading import Lock
 
 from tarmac.artifacts.versions.blobs import Blobs, begin_store, check_store
 from tarmac.artifacts.versions.listed import latest, read_chunk, read_manifest, versions
-from tarmac.artifacts.versions.manifest import Broken, Chunk, Manifest, Reference, Version, parse_id
+from tarmac.artifacts.versions.manifest import (
+    FILE,
+    Broken,
+    Chunk,
+    Entry,
+    Manifest,
+    Reference,
+    Version,
+    parse_id,
+    to_bytes,
+)
 from tarmac.artifacts.versions.stores import open_blobs
 from tarmac.model.errors import NotFound
 from tarmac.model.text import suggestion
@@ -119,6 +129,15 @@ class Catalog:
             self.blobs.remove(version.name)
             with self._lock:
                 self._summaries.pop(version, None)
+
+    def reduce(self, manifest: Manifest, left: Sequence[Entry]) -> None:
+        """Leave only these entries in a version; without a file among them the version is removed."""
+        if any(entry.kind == FILE for entry in left):
+            self.blobs.put(manifest.version.name, to_bytes(manifest._replace(entries=tuple(left))))
+        else:
+            self.blobs.remove(manifest.version.name)
+        with self._lock:
+            self._summaries.pop(manifest.version, None)
 
     def unknown(self, reference: str, *, others: Sequence[str] = ()) -> NotFound:
         """The error for a text that names no artifact, with the nearest name."""

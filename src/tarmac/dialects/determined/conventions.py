@@ -44,16 +44,23 @@ _GLOO = "GLOO_SOCKET_IFNAME"
 HOOK = "startup-hook.sh"
 _START = f"""\
 export DET_WORKDIR="$PWD"
+_tarmac_sdk="${{PYTHONPATH##*:}}"
 set -e
 if [ -n "$TCD_STARTUP_HOOK" ]; then set -x; eval "$TCD_STARTUP_HOOK"; {{ set +x; }} 2>/dev/null; fi
 if [ -f {HOOK} ]; then set -x; . ./{HOOK}; {{ set +x; }} 2>/dev/null; fi
 set +e
-case "$PYTHONPATH" in */shim) export PYTHONPATH="$PYTHONPATH:${{PYTHONPATH##*:}}/../standins" ;; esac
+if [ "${{_tarmac_sdk##*/}}" = shim ]; then
+    case ":$PYTHONPATH:" in
+    *":$_tarmac_sdk:"*) ;;
+    *) PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}$_tarmac_sdk" ;;
+    esac
+    export PYTHONPATH="$PYTHONPATH:$_tarmac_sdk/../standins"
+fi
 exec "$@"
 """
 """What goes before the entry point, in its own shell: what the hook exports holds for it. The commands of the
-hook are shown, and the first that fails ends the trial. Beside what makes `import tarmac` work lies what
-makes `determined.launch` work; it comes last on PYTHONPATH."""
+hook are shown, and the first that fails ends the trial. Beside the directory that makes `import tarmac` work
+is the one that makes `determined.launch` work; it comes last on PYTHONPATH, whatever the hook sets."""
 
 
 def apply_conventions(run: Run, attempt: Attempt, launch: Launch) -> Launch:

@@ -81,8 +81,8 @@ RESOURCES = record(
                     scalar=word('a device as "/host/path:/container/path:mrw"', r"[^:]+:[^:]+(:[mrw]{1,3})?"),
                     table=record(
                         {
-                            "host_path": Field(ABSOLUTE, required="the device on the node"),
-                            "container_path": Field(ABSOLUTE, required="the device in the run"),
+                            "host_path": Field(TEXT, required="the device on the node"),
+                            "container_path": Field(TEXT, required="the device in the run"),
                             "mode": Field(word("some of m, r and w", r"[mrw]{0,3}"), "mrw"),
                         }
                     ),
@@ -98,7 +98,7 @@ RESOURCES = record(
             Alternatives("a text", scalar=TEXT),
             ignored="has had no effect since 0.20; name a resource_pool",
         ),
-        "slots": Field(Free(), refused="is for commands and notebooks; an experiment says slots_per_trial"),
+        "slots": Field(whole(), ignored="is for commands and notebooks; an experiment says slots_per_trial"),
     },
     _amounts,
     synonyms=words_for(slots_per_trial="gpus num_gpus slots_per_trail", resource_pool="pool"),

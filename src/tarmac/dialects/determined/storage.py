@@ -62,7 +62,7 @@ STORAGE = Union(
     {
         "shared_fs": _storage(
             _below_root,
-            host_path=Field(ABSOLUTE, required="an absolute path that every node has"),
+            host_path=Field(TEXT, required="a path that every node has"),
             storage_path=TEXT,
             propagation=Field(TEXT, "rprivate"),
             container_path=_DEAD_PATH,

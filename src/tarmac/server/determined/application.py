@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tarmac.model.actor import Actor, ActorRole
 from tarmac.model.errors import InvalidInput, TarmacError, TooLarge, Unauthorized
-from tarmac.server.determined.calls import Access, Call, Route
+from tarmac.server.determined.calls import Access, Call, Route, bearer
 from tarmac.server.determined.gateway import Gateway
 from tarmac.server.determined.route_list import ROUTES
 from tarmac.server.determined.tasks import check_attempt
@@ -92,8 +92,8 @@ async def _answer(gateway: Gateway, route: Route, request: Request) -> Response:
 def _caller(gateway: Gateway, access: Access, request: Request) -> tuple[Actor, Claim | None]:
     """Who calls; raises Unauthorized where that is nobody whom the route is for."""
     now = gateway.service.clock.now()
-    token = _bearer(request, "authorization")
-    task = _bearer(request, "grpc-metadata-x-allocation-token")
+    token = bearer(request)
+    task = bearer(request, "grpc-metadata-x-allocation-token")
     for given, kind in ((token, TokenKind.USER), (task or token, TokenKind.ALLOCATION)):
         claim = gateway.tokens.read(given, now=now) if given else None
         if claim is None or claim.kind is not kind:
@@ -107,10 +107,6 @@ def _caller(gateway: Gateway, access: Access, request: Request) -> tuple[Actor, 
     if access is Access.OPEN:
         return ANYBODY, None
     raise Unauthorized("you are not logged in, or your session is over", hint="det user login NAME")
-
-
-def _bearer(request: Request, header: str) -> str:
-    return request.headers.get(header, "").removeprefix("Bearer ").strip()
 
 
 async def _body(request: Request, limit_bytes: int) -> bytes | None:

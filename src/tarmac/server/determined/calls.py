@@ -74,6 +74,11 @@ class Call:
         return whole(name, self.field(name, default))
 
 
+def bearer(request: Request, header: str = "authorization") -> str:
+    """The token in a header of a request; "" where there is none."""
+    return request.headers.get(header, "").removeprefix("Bearer ").strip()
+
+
 def whole(name: str, value: Any) -> int:
     """A whole number, as JSON has it or as a text, which 64 bits are sent as; raises InvalidInput."""
     if type(value) is int:

@@ -7,7 +7,7 @@ of that artifact too, in a directory named by its UUID.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,10 +22,10 @@ from tarmac.model.spec import RunSpec
 from tarmac.server.determined.calls import Call
 from tarmac.server.determined.experiment_records import config_of
 from tarmac.server.determined.metric_records import StepReport, step_reports, validation_at
-from tarmac.server.determined.trial_checkpoints import COMPLETED, reported, steps_of
+from tarmac.server.determined.trial_checkpoints import reported
+from tarmac.server.storage.reported_checkpoints import COMPLETED, deletions, is_deleted, steps_of
 
 KIND = "checkpoint"
-DELETED = "STATE_DELETED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +104,9 @@ def files_of(call: Call, checkpoint: Checkpoint) -> list[tuple[str, Entry]]:
     if checkpoint.version is not None:
         return [(each.path, each) for each in _entries(call, checkpoint.version)]
     below, found = f"{checkpoint.uuid}/", dict[int, list[tuple[str, Entry]]]()
+    deleted = deletions([checkpoint.report] if checkpoint.report is not None else [])
     for summary in _versions(call, checkpoint.run, every_rank=True):  # of each node the newest that holds it
-        entries = _entries(call, summary)
+        entries = [each for each in _entries(call, summary) if not is_deleted(each.path, deleted)]
         if inner := [
             (each.path.removeprefix(below), each) for each in entries if each.path.startswith(below)
         ]:
@@ -178,12 +179,3 @@ def _versions(call: Call, run: Run | None, *, every_rank: bool = False) -> list[
 
 def _version(call: Call, uuid: str) -> VersionSummary | None:
     return next((each for each in _versions(call, None) if checkpoint_uuid(each) == uuid), None)
-
-
-def holding_only(call: Call, run: Run, uuids: Container[str]) -> list[VersionSummary]:
-    """The versions of a run's checkpoints in which nothing lies but these."""
-    return [
-        each
-        for each in _versions(call, run, every_rank=True)
-        if all(entry.path.partition("/")[0] in uuids for entry in _entries(call, each))
-    ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -16,13 +15,11 @@ from tarmac.model.errors import InvalidInput, Refused
 from tarmac.server.determined.calls import Access, Call, delete, get, post
 from tarmac.server.determined.checkpoint_records import checkpoint_record
 from tarmac.server.determined.checkpoints import (
-    DELETED,
     Checkpoint,
     checkpoints_of,
     checkpoints_of_run,
     files_of,
     find_checkpoint,
-    holding_only,
 )
 from tarmac.server.determined.numbering import experiment_number, experiment_of, trial_number
 from tarmac.server.determined.tasks import check_owner, run_of_trial
@@ -49,15 +46,16 @@ def _listed(call: Call, found: list[Checkpoint]) -> Any:
     by = call.text("sortBy") or call.text("sortByAttr") or ""
     metric = call.text("sortByMetric")
     key = next((key for word, key in _KEYS.items() if word in by), None)
+    descending = is_descending(call)
     if metric is not None or "SEARCHER_METRIC" in by:
-        best_first = metric is None and call.text("orderBy") is None
         rated = [(value, each) for each in found if (value := _rating(each, metric)) is not None]
-        rated.sort(key=lambda pair: pair[0], reverse=best_first and not _smaller_is_better(found))
-        found = [each for _, each in rated]
-    elif key is not None:
-        found.sort(key=key)
-    if is_descending(call):
-        found.reverse()
+        if metric is None and call.text("orderBy") is None:
+            descending = not _smaller_is_better(found)
+        rated.sort(key=lambda pair: pair[0], reverse=descending)
+        unrated = [each for each in found if _rating(each, metric) is None]
+        found = [*(each for _, each in rated), *reversed(unrated)]
+    else:
+        found.sort(key=key or (lambda each: each.at), reverse=descending)
     return page(call, "checkpoints", found, lambda part: _records(call, part))
 
 
@@ -154,10 +152,6 @@ def _drop(call: Call, checkpoint: Checkpoint) -> None:
         return
     assert report is not None, "a checkpoint was reported, or is a version"
     leave_resources(call, report, {})
-    deleted = {each.uuid for each in checkpoints_of_run(call, checkpoint.run) if each.state == DELETED}
-    for summary in holding_only(call, checkpoint.run, deleted):
-        with suppress(Refused):  # the run would resume from it: it goes with the run
-            artifacts.remove(call.actor, summary.version.id)
 
 
 def _uuids(call: Call, name: str) -> list[str]:

@@ -12,8 +12,9 @@ from tarmac.model.run import Attempt, Run
 from tarmac.server.determined.gateway import Gateway
 from tarmac.server.determined.numbering import experiment_number, trial_number
 from tarmac.server.determined.tokens import Claim, TokenKind
-from tarmac.server.determined.trial_checkpoints import latest_checkpoint, steps_of
+from tarmac.server.determined.trial_checkpoints import latest_checkpoint
 from tarmac.server.determined.warm_starts import named_source
+from tarmac.server.storage.reported_checkpoints import steps_of
 
 TOKEN_S = 366 * 24 * 3600.0
 """How long the token of an attempt is good."""

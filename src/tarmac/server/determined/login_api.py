@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from tarmac.model.errors import Forbidden, InvalidInput, NotFound
-from tarmac.server.determined.calls import Access, Call, get, post
+from tarmac.server.determined.calls import Access, Call, bearer, get, post
 from tarmac.server.determined.peers import uid_of_peer
 from tarmac.server.determined.tokens import SESSION_S, Claim, TokenKind
 
@@ -47,7 +47,9 @@ def _own_process(call: Call) -> bool:
     return uid_of_peer(near, call.request.scope.get("server")) == os.getuid()
 
 
-def _logout(_call: Call) -> Any:
+def _logout(call: Call) -> Any:
+    """End the session whose token came with the request. The token of the home itself stays good."""
+    call.gateway.tokens.end(bearer(call.request), now=call.gateway.service.clock.now())
     return {}
 
 

@@ -13,8 +13,10 @@ from typing import Any
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
+from tarmac.dialects import read
 from tarmac.dialects.determined.identity import uuid_of
-from tarmac.dialects.determined.statuses import USUAL
+from tarmac.dialects.determined.reader import NAME
+from tarmac.dialects.determined.statuses import of_tarmac
 from tarmac.model.cluster import Packing, Policy, Pool
 from tarmac.model.home import Home
 from tarmac.server.determined.calls import Access, Call, get
@@ -23,6 +25,9 @@ from tarmac.server.determined.written import time_of
 
 LOOK_S = 0.5
 """How often the log of the server is looked at for one who follows it."""
+
+_LEAST = "entrypoint: 'true'\nsearcher: {name: single, metric: loss}\n"
+"""A configuration that leaves everything else to the cluster."""
 
 _ENTRY = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3}) ([A-Z]+) (.*)")
 
@@ -71,31 +76,35 @@ def _config(call: Call) -> Any:
 
 
 def _old_config(call: Call) -> Any:
-    """What of a master's configuration there is here: its address, pools, and how each schedules."""
+    """What of a master's configuration there is here: its address, storage, pools and scheduling."""
+    reading = read(_LEAST, filename="", directory="/", dialect=NAME, dialects=call.gateway.service.dialects)
+    priority = of_tarmac(reading.spec.priority)
     pools = call.gateway.service.plane.pools(call.actor)
     first = pools[0] if pools else Pool(name="default", cluster="")
     return {
         "cluster_name": "tarmac",
         "host": call.gateway.url,
         "root": call.gateway.service.home,
+        "checkpoint_storage": reading.spec.conventions.facts["config"]["checkpoint_storage"],
+        "feature_switches": [],
         "resource_manager": {
             "type": "agent",
             "default_compute_resource_pool": first.name,
             "default_aux_resource_pool": first.name,
-            "scheduler": _scheduler(first),
+            "scheduler": _scheduler(first, priority),
         },
         "resource_pools": [
-            {"pool_name": pool.name, "description": pool.cluster, "scheduler": _scheduler(pool)}
+            {"pool_name": pool.name, "description": pool.cluster, "scheduler": _scheduler(pool, priority)}
             for pool in pools
         ],
     }
 
 
-def _scheduler(pool: Pool) -> dict[str, Any]:
+def _scheduler(pool: Pool, priority: int) -> dict[str, Any]:
     fitting = "best" if pool.packing is Packing.PACK else "worst"
     if pool.policy is Policy.FAIR_SHARE:
         return {"type": "fair_share", "fitting_policy": fitting}
-    rules = {"preemption": pool.preemption, "default_priority": USUAL}
+    rules = {"preemption": pool.preemption, "default_priority": priority}
     return {"type": "priority", "fitting_policy": fitting, **rules}
 
 

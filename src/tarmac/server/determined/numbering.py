@@ -72,12 +72,12 @@ def run_of_task(gateway: Gateway, task: str) -> Run:
     )
     trials = gateway.experiments.trials(experiment_id) if experiment_id is not None else ()
     run_ids = [trial.run_id for trial in trials] or [experiment_id or ""]
-    named = next((each for each in run_ids if task == task_name(int(number), each)), None)
+    named = next((each for each in run_ids if task == task_name(number, each)), None)
     if named is not None and (run := gateway.service.plane.control.store.run(named)) is not None:
         return run
     raise NotFound(f"task not found: {task:.100}")
 
 
-def task_name(experiment_number: int, run_id: str) -> str:
+def task_name(experiment_number: int | str, run_id: str) -> str:
     """What a trial is called as a task."""
     return f"{experiment_number}.{uuid_of('trial', run_id)}"

@@ -1,6 +1,6 @@
 """Tokens of the gateway: they say for whom they were made and until when, sealed with the home's token.
 
-Nothing is kept, so a restart of the server ends no session; another token in the home ends them all.
+Only logouts are stored, so a restart of the server ends no session; another token in the home ends them all.
 """
 
 from __future__ import annotations
@@ -10,8 +10,12 @@ import binascii
 import hashlib
 import hmac
 import json
+import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
+from threading import Lock
 
 SESSION_S = 7 * 24 * 3600.0
 """How long somebody stays logged in."""
@@ -37,22 +41,29 @@ class Claim:
 
 
 class TokenMaker:
-    """Makes tokens, and reads its own. `secret` is the token of the home."""
+    """Makes tokens, and reads its own. `secret` is the token of the home, `logouts` a file of the seals of
+    tokens that users gave back, each with a time after which its token is over anyway.
+    """
 
-    def __init__(self, secret: str) -> None:
+    def __init__(self, secret: str, logouts: Path | None = None) -> None:
         self._secret = secret
         self._key = hmac.new(secret.encode(), b"determined gateway", hashlib.sha256).digest()
+        self._lock, self._file, self._logouts = Lock(), logouts, dict[str, float]()
+        with suppress(FileNotFoundError, ValueError):
+            self._logouts.update(json.loads(logouts.read_bytes()) if logouts is not None else {})
 
     def make(self, claim: Claim, *, until: float) -> str:
         """A token that is good until a time."""
         content = {"kind": claim.kind, "subject": claim.subject, "owner": claim.owner, "until": until}
+        if claim.kind is TokenKind.USER:
+            content["session"] = secrets.token_hex(8)
         body = base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
         return f"{body}.{self._seal(body)}"
 
     def read(self, token: str, *, now: float) -> Claim | None:
         """The claim of a token; None of one that is not ours, or over."""
         body, _, seal = token.rpartition(".")
-        if not hmac.compare_digest(seal.encode(), self._seal(body).encode()):
+        if not hmac.compare_digest(seal.encode(), self._seal(body).encode()) or seal in self._logouts:
             return None
         try:
             found = json.loads(base64.urlsafe_b64decode(f"{body}{'=' * (-len(body) % 4)}"))
@@ -60,6 +71,18 @@ class TokenMaker:
             return claim if now < found["until"] else None
         except (binascii.Error, ValueError, KeyError):
             return None
+
+    def end(self, token: str, *, now: float) -> None:
+        """Refuse a token of a session from now on, also after a restart; ignores any other token."""
+        if self.read(token, now=now) is None:
+            return
+        with self._lock:
+            current = {seal: until for seal, until in self._logouts.items() if now < until}
+            self._logouts = {**current, token.rpartition(".")[2]: now + SESSION_S}
+            if self._file is not None:
+                draft = self._file.with_name(f"{self._file.name}.draft")
+                draft.write_text(json.dumps(self._logouts))
+                draft.replace(self._file)
 
     def is_password(self, password: str, *, hashed: bool) -> bool:
         """Whether a password, as clients send it, is the token of the home."""

@@ -6,7 +6,6 @@ Their files are in the run's checkpoint artifact, in a directory named by the ch
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from tarmac.model.actor import Actor
@@ -15,17 +14,10 @@ from tarmac.model.run_records import RunRecord, RunRecordKind
 from tarmac.server.determined.calls import Call
 from tarmac.server.determined.gateway import Gateway
 from tarmac.server.determined.tasks import check_owner
+from tarmac.server.storage.reported_checkpoints import COMPLETED, reduced
 
-COMPLETED = "STATE_COMPLETED"
 KIND = RunRecordKind.CHECKPOINT
 _CHECKPOINTS = "checkpoint"
-
-
-def steps_of(record: RunRecord) -> int:
-    """How many steps a checkpoint is of."""
-    metadata = record.body.get("metadata")
-    found = metadata.get("steps_completed") if isinstance(metadata, Mapping) else None
-    return found if type(found) is int and found >= 0 else 0
 
 
 def latest_checkpoint(gateway: Gateway, run: Run) -> RunRecord | None:
@@ -82,9 +74,10 @@ def record_of(body: Mapping[str, Any], *, run_id: str, uuid: str, attempt: int, 
 
 def leave_resources(call: Call, record: RunRecord, left: Mapping[str, Any]) -> None:
     """Only these files are left of a checkpoint; none: it is deleted."""
-    state = "STATE_PARTIALLY_DELETED" if left else "STATE_DELETED"
-    body = {**record.body, "resources": {name: str(size) for name, size in left.items()}, "state": state}
-    call.gateway.records.put(replace(record, body=body))
+    call.gateway.records.put(reduced(record, left))
+    run = call.gateway.service.plane.control.store.run(record.run_id)
+    if run is not None:
+        call.gateway.service.artifacts.clear_reported(call.actor, run)
 
 
 def reported(call: Call, uuid: str) -> RunRecord | None:

@@ -8,7 +8,7 @@ from tarmac.control.experiments import TrialRow
 from tarmac.model.metrics import VALIDATION
 from tarmac.server.determined.calls import Access, Call, get, post
 from tarmac.server.determined.checkpoint_records import checkpoint_step
-from tarmac.server.determined.checkpoints import DELETED, checkpoints_of_run
+from tarmac.server.determined.checkpoints import checkpoints_of_run
 from tarmac.server.determined.experiment_records import trial_record
 from tarmac.server.determined.metric_records import step_reports, summary_metrics
 from tarmac.server.determined.numbering import experiment_number, trial_of
@@ -16,6 +16,7 @@ from tarmac.server.determined.tasks import run_of_trial
 from tarmac.server.determined.tasks_api import own_trial
 from tarmac.server.determined.tokens import TokenKind
 from tarmac.server.determined.written import is_descending, page
+from tarmac.server.storage.reported_checkpoints import DELETED
 
 
 def trial_answer(call: Call) -> dict[str, Any]:

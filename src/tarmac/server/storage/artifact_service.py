@@ -8,7 +8,9 @@ from __future__ import annotations
 import hmac
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from tarmac.artifacts.versions.catalog import Catalog, VersionSummary
@@ -21,7 +23,10 @@ from tarmac.model.errors import NotFound, Problem, Refused, TarmacError
 from tarmac.model.lifecycle import AttemptState
 from tarmac.model.ports import Clock, Store
 from tarmac.model.run import Run
+from tarmac.model.run_records import RunRecord, RunRecordKind
+from tarmac.model.spec import Conventions
 from tarmac.server.storage.janitor import Janitor
+from tarmac.server.storage.reported_checkpoints import deletions, is_deleted
 from tarmac.server.storage.site_artifacts import SiteArtifacts
 from tarmac.server.storage.trial_checkpoints import apply_policies
 
@@ -52,6 +57,7 @@ class ArtifactService:
         self._store = store
         self._clock = clock
         self._rules = rules
+        self._cleared: dict[str, int] = {}
         self.answer = StoreServer(lambda: catalog.blobs, self.find_grant).answer
         """What answers sidecars on nodes that do not see the store."""
         self.janitor = Janitor("artifacts", self.tidy, every_s=TIDY_EVERY_S, begin=self._begin)
@@ -158,6 +164,12 @@ class ArtifactService:
         self._catalog.remove([version])
         return version
 
+    def clear_reported(self, actor: Actor, run: Run) -> None:
+        """Remove the deleted files of checkpoints that the code of a run reported, once the run has ended."""
+        check(actor, Action.CONTROL, owner=run.user, what="artifacts")
+        reports = {run.id: self._store.run_records.of(run.id, RunRecordKind.CHECKPOINT)}
+        self._clear(reports, {run.id: run}, self._catalog.summaries(run.id), self._inputs())
+
     def resolve(self, inputs: Sequence[str]) -> tuple[tuple[str, ...], list[Problem]]:
         """The inputs that a new run names, as exact versions; and what is wrong with them."""
         problems: list[Problem] = []
@@ -178,8 +190,19 @@ class ArtifactService:
         """Remove expired versions, those that no policy of their experiment keeps, and unused pieces."""
         summaries = self._catalog.summaries()
         runs = self._store.load_runs(sorted({item.version.run_id for item in summaries}))
-        policies = apply_policies(self._store, summaries, runs)
-        inputs = {text for run in self._store.live_runs() for text in run.spec.input_artifacts}
+        inputs = self._inputs()
+        reports = {
+            run.id: self._store.run_records.of(run.id, RunRecordKind.CHECKPOINT)
+            for run in runs.values()
+            if run.spec.conventions.system != Conventions().system
+        }
+        policies = apply_policies(self._store, summaries, runs, reports, inputs=inputs)
+        for record in policies.deleted:
+            self._store.run_records.put(record)
+            reports[record.run_id] = [
+                record if each.name == record.name else each for each in reports[record.run_id]
+            ]
+        self._clear(reports, runs, summaries, inputs)
         expired = expired_versions(
             summaries,
             rules=self._rules,
@@ -194,6 +217,39 @@ class ArtifactService:
         removed = collect(self._catalog.blobs)
         if old or removed:
             log.info("artifacts: removed %d expired versions and %d unused pieces", len(old), removed or 0)
+
+    def _clear(
+        self,
+        reports: Mapping[str, Sequence[RunRecord]],
+        runs: Mapping[str, Run],
+        summaries: Sequence[VersionSummary],
+        inputs: Collection[str],
+    ) -> None:
+        """Remove from the checkpoints of ended runs what their records call deleted; live runs' inputs stay.
+
+        Nothing is read where neither versions nor records changed since the last time.
+        """
+        versions: dict[str, list[Version]] = defaultdict(list)
+        for item in summaries:
+            if item.version.kind == _CHECKPOINT:
+                versions[item.version.run_id].append(item.version)
+        for run_id, records in reports.items():
+            deleted, found = deletions(records), versions[run_id]
+            state = hash((*found, *deleted.items()))
+            used = runs[run_id].ended_at is None or any(version.id in inputs for version in found)
+            if not deleted or used or self._cleared.get(run_id) == state:
+                continue
+            for version in found:
+                with suppress(NotFound):  # it is damaged, or was removed meanwhile
+                    manifest = self._catalog.manifest(version)
+                    left = [entry for entry in manifest.entries if not is_deleted(entry.path, deleted)]
+                    if len(left) < len(manifest.entries):
+                        self._catalog.reduce(manifest, left)
+            self._cleared[run_id] = state
+
+    def _inputs(self) -> set[str]:
+        """The versions that live runs begin with."""
+        return {text for run in self._store.live_runs() for text in run.spec.input_artifacts}
 
     def _begin(self, ending: threading.Event) -> None:
         """Make or check the store; until that succeeds, attempts keep their artifacts on their nodes."""

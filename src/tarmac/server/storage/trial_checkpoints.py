@@ -1,14 +1,15 @@
 """What the policies of experiments say of the checkpoints in the artifact store. Called by `ArtifactService`.
 
-What a policy keeps is spared by the retention that counts versions; once the experiment has ended, the rest
-is removed.
+A checkpoint is a version of the artifact, or a directory in versions that the code of a trial reported. What
+a policy keeps is spared by the retention that counts versions; once the experiment has ended, the rest is
+removed.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 
@@ -16,28 +17,39 @@ from tarmac.artifacts.versions.catalog import VersionSummary
 from tarmac.artifacts.versions.manifest import Version
 from tarmac.control.decisions.checkpoints import TrialCheckpoint, kept_checkpoints
 from tarmac.model.experiment import Experiment, ExperimentState
-from tarmac.model.metric_points import Points
 from tarmac.model.metrics import SeriesKey
 from tarmac.model.ports import Store
 from tarmac.model.run import Run
+from tarmac.model.run_records import RunRecord
+from tarmac.server.storage.reported_checkpoints import is_gone, reduced, steps_of
 
 CHECKPOINT = "checkpoint"
 
 
 @dataclass(slots=True)
 class PolicyAnswer:
-    """`kept`: the ids of versions that stay, however many newer there are; `surplus`: those that go."""
+    """`kept`: the ids of versions that stay, however many newer there are; `surplus`: those that go.
+
+    `deleted`: records of reported checkpoints that go, as deleted ones.
+    """
 
     kept: set[str] = field(default_factory=set)
     surplus: list[Version] = field(default_factory=list)
+    deleted: list[RunRecord] = field(default_factory=list)
 
 
 def apply_policies(
-    store: Store, summaries: Sequence[VersionSummary], runs: Mapping[str, Run]
+    store: Store,
+    summaries: Sequence[VersionSummary],
+    runs: Mapping[str, Run],
+    reports: Mapping[str, Sequence[RunRecord]],
+    *,
+    inputs: Collection[str],
 ) -> PolicyAnswer:
     """Ask the policy of every experiment that has checkpoints of trials in the store.
 
-    An experiment that was removed, or ended with a trial that still leaves, has no surplus.
+    An experiment that was removed, or ended with a trial that still leaves, has no surplus. No reported
+    checkpoint goes while a live run begins with those of its run.
     """
     by_experiment: dict[str, list[VersionSummary]] = defaultdict(list)
     for item in summaries:
@@ -49,60 +61,75 @@ def apply_policies(
         experiment = store.experiments.experiment(experiment_id)
         if experiment is None:
             continue
-        kept = kept_checkpoints(experiment.search.checkpoints, _checkpoints(store, experiment, items, runs))
+        run_ids = sorted({item.version.run_id for item in items})
+        found = [each for run_id in run_ids for each in reports.get(run_id, ()) if not is_gone(each)]
+        unreported = [item for item in items if not reports.get(item.version.run_id)]
+        checkpoints = _checkpoints(store, experiment, unreported, found, runs)
+        kept = kept_checkpoints(experiment.search.checkpoints, checkpoints)
         answer.kept |= kept
-        ended = all(runs[item.version.run_id].ended_at is not None for item in items)
+        ended = all(runs[run_id].ended_at is not None for run_id in run_ids)
         if ended and experiment.state is ExperimentState.ENDED:
-            answer.surplus += [item.version for item in items if item.version.id not in kept]
+            answer.surplus += [item.version for item in unreported if item.version.id not in kept]
+            used = {item.version.run_id for item in items if item.version.id in inputs}
+            answer.deleted += [
+                reduced(each, {}) for each in found if each.name not in kept and each.run_id not in used
+            ]
     return answer
 
 
 def _checkpoints(
-    store: Store, experiment: Experiment, items: Sequence[VersionSummary], runs: Mapping[str, Run]
+    store: Store,
+    experiment: Experiment,
+    items: Sequence[VersionSummary],
+    reported: Sequence[RunRecord],
+    runs: Mapping[str, Run],
 ) -> list[TrialCheckpoint]:
-    series = _metrics(store, experiment, sorted({item.version.run_id for item in items}))
+    run_ids = {item.version.run_id for item in items} | {each.run_id for each in reported}
+    ratings = _ratings(store, experiment, sorted(run_ids))
     found = []
     for item in items:
-        trial = runs[item.version.run_id].spec.trial
-        assert trial is not None, "only trials are asked for"
-        found.append(
-            TrialCheckpoint(
-                id=item.version.id,
-                trial=trial.number,
-                rank=item.version.rank,
-                made_at=item.created_at,
-                metric=_metric_at(series.get(item.version.run_id, ()), item.created_at, experiment),
-            )
-        )
-    return found
+        id, run_id, rank = item.version.id, item.version.run_id, item.version.rank
+        found.append((id, run_id, rank, item.created_at, _rating_at(ratings[run_id], item.created_at)))
+    for each in reported:
+        rating = _rating_of(ratings[each.run_id], steps_of(each))
+        found.append((each.name, each.run_id, 0, each.at, rating))
+    return [
+        TrialCheckpoint(id=id, trial=_number(runs[run_id]), rank=rank, made_at=at, metric=rating)
+        for id, run_id, rank, at, rating in found
+    ]
 
 
-def _metrics(
-    store: Store, experiment: Experiment, run_ids: Sequence[str]
-) -> dict[str, list[tuple[float, float]]]:
-    """When each run reported the metric of the search, in seconds, and what; by time."""
+def _number(run: Run) -> int:
+    assert run.spec.trial is not None, "only trials are asked for"
+    return run.spec.trial.number
+
+
+Rating = tuple[float, int, float]
+"""When a metric was reported, in seconds, of which step, and how good it is: the less, the better."""
+
+
+def _ratings(store: Store, experiment: Experiment, run_ids: Sequence[str]) -> dict[str, list[Rating]]:
+    """The metric of the search, as each run reported it; by time."""
     search = experiment.search
     keys: list[SeriesKey] = [
         summary.key
         for summary in store.metrics.summaries(run_ids)
         if summary.key.name == search.metric and search.metric_group in (None, summary.key.group)
     ]
-    found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    found: dict[str, list[Rating]] = {run_id: [] for run_id in run_ids}
+    sign = 1 if search.smaller_is_better else -1
     for key, points in store.metrics.points(keys).items():
-        found[key.run_id] += _finite(points)
-    return {run_id: sorted(reports) for run_id, reports in found.items()}
+        columns = zip(points.times, points.steps, points.values, strict=True)
+        found[key.run_id] += [(at, step, sign * value) for at, step, value in columns if isfinite(value)]
+    return {run_id: sorted(ratings) for run_id, ratings in found.items()}
 
 
-def _finite(points: Points) -> list[tuple[float, float]]:
-    return [(at, value) for at, value in zip(points.times, points.values, strict=True) if isfinite(value)]
+def _rating_at(ratings: Sequence[Rating], made_at: float) -> float | None:
+    """Of what had been reported last when a version was made."""
+    place = bisect_right(ratings, made_at, key=lambda rating: rating[0])
+    return ratings[place - 1][2] if place else None
 
 
-def _metric_at(
-    reports: Sequence[tuple[float, float]], made_at: float, experiment: Experiment
-) -> float | None:
-    """What had been reported last when a checkpoint was made; the less, the better."""
-    place = bisect_right(reports, made_at, key=lambda report: report[0])
-    if place == 0:
-        return None
-    value = reports[place - 1][1]
-    return value if experiment.search.smaller_is_better else -value
+def _rating_of(ratings: Sequence[Rating], steps: int) -> float | None:
+    """Of what was reported last of the step that a checkpoint is of."""
+    return next((value for _, step, value in reversed(ratings) if step == steps), None)

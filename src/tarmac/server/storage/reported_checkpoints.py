@@ -1,0 +1,56 @@
+"""Checkpoints that the code of runs reported: how far they are, and which of their files were deleted. Pure.
+
+Their files are in the versions of the run's checkpoint artifact, in a directory named by the checkpoint's
+UUID. Called by `ArtifactService`, and by the gateway that takes the reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tarmac.model.run_records import RunRecord
+
+COMPLETED, DELETED = "STATE_COMPLETED", "STATE_DELETED"
+_PARTLY = "STATE_PARTIALLY_DELETED"
+_REMOVED = "removed"
+
+Deletions = Mapping[str, Collection[str] | None]
+"""By the UUID of a checkpoint, the paths in it that were deleted; None: all of it."""
+
+
+def steps_of(record: RunRecord) -> int:
+    """How many steps a checkpoint is of."""
+    metadata = record.body.get("metadata")
+    found = metadata.get("steps_completed") if isinstance(metadata, Mapping) else None
+    return found if type(found) is int and found >= 0 else 0
+
+
+def reduced(record: RunRecord, left: Mapping[str, Any]) -> RunRecord:
+    """The record of a checkpoint of which only these files are left; none: it is deleted."""
+    removed = {*record.body.get(_REMOVED, ()), *(record.body.get("resources") or {})} - set(left)
+    resources = {name: str(size) for name, size in left.items()}
+    change = {"resources": resources, "state": _PARTLY if left else DELETED, _REMOVED: sorted(removed)}
+    return replace(record, body={**record.body, **change})
+
+
+def is_gone(record: RunRecord) -> bool:
+    """Whether all files of a checkpoint were deleted."""
+    return record.body.get("state") == DELETED
+
+
+def deletions(records: Sequence[RunRecord]) -> Deletions:
+    """What was deleted of checkpoints."""
+    return {
+        each.name: None if is_gone(each) else frozenset(path.rstrip("/") for path in each.body[_REMOVED])
+        for each in records
+        if is_gone(each) or each.body.get(_REMOVED)
+    }
+
+
+def is_deleted(path: str, deleted: Deletions) -> bool:
+    """Whether a path in the checkpoint artifact is of what was deleted."""
+    name, _, inner = path.partition("/")
+    removed = deleted.get(name, ())
+    return removed is None or inner in removed
