@@ -236,6 +236,7 @@ class Milestones(TypedDict):
     read_at: float | None
     checkpoint_step: int | None
     kept_at: float | None
+    restored_at: float | None
     image: AttemptImage | None
 
 

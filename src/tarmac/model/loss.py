@@ -12,6 +12,9 @@ from tarmac.model.run import Attempt, Milestones, Outcome
 
 _GOES_ON = frozenset({Outcome.PAUSED, Outcome.PREEMPTED, Outcome.FAILED, Outcome.LOST})
 
+_PUBLISHED_S = 5.0
+"""A checkpoint is seen when it gets its name, which may be so long after its last file was written."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
@@ -26,22 +29,41 @@ class Loss:
     step: int | None = None
 
 
-def loss_of(attempts: Sequence[Attempt]) -> Loss | None:
-    """What the last of these attempts lost; None where it still runs, never ran, completed or was stopped."""
+def loss_of(attempts: Sequence[Attempt], successor: Attempt | None = None) -> Loss | None:
+    """What the last of these attempts lost; None where it still runs, never ran, completed or was stopped.
+
+    What counts is the version from which the run goes on, and what its `successor` has restored, if that is
+    known: what was seen of later checkpoints is no help to one that does not get them.
+    """
     last = attempts[-1] if attempts else None
     if last is None or last.started_at is None or last.ended_at is None or last.outcome not in _GOES_ON:
         return None
     left_at = (
         last.ended_at if last.leave_requested_at is None else min(last.leave_requested_at, last.ended_at)
     )
-    newest = newest_checkpoint(attempts)
-    since = max(last.started_at, newest.checkpoint_at or 0.0)
+    restored_at = successor.milestones.restored_at if successor is not None else None
+    saved_at = _saved_at(attempts) if restored_at is None else restored_at
     return Loss(
-        work_s=max(0.0, left_at - since), checkpoint_at=newest.checkpoint_at, step=newest.checkpoint_step
+        work_s=max(0.0, left_at - max(last.started_at, saved_at)),
+        checkpoint_at=saved_at or None,
+        step=_step(attempts, saved_at),
     )
 
 
-def newest_checkpoint(attempts: Sequence[Attempt]) -> Milestones:
-    """What was seen of the newest checkpoint of any of these attempts."""
+def _saved_at(attempts: Sequence[Attempt]) -> float:
+    """When the checkpoint was saved that the next attempt gets; 0 where there is none."""
+    for attempt in reversed(attempts):
+        seen = attempt.milestones
+        if seen.kept_at is not None:
+            return seen.kept_at
+        if seen.checkpoint_at is not None:
+            return seen.checkpoint_at
+    return 0.0
+
+
+def _step(attempts: Sequence[Attempt], saved_at: float) -> int | None:
+    """The step of the newest checkpoint that was seen, unless an earlier one is meant."""
     seen = (attempt.milestones for attempt in reversed(attempts))
-    return next((milestones for milestones in seen if milestones.checkpoint_at is not None), Milestones())
+    newest = next((milestones for milestones in seen if milestones.checkpoint_at is not None), Milestones())
+    is_meant = newest.checkpoint_at is not None and newest.checkpoint_at <= saved_at + _PUBLISHED_S
+    return newest.checkpoint_step if is_meant else None

@@ -133,7 +133,8 @@ class Milestones:
 
     `checkpoint_at` is when the newest checkpoint of this attempt was whole, `checkpoint_step` the step it is
     of, where the SDK made it; `read_at` when the attempt first read one that an earlier attempt had left;
-    `kept_at` when a version of its checkpoints last came to stand in the artifact store, 0: it holds none.
+    `kept_at` when the newest checkpoint in its newest version in the artifact store was saved, 0: that holds
+    none. `restored_at` is the same of the version it began from, where a node had to restore it.
     """
 
     first_output_at: float | None = None
@@ -141,6 +142,7 @@ class Milestones:
     read_at: float | None = None
     checkpoint_step: int | None = None
     kept_at: float | None = None
+    restored_at: float | None = None
     image: AttemptImage | None = None
 
 

@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from contextlib import suppress
-from typing import Any, Optional
+from typing import Any, Mapping, Optional
 
 from tarmac.node.attempt import protocol, words
 from tarmac.node.attempt.document import AttemptDocument, NodePart, WorkerPart
@@ -116,7 +116,7 @@ class NodeRun:
         self.venv: Optional[str] = None
         self.programs: list[str] = []
         self.lock_handles: list[int] = []
-        self.torn: Optional[list[str]] = None
+        self.torn: Optional[Mapping[str, int]] = None
         self.over_at: Optional[float] = None
         self.leave_request: Optional[LeaveRequest] = None
         self.failure_cause: Optional[Cause] = None

@@ -67,7 +67,7 @@ class Attempt:
     def torn_paths(self) -> list[str] | None:
         """What is torn in the end."""
         self.progress.close()
-        return self.progress.torn
+        return None if self.progress.torn is None else list(self.progress.torn)
 
 
 @pytest.fixture

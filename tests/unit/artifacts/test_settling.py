@@ -13,6 +13,7 @@ import pytest
 
 from tarmac.artifacts.versions.blobs import DirectoryBlobs
 from tarmac.artifacts.versions.listed import read_manifest
+from tarmac.artifacts.versions.logs import LOG_S, Logs
 from tarmac.artifacts.versions.manifest import Manifest
 from tarmac.artifacts.versions.restore import mend
 from tarmac.artifacts.versions.select_stable import Ending
@@ -50,7 +51,7 @@ def paths(manifest: Manifest | None) -> list[str]:
 
 
 def ending(*torn: str) -> Ending:
-    return Ending(at=time.time(), clean=False, torn=frozenset(torn))
+    return Ending(at=time.time(), clean=False, torn=dict.fromkeys(torn, 0))
 
 
 BINARY = "\0\1\2"
@@ -70,7 +71,7 @@ def test_a_file_cut_short_at_the_end_stays_as_it_was_and_holds_up_nothing(
     assert (paths(second), one.left_out, second.left_out) == (["model", "other"], ("model",), ("model",))
     assert read_manifest(blobs, second.version) == second
     assert [entry.path for entry in one.put_back] == ["model"]
-    mend(blobs, root, torn=one.left_out, put_back=one.put_back)
+    mend(blobs, root, seen_at=str(root), torn=one.left_out, put_back=one.put_back)
     assert model.read_text() == BINARY + "whole"
     assert (root / ".torn/model").read_text() == BINARY
     assert syncer(blobs, root).sync() is None, "that is how it is kept"
@@ -90,7 +91,7 @@ def test_what_was_taken_between_the_death_of_its_writer_and_the_word_of_it_does_
     last = one.sync(ending("model", "newer"))
     assert last is not None
     assert (paths(last), one.left_out, last.size_bytes) == (["model"], ("model", "newer"), 8)
-    mend(blobs, root, torn=one.left_out, put_back=one.put_back)
+    mend(blobs, root, seen_at=str(root), torn=one.left_out, put_back=one.put_back)
     assert model.read_text() == BINARY + "whole"
 
 
@@ -141,7 +142,7 @@ def test_an_input_that_was_being_written_over_is_put_back(root: Path, blobs: Dir
     one = Syncer(blobs, place, inputs=[given])
     write(model, BINARY + "half", at=time.time())
     assert paths(one.sync(ending("model"))) == ["model"]
-    mend(blobs, root, torn=one.left_out, put_back=one.put_back)
+    mend(blobs, root, seen_at=str(root), torn=one.left_out, put_back=one.put_back)
     assert model.read_text() == BINARY + "whole"
 
 
@@ -155,7 +156,7 @@ def test_half_a_checkpoint_of_several_files_leaves_out_all_of_it_and_no_other(
     made = one.sync(ending("run/checkpoint-100/deep/optimizer"))
     assert one.left_out == ("run/checkpoint-100",)
     assert {path.split("/")[1] for path in paths(made) if "/" in path} == {"checkpoint-50"}
-    mend(blobs, root, torn=one.left_out, put_back=one.put_back)
+    mend(blobs, root, seen_at=str(root), torn=one.left_out, put_back=one.put_back)
     assert sorted(path.name for path in (root / "run").iterdir()) == ["checkpoint-50"]
 
 
@@ -168,13 +169,17 @@ def test_a_file_beside_others_of_its_kind_is_left_out_alone(root: Path, blobs: D
 
 
 LOGS = {
-    "train.log": "step 1\nstep 2\nst",
-    "metrics.jsonl": '{"step": 1}\n{"st',
     "events.out.tfevents.1": BINARY,
     "study.db": "SQLite format 3\0" + BINARY,
     "study.db-wal": BINARY,
 }
-NO_LOGS = {"model.pt": BINARY, "state.json": '{"step": 1,\n "loss"', "empty": ""}
+NO_LOGS = {
+    "train.log": "step 1\nst",
+    "metrics.jsonl": '{"step": 1}\n{"st',
+    "model.pt": BINARY,
+    "state.json": '{"step": 1,\n "loss"',
+    "empty": "",
+}
 
 
 def test_a_log_cut_short_is_kept_as_far_as_it_goes(root: Path, blobs: DirectoryBlobs) -> None:
@@ -184,6 +189,87 @@ def test_a_log_cut_short_is_kept_as_far_as_it_goes(root: Path, blobs: DirectoryB
     made = one.sync(ending(*LOGS, *NO_LOGS))
     assert set(paths(made)) == set(LOGS)
     assert set(one.left_out) == set(NO_LOGS)
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.mark.parametrize("closes", [False, True], ids=["held open", "written over"])
+def test_text_is_a_log_once_it_was_held_open_and_only_grew(
+    root: Path, blobs: DirectoryBlobs, closes: bool
+) -> None:
+    """A checkpoint of text may begin with the same lines each time; but its program closes it in between."""
+    clock = Clock()
+    place = Place(run_id="r1", attempt=1, kind="checkpoint", rank=0, root=str(root), seen_at=(str(root),))
+    one = Syncer(blobs, place, logs=Logs(str(root), clock))
+    text = root / "text"
+    file = text.open("w")
+    for step in range(3):
+        if closes:
+            file.close()
+            file = text.open("w")
+        file.write("a line\n" * (step + 1))
+        file.flush()
+        made = one.sync()
+        clock.now_s += LOG_S
+    assert paths(made) == ([] if closes else ["text"])
+    file.write("a line\nhalf")
+    file.close()
+    last = one.sync(ending("text"))
+    assert (one.left_out, paths(last)) == ((("text",), []) if closes else ((), ["text"]))
+
+
+def test_what_was_cleared_and_grew_again_is_no_log(root: Path, blobs: DirectoryBlobs) -> None:
+    """It begins with what was there before; that it was cleared shows that it was written over."""
+    table = write(root / "table.csv", "a,b\n1,2\n")
+    assert syncer(blobs, root).sync() is not None
+    write(table, "a,b\n1,2\n3,", at=time.time())
+    one = syncer(blobs, root)
+    assert one.sync(Ending(at=time.time(), clean=False, torn={"table.csv": 0})) is None
+    assert [entry.path for entry in one.put_back] == ["table.csv"]
+    assert one.sync(Ending(at=time.time(), clean=False, torn={"table.csv": 8})) is not None
+
+
+def test_a_checkpoint_before_stays_where_the_only_one_is_half_written(
+    root: Path, blobs: DirectoryBlobs
+) -> None:
+    """Its program had removed it already, or moved on within seconds: there is none else."""
+    for name in ("step-70/model", "model_70.pt"):
+        write(root / name, BINARY + "70")
+    assert syncer(blobs, root).sync() is not None
+    (root / "step-70/model").unlink()
+    (root / "step-70").rmdir()
+    (root / "model_70.pt").rename(root / "model_71.pt")
+    for name in ("step-71/model", "model_71.pt"):
+        write(root / name, BINARY, at=time.time())
+    write(root / "other", "new")
+    one = syncer(blobs, root)
+    last = one.sync(ending("step-71/model", "model_71.pt"))
+    assert paths(last) == ["model_70.pt", "other", "step-70", "step-70/model"]
+    mend(blobs, root, seen_at=str(root), torn=one.left_out, put_back=one.put_back)
+    assert (root / "step-70/model").read_text() == (root / "model_70.pt").read_text() == BINARY + "70"
+    assert one.saved_at == pytest.approx(LONG_AGO), "that is what the next attempt goes on from"
+
+
+def test_a_save_that_failed_is_no_checkpoint(root: Path, blobs: DirectoryBlobs) -> None:
+    """The disk was full: its program closed the file itself, and left with an error."""
+    (root / "last.pt").write_bytes(archive())
+    os.utime(root / "last.pt", (LONG_AGO, LONG_AGO))
+    assert syncer(blobs, root).sync() is not None
+    (root / "last.pt").write_bytes(archive(cut=30))
+    (root / "new.json").write_text('{"step": 1,')
+    one = syncer(blobs, root)
+    assert one.sync() is None
+    assert one.sync(ending()) is None
+    assert one.left_out == ("last.pt", "new.json")
+    assert [entry.path for entry in one.put_back] == ["last.pt"]
 
 
 def archive(*, cut: int = 0) -> bytes:
@@ -216,7 +302,7 @@ def test_what_was_appended_to_is_kept_with_all_that_came(root: Path, blobs: Dire
     history = write(root / "history", BINARY)
     assert syncer(blobs, root).sync() is not None
     write(history, BINARY * 2, at=time.time())
-    made = syncer(blobs, root).sync(ending("history"))
+    made = syncer(blobs, root).sync(Ending(at=time.time(), clean=False, torn={"history": len(BINARY)}))
     assert made is not None
     assert made.size_bytes == 2 * len(BINARY)
 
@@ -260,7 +346,7 @@ def test_where_all_that_was_ever_taken_is_torn_the_last_version_holds_nothing(
     last = one.sync(end)
     assert last is not None
     assert (paths(last), last.left_out, last.version.number) == ([], ("model",), 2)
-    mend(blobs, root, torn=one.left_out, put_back=one.put_back)
+    mend(blobs, root, seen_at=str(root), torn=one.left_out, put_back=one.put_back)
     assert not model.exists()
     assert syncer(blobs, root).sync() is None
 

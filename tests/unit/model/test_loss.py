@@ -65,6 +65,39 @@ def test_an_attempt_that_was_asked_nothing_loses_what_it_did_up_to_its_end() -> 
 
 
 @pytest.mark.parametrize(
+    ("milestones", "restored_at", "lost"),
+    [
+        (
+            Milestones(checkpoint_at=189.9, checkpoint_step=66, kept_at=170.0),
+            None,
+            Loss(work_s=20.0, checkpoint_at=170.0),
+        ),
+        (
+            Milestones(checkpoint_at=175.0, checkpoint_step=40, kept_at=150.0),
+            174.5,
+            Loss(work_s=15.5, checkpoint_at=174.5, step=40),
+        ),
+        (Milestones(checkpoint_at=189.0, kept_at=0.0), None, Loss(work_s=90.0)),
+        (Milestones(checkpoint_at=189.0, kept_at=189.0), 0.0, Loss(work_s=90.0)),
+        (Milestones(checkpoint_at=189.0, kept_at=189.0), 60.0, Loss(work_s=90.0, checkpoint_at=60.0)),
+    ],
+    ids=[
+        "the newest save was torn",
+        "a killed runner had not kept the newest",
+        "no version holds one",
+        "its successor found none",
+        "its successor found an earlier one",
+    ],
+)
+def test_what_is_lost_follows_from_the_version_that_is_restored(
+    milestones: Milestones, restored_at: float | None, lost: Loss
+) -> None:
+    """Not from what was seen of later saves: the next attempt does not get them."""
+    successor = an_attempt(2, milestones=Milestones(restored_at=restored_at))
+    assert loss_of([an_attempt(milestones=milestones)], successor) == lost
+
+
+@pytest.mark.parametrize(
     "fields",
     [
         {"outcome": Outcome.COMPLETED},

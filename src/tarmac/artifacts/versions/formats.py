@@ -1,5 +1,4 @@
-"""Which files show by their content that all of it is there. Called by `select_stable` for those that seem
-torn.
+"""Which files show by their content that they are whole, or cut. Called by `select_stable`.
 
 A writer that is struck in the very moment in which it closes a file cannot be told from one that is struck
 before; formats that are checked to their end can.
@@ -10,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,6 +19,18 @@ _MOST_HEADER_BYTES = 100_000_000
 _LENGTH_BYTES = 8
 _MOST_TEXT_BYTES = 1_000_000
 _FEW_WORDS = 256
+_ZIP = b"PK\x03\x04"
+_UNREADABLE = (
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    IndexError,
+    zipfile.BadZipFile,
+    NotImplementedError,
+    RuntimeError,
+    EOFError,
+)
 
 
 def is_complete(path: Path) -> bool:
@@ -26,28 +38,36 @@ def is_complete(path: Path) -> bool:
 
     Or a few words, as of a file that names the latest checkpoint: they reach the disk all at once.
     """
-    try:
-        return _is_whole_text(path) or _is_whole_zip(path) or _is_whole_safetensors(path)
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        IndexError,
-        zipfile.BadZipFile,
-        NotImplementedError,
-        RuntimeError,
-        EOFError,
-    ):
-        return False
+    with suppress(*_UNREADABLE):
+        return _is_whole_text(path) or _is_whole_zip(path) or _is_whole_tensors(path)
+    return False
 
 
-def _is_whole_text(path: Path) -> bool:
+def is_cut(path: Path) -> bool:
+    """Whether it is a zip archive, safetensors or a JSON document without its end: a save that failed."""
+    with suppress(*_UNREADABLE):
+        with _opened(path) as file:
+            head = file.read(len(_ZIP))
+            if head == _ZIP:
+                return not zipfile.is_zipfile(file)
+        if path.suffix == ".json" and head.lstrip()[:1] in (b"{", b"["):
+            return not _is_whole_text(path, few_words=0) and not _ends_like_json(path)
+        return path.suffix == ".safetensors" and not _is_whole_tensors(path)
+    return False
+
+
+def _ends_like_json(path: Path) -> bool:
+    with _opened(path) as file:
+        file.seek(-min(_FEW_WORDS, file.seek(0, os.SEEK_END)), os.SEEK_END)
+        return file.read().rstrip()[-1:] in (b"}", b"]")
+
+
+def _is_whole_text(path: Path, *, few_words: int = _FEW_WORDS) -> bool:
     with _opened(path) as file:
         head = file.read(_MOST_TEXT_BYTES + 1)
     try:
         text = head.decode() if len(head) <= _MOST_TEXT_BYTES else ""
-        few = 0 < len(text) <= _FEW_WORDS and text.isprintable()
+        few = 0 < len(text) <= few_words and text.isprintable()
         return few or isinstance(json.loads(text), (dict, list))
     except (ValueError, RecursionError):
         return False
@@ -61,7 +81,7 @@ def _is_whole_zip(path: Path) -> bool:
         return bool(archive.infolist()) and archive.testzip() is None
 
 
-def _is_whole_safetensors(path: Path) -> bool:
+def _is_whole_tensors(path: Path) -> bool:
     """A length, a JSON object with the place of each tensor, and as many bytes as those need."""
     with _opened(path) as file:
         length = int.from_bytes(file.read(_LENGTH_BYTES), "little")

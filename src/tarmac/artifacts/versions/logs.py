@@ -1,16 +1,28 @@
-"""Which files stay useful wherever their writing ends: logs.
+"""Tells logs from checkpoints of text: a log is useful wherever its writing ends, a checkpoint is not.
 
-A log is often held open for as long as its program runs. One that is cut short lacks its last lines at most,
-so it is kept as far as it goes; a checkpoint that is cut short is none.
+Programs often hold a log open for as long as they run. A log that is cut short lacks its last lines at most,
+so it is kept as far as it goes. Lines of text alone do not make a log: models, vocabularies and states are
+written as text, too. Text is a log once one program has held it open for LOG_S and has only added to it.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
+from tarmac.artifacts.versions.manifest import FILE, Entry
+from tarmac.artifacts.versions.quiescence import Found
 from tarmac.node.files import untrusted
+from tarmac.node.kernel.inotify import Inotify
+from tarmac.node.kernel.syscalls import IN_CLOSE_WRITE
+
+LOG_S = 10.0
+"""A program that writes a checkpoint of text closes it sooner; each further one is another opening."""
 
 _PIECE_BYTES = 4096
 _TEXT_CONTROLS = frozenset(b"\t\n\r\f\b\x1b")
@@ -19,20 +31,115 @@ _DATABASE_PARTS = ("-wal", "-shm", "-journal")
 _EVENTS = "tfevents"
 
 
-def is_log(path: Path) -> bool:
-    """Whether a file is lines of text, the events of TensorBoard, or a database that survives a cut."""
+class _Text(NamedTuple):
+    """A text file as it was first seen open for writing; `closings`: how often it was closed since."""
+
+    file_id: tuple[int, int]
+    size_bytes: int
+    head: bytes
+    tail: bytes
+    since_s: float
+    closings: int = 0
+    is_log: bool = False
+
+
+class Logs:
+    """The logs of one artifact directory, followed from look to look. Used by one thread."""
+
+    def __init__(self, root: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._root = root
+        self._clock = clock
+        self._texts: dict[str, _Text] = {}
+        self._inotify: Inotify | None = None
+        self._directories: dict[int, str] = {}
+
+    def has(self, item: Found, *, ended: bool = False) -> bool:
+        """Whether a file that is being written, or was when its writer `ended`, is a log."""
+        path = Path(self._root, item.path)
+        if is_log_format(path):
+            return True
+        self._take_closings()
+        text = self._texts.get(item.path)
+        if text is None or not self._only_grew(text, item, path, most_closings=int(ended)):
+            self._begin(item, path)
+            return False
+        if not text.is_log and not ended and self._clock() - text.since_s >= LOG_S:
+            text = self._texts[item.path] = text._replace(is_log=True)
+        return text.is_log
+
+    def _begin(self, item: Found, path: Path) -> None:
+        """Follow a file from now on, if it is text and this node tells when it is closed."""
+        self._texts.pop(item.path, None)
+        if not is_text_lines(path):
+            return
+        with suppress(OSError):
+            self._inotify = self._inotify or Inotify()
+            self._directories[self._inotify.watch(str(path.parent), IN_CLOSE_WRITE)] = str(path.parent)
+            head, tail = _ends(path, item.size_bytes)
+            self._texts[item.path] = _Text(item.file_id, item.size_bytes, head, tail, self._clock())
+
+    def _only_grew(self, text: _Text, item: Found, path: Path, *, most_closings: int) -> bool:
+        if text.closings > most_closings or item.file_id != text.file_id or item.size_bytes < text.size_bytes:
+            return False
+        try:
+            return _ends(path, text.size_bytes) == (text.head, text.tail)
+        except OSError:
+            return False
+
+    def _take_closings(self) -> None:
+        for event in self._inotify.happened() if self._inotify is not None else ():
+            path = Path(self._directories.get(event.watch, ""), event.name)
+            name = os.path.relpath(path, self._root)
+            if name in self._texts:
+                text = self._texts[name]
+                self._texts[name] = text._replace(closings=text.closings + 1)
+
+
+def saved_at(root: str, items: Sequence[Found | Entry]) -> float:
+    """When the newest checkpoint among these was written, in seconds since the epoch; 0 where there is none.
+
+    What looks like a log says nothing of it, unless there is nothing else: it may be written at any time.
+    """
+    of_text = 0.0
+    files = [item for item in items if item.kind == FILE and item.size_bytes]
+    for item in sorted(files, key=lambda item: item.mtime_ns, reverse=True):
+        path = Path(root, item.path)
+        with suppress(OSError):
+            if path.lstat().st_mtime_ns == item.mtime_ns:  # else an earlier content of it is meant
+                if is_log_format(path):
+                    continue
+                if is_text_lines(path):
+                    of_text = of_text or item.mtime_ns / 1e9
+                    continue
+        return item.mtime_ns / 1e9
+    return of_text
+
+
+def is_log_format(path: Path) -> bool:
+    """Whether a file holds the events of TensorBoard, or is a database, which survives a cut."""
     if _EVENTS in path.name or path.name.endswith(_DATABASE_PARTS):
         return True
     try:
-        with os.fdopen(untrusted.open_to_read(str(path)), "rb") as file:
-            head = file.read(_PIECE_BYTES)
-            file.seek(max(0, file.seek(0, 2) - _PIECE_BYTES))
-            tail = file.read(_PIECE_BYTES)
+        return _ends(path, _PIECE_BYTES)[0].startswith(_DATABASE)
     except OSError:
         return False
-    if head.startswith(_DATABASE):
-        return True
+
+
+def is_text_lines(path: Path) -> bool:
+    """Whether a file is lines of text, as far as its ends show, and not one JSON document."""
+    try:
+        head, tail = _ends(path, path.lstat().st_size)
+    except OSError:
+        return False
     return b"\n" in head and _is_text(head) and _is_text(tail) and not _is_document(head)
+
+
+def _ends(path: Path, size_bytes: int) -> tuple[bytes, bytes]:
+    """The first and the last piece of so many bytes of a file."""
+    with os.fdopen(untrusted.open_to_read(str(path)), "rb") as file:
+        head = file.read(min(_PIECE_BYTES, size_bytes))
+        file.seek(max(0, size_bytes - _PIECE_BYTES))
+        return head, file.read(min(_PIECE_BYTES, size_bytes))
 
 
 def _is_text(piece: bytes) -> bool:

@@ -4,7 +4,8 @@ A checkpoint that is being written must never become a version, and one that is 
 stays out. A file is whole that no program has open for writing. A directory with a number in its name is one
 checkpoint: what of it is half-written, or was changed a moment ago, leaves all of it out. What a link to the
 latest checkpoint names (that of the SDK, or a `*.latest_checkpoint` as AtomicDirectory makes them) is whole,
-and so are the older ones beside it.
+and so are the older ones beside it; so is what a file with the name of the latest one names (`latest` of
+DeepSpeed), unless it was changed since.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import NamedTuple
 
 from tarmac.artifacts.versions.manifest import DIRECTORY, FILE, LINK
 from tarmac.node.attempt.protocol import TORN, UNFINISHED
+from tarmac.node.files import untrusted
 from tarmac.node.kernel import procfs
 from tarmac.node.kernel.writers import mapped_for_writing, open_for_writing
 
@@ -25,6 +27,8 @@ QUIET_S = 2.0
 
 _ATOMIC_LINK = re.compile(r"(.*\.latest_checkpoint|latest_pt)")
 _SDK_LINK = "latest"
+_POINTERS = frozenset({"latest", "latest_checkpointed_iteration.txt"})
+_MOST_POINTER_BYTES = 256
 _NUMBERED = re.compile(r"(.*?)(\d+)(_force)?")
 _DRAFTS = re.compile(rf"{re.escape(UNFINISHED)}.*|{re.escape(TORN)}|.*\.latest_checkpoint_temp")
 _DIGITS = re.compile(r"\d+")
@@ -33,7 +37,8 @@ _DIGITS = re.compile(r"\d+")
 class Found(NamedTuple):
     """One file, directory or link; `stamp` changes whenever the content may have changed.
 
-    `file_id` is its inode, `changed_ns` when anything about it changed: its name, too.
+    `file_id` is its inode; `renamed_ns` when its name was changed after its content, 0 where that is not so.
+    `target` is where a link leads, or what a file that names the latest checkpoint says.
     """
 
     path: str
@@ -44,7 +49,7 @@ class Found(NamedTuple):
     stamp: tuple[int, ...]
     file_id: tuple[int, int]
     target: str = ""
-    changed_ns: int = 0
+    renamed_ns: int = 0
 
 
 def scan(root: str) -> list[Found]:
@@ -88,12 +93,23 @@ def linked(found: Iterable[Found], *, seen_at: Collection[str]) -> set[str]:
                 whole.add(_join(parent, sibling))
             if numbered is not None:
                 latest[parent, numbered[1]] = int(numbered[2])
+    pointers = [item for item in items if item.kind == FILE and item.target]
+    whole |= {path for pointer in pointers if (path := _pointed_to(pointer, items)) is not None}
     for item in items:
         parent, name = _split(item.path)
         numbered = _NUMBERED.fullmatch(name) if item.kind == DIRECTORY else None
         if numbered is not None and int(numbered[2]) <= latest.get((parent, numbered[1]), -1):
             whole.add(item.path)
     return whole
+
+
+def names_earlier(pointer: Found, directory: str) -> bool:
+    """Whether a file that names the latest checkpoint names one before this, which was made since."""
+    parent, name = _split(directory)
+    numbered, named = _NUMBERED.fullmatch(name), _NUMBERED.fullmatch(pointer.target)
+    if _split(pointer.path)[0] != parent or numbered is None or named is None:
+        return False
+    return named[1] in ("", numbered[1]) and int(named[2]) < int(numbered[2])
 
 
 def below(path: str, directories: Collection[str]) -> bool:
@@ -172,6 +188,23 @@ def changed_since(found: Iterable[Found], since: float) -> set[str]:
     return {item.path for item in found if item.kind == FILE and item.mtime_ns >= since_ns}
 
 
+def _pointed_to(pointer: Found, found: Iterable[Found]) -> str | None:
+    """The directory that a file names as the latest checkpoint, where nothing in it was changed since."""
+    parent, _ = _split(pointer.path)
+    number = int(pointer.target) if pointer.target.isdecimal() else None
+    for item in found:
+        place, name = _split(item.path)
+        if item.kind != DIRECTORY or place != parent:
+            continue
+        numbered = _NUMBERED.fullmatch(name)
+        if name == pointer.target or (
+            number is not None and numbered is not None and int(numbered[2]) == number
+        ):
+            inner = (file for file in found if file.kind == FILE and file.path.startswith(f"{item.path}/"))
+            return item.path if all(file.mtime_ns <= pointer.mtime_ns for file in inner) else None
+    return None
+
+
 def _walk(root: str, directory: str) -> Iterator[Found]:
     try:
         with os.scandir(os.path.join(root, directory)) as listing:  # noqa: PTH118 - names may be any bytes
@@ -206,9 +239,20 @@ def _found(item: os.DirEntry[str], path: str, status: os.stat_result) -> Found |
         mtime_ns=status.st_mtime_ns if is_file else 0,
         stamp=(status.st_ino, status.st_size, status.st_mtime_ns) if is_file else (),
         file_id=(status.st_dev, status.st_ino),
-        target=os.readlink(item.path) if kind == LINK else "",  # noqa: PTH115
-        changed_ns=status.st_ctime_ns,
+        target=os.readlink(item.path) if kind == LINK else _pointer_text(item, status),  # noqa: PTH115
+        renamed_ns=status.st_ctime_ns if status.st_ctime_ns > status.st_mtime_ns else 0,
     )
+
+
+def _pointer_text(item: os.DirEntry[str], status: os.stat_result) -> str:
+    """What a file says that names the latest checkpoint by its own name; "" for any other."""
+    if item.name not in _POINTERS or not stat.S_ISREG(status.st_mode):
+        return ""
+    try:
+        text = untrusted.read_bytes(item.path, _MOST_POINTER_BYTES).decode().strip()
+    except (OSError, ValueError):
+        return ""
+    return text if "/" not in text else ""
 
 
 def _is_like(other: Found, directory: str, name: str, kind: str) -> bool:

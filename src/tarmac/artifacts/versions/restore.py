@@ -38,15 +38,14 @@ def fill(blobs: Blobs, manifests: Sequence[Manifest], root: Path, *, seen_at: st
                 _fill_file(blobs, entry, path, pool)
     for entry in entries.values():
         if entry.kind == LINK:
-            target = os.path.join(seen_at, entry.target) if entry.inside else entry.target  # noqa: PTH118
-            (root / entry.path).symlink_to(target)
+            (root / entry.path).symlink_to(_target(entry, seen_at))
     for entry in reversed(entries.values()):
         if entry.kind == DIRECTORY:
             (root / entry.path).chmod(entry.mode | 0o700)
 
 
-def mend(blobs: Blobs, root: Path, *, torn: Sequence[str], put_back: Sequence[Entry]) -> None:
-    """Take what was cut short out of the way, and put files of the last version in its place.
+def mend(blobs: Blobs, root: Path, *, seen_at: str, torn: Sequence[str], put_back: Sequence[Entry]) -> None:
+    """Take what was cut short out of the way, and put what the last version has in its place.
 
     What was there is kept in `.torn` until the next time: it may be of use to a person, never to a program.
     """
@@ -55,16 +54,23 @@ def mend(blobs: Blobs, root: Path, *, torn: Sequence[str], put_back: Sequence[En
     drafts = {}
     with ThreadPoolExecutor(THREADS) as pool:
         for number, entry in enumerate(put_back):
-            draft = root / f"{UNFINISHED}back.{number}"
-            draft.unlink(missing_ok=True)
-            _fill_file(blobs, entry, draft, pool)
-            drafts[entry.path] = draft
+            if entry.kind == FILE:
+                drafts[entry.path] = draft = root / f"{UNFINISHED}back.{number}"
+                draft.unlink(missing_ok=True)
+                _fill_file(blobs, entry, draft, pool)
     for path in torn:
         if os.path.lexists(root / path):
             (aside / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).replace(aside / path)
-        if path in drafts:
-            drafts[path].replace(root / path)
+    for entry in sorted(put_back, key=lambda entry: entry.path):
+        place = root / entry.path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if entry.kind == FILE:
+            drafts[entry.path].replace(place)
+        elif entry.kind == DIRECTORY:
+            place.mkdir(exist_ok=True)
+        elif entry.kind == LINK:
+            place.symlink_to(_target(entry, seen_at))
 
 
 def clear(root: Path) -> None:
@@ -75,6 +81,11 @@ def clear(root: Path) -> None:
             shutil.rmtree(path)
         else:
             path.unlink()
+
+
+def _target(entry: Entry, seen_at: str) -> str:
+    """Where a link leads, for programs that know the directory by the path `seen_at`."""
+    return os.path.join(seen_at, entry.target) if entry.inside else entry.target  # noqa: PTH118
 
 
 def _fill_file(blobs: Blobs, entry: Entry, path: Path, pool: ThreadPoolExecutor) -> None:

@@ -1,22 +1,27 @@
 """Selects the files of a checkpoint directory that go into a version now.
 
 Whole files are taken, half-written ones are left out. Where a file of the last version is being written
-again, its old entry stays, or there is no version until the file is whole.
+again, its old entry stays, or there is no version until the file is whole. Where the only checkpoint that is
+there is half-written, and an earlier one was removed, that one stays.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import time
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tarmac.artifacts.versions import formats, logs, quiescence
+from tarmac.artifacts.versions import assembly, formats, quiescence
+from tarmac.artifacts.versions.logs import Logs
 from tarmac.artifacts.versions.manifest import FILE, Entry
 from tarmac.artifacts.versions.quiescence import Found
 from tarmac.node.files import untrusted
+
+_DIGITS = re.compile(r"\d+")
 
 DOUBT_S = 5.0
 """Where closings were not watched: a file written so shortly before a violent end may be half-written."""
@@ -29,12 +34,12 @@ class Unstable(Exception):
 class Ending(NamedTuple):
     """The attempt's workers have ended. `clean`: each of them left with 0.
 
-    `torn` are the files that were cut short; None: not known.
+    `torn` are the files that were cut short, each with its size when it was opened; None: not known.
     """
 
     at: float
     clean: bool
-    torn: frozenset[str] | None = None
+    torn: Mapping[str, int] | None = None
 
 
 class Selection(NamedTuple):
@@ -51,26 +56,34 @@ class Selection(NamedTuple):
     restless: bool = False
 
 
-def select_stable(
-    root: Path,
-    found: Sequence[Found],
-    *,
-    seen_at: Collection[str],
-    known: Mapping[str, Entry],
-    changed: Collection[str],
-    torn: Collection[str] | None,
-) -> Selection:
-    """Decide. `known` are the entries of the last version, `changed` the files that differ from it.
+class Look(NamedTuple):
+    """What a directory holds: `known` is what the last version has, `changed` the files that differ."""
 
-    `torn` are the files that the end cut short, as `cut_short` says; None: the attempt goes on.
-    """
-    left = quiescence.unfinished(found, seen_at=seen_at)
-    found = [item for item in found if not quiescence.below(item.path, left)]
-    if torn is not None:
-        return _at_the_end(root, found, [item for item in found if item.path in torn], known)
-    whole = quiescence.linked(found, seen_at=seen_at)
-    loose = [item for item in found if item.path in changed and not quiescence.below(item.path, whole)]
-    return _while_it_runs(root, found, loose, known)
+    root: Path
+    found: Sequence[Found]
+    known: Mapping[str, Entry]
+    changed: Collection[str]
+    logs: Logs
+
+
+def select_stable(
+    look: Look, *, seen_at: Collection[str], ending: Ending | None = None, torn: Collection[str] = ()
+) -> Selection:
+    """Decide. `ending` None: the attempt goes on; `torn` are the files that its end cut short."""
+    left = quiescence.unfinished(look.found, seen_at=seen_at)
+    found = [item for item in look.found if not quiescence.below(item.path, left)]
+    look = look._replace(found=found)
+    whole = quiescence.linked(found, seen_at=seen_at) | assembly.committed(found)
+    if ending is None:
+        loose = [
+            item for item in found if item.path in look.changed and not quiescence.below(item.path, whole)
+        ]
+        return _while_it_runs(look, loose, assembly.unmarked(look.root, found, now=time.time()) - whole)
+    if ending.clean:
+        return _at_the_end(look, ending, torn, set())
+    incomplete = assembly.unmarked(look.root, found, now=ending.at)
+    incomplete |= assembly.interrupted(found, look.known, ended_at=ending.at)
+    return _at_the_end(look, ending, torn, incomplete - whole)
 
 
 def cut_short(found: Sequence[Found], ending: Ending, *, seen_at: Collection[str]) -> set[str]:
@@ -80,29 +93,36 @@ def cut_short(found: Sequence[Found], ending: Ending, *, seen_at: Collection[str
     have been made after the death of the writer.
     """
     if ending.torn is not None:
-        torn: Collection[str] = ending.torn
+        torn: Collection[str] = ending.torn.keys()
     elif ending.clean:
         return set()
     else:
         late = quiescence.changed_since(found, ending.at - DOUBT_S)
-        torn = {item.path for item in found if item.path in late and item.changed_ns <= item.mtime_ns}
-    whole = quiescence.linked(found, seen_at=seen_at) if torn else ()
+        named_at = {item.path: item.renamed_ns for item in found if item.renamed_ns}
+        torn = {item.path for item in found if item.path in late and not _was_renamed(item, named_at)}
+    whole = (quiescence.linked(found, seen_at=seen_at) | assembly.committed(found)) if torn else ()
     return {item.path for item in found if item.path in torn and not quiescence.below(item.path, whole)}
 
 
-def _while_it_runs(
-    root: Path, found: Sequence[Found], loose: Sequence[Found], known: Mapping[str, Entry]
-) -> Selection:
+def _was_renamed(item: Found, named_at: Mapping[str, int]) -> bool:
+    """Whether a file, or a directory that it is in, got its name after the file was written."""
+    parts = item.path.split("/")
+    above = ("/".join(parts[:length]) for length in range(1, len(parts) + 1))
+    return any(named_at.get(path, -1) >= item.mtime_ns for path in above)
+
+
+def _while_it_runs(look: Look, loose: Sequence[Found], incomplete: Collection[str]) -> Selection:
+    root, found, known = look.root, look.found, look.known
     moving = quiescence.being_written(loose)
     young = quiescence.changed_since(loose, time.time() - quiescence.QUIET_S)
     drop: set[str] = set()
-    left_out: set[str] = set()
+    left_out = set(incomplete)
     growing: set[str] = set()
     carried: list[Entry] = []
     for item in loose:
         old = known.get(item.path)
         if item.path in moving:
-            if moving[item.path] or logs.is_log(root / item.path):
+            if moving[item.path] or look.logs.has(item):
                 growing.add(item.path)
             elif old is None:
                 left_out.add(quiescence.unit_of(item, found, known))
@@ -111,11 +131,14 @@ def _while_it_runs(
                 carried.append(old)
             else:
                 raise Unstable(f"{item.path} is being written")
+        elif formats.is_cut(root / item.path):
+            left_out.add(item.path if old is not None else quiescence.unit_of(item, found, known))
         elif item.path in young and old is None:
             unit = quiescence.unit_of(item, found, known)
             if unit != item.path and not quiescence.has_later(unit, found):
                 left_out.add(unit)
     taken = tuple(item for item in found if not quiescence.below(item.path, drop | left_out))
+    carried += _predecessors(left_out, taken, known, found)
     restless = bool(left_out) or any(item.path in young - growing for item in taken)
     return Selection(
         taken=taken,
@@ -126,20 +149,47 @@ def _while_it_runs(
     )
 
 
-def _at_the_end(
-    root: Path, found: Sequence[Found], torn: Sequence[Found], known: Mapping[str, Entry]
-) -> Selection:
-    left_out: set[str] = set()
-    carried: list[Entry] = []
-    for item in torn:
+def _at_the_end(look: Look, ending: Ending, torn: Collection[str], incomplete: Collection[str]) -> Selection:
+    root, found, known = look.root, look.found, look.known
+    left_out = set(incomplete)
+    for item in found:
+        cut = item.path in look.changed and not ending.clean and formats.is_cut(root / item.path)
+        if not (cut or item.path in torn) or quiescence.below(item.path, incomplete):
+            continue
         old = known.get(item.path)
-        grew = old is not None and _only_grew(root, item, old, pieces=len(old.chunks))
-        if grew or logs.is_log(root / item.path) or formats.is_complete(root / item.path):
+        opened_bytes = None if ending.torn is None else ending.torn.get(item.path, 0)
+        was_cleared = old is not None and opened_bytes is not None and opened_bytes < old.size_bytes
+        grew = old is not None and not was_cleared and _only_grew(root, item, old, pieces=len(old.chunks))
+        if not cut and (grew or look.logs.has(item, ended=True) or formats.is_complete(root / item.path)):
             continue
         left_out.add(item.path if old is not None else quiescence.unit_of(item, found, known))
-        carried += [old] if old is not None else []
     taken = tuple(item for item in found if not quiescence.below(item.path, left_out))
+    carried = _predecessors(left_out, taken, known, found)
     return Selection(taken=taken, carried=tuple(carried), left_out=tuple(sorted(left_out)))
+
+
+def _predecessors(
+    left_out: Collection[str], taken: Sequence[Found], known: Mapping[str, Entry], found: Sequence[Found]
+) -> list[Entry]:
+    """What the last version has in place of checkpoints that are left out.
+
+    That is their own earlier content, or, where no other of their kind is taken, the checkpoints before. What
+    has a later one beside it is being removed.
+    """
+    kept: dict[str, Entry] = {}
+    for path in left_out:
+        kind = _DIGITS.sub("#", path)
+        before = {path} & known.keys()
+        if before and quiescence.has_later(path, found):
+            continue
+        if not before and kind != path and not any(_DIGITS.sub("#", item.path) == kind for item in taken):
+            before = {earlier for earlier in known if _DIGITS.sub("#", earlier) == kind}
+        parts = path.split("/")
+        above = {"/".join(parts[:length]) for length in range(1, len(parts))} if before else set()
+        kept |= {earlier: entry for earlier, entry in known.items() if quiescence.below(earlier, before)}
+        kept |= {parent: known[parent] for parent in above & known.keys()}
+    there = {item.path for item in taken}
+    return [entry for path, entry in kept.items() if path not in there]
 
 
 def _only_grew(root: Path, item: Found, old: Entry, *, pieces: int) -> bool:

@@ -5,12 +5,13 @@
 
 KIND=PATH is the path under which the workers see a directory. `fill` runs before them and ends; where the
 runner of the attempt before was killed, `fill` does that attempt's last sync first. `sync` runs beside the
-workers until its input says {"end": {"at", "clean", "torn"}}: then it syncs once more, mends the files that
-were cut short, and ends. A closed input means that the runner is gone. The sidecar may be killed at any
-point. It reports in lines of JSON on its output:
+workers until its input says {"end": {"at", "clean", "torn"}}, `torn` with the size of each file when it was
+opened: then it syncs once more, mends the files that were cut short, and ends. A closed input means that the
+runner is gone. The sidecar may be killed at any point. It reports in lines of JSON on its output:
 
-    {"synced": ID, "files", "bytes", "took_s", "left_out"}      a new version, less the paths left out
+    {"synced": ID, "files", "bytes", "took_s", "saved_at", "left_out"}      a version, less the paths left out
     {"placed": ID}                                              a version was placed into its directory
+    {"restored": AT}                                            when the checkpoint that they find was saved
     {"failed": KIND, "why", "again_s": seconds or null}
     {"torn": KIND, "paths", "why"}                              what the end of the attempt cut short
 """
@@ -28,8 +29,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tarmac.artifacts.versions import quiescence
 from tarmac.artifacts.versions.blobs import Blobs, check_store
 from tarmac.artifacts.versions.fenced import open_store
+from tarmac.artifacts.versions.logs import Logs, saved_at
 from tarmac.artifacts.versions.manifest import Broken, Entry, Manifest
 from tarmac.artifacts.versions.order import Order, read_order
 from tarmac.artifacts.versions.restore import mend
@@ -85,6 +88,8 @@ def _fill(order: Order, paths: Mapping[str, str], lost: Lost | None) -> int:
                 _sync_lost(blobs, order, paths, lost)
             for version in restore_inputs(blobs, order, seen=paths, lost=lost):
                 report(placed=version.id)
+            if (root := order.directories.get("checkpoint")) is not None:
+                report(restored=round(min(time.time(), saved_at(root, quiescence.scan(root))), 6))
             return 0
         except _FAILURES as error:
             again = time.monotonic() + delay_s < deadline and not isinstance(error, Refused)
@@ -109,6 +114,7 @@ class _Kind:
     kind: str
     every_s: float
     due_at: float
+    logs: Logs
     syncer: Syncer | None = None
     delay_s: float = FIRST_DELAY_S
     unsettled: int = 0
@@ -126,7 +132,10 @@ class Sidecar:
         self._ending: Ending | None = None
         now = time.monotonic()
         # The first look is at once: the runner starts the sidecar when a sync is due, or at the end.
-        self._kinds = [_Kind(kind, order.every_s.get(kind, 600.0), now) for kind in order.directories]
+        self._kinds = [
+            _Kind(kind, order.every_s.get(kind, 600.0), now, Logs(directory))
+            for kind, directory in order.directories.items()
+        ]
 
     def run(self) -> int:
         """Until the runner is gone, or the last sync is done; 0 when everything is in the store."""
@@ -209,7 +218,7 @@ class Sidecar:
     def _sync_once(self, kind: _Kind, ending: Ending | None) -> None:
         began = time.monotonic()
         if kind.syncer is None:
-            kind.syncer = self._syncer(kind.kind)
+            kind.syncer = self._syncer(kind.kind, kind.logs)
         manifest = kind.syncer.sync(ending)
         if manifest is not None:
             took_s = round(time.monotonic() - began, 3)
@@ -218,6 +227,7 @@ class Sidecar:
                 files=manifest.files,
                 bytes=manifest.size_bytes,
                 took_s=took_s,
+                saved_at=round(kind.syncer.saved_at, 6),
                 left_out=list(manifest.left_out),
             )
 
@@ -236,11 +246,13 @@ class Sidecar:
         torn, put_back = kind.syncer.left_out, kind.syncer.put_back
         if not torn:
             return
-        mend(self._blobs, Path(self._order.directories[kind.kind]), torn=torn, put_back=put_back)
+        root = self._order.directories[kind.kind]
+        seen_at = self._paths.get(kind.kind, root)
+        mend(self._blobs, Path(root), seen_at=seen_at, torn=torn, put_back=put_back)
         why = f"{in_words(torn)} being written when {what} ended, and {_fate(torn, put_back)}"
         report(torn=kind.kind, paths=list(torn), why=why)
 
-    def _syncer(self, kind: str) -> Syncer:
+    def _syncer(self, kind: str, logs: Logs) -> Syncer:
         if self._blobs is None:
             blobs = open_store(self._order)
             check_store(blobs)
@@ -259,7 +271,9 @@ class Sidecar:
         inputs: list[Manifest] = []
         with suppress(NotFound):  # removed since
             inputs = input_manifests(self._blobs, order, kind)
-        return Syncer(self._blobs, place, foreign=placed_checkpoint(self._blobs, order), inputs=inputs)
+        return Syncer(
+            self._blobs, place, foreign=placed_checkpoint(self._blobs, order), inputs=inputs, logs=logs
+        )
 
     def _forget(self, kind: _Kind) -> None:
         """After a failure open the store anew: another sidecar may have written there meanwhile."""
@@ -281,7 +295,8 @@ class Sidecar:
                 self._ending = Ending(
                     at=float(end["at"]),
                     clean=bool(end["clean"]),
-                    torn=None if torn is None else frozenset(torn),
+                    # A runner of an earlier version gives the paths alone.
+                    torn=dict.fromkeys(torn, 0) if isinstance(torn, list) else torn,
                 )
 
 

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from tarmac.artifacts.versions import quiescence, select_stable, store_lock
 from tarmac.artifacts.versions.blobs import Blobs
 from tarmac.artifacts.versions.listed import latest, read_manifest, versions
+from tarmac.artifacts.versions.logs import Logs, saved_at
 from tarmac.artifacts.versions.manifest import (
     CHUNK_BYTES,
     DIRECTORY,
@@ -32,7 +33,7 @@ from tarmac.artifacts.versions.manifest import (
     to_bytes,
 )
 from tarmac.artifacts.versions.quiescence import Found
-from tarmac.artifacts.versions.select_stable import Ending, Selection, Unstable
+from tarmac.artifacts.versions.select_stable import Ending, Look, Selection, Unstable
 from tarmac.model.errors import NotFound
 
 THREADS = 4
@@ -70,16 +71,19 @@ class Syncer:
         *,
         foreign: Manifest | None = None,
         inputs: Sequence[Manifest] = (),
+        logs: Logs | None = None,
         threads: int = THREADS,
     ) -> None:
         """`foreign` was placed into the directory from another node, which syncs it.
 
-        `inputs` are the artifacts that the run starts from, while it has no version of its own.
+        `inputs` are the artifacts that the run starts from, while it has no version of its own; `logs` are
+        those of an earlier syncer of the directory.
         """
         self._blobs = blobs
         self._place = place
         self._foreign = {entry.path: entry for entry in foreign.entries} if foreign is not None else {}
         self._inputs = inputs
+        self._logs = logs or Logs(place.root)
         self._threads = threads
         self._last: Manifest | None = None
         self._last_known = False
@@ -88,6 +92,8 @@ class Syncer:
         """What the last sync left out: half-written files, and those whose writer was ended."""
         self.put_back: tuple[Entry, ...] = ()
         """The entries of the version before that stay in place of those."""
+        self.saved_at = 0.0
+        """When the newest checkpoint in the last version that was made here was saved; 0: it has none."""
         self.restless = False
         """Whether the last sync may soon be followed by another version."""
 
@@ -125,6 +131,7 @@ class Syncer:
                 self._last = self._last._replace(read_at=read_at)  # touched, with the same content
                 return None
             self._last = self._commit(entries, read_at, selection.left_out)
+            self.saved_at = min(read_at, saved_at(self._place.root, entries))
         return self._last
 
     # --- what to take
@@ -145,20 +152,14 @@ class Syncer:
         changed = {
             item.path for item in found if item.kind == FILE and not self._same(item, known.get(item.path))
         }
-        torn = None
+        torn: set[str] = set()
         if ending is not None:
             if self._last is None:
                 known = self._restorable_inputs()
             torn = select_stable.cut_short(found, ending, seen_at=self._place.seen_at)
             self._look_further_back(found, known, torn)
-        return select_stable.select_stable(
-            Path(self._place.root),
-            found,
-            seen_at=self._place.seen_at,
-            known=known,
-            changed=changed,
-            torn=torn,
-        )
+        look = Look(Path(self._place.root), found, known, changed, self._logs)
+        return select_stable.select_stable(look, seen_at=self._place.seen_at, ending=ending, torn=torn)
 
     def _restorable_inputs(self) -> dict[str, Entry]:
         """The entries of the inputs whose pieces are still in the store."""

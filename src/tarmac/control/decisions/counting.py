@@ -83,6 +83,7 @@ def merge_milestones(known: Milestones, seen: Milestones) -> Milestones:
         read_at=known.read_at if known.read_at is not None else seen.read_at,
         checkpoint_step=newest.checkpoint_step,
         kept_at=seen.kept_at if seen.kept_at is not None else known.kept_at,
+        restored_at=seen.restored_at if seen.restored_at is not None else known.restored_at,
         image=seen.image or known.image,
     )
 

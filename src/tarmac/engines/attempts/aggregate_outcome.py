@@ -98,12 +98,14 @@ def _milestones(seen: Sequence[Milestones]) -> Milestones:
     newest = max(seen, key=lambda each: each.checkpoint_at or 0.0, default=Milestones())
     reads = [each.read_at for each in seen if each.read_at is not None]
     kept = [each.kept_at for each in seen if each.kept_at is not None]
+    restored = [each.restored_at for each in seen if each.restored_at is not None]
     return Milestones(
         first_output_at=min(outputs, default=None),
         checkpoint_at=newest.checkpoint_at,
         read_at=min(reads, default=None),
         checkpoint_step=newest.checkpoint_step,
         kept_at=max(kept, default=None),
+        restored_at=max(restored, default=None),
         image=_image([each.image for each in seen if each.image is not None]),
     )
 

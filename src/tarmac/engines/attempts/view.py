@@ -218,8 +218,12 @@ class NodeView:
         elif kind == "artifact":
             # Of a node of another rank, the id ends with that: no attempt goes on from what it kept.
             if str(event["id"]).partition(f".{_CHECKPOINT}.")[2].isdigit():
-                kept_at = at if event.get("files") != 0 else 0.0
+                saved_at = reported.time(event.get("saved_at", at))
+                kept_at = saved_at if event.get("files") != 0 else 0.0
                 self.facts = replace(self.facts, milestones=replace(self.facts.milestones, kept_at=kept_at))
+        elif kind == "artifact_restored":
+            milestones = replace(self.facts.milestones, restored_at=reported.time(event["saved_at"]))
+            self.facts = replace(self.facts, milestones=milestones)
         elif kind in ("image", "image_pull"):
             self.facts = replace(
                 self.facts, milestones=replace(self.facts.milestones, image=reported.image(event))

@@ -72,9 +72,11 @@ EVENTS (every line has "at" (seconds) and "kind")
     asked            {"ask"}             the workers have been told
     worker_ended     {"role", "replica", "index", "exit_code", "signal", "tail"}
     notice           {"text"}            something the user should know (no mount namespace here, ...)
-    artifact         {"id", "files", "bytes", "left_out"}   a new version of an artifact stands in the store;
+    artifact         {"id", "files", "bytes", "saved_at", "left_out"}   a new version is in the store,
+                     whose newest checkpoint was saved at that time (0: it has none);
                      "left_out" (may be absent) are the paths of what was not whole
     artifact_placed  {"id"}              a version was placed into its directory, before the workers
+    artifact_restored  {"saved_at"}      when the newest checkpoint that workers find was saved; 0: none
     ended            {"outcome", "cause", "finished"}   the last line: nothing of the attempt runs on the node
                      any more. `finished`: the SDK said so. `exit_outcome.combine` makes one of all
 

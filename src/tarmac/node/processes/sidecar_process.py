@@ -11,7 +11,7 @@ import json
 import os
 import time
 from contextlib import suppress
-from typing import Any, Optional, Sequence
+from typing import Any, Mapping, Optional, Sequence
 
 from tarmac.node.attempt.document import AttemptDocument, NodePart
 from tarmac.node.attempt.events import EventLog
@@ -84,10 +84,11 @@ class SidecarProcess:
         seen = [f"{kind}={path}" for kind, path in self.seen.items()]
         return [*self._document.sync.command, doing, attempt, self._part.node, *seen]
 
-    def finish(self, exits: Sequence[Exit], torn: Optional[Sequence[str]], *, at: float) -> None:
+    def finish(self, exits: Sequence[Exit], torn: Optional[Mapping[str, int]], *, at: float) -> None:
         """The workers have ended, at that time: all they left is kept when this returns, or the run is told.
 
-        `torn` are the files of the checkpoint that were cut short (see `torn`); None: nobody can tell.
+        `torn` are the files of the checkpoint that were cut short, each with its size when it was opened (see
+        `torn`); None: nobody can tell.
         """
         if self._document.sync is None or (self._child is None and not exits):
             return
@@ -123,10 +124,11 @@ class SidecarProcess:
 
     def _pass_on(self, message: dict[str, Any]) -> None:
         if "synced" in message:
-            less = {"left_out": message["left_out"]} if message.get("left_out") else {}
-            self._events.append(
-                "artifact", id=message["synced"], files=message["files"], bytes=message["bytes"], **less
-            )
+            names = ("files", "bytes", "saved_at", "left_out")
+            facts = {name: message[name] for name in names if message.get(name) not in (None, [])}
+            self._events.append("artifact", id=message["synced"], **facts)
+        elif "restored" in message:
+            self._events.append("artifact_restored", saved_at=message["restored"])
         elif "torn" in message:
             self._events.append("notice", text=f"artifacts ({message['torn']}): {message['why']}")
         elif "placed" in message:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import stat
 import time
+from contextlib import suppress
 from typing import Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Set
 
 from tarmac.node.kernel import procfs
@@ -46,6 +47,7 @@ class Torn:
         self._over: Set[Process] = set()
         self._recipients: Set[Process] = set()
         self._opened: Dict[FileId, Set[Process]] = {}
+        self._opened_bytes: Dict[FileId, int] = {}
         self._writers: Dict[FileId, Set[int]] = {}
         self._appended: Set[FileId] = set()
         self._pending: Dict[FileId, Set[Process]] = {}
@@ -92,15 +94,22 @@ class Torn:
             self._recipients = set(self._known)
             self._signal_at = self._signal_at or time.monotonic()
 
-    def paths(self) -> List[str]:
-        """The torn files that are there, by their paths below the root; everybody has ended."""
+    def paths(self) -> Dict[str, int]:
+        """The torn files that are there, by their paths below the root; everybody has ended.
+
+        Each with its size when it was last opened: one that was cleared then is smaller than it was before.
+        """
         now = time.monotonic()
         since = (self._signal_at or now) - _SURVIVED_S
         torn = {file_id for file_id, at in self._torn.items() if at >= since} | set(self._pending)
         if not torn:
-            return []
-        found = (entry.path for _, entries in walk(self._root) for entry in entries)
-        return sorted(os.path.relpath(path, self._root) for path in found if _file_id(path) in torn)
+            return {}
+        found = {entry.path: _file_id(entry.path) for _, entries in walk(self._root) for entry in entries}
+        return {
+            os.path.relpath(path, self._root): self._opened_bytes.get(file_id, 0)
+            for path, file_id in sorted(found.items())
+            if file_id is not None and file_id in torn
+        }
 
     # --- what happened to files
 
@@ -116,7 +125,14 @@ class Torn:
             self._take_closing(file_id, struck, leaving)
         if change.what in (OPENED, FOUND):
             self._opened[file_id] = set(self._leaving)  # who was leaving by then has not opened it
+            self._note_size(file_id, change.path)
             self._writers.pop(file_id, None)
+
+    def _note_size(self, file_id: FileId, path: str) -> None:
+        """The smallest since it was last closed: a reader may open it, too."""
+        with suppress(OSError):
+            size_bytes = os.lstat(path).st_size
+            self._opened_bytes[file_id] = min(size_bytes, self._opened_bytes.get(file_id, size_bytes))
 
     def _take_closing(self, file_id: FileId, struck: Set[Process], leaving: Set[Process]) -> None:
         suspects = (struck | leaving) - self._opened.pop(file_id, set())
@@ -131,6 +147,8 @@ class Torn:
             self._torn[file_id] = time.monotonic()
         elif suspects:
             self._pending[file_id] = suspects
+        else:
+            self._opened_bytes.pop(file_id, None)
 
     def _settle_pending(self, over: Set[Process], struck: Set[Process]) -> None:
         for file_id, suspects in list(self._pending.items()):
@@ -179,6 +197,8 @@ class Torn:
             self._opened = {
                 file_id: leaving for file_id, leaving in self._opened.items() if file_id in by_file
             }
+            known = self._opened.keys() | self._torn.keys() | self._pending.keys()
+            self._opened_bytes = {each: self._opened_bytes.get(each, 0) for each in known}
 
 
 def _last(what: str, changes: Sequence[Change]) -> int:

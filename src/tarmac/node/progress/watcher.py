@@ -11,7 +11,7 @@ import os
 import re
 import time
 from contextlib import suppress
-from typing import Callable, Optional, Sequence, Union
+from typing import Callable, Mapping, Optional, Sequence, Union
 
 from tarmac.node.attempt import protocol
 from tarmac.node.attempt.events import EventLog
@@ -64,8 +64,8 @@ class ProgressWatcher:
         self._reports = reports
         self._tree = tree
         self._torn = torn
-        self.torn: Optional[list[str]] = None
-        """Once closed: the files that were torn, by their paths below the root; None: nobody can tell."""
+        self.torn: Optional[Mapping[str, int]] = None
+        """Once closed: the files that were torn (see `Torn.paths`); None: nobody can tell."""
         self._report_every_s = report_every_s
         self._reports_too_long = False
         self._output_seen = False
@@ -74,6 +74,7 @@ class ProgressWatcher:
         self._reported_at: Optional[float] = None
         self._report_due = 0.0
         self._doubtful_at: Optional[float] = None
+        self._closed_at: Optional[float] = None
         self._leave_began = False
         self._closed_tree: Optional[Tree] = None
 
@@ -85,7 +86,7 @@ class ProgressWatcher:
             return
         self._look_at_tree(self._tree, writers_done=writers_done)
         if not self._leave_began and self._doubtful_at and time.time() - self._doubtful_at >= DOUBT_S:
-            self._believe()
+            self._believe(self._doubtful_at)
         if time.monotonic() >= self._report_due:
             self._report_checkpoint()
 
@@ -99,16 +100,16 @@ class ProgressWatcher:
             self._torn.look_at_processes(before_signal=True)
         if not self._leave_began:
             self.look()
-            self._believe()
+            self._believe(self._closed_at)
             self._leave_began = True
 
     def note_exit(self, *, good: bool) -> None:
         """A worker left. What it held open was closed by that: only after exit code 0 is it surely whole."""
         self.look(writers_done=good)
         if good:
-            self._believe()
+            self._believe(self._closed_at)
         else:
-            self._doubtful_at = None
+            self._doubtful_at = self._closed_at = None
 
     def close(self) -> None:
         """The workers have ended: whoever reads now is none of them."""
@@ -149,15 +150,18 @@ class ProgressWatcher:
         if seen.shown_at is not None:
             self._checkpoint_at = seen.shown_at
         if seen.closed_at is not None:
-            self._doubtful_at = seen.closed_at
+            self._closed_at = seen.closed_at
+            self._doubtful_at = self._doubtful_at or seen.closed_at
         if seen.read_at is not None and not self._read_seen:
             self._read_seen = True
             self._events.append("checkpoint_read", at=round(seen.read_at, 6))
 
-    def _believe(self) -> None:
-        if self._doubtful_at is not None:
-            self._checkpoint_at = max(self._checkpoint_at or 0.0, self._doubtful_at)
-            self._doubtful_at = None
+    def _believe(self, closed_at: Optional[float]) -> None:
+        """What was closed by then is whole; what was closed later is still in doubt."""
+        if closed_at is not None:
+            self._checkpoint_at = max(self._checkpoint_at or 0.0, closed_at)
+            self._doubtful_at = self._closed_at if self._closed_at != closed_at else None
+            self._closed_at = self._doubtful_at
 
     def _report_checkpoint(self) -> None:
         if self._checkpoint_at is not None and self._checkpoint_at != self._reported_at:

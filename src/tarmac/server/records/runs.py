@@ -119,6 +119,7 @@ def attempt_record(
             api.Milestones,
             attempt.milestones,
             kept_at=kept_at,
+            restored_at=attempt.milestones.restored_at or None,
             image=copy_known(api.AttemptImage, attempt.milestones.image),
         ),
         lost=copy_known(api.Loss, lost),

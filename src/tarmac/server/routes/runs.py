@@ -93,7 +93,7 @@ def run_routes(router: APIRouter, service: Service) -> None:
                     plane.notices(actor, attempt.id),
                     plane.usage.attempt_utilization(actor, attempt.id) if attempt.ended_at is None else (),
                     directory=service.attempt_directory(attempt),
-                    lost=loss_of(found[:number]),
+                    lost=loss_of(found[:number], found[number] if number < len(found) else None),
                 )
                 for number, attempt in enumerate(found, start=1)
             ]

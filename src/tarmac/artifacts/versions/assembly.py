@@ -1,0 +1,188 @@
+"""Finds checkpoints of several files that are still being assembled: their files are whole, but some lack.
+
+Called by `select_stable`. Frameworks write a checkpoint file by file; between two of them no file is open.
+Where a framework marks what is complete, its mark decides. Where a program was ended, a directory is also
+compared with those beside it: it is incomplete if it lacks a file that each of them has.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from tarmac.artifacts.versions import quiescence
+from tarmac.artifacts.versions.manifest import DIRECTORY, FILE, Entry
+from tarmac.artifacts.versions.quiescence import Found
+from tarmac.node.files import untrusted
+
+MARKED_S = 60.0
+"""A checkpoint without its framework's mark that was unchanged for so long is all that its program writes."""
+
+COMPARED_S = 20.0
+"""The same for one that lacks what others have."""
+
+COMMITTED = "commit_success.txt"
+"""Orbax writes it just before it gives the directory its name."""
+
+_DRAFT = re.compile(r"tmp-.*|\.tmp.{6}|.*\.orbax-checkpoint-tmp.*|.*\.tmp")
+_SHARD = re.compile(r"(.*-)\d+-of-(\d+)(\..*)")
+_INDEX = ".index.json"
+_TRAINER_STATE = "trainer_state.json"
+_TRAINER = re.compile(r"checkpoint-\d+")
+_MOST_INDEX_BYTES = 50_000_000
+_DIGITS = re.compile(r"\d+")
+_RANDOM = re.compile(r"[0-9a-f]{8,}|[0-9a-zA-Z_-]{20,}")
+
+_Times = Mapping[str, int]
+"""The files that are directly in a directory, each with the time of its last change in ns."""
+
+
+def unmarked(root: Path, found: Sequence[Found], *, now: float) -> set[str]:
+    """The checkpoints without their framework's mark: directories, or files where those have no number."""
+    listing: dict[str, dict[str, int]] = {}
+    for item in found:
+        directory, _, name = item.path.rpartition("/")
+        if item.kind == FILE:
+            listing.setdefault(directory, {})[name] = item.mtime_ns
+    alone = _checkpoint_directories(found)
+    of_trainer = {path.rpartition("/")[0] for path, times in listing.items() if _TRAINER_STATE in times}
+    lacking: set[str] = set()
+    for directory, times in listing.items():
+        unmarked_groups = list(_without_mark(root / directory, times, numbered=directory in alone))
+        is_of_trainer = "training_args.bin" in times or directory.rpartition("/")[0] in of_trainer
+        if _TRAINER.fullmatch(_name(directory)) and is_of_trainer and _TRAINER_STATE not in times:
+            unmarked_groups.append(times)
+        for names in unmarked_groups:
+            if max(times[name] for name in names) >= (now - MARKED_S) * 1e9:
+                below = {f"{directory}/{name}" if directory else name for name in names}
+                lacking |= {directory} if directory in alone else below
+    drafts = {item.path for item in found if item.kind == DIRECTORY and _DRAFT.fullmatch(_name(item.path))}
+    return lacking | {path for path in drafts if _DIGITS.search(path)}
+
+
+def interrupted(found: Sequence[Found], known: Mapping[str, Entry], *, ended_at: float) -> set[str]:
+    """The directories that the end of their program interrupted: others of their kind have more.
+
+    `known` are the entries of the last version: its directories are examples, too.
+    """
+    files = _files_below(item.path for item in found if item.kind == FILE)
+    accepted = _files_below(path for path, entry in known.items() if entry.kind == FILE)
+    examples = {path: _kinds(names) for path, names in (accepted | files).items()}
+    pointers = [item for item in found if item.kind == FILE and item.target]
+    renamed = {item.path for item in found if item.renamed_ns}
+    age_s = {path: ended_at - changed_ns / 1e9 for path, changed_ns in _last_changes(found).items()}
+    lacking = set()
+    for path in _checkpoint_directories(found) - renamed:
+        if quiescence.has_later(path, found) or age_s.get(path, 0.0) > COMPARED_S:
+            continue
+        others = _like(path, examples)
+        points_before = any(quiescence.names_earlier(pointer, path) for pointer in pointers)
+        is_new = path not in accepted or _kinds(accepted[path]) != examples.get(path)
+        begins = not others and age_s.get(path, 0.0) < quiescence.QUIET_S and _may_be_of_trainer(path, files)
+        if points_before or begins or (is_new and _lacks_file(path, others, examples)):
+            lacking.add(path)
+    return lacking
+
+
+def committed(found: Iterable[Found]) -> set[str]:
+    """The directories that Orbax has marked as whole."""
+    marked = (item.path.rpartition("/") for item in found if item.kind == FILE)
+    return {
+        directory
+        for directory, _, name in marked
+        if name == COMMITTED and not _DRAFT.fullmatch(_name(directory))
+    }
+
+
+def _checkpoint_directories(found: Iterable[Found]) -> set[str]:
+    """Those with a number in their name; one that holds others of that sort is no checkpoint itself."""
+    numbered = {item.path for item in found if item.kind == DIRECTORY and _DIGITS.search(_name(item.path))}
+    return numbered - {path.rpartition("/")[0] for path in numbered}
+
+
+def _without_mark(directory: Path, times: _Times, *, numbered: bool) -> Iterator[Iterable[str]]:
+    """The files of each checkpoint in a directory whose framework's mark says that more is to come.
+
+    DCP of PyTorch writes `.metadata` last, safetensors an index that names its shards. A mark that is older
+    than what it marks is that of the checkpoint before.
+    """
+    parts = {name for name in times if name.endswith(".distcp")}
+    if parts and times.get(".metadata", 0) < max(times[name] for name in parts):
+        yield parts | ({".metadata"} & times.keys())
+    for index in (name for name in times if name.endswith(_INDEX)):
+        shards = _shards_of(directory / index)
+        there = shards & times.keys()
+        if there != shards or any(times[name] > times[index] for name in there):
+            yield there | {index}
+    numbers: dict[tuple[str, ...], set[str]] = {}
+    for match in filter(None, map(_SHARD.fullmatch, times)):
+        numbers.setdefault(match.groups(), set()).add(match[0])
+    for (_, total, _), shards in numbers.items():
+        if len(shards) < int(total):
+            yield shards
+    if numbered and any(map(_DRAFT.fullmatch, times)):
+        yield times
+
+
+def _shards_of(index: Path) -> set[str]:
+    """The files that an index of shards names; none where it is no such index."""
+    try:
+        listed = json.loads(untrusted.read_bytes(str(index), _MOST_INDEX_BYTES))["weight_map"]
+        return {str(name) for name in listed.values()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return set()
+
+
+def _may_be_of_trainer(path: str, files: Mapping[str, set[str]]) -> bool:
+    """Whether the first checkpoint of a run has what the Trainer writes first, but not its last file."""
+    names = files.get(path, set())
+    return bool(_TRAINER.fullmatch(_name(path))) and "config.json" in names and _TRAINER_STATE not in names
+
+
+def _like(path: str, examples: Iterable[str]) -> list[str]:
+    """The other directories whose path differs by its numbers."""
+    kind = _DIGITS.sub("#", path)
+    return [other for other in examples if other != path and _DIGITS.sub("#", other) == kind]
+
+
+def _lacks_file(path: str, others: Sequence[str], examples: Mapping[str, Counter[str]]) -> bool:
+    """Whether it has no file at all, or each other directory of its kind has one that this lacks."""
+    if path not in examples or not others:
+        return path not in examples
+    common = examples[others[0]]
+    for other in others[1:]:
+        common = common & examples[other]
+    return bool(common - examples[path])
+
+
+def _kinds(names: Iterable[str]) -> Counter[str]:
+    """How many files there are of each name, but for the numbers in it; random names are left out."""
+    return Counter(_DIGITS.sub("#", name) for name in names if not _RANDOM.search(_name(name)))
+
+
+def _files_below(paths: Iterable[str]) -> dict[str, set[str]]:
+    """The files below each directory, by their path from there."""
+    below: dict[str, set[str]] = {}
+    for path in paths:
+        parts = path.split("/")
+        for length in range(1, len(parts)):
+            below.setdefault("/".join(parts[:length]), set()).add("/".join(parts[length:]))
+    return below
+
+
+def _last_changes(found: Iterable[Found]) -> dict[str, int]:
+    """When a file below each directory was last changed, in ns."""
+    last: dict[str, int] = {}
+    for item in found:
+        parts = item.path.split("/") if item.kind == FILE else []
+        for length in range(1, len(parts)):
+            above = "/".join(parts[:length])
+            last[above] = max(last.get(above, 0), item.mtime_ns)
+    return last
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]

@@ -1,0 +1,258 @@
+"""Saves as the frameworks write them: what was finished is a checkpoint, what is half-written is not (I14).
+
+The names, and the order in which they come, are those that the libraries themselves write.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tarmac.artifacts.versions.blobs import DirectoryBlobs
+from tarmac.artifacts.versions.listed import latest, read_manifest
+from tarmac.artifacts.versions.manifest import FILE
+from tarmac.artifacts.versions.restore import fill, mend
+from tarmac.artifacts.versions.select_stable import Ending, Unstable
+from tarmac.artifacts.versions.sync import Place, Syncer
+
+LONG_AGO = time.time() - 3600
+BINARY = "\0\1\2"
+INDEX = "model.safetensors.index.json"
+SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    made = tmp_path / "checkpoint"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
+def one(root: Path, tmp_path: Path) -> Syncer:
+    place = Place(run_id="r1", attempt=1, kind="checkpoint", rank=0, root=str(root), seen_at=(str(root),))
+    return Syncer(DirectoryBlobs(tmp_path / "store"), place)
+
+
+def write(path: Path, text: str, *, at: float | None = LONG_AGO) -> Path:
+    """A file written at that time; None: now, with the times that the kernel gives it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    if at is not None:
+        os.utime(path, (at, at))
+    return path
+
+
+def put(path: Path, text: str) -> Path:
+    """As safetensors: a file of another name, renamed into place."""
+    return write(path.parent / ".tmpSVNRet", text, at=None).rename(path)
+
+
+def next_start(one: Syncer, root: Path, ending: Ending) -> dict[str, str]:
+    """The files that the next attempt finds, after the last sync of this one, on another node."""
+    blobs = DirectoryBlobs(root.parent / "store")
+    with suppress(Unstable):
+        one.sync(ending)
+    mend(blobs, root, seen_at=str(root), torn=one.left_out, put_back=one.put_back)
+    newest = latest(blobs, "r1", "checkpoint", 0)
+    elsewhere = root.parent / "elsewhere"
+    fill(blobs, [read_manifest(blobs, newest)] if newest else [], elsewhere, seen_at=str(root))
+    here = dict(files(root))
+    assert here == dict(files(elsewhere)), "what this node has is what another is given"
+    return here
+
+
+def files(root: Path) -> Iterator[tuple[str, str]]:
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and ".torn" not in path.parts:
+            yield str(path.relative_to(root)), path.read_text()
+
+
+def struck(*torn: str) -> Ending:
+    return Ending(at=time.time(), clean=False, torn=dict.fromkeys(torn, 0))
+
+
+def unseen() -> Ending:
+    """The runner was killed: nobody saw what was cut short."""
+    return Ending(at=time.time(), clean=False, torn=None)
+
+
+def lines(step: int, count: int = 40) -> str:
+    return "".join(f"tree {step} leaf {number} value {number / 7}\n" for number in range(count))
+
+
+def test_text_that_is_written_over_is_no_log_while_it_runs(root: Path, one: Syncer) -> None:
+    model = write(root / "model.txt", lines(1))
+    assert one.sync() is not None
+    with model.open("w") as file:
+        file.write(lines(2, 20))
+        file.flush()
+        with suppress(Unstable):
+            made = one.sync()
+            kept = {entry.path: entry.size_bytes for entry in made.entries} if made else {}
+            assert kept.get("model.txt", len(lines(1))) == len(lines(1)), "half a file"
+
+
+def test_text_cut_short_while_it_was_written_over_is_as_before(root: Path, one: Syncer) -> None:
+    model = write(root / "model.txt", lines(1))
+    assert one.sync() is not None
+    write(model, lines(2, 20), at=None)
+    assert next_start(one, root, struck("model.txt")) == {"model.txt": lines(1)}
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_directories_of_orbax_renamed_into_place_are_whole(root: Path, one: Syncer, number: int) -> None:
+    """Saved ten times a second, then the runner is killed: everything is younger than what is doubted."""
+    for step in (76, 77, 78):
+        orbax(root, step, draft=False)
+    if number == 1:
+        orbax(root, 79, draft=True)
+    if number == 2:
+        (root / "76/commit_success.txt").unlink()  # an older one, being removed
+    kept = next_start(one, root, unseen())
+    assert {path.split("/")[0] for path in kept} - {"76"} == {"77", "78"}
+    assert {path for path in kept if path.startswith("78/")} == {f"78/{name}" for name in ORBAX}
+
+
+ORBAX = ("_CHECKPOINT_METADATA", "default/_METADATA", "default/d/0af1", "commit_success.txt")
+
+
+def orbax(root: Path, step: int, *, draft: bool) -> None:
+    path = root / f"{step}.orbax-checkpoint-tmp"
+    for name in ORBAX[: 2 if draft else None]:
+        inside = name.replace("default/", "default.orbax-checkpoint-tmp/")
+        write(path / inside, f"{step}", at=None)
+    if not draft:
+        (path / "default.orbax-checkpoint-tmp").rename(path / "default")
+        path.rename(root / f"{step}")
+
+
+TRAINER_STAGES = (
+    ("config.json",),
+    ("config.json", ".tmpSVNRet"),
+    ("config.json", "model.safetensors"),
+    ("config.json", "model.safetensors", "training_args.bin"),
+    ("config.json", "model.safetensors", "training_args.bin", "optimizer.pt", "scheduler.pt"),
+    (
+        "config.json",
+        "model.safetensors",
+        "training_args.bin",
+        "optimizer.pt",
+        "scheduler.pt",
+        "rng_state.pth",
+    ),
+)
+TRAINER = (*TRAINER_STAGES[-1], "trainer_state.json")
+
+
+@pytest.mark.parametrize("stage", [(), *TRAINER_STAGES], ids=len)
+@pytest.mark.parametrize("before", [(), (9,)], ids=["first", "second"])
+@pytest.mark.parametrize("ending", [struck, unseen])
+def test_a_checkpoint_of_the_trainer_without_its_state_is_none(
+    root: Path, one: Syncer, stage: tuple[str, ...], before: tuple[int, ...], ending: Callable[[], Ending]
+) -> None:
+    """Every file in it was closed by a living process, or renamed: the whole is half all the same."""
+    for step in before:
+        for name in TRAINER:
+            write(root / f"checkpoint-{step}/{name}", f"{step}")
+    one.sync()
+    (root / "checkpoint-12").mkdir(exist_ok=True)
+    for name in stage:
+        path = root / f"checkpoint-12/{name}"
+        put(path, BINARY) if name == "model.safetensors" else write(path, BINARY, at=None)
+    kept = next_start(one, root, ending())
+    assert {path.split("/")[0] for path in kept} == {f"checkpoint-{step}" for step in before}
+    assert not (root / "checkpoint-12").exists(), "the Trainer takes the highest number, whatever is in it"
+
+
+@pytest.mark.parametrize("stage", TRAINER_STAGES[2:], ids=len)
+def test_a_checkpoint_of_the_trainer_that_is_being_assembled_is_in_no_version(
+    root: Path, one: Syncer, stage: tuple[str, ...]
+) -> None:
+    """A long save: nothing has changed for a while, and nothing is open."""
+    for name in TRAINER:
+        write(root / f"checkpoint-9/{name}", "9")
+    for name in stage:
+        write(root / f"checkpoint-12/{name}", BINARY, at=time.time() - 30.0)
+    made = one.sync()
+    assert made is not None
+    assert {entry.path.split("/")[0] for entry in made.entries} == {"checkpoint-9"}
+
+
+def test_shards_of_two_steps_are_no_checkpoint(root: Path, one: Syncer) -> None:
+    """`save_pretrained` into the same directory: the index is written last, and is there from before."""
+    for name in (*SHARDS, INDEX):
+        write(
+            root / name,
+            json.dumps({"weight_map": dict(zip("ab", SHARDS, strict=True))}) if name == INDEX else "1",
+        )
+    assert one.sync() is not None
+    put(root / SHARDS[0], "2")
+    kept = next_start(one, root, struck())
+    assert {kept[name] for name in SHARDS} == {"1"}
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_shards_without_their_index_are_no_checkpoint(root: Path, one: Syncer, shards: int) -> None:
+    for name in (*SHARDS, INDEX):
+        write(root / f"step-1/{name}", json.dumps({"weight_map": {}}) if name == INDEX else "1")
+    assert one.sync() is not None
+    for name in SHARDS[:shards]:
+        write(root / "step-2/config.json", "{}", at=None)
+        put(root / f"step-2/{name}", "2")
+    kept = next_start(one, root, struck())
+    assert {path.split("/")[0] for path in kept} == {"step-1"}
+
+
+@pytest.mark.parametrize("done", range(3))
+def test_a_checkpoint_of_dcp_without_its_metadata_is_none(root: Path, one: Syncer, done: int) -> None:
+    for name in ("__0_0.distcp", "__1_0.distcp", ".metadata"):
+        write(root / f"step-1/{name}", "1")
+    assert one.sync() is not None
+    for name in ("__0_0.distcp", "__1_0.distcp", ".metadata.tmp")[: done + 1]:
+        write(root / f"step-2/{name}", "2", at=None)
+    kept = next_start(one, root, struck())
+    assert {path.split("/")[0] for path in kept} == {"step-1"}
+
+
+def test_a_checkpoint_of_dcp_that_was_being_written_over_is_as_before(root: Path, one: Syncer) -> None:
+    """The metadata are those of before until the end: only the times show that the parts are newer."""
+    for name in ("__0_0.distcp", "__1_0.distcp", ".metadata"):
+        write(root / f"same/{name}", "1")
+    assert one.sync() is not None
+    write(root / "same/__0_0.distcp", "2", at=None)
+    kept = next_start(one, root, struck())
+    assert set(kept.values()) == {"1"}
+
+
+@pytest.mark.parametrize("torn_latest", [False, True])
+def test_what_deepspeed_has_not_named_latest_is_none(root: Path, one: Syncer, torn_latest: bool) -> None:
+    for name in ("mp_rank_00_model_states.pt", "zero_pp_rank_0_mp_rank_00_optim_states.pt"):
+        write(root / f"global_step1/{name}", "1")
+    write(root / "latest", "global_step1")
+    assert one.sync() is not None
+    write(root / "global_step2/mp_rank_00_model_states.pt", "2", at=None)
+    if torn_latest:
+        write(root / "global_step2/zero_pp_rank_0_mp_rank_00_optim_states.pt", "2", at=None)
+        write(root / "latest", "", at=None)
+    kept = next_start(one, root, struck("latest") if torn_latest else struck())
+    assert kept["latest"] == "global_step1"
+    assert {path.split("/")[0] for path in kept} - {"global_step2"} == {"global_step1", "latest"}
+    assert torn_latest or "global_step2/mp_rank_00_model_states.pt" not in kept
+
+
+def test_what_is_named_latest_is_kept_however_young(root: Path, one: Syncer) -> None:
+    for step in (1, 2):
+        for name in ("mp_rank_00_model_states.pt", "zero_pp_rank_0_mp_rank_00_optim_states.pt"):
+            write(root / f"global_step{step}/{name}", f"{step}", at=None)
+        write(root / "latest", f"global_step{step}", at=None)
+    made = one.sync()
+    assert made is not None
+    kept = [entry.path for entry in made.entries if entry.kind == FILE]
+    assert len(kept) == 5, kept
