@@ -20,6 +20,9 @@ WAYS = (
     "on SIGTERM",
     "appended",
     "in turns",
+    "text in place",
+    "as the Trainer",
+    "as Orbax",
 )
 
 
@@ -27,8 +30,8 @@ WAYS = (
 def test_no_finished_checkpoint_is_lost_and_no_half_written_one_is_found(tmp_path: Path) -> None:
     """I14, D12: on nodes with disks of their own; a cycle report never says more than what was kept."""
     count = torture(
-        tmp_path, events=16, lanes=4, seed=11, ways=WAYS, per_lineage=2, cycles=["in place, by step"]
+        tmp_path, events=22, lanes=4, seed=11, ways=WAYS, per_lineage=2, cycles=["in place, by step"]
     )
-    assert sum(count.events.values()) == 16
+    assert sum(count.events.values()) == 22
     assert count.ways >= 6
     assert count.clean, told(count)

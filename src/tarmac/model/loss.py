@@ -62,8 +62,8 @@ def _saved_at(attempts: Sequence[Attempt]) -> float:
 
 
 def _step(attempts: Sequence[Attempt], saved_at: float) -> int | None:
-    """The step of the newest checkpoint that was seen, unless an earlier one is meant."""
+    """The step of the newest checkpoint that was seen, unless the kept one is earlier."""
     seen = (attempt.milestones for attempt in reversed(attempts))
     newest = next((milestones for milestones in seen if milestones.checkpoint_at is not None), Milestones())
-    is_meant = newest.checkpoint_at is not None and newest.checkpoint_at <= saved_at + _PUBLISHED_S
-    return newest.checkpoint_step if is_meant else None
+    is_kept = newest.checkpoint_at is not None and newest.checkpoint_at <= saved_at + _PUBLISHED_S
+    return newest.checkpoint_step if is_kept else None

@@ -219,21 +219,14 @@ class NodeView:
             # Of a node of another rank, the id ends with that: no attempt goes on from what it kept.
             if str(event["id"]).partition(f".{_CHECKPOINT}.")[2].isdigit():
                 saved_at = reported.time(event.get("saved_at", at))
-                kept_at = saved_at if event.get("files") != 0 else 0.0
-                self.facts = replace(self.facts, milestones=replace(self.facts.milestones, kept_at=kept_at))
+                self._change_milestones(kept_at=saved_at if event.get("files") != 0 else 0.0)
         elif kind == "artifact_restored":
-            milestones = replace(self.facts.milestones, restored_at=reported.time(event["saved_at"]))
-            self.facts = replace(self.facts, milestones=milestones)
+            self._change_milestones(restored_at=reported.time(event["saved_at"]))
         elif kind in ("image", "image_pull"):
-            self.facts = replace(
-                self.facts, milestones=replace(self.facts.milestones, image=reported.image(event))
-            )
+            self._change_milestones(image=reported.image(event))
         elif kind in _MILESTONES:
-            seen: dict[str, Any] = {_MILESTONES[kind]: at}
-            if kind == "checkpoint":
-                seen["checkpoint_step"] = reported.step(event.get("step"))
-            milestones = replace(self.facts.milestones, **seen)
-            self.facts = replace(self.facts, milestones=milestones)
+            step = {"checkpoint_step": reported.step(event.get("step"))} if kind == "checkpoint" else {}
+            self._change_milestones(**{_MILESTONES[kind]: at}, **step)
         elif kind == "ended":
             if event.get("cause"):
                 codec.decode(Cause, event["cause"])  # refused here, where one line more or less is no harm
@@ -246,6 +239,9 @@ class NodeView:
             self.name = name
             self.facts = replace(self.facts, name=name)
             self.workers = {key: replace(worker, node=name) for key, worker in self.workers.items()}
+
+    def _change_milestones(self, **changes: Any) -> None:
+        self.facts = replace(self.facts, milestones=replace(self.facts.milestones, **changes))
 
     def _change_worker(self, event: Mapping[str, Any], **changes: Any) -> None:
         key = (event["role"], event["replica"], event["index"])
