@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from attempts import wait_until
 from shell import LIMIT_S, Shell
 
 MARK = "STRAY_MARK"
@@ -170,4 +171,28 @@ def test_a_full_disk_is_said_and_nothing_acknowledged_is_lost(tmp_path: Path) ->
         shell.tarmac("wait", *accepted, code=0)
         shell.tarmac("run", "run.yaml", code=0)
         assert {run["id"] for run in shell.json("ls", "--all")["runs"]} > set(accepted)
+        shell.tarmac("server", "stop")
+
+
+FILLER = """\
+name: filler
+command: |
+  while true; do head -c 65536 /dev/zero || true; done >> filler 2> /dev/null
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+def test_runs_can_be_stopped_while_one_takes_every_block_of_the_disk(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    with small_disk(tmp_path / "home", "48m"):
+        shell = Shell(tmp_path / "home", project)
+        shell.write("filler.yaml", FILLER)
+        shell.write("other.yaml", "name: other\ncommand: sleep 600\n")
+        others = [shell.tarmac("run", "--detach", "other.yaml", code=0).stdout.strip() for _ in range(3)]
+        shell.tarmac("run", "--detach", "filler.yaml", code=0)
+        wait_until(lambda: os.statvfs(shell.home).f_bavail < 32 or None, "the disk does not get full")
+        for run in [*others, "filler"]:
+            shell.tarmac("stop", "--now", "--wait", run, code=0)
+        assert {run["outcome"] for run in shell.json("ls", "--all")["runs"]} == {"stopped"}
         shell.tarmac("server", "stop")

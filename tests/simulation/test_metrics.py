@@ -38,10 +38,10 @@ def thousands(run: Run, report: MetricReport) -> Mapping[str, Any] | None:
 class Subscribed(Simulation):
     """Every server has a subscriber from its beginning."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, reports: bytes = MANY, duration_s: float = 3.0) -> None:
         self.told: list[str] = []
         super().__init__(
-            behaviour=lambda _launch: Behaviour(duration_s=3.0, reports=MANY), cluster=nodes(1, 4)
+            behaviour=lambda _launch: Behaviour(duration_s=duration_s, reports=reports), cluster=nodes(1, 4)
         )
 
     def _plane(self) -> ControlPlane:
@@ -50,6 +50,21 @@ class Subscribed(Simulation):
             select=thousands, notify=lambda: self.told.append("told")
         )
         return plane
+
+
+FLOOD = (b"x" * 50_000 + b"\n") * 1000
+
+
+def stopped_after_turns(made: Simulation, run: str, turns: int) -> bool:
+    """Whether a run has ended so many turns after it was asked to stop while it was running."""
+    for _ in range(4):
+        made.turn_all()
+        made.clock.advance(0.5)
+    made.server.plane.stop(SUBMITTER, run, at_once=True)
+    for _ in range(turns):
+        made.turn_all()
+        made.clock.advance(0.5)
+    return not made.store.live_runs()
 
 
 def finish(made: Simulation) -> None:
@@ -109,3 +124,25 @@ def test_no_report_is_lost_or_doubled_by_a_crash_at_any_write() -> None:
             break
         survived += 1
     assert survived >= 12, "there are several writes, each with a moment before and after it"
+
+
+def test_a_stop_does_not_wait_for_a_flood_of_reports() -> None:
+    made = Subscribed(reports=FLOOD, duration_s=1000.0)
+    assert stopped_after_turns(made, submit(made), turns=3)
+
+
+def test_a_stop_does_not_wait_for_room_for_reports_and_an_end_does() -> None:
+    """On a full disk the end of a run that was not stopped is recorded once its reports are."""
+    made = Subscribed(duration_s=1000.0)
+    made.store.metrics.disk_full = True
+    assert stopped_after_turns(made, submit(made), turns=3)
+    made = Subscribed()
+    run = submit(made)
+    made.store.metrics.disk_full = True
+    for _ in range(20):
+        made.turn_all()
+        made.clock.advance(0.5)
+    assert made.store.live_runs()
+    made.store.metrics.disk_full = False
+    finish(made)
+    assert_taken_once(made, run)

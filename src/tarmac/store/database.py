@@ -22,7 +22,7 @@ from sqlalchemy import event as hooks
 from sqlalchemy.exc import ArgumentError
 
 from tarmac.model.errors import InvalidInput, StorageFull, Unavailable
-from tarmac.store.failures import translated
+from tarmac.store.failures import storage_full, translated
 from tarmac.store.reserve import Reserve
 
 PATIENCE_S = 10.0
@@ -59,7 +59,7 @@ class Database:
             path = Path(url.partition(":///")[2]).absolute()  # verbatim: a path may contain ? and %
             self.path, self._directory = path, path.parent
             self.name = str(path)
-            self._reserve = Reserve(path.parent / "reserve")
+            self._reserve = Reserve(path.with_name(f"{path.name}-wal"))
             self._reader, self._writer = _sqlite_engines(path, patience_s)
         else:
             self._reader, self._writer = _postgres_engines(parsed, patience_s)
@@ -78,6 +78,14 @@ class Database:
                 self._reserve.look()
             with translated(self.name, self._directory), self._writer.begin() as connection:
                 yield connection
+
+    @contextmanager
+    def adding(self) -> Iterator[Connection]:
+        """A transaction that adds what can wait. Raises StorageFull where the reserve is all that is left."""
+        if self._reserve is not None and self._reserve.is_needed():
+            raise storage_full(self.name)
+        with self.writing() as connection:
+            yield connection
 
     def close(self) -> None:
         """Close every connection."""

@@ -51,11 +51,16 @@ def _meaning(error: DBAPIError, database: str, directory: Path | None) -> Tarmac
     if _sqlite_code(cause) in _SQLITE_DAMAGED:
         return TarmacError(f"the database {database} is damaged: {reason}", hint="bring back a copy of it")
     if _is_full(cause, directory):
-        return StorageFull(
-            f"the disk of the database {database} is full: nothing was changed",
-            hint="free some space and try again; what was accepted before is safe",
-        )
+        return storage_full(database)
     return Unavailable(f"the database {database} cannot be used now: {reason}", hint="nothing was changed")
+
+
+def storage_full(database: str) -> StorageFull:
+    """The error about a full disk of a database."""
+    return StorageFull(
+        f"the disk of the database {database} is full: nothing was changed",
+        hint="free some space and try again; what was accepted before is safe",
+    )
 
 
 def _is_full(cause: BaseException | None, directory: Path | None) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
+from tarmac.model.errors import StorageFull
 from tarmac.model.metric_points import Points
 from tarmac.model.metrics import (
     LatestReport,
@@ -40,6 +41,7 @@ class MemoryMetrics:
         self._latest: dict[str, LatestReport] = {}
         self._events: list[MetricEvent] = []
         self._last_id = 0
+        self.disk_full = False
 
     def positions(self, run_ids: Collection[str]) -> dict[Position, int]:
         return {place: end for place, end in list(self._positions.items()) if place[0] in run_ids}
@@ -47,6 +49,8 @@ class MemoryMetrics:
     def take(self, batches: Sequence[ReportBatch], *, lease: Lease | None = None) -> list[bool]:
         if not batches:
             return []
+        if self.disk_full:
+            raise StorageFull("the disk of the metrics in memory is full: nothing was changed")
         with self._write:
             self._fence(lease)
             return [self._take(batch) for batch in batches]

@@ -115,7 +115,7 @@ class SqlMetrics:
         if not batches:
             return []
         run_ids = sorted({batch.run_id for batch in batches})
-        with self._database.writing() as connection:
+        with self._database.adding() as connection:
             fence(connection, lease)
             existing = {row[0] for row in _each(connection, _EXISTING, run_ids)}
             positions = _positions(connection, run_ids)

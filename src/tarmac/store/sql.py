@@ -295,7 +295,7 @@ class SqlStore:
     # --- the writes, within their transactions ----------------------------------------------------
 
     def _create(self, new: Sequence[NewRun]) -> list[Run]:
-        with self._database.writing() as connection:
+        with self._database.adding() as connection:
             existing, fresh = split_known(new, _known_by_key(connection, new))
             if fresh:
                 _insert(connection, fresh)

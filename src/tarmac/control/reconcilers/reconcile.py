@@ -12,8 +12,8 @@ from tarmac.control.decisions.apply_observation import apply_observation
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.model.changes import RunStep
-from tarmac.model.errors import Unavailable
-from tarmac.model.lifecycle import AttemptState
+from tarmac.model.errors import StorageFull, Unavailable
+from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import Attempt, Cause, CauseCode, Outcome, Run
 from tarmac.model.serving import Lease
@@ -71,7 +71,10 @@ def _take_reports(
     *,
     every: bool,
 ) -> set[str]:
-    """Take in what the workers reported; the attempts that have ended and of which there may be more."""
+    """Take in what the workers reported; the attempts that have ended and whose other reports are awaited.
+
+    A stop waits neither for a flood of reports nor for room on a full disk.
+    """
     if engine.reports is None:
         return set()
     seen = [(run, attempt) for run, attempt in live if attempt.id in observed]
@@ -81,8 +84,12 @@ def _take_reports(
     if every:
         intake.forget_all_but(attempt.id for _, attempt in live)
     store = control.store.metrics
-    intake.take(store, engine.reports, going, subscribers=subscribers, lease=lease)
-    return intake.take_rest(store, engine.reports, ended, subscribers=subscribers, lease=lease)
+    try:
+        intake.take(store, engine.reports, going, subscribers=subscribers, lease=lease)
+        more = intake.take_rest(store, engine.reports, ended, subscribers=subscribers, lease=lease)
+    except StorageFull:
+        more = {attempt.id for _, attempt in ended}
+    return more - {attempt.id for run, attempt in ended if run.state is RunState.STOPPING}
 
 
 def refused(reason: str) -> Observation:

@@ -2,8 +2,8 @@
 
 Workers write straight into their logs, so they are never held up. Room is freed in the middle of a log that
 is too long: the file system forgets those bytes (a hole); the beginning, the end and every offset stay. The
-same is done, more strictly, when the disk itself runs full, because a full disk must not prevent stopping the
-run that fills it. A note beside the log says what was left out.
+same is done when the disk itself runs full, because a full disk must not prevent stopping the run that fills
+it: logs that grow then take no more than they leave free. A note beside the log says what was left out.
 """
 
 from __future__ import annotations
@@ -18,10 +18,14 @@ from tarmac.node.files import untrusted
 from tarmac.node.kernel import syscalls
 
 LOOK_S = 0.4
+LOOK_AT_LOW_DISK_S = 0.05
 DISK_PART = 20
 """A disk with less than a twentieth of itself free, or than `FREE_BYTES`, is running full."""
 
 FREE_BYTES = 256 * 1024 * 1024
+LEAST_KEPT_BYTES = 1024 * 1024
+"""Of an attempt's logs on one node, on a disk that is full for another reason than they."""
+
 _LONGEST_LINE = 65536
 _ENDS = 4
 """A log that is cut keeps at its beginning and at its end a fourth of its share each."""
@@ -37,24 +41,36 @@ class LogRoom:
         self._limit_bytes = limit_bytes
         self._say = say
         self._reports: set[str] = set()
+        self.low_disk_due: Optional[float] = None
+        """When the logs have to be looked at again, on a disk that runs full."""
         self._look_due = 0.0
+        self._seen_bytes = 0
 
     def look(self) -> None:
         """Give back what is too much; costs a look at each file's size now and then."""
         now = time.monotonic()
         if now < self._look_due or not self._logs:
             return
-        self._look_due = now + LOOK_S
+        self._look_due, self.low_disk_due = now + LOOK_S, None
         sizes = {log: size_bytes for log in self._logs if (size_bytes := allocated_bytes(log))}
         total = sum(sizes.values())
         if self._limit_bytes is not None and total > self._limit_bytes:
             self._report(f"its logs on this node were longer than {_size(self._limit_bytes)}")
             self._cut(sizes, self._limit_bytes // len(sizes))
             return
-        least = _least_free(self._logs[0])
-        if least is not None and total > least:
+        grows, self._seen_bytes = total > self._seen_bytes, total
+        low = _low_disk(self._logs[0])
+        if low is None:
+            return
+        self._look_due = self.low_disk_due = now + LOOK_AT_LOW_DISK_S
+        if not grows:
+            return
+        free_bytes, least_bytes = low
+        share_bytes = max(min(LEAST_KEPT_BYTES, least_bytes), min(free_bytes + total, least_bytes) // 2)
+        if total > max(free_bytes, share_bytes):
             self._report("the disk was almost full")
-            self._cut(sizes, least // (2 * len(sizes)))
+            self._cut(sizes, share_bytes // len(sizes))
+            self._seen_bytes = sum(map(allocated_bytes, self._logs))
 
     def _cut(self, sizes: dict[str, int], share_bytes: int) -> None:
         for log, size_bytes in sizes.items():
@@ -122,14 +138,15 @@ def _line_begin(log: str, offset: int) -> int:
     return offset
 
 
-def _least_free(log: str) -> Optional[int]:
-    """How much the disk of a log should have free, where it has less than that."""
+def _low_disk(log: str) -> Optional[tuple[int, int]]:
+    """The free bytes of the disk of a log and those it should have; None where it has them."""
     try:
         found = os.statvfs(os.path.dirname(log))
     except OSError:
         return None
     least = min(FREE_BYTES, found.f_blocks * found.f_frsize // DISK_PART)
-    return least if found.f_bavail * found.f_frsize < least else None
+    free_bytes = found.f_bavail * found.f_frsize
+    return (free_bytes, least) if free_bytes < least else None
 
 
 def _size(size_bytes: int) -> str:

@@ -273,6 +273,8 @@ class Watch:
                 self._progress.look()  # at once: the closer to a closing, the surer who closed
 
     def _next_due(self) -> Optional[float]:
-        leave = None if self._leave_began else self._run.leave_due
-        waits = (self._sweep_due, self._patience.due, leave, self._run.lease.guard_due, self._run.meter.due)
+        run = self._run
+        leave = None if self._leave_began else run.leave_due
+        room_due = run.log_room.low_disk_due
+        waits = (self._sweep_due, self._patience.due, leave, run.lease.guard_due, run.meter.due, room_due)
         return min((due for due in waits if due is not None), default=None)
