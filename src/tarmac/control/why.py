@@ -285,7 +285,8 @@ def _estimate_text(estimate: Estimate, now: float) -> str:
         )
     likely = _in(estimate.start_at - now)
     if estimate.basis is EstimateBasis.TIME_LIMITS:
-        return f"It is expected to start {likely}, when time limits are over; sooner if runs end before."
+        over = "time limits, turns and blocks are over"
+        return f"It is expected to start {likely}, when {over}; sooner if runs end before."
     text = f"It is likely to start {likely}, judging by how long runs took so far"
     if estimate.latest_at is None:
         return f"{text}; not everything that it waits for has a time limit."

@@ -174,7 +174,8 @@ class Share:
     """What an interruptible run was promised of the period that began at `period_at`.
 
     It gets a block of `allotted_s`, in the order of `rank`; of that, attempts which ended used `used_s`
-    (more, where time was left over). `credit_s` is what it was owed from earlier periods when this began.
+    (more, where time was left over), also before this period where the block was cut in the one before.
+    `credit_s` is what it was owed from earlier periods when this began.
     """
 
     period_at: float

@@ -167,7 +167,8 @@ class PromiseBook:
         """Take up the shares that runs have now; `runs` are the numbers of their jobs, and they."""
         for number, run in runs:
             if run.share is not None:
-                self._granted.setdefault((number, run.share.period_at), run.share.allotted_s)
+                left_s = max(0.0, run.share.allotted_s - run.share.used_s)
+                self._granted.setdefault((number, run.share.period_at), left_s)
 
     def promises(self, passages: Mapping[int, Passage], slots: int, until: float) -> Promises | None:
         """How they were kept up to then; None where nothing was promised."""

@@ -206,6 +206,18 @@ def test_i12_who_was_cut_comes_first_until_it_has_had_more():
     assert (later["cut"].rank, later["waits"].rank) == (0, 1)
 
 
+def test_i12_below_the_floor_who_was_cut_has_the_rest_of_its_block_and_who_waits_the_next():
+    """Period and floor are alike, so one run is served in each."""
+    rules = replace(RULES, period_s=300.0, floor_s=300.0)
+    cut = queued("cut", share(300.0, period_at=START - 300, used_s=240.0), queued_at=START - 60)
+    waits = queued("waits", share(0.0, period_at=START - 300, rank=1), queued_at=START - 300)
+    made = grants([cut, waits], rules=rules)
+    assert (made["cut"].rank, made["waits"].rank) == (0, 1)
+    assert made["cut"].allotted_s - made["cut"].used_s == 60.0
+    assert made["waits"].allotted_s == 300.0 - (60.0 + 30.0) - 0.1 * 210.0
+    assert blocks.allotted_s(replace_share(cut, made["cut"]).candidate, rules, START) == 60.0
+
+
 def replace_share(member, given):
     return Member(replace(member.candidate, share=given))
 

@@ -221,6 +221,26 @@ def test_i12_blocks_of_a_period_are_lived_through():
     assert len(set(starts)) == 3, "one after another"
 
 
+def test_i12_a_block_is_expected_when_its_period_begins_though_history_has_the_run_before_end_sooner():
+    """The run that holds the node has lasted nearly as long as those of the history did."""
+    pools = (Pool(cluster="local", period_s=300.0, floor_s=300.0),)
+    period_at = NOW // 300 * 300
+    held = holding(
+        "held", {"n1": range(8)}, mode=Mode.INTERRUPTIBLE, granted_at=period_at, submitted_at=NOW - 900
+    )
+    waits = candidate("waits", gang(8), mode=Mode.INTERRUPTIBLE, submitted_at=NOW - 800, queued_at=NOW - 800)
+    shares = [
+        Share(period_at=period_at, allotted_s=allotted_s, rank=rank)
+        for rank, allotted_s in enumerate((270.0, 0.0))
+    ]
+    held = replace(held, candidate=replace(held.candidate, share=shares[0]), started_at=period_at)
+    facts = replace(snapshot(nodes(1), [replace(waits, share=shares[1])], [held]), pools=pools)
+    soon = history(*[NOW - period_at + 6.0] * 9)
+    found = estimates(facts, NOW, durations=soon)["waits"]
+    assert found.start_at == pytest.approx(period_at + 300.0, abs=6)
+    assert found.basis is EstimateBasis.TIME_LIMITS
+
+
 def lived(facts: Snapshot) -> dict[str, float]:
     """When runs start if every run ends by its limit: one pass after another, told independently."""
     now, ledger, ends, starts = NOW, Ledger(facts), {}, {}

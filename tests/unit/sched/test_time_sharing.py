@@ -129,6 +129,23 @@ def test_i12_where_blocks_would_be_shorter_than_the_floor_runs_are_served_in_rot
     assert set(served.values()) == {3}, "each as often as the others"
 
 
+@given(st.integers(0, 900), st.integers(1, 2), st.sampled_from([0.0, 2.0, LEAVE_S]))
+@settings(max_examples=60, deadline=None)
+@example(220, 1, 0.0)  # the cycle run has its turn when the period ends: the run that it cut waits then
+def test_i12_where_one_block_fills_the_period_every_run_has_one_in_two_periods(at, turns, leave_s):
+    """A cycle run cuts a block: the rest of it is given back, and the next block is the other run's.
+
+    The turns may fall into a block, and leave a third of it at least.
+    """
+    rules = replace(RULES, period_s=300.0, floor_s=300.0)
+    runs = [interruptible("a", 4, at=START - 100), interruptible("b", 4, at=START - 90)]
+    life = Living(nodes(1, 4), rules, [*runs, cycle("c", 4, at=START + at)], leave_s=leave_s, turns=turns)
+    for period in range(2, 8):
+        life.run(until=START + period * 300.0 - 0.01)
+        had = [life.held_s(run_id, life.now - 600.0, life.now) for run_id in ("a", "b")]
+        assert min(had) >= 90.0
+
+
 def test_i11_a_cycle_run_preempts_only_as_many_interruptible_runs_as_it_needs():
     runs = [interruptible(f"r{number}", 2) for number in range(6)]
     life = Living(nodes(3, 4), RULES, [*runs, cycle("c", 3, at=START + 500)], leave_s=LEAVE_S, turns=1)

@@ -3,7 +3,7 @@
 Called by `control` for `tarmac why` and `tarmac queue`, and by the simulator to measure it. How long a run
 lasts is a guess, and of many runs the first to end is sooner than the median of each: so every simulation
 gives each run its own quantile from an evenly spread sequence. One more simulation, in which every run uses
-up its time limit, gives the latest start.
+up its time limit, gives the latest start, and one like it when blocks of time begin.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf, modf
 
+from tarmac.model.spec import Mode
 from tarmac.sched.estimate.durations import Durations
 from tarmac.sched.estimate.scope import Scope
 from tarmac.sched.estimate.simulation import End, Estimate, EstimateBasis, Predict, Simulation
@@ -52,7 +53,14 @@ def estimates(
     slowest = None
     if not durations or _any_limit(facts):
         slowest = _simulate(Simulation(facts, now, limit_end), scope.run_ids, bounds)
-    return {run_id: _estimate(run_id, simulations, slowest) for run_id in scope.run_ids}
+    found = {run_id: _estimate(run_id, simulations, slowest) for run_id in scope.run_ids}
+    sharing = [run.run_id for run in facts.queue if run.mode is Mode.INTERRUPTIBLE and run.run_id in found]
+    if not durations or not sharing:
+        return found
+    blocks = _simulate(Simulation(facts, now, limit_end, leaving_s=LEAVING_S), sharing, bounds)
+    # The rules say when a block begins; that a run before it may end sooner is no reason to count on it.
+    known = [run_id for run_id in sharing if blocks[run_id][0] < inf]
+    return found | {run_id: _estimate(run_id, [blocks], slowest) for run_id in known}
 
 
 def too_far(run_id: str) -> Estimate:

@@ -10,7 +10,7 @@ others went before it, is its credit in the next period, of which a part is set 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from math import floor, inf
 
@@ -143,29 +143,34 @@ def due(members: Iterable[Member], pool: Pool, now: float) -> bool:
 
 
 def grants(members: Iterable[Member], pool: Pool, now: float) -> tuple[ShareGrant, ...]:
-    """Shares of this period, for all who were there when it began; in the order in which they are served."""
+    """Shares of this period, for all who were there when it began; in the order in which they are served.
+
+    Where not all get a block, a run whose block was cut has the rest of that one, and no other.
+    """
     began, end = period_at(pool, now), period_end(pool, now)
     present = [member for member in members if member.candidate.submitted_at < began]
     waiting_longest = sorted(present, key=lambda member: _precedes(member, now))
     credit_s = {member.candidate.run_id: _carried_s(member, pool, began) for member in present}
     time_s = end - now - _set_aside_s(credit_s.values(), end - now, _handover_s(present))
     served = _how_many(len(present), pool, time_s)
+    cut = sum(member.cut for member in present) if served < len(present) else 0
+    others = waiting_longest[cut:]
+    served = min(served, len(others))
     each_s = time_s / served if served else 0.0
     block_s = each_s - min(_handover_s(present), HANDOVER_SHARE * each_s)
-    first = sorted(waiting_longest[:served], key=lambda member: member.holding is None)
-    return tuple(
-        ShareGrant(
-            run_id=member.candidate.run_id,
-            seq=member.candidate.seq,
-            share=Share(
-                period_at=began,
-                allotted_s=block_s if rank < served else 0.0,
-                rank=rank,
-                credit_s=credit_s[member.candidate.run_id],
-            ),
-        )
-        for rank, member in enumerate((*first, *waiting_longest[served:]))
-    )
+    first = sorted(others[:served], key=lambda member: member.holding is None)
+    granted: list[ShareGrant] = []
+    for rank, member in enumerate((*waiting_longest[:cut], *first, *others[served:])):
+        candidate, share = member.candidate, member.candidate.share
+        if rank < cut and share is not None:
+            share = replace(share, period_at=began, rank=rank)
+        else:
+            allotted_s = block_s if rank < cut + served else 0.0
+            share = Share(
+                period_at=began, allotted_s=allotted_s, rank=rank, credit_s=credit_s[candidate.run_id]
+            )
+        granted.append(ShareGrant(run_id=candidate.run_id, seq=candidate.seq, share=share))
+    return tuple(granted)
 
 
 def _promise(candidate: Candidate, began: float) -> tuple[float, float]:
