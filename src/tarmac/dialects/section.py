@@ -6,7 +6,8 @@ rest of the file is checked as well; `Problems.raise_any` keeps the result from 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -24,20 +25,42 @@ class Fields:
     """The keys that one mapping may have.
 
     `later`: part of the language, but not honoured by this version: refused by name. `synonyms`: words
-    of other systems, with the word to use here.
+    of other systems, with the word to use here. `within`: the fields of mappings that fields here hold.
     """
 
     known: frozenset[str]
     later: frozenset[str] = frozenset()
     synonyms: Mapping[str, str] = field(default_factory=dict)
+    within: Mapping[str, Fields] = field(default_factory=dict)
+
+    def meant(self, word: str, value: Node | None = None) -> str | None:
+        """What an unknown field was probably meant to be, from here or one level below."""
+        return self.named(word, value) or nearest(word, self.known)
+
+    def named(self, word: str, value: Node | None = None) -> str | None:
+        """The field from here or one level below with this name, or with this word in another system."""
+        if (found := nearest(word, self.known, self.synonyms, cutoff=1.0)) is not None:
+            return found
+        plain = isinstance(value, Scalar) and _PLAIN.fullmatch(value.text)
+        shown = plain[0] if plain else "..."
+        below = ((name, fields.named(word)) for name, fields in self.within.items())
+        return next((f"{name}: {{{found}: {shown}}}" for name, found in below if found), None)
+
+
+_PLAIN = re.compile(r"[A-Za-z0-9_.:-]{1,40}")
+"""A value that a hint repeats: it can hold no login of a URL."""
 
 
 def words_for(phrases: Mapping[str, str] | None = None, /, **fields: str) -> dict[str, str]:
     """Synonyms: for each field the words of other systems, with blanks between them.
 
-    `phrases` likewise, where what to use here is more than a field: `{"pause: {grace: ...}": "grace"}`.
+    `phrases` likewise, for fields that are no names in Python: `{"as": "form kind"}`.
     """
     return {word: use for use, words in {**(phrases or {}), **fields}.items() for word in words.split()}
+
+
+Above = tuple[Fields, ...]
+"""The fields of the mappings around a value, the innermost first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +70,7 @@ class Value:
     node: Node
     path: str
     problems: Problems
+    above: Above = ()
 
     def read(self, kind: Kind[T], default: D) -> T | D:
         """The scalar as a value of the kind; noted, and the default, where it is not one."""
@@ -71,7 +95,7 @@ class Value:
             self.expected(description)
             return
         for index, item in enumerate(self.node.items):
-            yield Value(item, f"{self.path}[{index}]", self.problems)
+            yield Value(item, f"{self.path}[{index}]", self.problems, self.above)
 
     def read_list(self, kind: Kind[T], description: str, *, or_one: bool = False) -> tuple[T, ...]:
         """The members of a list, less those that are noted; with `or_one`, also a single one for a list."""
@@ -87,7 +111,7 @@ class Value:
         for key, value in self.node.entries:
             yield (
                 Value(key, self.path, self.problems),
-                Value(value, f"{self.path}.{key_text(key)}", self.problems),
+                Value(value, f"{self.path}.{key_text(key)}", self.problems, self.above),
             )
 
     def section(self, fields: Fields) -> Section | None:
@@ -95,7 +119,7 @@ class Value:
         if not isinstance(self.node, Table):
             self.expected(f"a mapping with the fields {', '.join(sorted(fields.known))}")
             return None
-        return Section(self.node, fields, problems=self.problems, path=self.path)
+        return Section(self.node, fields, problems=self.problems, path=self.path, above=self.above)
 
     def expected(self, description: str, hint: str | None = None) -> None:
         """Note that something else is expected here."""
@@ -120,7 +144,9 @@ class Section:
     `suggestions` are the fields that unknown ones were probably meant to be.
     """
 
-    def __init__(self, node: Table, fields: Fields, *, problems: Problems, path: str = "") -> None:
+    def __init__(
+        self, node: Table, fields: Fields, *, problems: Problems, path: str = "", above: Above = ()
+    ) -> None:
         self.node = node
         self.path = path
         self.problems = problems
@@ -129,11 +155,11 @@ class Section:
         for key, value in node.entries:
             name = f"{path}.{key_text(key)}" if path else key_text(key)
             if key.text in fields.known:
-                self._values[key.text] = Value(value, name, problems)
+                self._values[key.text] = Value(value, name, problems, (fields, *above))
             elif key.text in fields.later:
                 problems.add(key, f"{name}: not supported by this version of tarmac yet", "take it out")
             else:
-                self._unknown(key, fields)
+                self._unknown(key, value, fields, above)
 
     def __contains__(self, name: str) -> bool:
         return name in self._values
@@ -168,9 +194,13 @@ class Section:
         """Note a problem with the mapping as a whole."""
         self.problems.add(self.node, f"{self.path}: {message}" if self.path else message, hint)
 
-    def _unknown(self, key: Scalar, fields: Fields) -> None:
-        near = nearest(key.text, fields.known, fields.synonyms)
+    def _unknown(self, key: Scalar, value: Node, fields: Fields, above: Sequence[Fields]) -> None:
+        near = fields.meant(key.text, value)
         hint = f"did you mean '{near}'?" if near else f"known here: {', '.join(sorted(fields.known))}"
+        outside = next((name for each in above if (name := each.named(key.text, value))), "")
+        own = self.path.rpartition(".")[2]
+        if not near and outside and not outside.startswith(f"{own}: "):
+            hint += f"; outside of {self.path} there is '{outside}'"
         self.suggestions |= {near} if near else set()
         self.problems.add(key, f"{self.path + ': ' if self.path else ''}unknown field {quote(key)}", hint)
 

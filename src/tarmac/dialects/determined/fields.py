@@ -101,7 +101,7 @@ RESOURCES = record(
         "slots": Field(whole(), ignored="is for commands and notebooks; an experiment says slots_per_trial"),
     },
     _amounts,
-    synonyms=words_for(slots_per_trial="gpus num_gpus slots_per_trail", resource_pool="pool"),
+    synonyms=words_for(slots_per_trial="slots gpus num_gpus slots_per_trail", resource_pool="pool"),
 )
 
 
@@ -271,7 +271,9 @@ EXPERIMENT = record(
             record({"log_retention_days": Field(whole(-1, 32767), required="-1 keeps them for ever")}),
             ignored="logs stay as long as the runs of this server do: see its settings",
         ),
-        "reproducibility": Field(record({"experiment_seed": whole(0, 2**32 - 1)}), {}),
+        "reproducibility": Field(
+            record({"experiment_seed": whole(0, 2**32 - 1)}, synonyms={"seed": "experiment_seed"}), {}
+        ),
         "optimizations": Field(
             record(
                 {
@@ -335,16 +337,6 @@ EXPERIMENT = record(
     _grid_counts,
     _policy_patterns,
     synonyms=words_for(
-        {
-            "resources: {slots_per_trial: ...}": "slots_per_trial slots gpus",
-            "resources: {resource_pool: ...}": "resource_pool",
-            "resources: {priority: ...}": "priority",
-            "environment: {image: ...}": "image",
-            "environment: {environment_variables: ...}": "environment_variables",
-            "searcher: {max_length: ...}": "max_length",
-            "searcher: {metric: ...}": "metric",
-            "reproducibility: {experiment_seed: ...}": "seed experiment_seed",
-        },
         entrypoint="command",
         hyperparameters="hparams",
         bind_mounts="bind_mount",

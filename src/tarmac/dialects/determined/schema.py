@@ -158,9 +158,10 @@ def read_record(value: Value, shape: Record, *, besides: frozenset[str] = frozen
     known = frozenset(shape.fields) | frozenset(shape.aliases) | besides
     section = Section(
         _without_nulls(value.node, known),
-        Fields(known=known, synonyms=shape.synonyms),
+        replace(_words(shape, depth=1), known=known),
         problems=value.problems,
         path=value.path,
+        above=value.above,
     )
     found = dict(_fields(section, shape))
     for name, rule in shape.fields.items():
@@ -169,6 +170,18 @@ def read_record(value: Value, shape: Record, *, besides: frozenset[str] = frozen
     for check in shape.checks:
         check(section, found)
     return found
+
+
+def _words(shape: Shape, *, depth: int) -> Fields:
+    """The fields of a record, or of the cases of a union, and `depth` levels of what they hold."""
+    if isinstance(shape, Union):
+        cases = [_words(case, depth=depth) for case in shape.cases.values()]
+        return Fields(known=frozenset[str]().union(*(case.known for case in cases)))
+    if not isinstance(shape, Record):
+        return Fields(known=frozenset())
+    useful = {name: rule for name, rule in shape.fields.items() if not (rule.ignored or rule.refused)}
+    within = {name: _words(rule.shape, depth=depth - 1) for name, rule in useful.items() if depth}
+    return Fields(known=frozenset(useful), synonyms=shape.synonyms, within=within)
 
 
 def _fields(section: Section, shape: Record) -> Iterator[tuple[str, Json]]:

@@ -6,17 +6,11 @@ does, but with a warning. A key that would hold a secret is refused without show
 
 from __future__ import annotations
 
-from tarmac.dialects.located import Scalar, Table, key_text
+from tarmac.dialects.located import Node, Scalar, Table, key_text
 from tarmac.dialects.section import Fields, Section, Value, words_for
 from tarmac.model.text import nearest
 from tarmac.node.files.secrecy import names_secret
 
-CONFIG = Fields(
-    known=frozenset(
-        {"UnicoreApiUrl", "Firecrest", "SSH", "Environment", "Resources", "Exclude", "SingularityImage"}
-    ),
-    synonyms=words_for(UnicoreApiUrl="unicore unicoreurl", Environment="env"),
-)
 FIRECREST = Fields(
     known=frozenset({"ApiUrl", "TokenUrl", "Machine"}),
     synonyms=words_for(ApiUrl="url", Machine="system", TokenUrl="authurl"),
@@ -45,6 +39,13 @@ RESOURCES = Fields(
         NodeConstraints="constraint constraints",
     ),
 )
+CONFIG = Fields(
+    known=frozenset(
+        {"UnicoreApiUrl", "Firecrest", "SSH", "Environment", "Resources", "Exclude", "SingularityImage"}
+    ),
+    synonyms=words_for(UnicoreApiUrl="unicore unicoreurl", Environment="env"),
+    within={"Firecrest": FIRECREST, "Environment": ENVIRONMENT, "Resources": RESOURCES},
+)
 
 _LEGACY = frozenset({"SSH", "SingularityImage", "Singularity", "CPUs", "Memory"})
 """Keys that are known but not recommended."""
@@ -68,13 +69,13 @@ def known_part(value: Value, fields: Fields, *, ignored: frozenset[str] = frozen
         if key.text in fields.known:
             if not (isinstance(item, Scalar) and item.empty):
                 entries.append((key, item))
-        elif key.text not in ignored and not _waved_through(key, fields, value):
+        elif key.text not in ignored and not _waved_through(key, item, fields, value):
             entries.append((key, item))  # the section refuses it, with the nearest right name
     table = Table(entries=tuple(entries), line=value.node.line, column=value.node.column)
     return Section(table, fields, problems=value.problems, path=value.path)
 
 
-def _waved_through(key: Scalar, fields: Fields, value: Value) -> bool:
+def _waved_through(key: Scalar, item: Node, fields: Fields, value: Value) -> bool:
     """Whether an unknown key is done with: refused as a secret, or ignored with a warning."""
     path = f"{value.path}.{key_text(key)}" if value.path else key_text(key)
     if names_secret(key.text):
@@ -84,6 +85,9 @@ def _waved_through(key: Scalar, fields: Fields, value: Value) -> bool:
         return True
     if nearest(key.text, fields.known, fields.synonyms) is not None:
         return False
-    known = ", ".join(sorted(fields.known - _LEGACY))
-    value.problems.warn(key, f"{path}: there is no such key; it is ignored (known here: {known})")
+    meant = fields.meant(key.text, item)
+    known = (
+        f"did you mean '{meant}'?" if meant else f"known here: {', '.join(sorted(fields.known - _LEGACY))}"
+    )
+    value.problems.warn(key, f"{path}: there is no such key; it is ignored ({known})")
     return True

@@ -49,6 +49,20 @@ _DEPLOYMENT = (
     "tarmac runs training: a run has name, image, command and compute",
 )
 
+COMPUTE = Vocabulary(
+    known=frozenset({"cluster", "instance", "nodes", "node_names", "gpu_type", "gpus", "cpus"}),
+    synonyms=words_for(gpus="gpu gpu_num num_gpus gpu_count", nodes="num_nodes"),
+)
+
+SCHEDULING = Vocabulary(
+    known=frozenset(
+        {"priority", "preemptible", "max_retries", "retry_on_system_failure", "max_duration"}
+        | {"watchdog_enabled", "resumable"}
+    ),
+    ignored={"priority_int": "the word under 'priority' says it"},
+    synonyms=words_for(max_retries="retries", watchdog_enabled="watchdog", max_duration="timeout"),
+)
+
 RUN = Vocabulary(
     known=frozenset(
         {"name", "image", "command", "entrypoint", "compute", "scheduling", "integrations"}
@@ -68,29 +82,14 @@ RUN = Vocabulary(
         "replicas": _DEPLOYMENT,
         "rate_limits": _DEPLOYMENT,
     },
-    synonyms={name: f"compute.{name}" for name in ("gpus", "nodes", "instance", "node_names")}
-    | {name: f"scheduling.{name}" for name in ("priority", "preemptible", "max_retries", "max_duration")}
+    synonyms={name: f"compute.{name}" for name in COMPUTE.known}
+    | {name: f"scheduling.{name}" for name in SCHEDULING.known}
     | words_for(
-        {"scheduling.retry_on_system_failure": "retry_on_system_failure"},
         env_variables="env envs environment environment_variables",
         command="cmd script run",
         image="docker_image container container_image",
         parameters="params config",
     ),
-)
-
-COMPUTE = Vocabulary(
-    known=frozenset({"cluster", "instance", "nodes", "node_names", "gpu_type", "gpus", "cpus"}),
-    synonyms=words_for(gpus="gpu gpu_num num_gpus gpu_count", nodes="num_nodes"),
-)
-
-SCHEDULING = Vocabulary(
-    known=frozenset(
-        {"priority", "preemptible", "max_retries", "retry_on_system_failure", "max_duration"}
-        | {"watchdog_enabled", "resumable"}
-    ),
-    ignored={"priority_int": "the word under 'priority' says it"},
-    synonyms=words_for(max_retries="retries", watchdog_enabled="watchdog", max_duration="timeout"),
 )
 
 TRACKER = Vocabulary(known=frozenset({"mlflow", "wandb"}))

@@ -19,8 +19,14 @@ ROLE_FIELDS = (
 )
 """Fields of a role; a file without `roles` has them at its top, for its only role."""
 
+RESOURCES = Fields(
+    known=frozenset({"slots", "type", "cpus", "memory"}),
+    synonyms=words_for(slots="gpu gpus", type="gpu_type slot_type", cpus="cpu", memory="mem ram memory_mb"),
+)
+
 ROLE = Fields(
     known=frozenset(ROLE_FIELDS),
+    within={"resources": RESOURCES},
     synonyms=words_for(
         command="cmd entrypoint run script",
         slots="gpu gpus",
@@ -39,15 +45,9 @@ RUN = Fields(
     | {"stop_on_nan", "log_policies"}
     | {"setup", "environment", "env", "labels", "hooks", "binds", "datasets", "input_artifacts", "artifacts"}
     | {"parameters", "search", "secrets", "conventions", "site", "slurm", "unique_name"},
+    within=ROLE.within,
     synonyms={**ROLE.synonyms}
     | words_for(
-        {
-            "environment: {venv: ...}": "venv",
-            "environment: {image: ...}": "image container",
-            "environment: {modules: ...}": "modules",
-            "pause: {signal: ...}": "signal",
-            "pause: {grace: ...}": "grace",
-        },
         name="experiment_name run_name",
         datasets="dataset dataset_id_list",
         input_artifacts="input_artifact_id_list",
@@ -75,12 +75,7 @@ RUN = Fields(
     ),
 )
 
-PROCESS = Fields(known=frozenset({"command", "resources"}), synonyms=ROLE.synonyms)
-
-RESOURCES = Fields(
-    known=frozenset({"slots", "type", "cpus", "memory"}),
-    synonyms=words_for(slots="gpu gpus", type="gpu_type slot_type", cpus="cpu", memory="mem ram memory_mb"),
-)
+PROCESS = Fields(known=frozenset({"command", "resources"}), synonyms=ROLE.synonyms, within=ROLE.within)
 
 PAUSE = Fields(known=frozenset({"signal", "grace"}), synonyms={"timeout": "grace", "grace_period": "grace"})
 

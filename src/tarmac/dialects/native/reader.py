@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tarmac.dialects import names, quantities
 from tarmac.dialects.changes import change
@@ -10,23 +11,23 @@ from tarmac.dialects.conventions import refuse_extras
 from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
 from tarmac.dialects.kinds import choice, flag, integer, number
 from tarmac.dialects.native.after import ARRAY, read_after
-from tarmac.dialects.native.code import read_code
-from tarmac.dialects.native.commands import read_hooks
+from tarmac.dialects.native.code import DIRECTORY, REPOSITORY, read_code
+from tarmac.dialects.native.commands import HOOKS, read_hooks
 from tarmac.dialects.native.conventions import read_conventions, read_site
 from tarmac.dialects.native.environment import read_environment, read_labels, read_pause
-from tarmac.dialects.native.fields import RUN, read_mode, read_rapid_cycles
-from tarmac.dialects.native.inputs import read_artifacts, read_binds, read_ids, read_parameters
+from tarmac.dialects.native.fields import ENVIRONMENT, PAUSE, RUN, read_mode, read_rapid_cycles
+from tarmac.dialects.native.inputs import ARTIFACTS, read_artifacts, read_binds, read_ids, read_parameters
 from tarmac.dialects.native.log_policies import read_log_policies
 from tarmac.dialects.native.notify import read_notify
 from tarmac.dialects.native.roles import read_roles
-from tarmac.dialects.native.search import read_search
+from tarmac.dialects.native.search import SEARCH, read_search
 from tarmac.dialects.native.secrets import read_secrets
 from tarmac.dialects.native.setup import read_setup
 from tarmac.dialects.native.slurm import read_slurm
 from tarmac.dialects.priorities import priority
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.rehearsals import read_rehearsal, with_rehearsal
-from tarmac.dialects.section import Section, Value
+from tarmac.dialects.section import Fields, Section, Value
 from tarmac.dialects.yaml_tree import compose_table
 from tarmac.model.spec import DEFAULT_RAPID_CYCLES, Queueing, RunSpec, SetupStep, Target
 
@@ -34,13 +35,20 @@ NAME = "native"
 LARGEST_WEIGHT = 100_000
 MOST_RETRIES = 1_000
 
+_CODE = Fields(known=DIRECTORY.known | REPOSITORY.known)
+_TOP = replace(
+    RUN,
+    within={**RUN.within, "environment": ENVIRONMENT, "pause": PAUSE, "hooks": HOOKS}
+    | {"artifacts": ARTIFACTS, "search": SEARCH, "code": _CODE},
+)
+
 
 def read_native(text: str, *, filename: str, directory: str, extras: Extras = NO_EXTRAS) -> Reading:
     """The spec in a native run file; raises InvalidInput with every problem in it."""
     refuse_extras(extras, filename=filename, dialect=NAME)
     problems = Problems(filename)
     tree = compose_table(text, problems, "fields such as 'command: ...' are")
-    run = Section(change(tree, extras.changes, problems), RUN, problems=problems)
+    run = Section(change(tree, extras.changes, problems), _TOP, problems=problems)
     mode, search = read_mode(run), read_search(run)
     spec = RunSpec(
         name=run.read("name", names.NAME, names.name_from_file(filename)),
