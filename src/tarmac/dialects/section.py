@@ -24,16 +24,15 @@ D = TypeVar("D")
 class Fields:
     """The keys that one mapping may have.
 
-    `later`: part of the language, but not honoured by this version: refused by name. `synonyms`: words
-    of other systems, with the word to use here. `within`: the fields of mappings that fields here hold.
+    `synonyms`: words of other systems, with the word to use here. `within`: the fields of mappings
+    that fields here hold.
     """
 
     known: frozenset[str]
-    later: frozenset[str] = frozenset()
     synonyms: Mapping[str, str] = field(default_factory=dict)
     within: Mapping[str, Fields] = field(default_factory=dict)
 
-    def meant(self, word: str, value: Node | None = None) -> str | None:
+    def near(self, word: str, value: Node | None = None) -> str | None:
         """What an unknown field was probably meant to be, from here or one level below."""
         return self.named(word, value) or nearest(word, self.known)
 
@@ -139,7 +138,7 @@ class Value:
 
 
 class Section:
-    """A mapping with known fields; unknown ones, and those for later, are noted when it is made.
+    """A mapping with known fields; unknown ones are noted when it is made.
 
     `suggestions` are the fields that unknown ones were probably meant to be.
     """
@@ -156,8 +155,6 @@ class Section:
             name = f"{path}.{key_text(key)}" if path else key_text(key)
             if key.text in fields.known:
                 self._values[key.text] = Value(value, name, problems, (fields, *above))
-            elif key.text in fields.later:
-                problems.add(key, f"{name}: not supported by this version of tarmac yet", "take it out")
             else:
                 self._unknown(key, value, fields, above)
 
@@ -195,7 +192,7 @@ class Section:
         self.problems.add(self.node, f"{self.path}: {message}" if self.path else message, hint)
 
     def _unknown(self, key: Scalar, value: Node, fields: Fields, above: Sequence[Fields]) -> None:
-        near = fields.meant(key.text, value)
+        near = fields.near(key.text, value)
         hint = f"did you mean '{near}'?" if near else f"known here: {', '.join(sorted(fields.known))}"
         outside = next((name for each in above if (name := each.named(key.text, value))), "")
         own = self.path.rpartition(".")[2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import cast
 
 import pytest
 from click.testing import CliRunner
@@ -13,6 +14,7 @@ from tarmac.cli.commands.doctor import doctor, finding_text
 from tarmac.cli.doctor import machine, programs, service
 from tarmac.cli.doctor.finding import Finding, State, missing
 from tarmac.cli.views.terminal import Terminal
+from tarmac.client import Client
 from tarmac.node.kernel.limits import choose
 from tarmac.node.kernel.namespaces import AS_USER, Way
 
@@ -48,6 +50,9 @@ MOUNTS = """\
         (machine.open_files((-1, -1)), State.OK, "no limit"),
         (programs.slurm(set()), State.MISSING, "--engine slurm"),
         (programs.slurm({"sbatch", "squeue"}), State.WARN, "no scancel, scontrol, sacct in PATH"),
+        (programs.ray("2.60.0", elsewhere=False), State.OK, "2.60.0"),
+        (programs.ray(None, elsewhere=True), State.OK, "in the Python that each cluster of Ray names"),
+        (programs.ray(None, elsewhere=False), State.MISSING, "--set python=PATH"),
         (service.clock(0.4), State.OK, "the same"),
         (service.clock(-90.0), State.WARN, "90 s behind"),
         (service.cluster("site", []), State.OK, "has what runs need"),
@@ -96,6 +101,20 @@ def test_a_cluster_without_what_runs_need_says_which() -> None:
     found = service.cluster("site", bad)
     assert (found.state, found.text) == (State.MISSING, "python: 3.6 is too old")
     assert "tarmac clusters check site" in found.meaning
+
+
+@pytest.mark.parametrize(
+    ("pythons", "elsewhere"), [([], False), (["/opt/ray/bin/python"], True), (["/opt/a", None], False)]
+)
+def test_ray_is_needed_here_only_by_clusters_that_name_no_python(
+    pythons: list[str | None], elsewhere: bool
+) -> None:
+    class Answers:
+        def clusters(self) -> list[dict[str, object]]:
+            rays = [{"engine": "ray", "settings": {"python": path} if path else {}} for path in pythons]
+            return [{"engine": "local", "settings": {}}, *rays]
+
+    assert service.has_ray_elsewhere(cast(Client, Answers())) is elsewhere
 
 
 def test_the_meaning_stands_below_its_line() -> None:

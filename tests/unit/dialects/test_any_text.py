@@ -24,9 +24,7 @@ NAMES = sorted(dialect.name for dialect in DIALECTS)
 WRITTEN = (".yaml", ".yml", ".isc", ".toml", ".json", ".py", "")
 """How run files end; beside those of the golden tests lie the specs they become, and an MLflow project."""
 
-WORDS = sorted(
-    RUN.known | RUN.later | PROCESS.known | RESOURCES.known | PAUSE.known | ENVIRONMENT.known | ROLE.known
-)
+WORDS = sorted(RUN.known | PROCESS.known | RESOURCES.known | PAUSE.known | ENVIRONMENT.known | ROLE.known)
 VALUES = st.one_of(
     st.none(),
     st.booleans(),

@@ -49,10 +49,8 @@ def test_every_row_has_a_type_a_default_and_an_example() -> None:
     assert [name for name, cells in ROWS.items() if len(cells) != 3 or not all(cells)] == []
 
 
-def test_every_field_for_later_is_listed() -> None:
-    later = {f"{prefix}{name}" for prefix, fields in FIELDS.items() for name in fields.later}
-    section = PAGE.split("## Not supported yet")[1]
-    assert [name for name in sorted(later) if f"`{name}`" not in section] == []
+def test_no_field_is_called_unsupported() -> None:
+    assert "Not supported yet" not in PAGE
 
 
 BESIDE = {"uneven": "slots: 7\n", "nodes": "slots: 4\n", "max_rapid_cycles": "mode: cycle\n"}

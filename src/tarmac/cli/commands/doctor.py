@@ -9,7 +9,7 @@ import click
 from tarmac.cli.doctor.finding import Finding, State
 from tarmac.cli.doctor.machine import machine_findings
 from tarmac.cli.doctor.programs import program_findings
-from tarmac.cli.doctor.service import server_findings
+from tarmac.cli.doctor.service import has_ray_elsewhere, server_findings
 from tarmac.cli.options import json_option
 from tarmac.cli.output import print_json, print_text
 from tarmac.cli.session import connect
@@ -31,7 +31,7 @@ def doctor(ctx: click.Context, *, as_json: bool) -> None:
     client = connect(start=False)
     found = [
         *machine_findings(client.home),
-        *program_findings(),
+        *program_findings(ray_elsewhere=has_ray_elsewhere(client)),
         *server_findings(client, url=os.environ.get("TARMAC_URL") or None),
     ]
     if as_json:

@@ -16,14 +16,14 @@ SLURM = ("sbatch", "squeue", "scancel", "scontrol", "sacct")
 _LIMIT_S = 10.0
 
 
-def program_findings() -> Iterator[Finding]:
-    """All of them."""
+def program_findings(*, ray_elsewhere: bool = False) -> Iterator[Finding]:
+    """All of them. `ray_elsewhere`: every cluster of Ray names a Python of its own."""
     yield _program(
         "ssh", "-V", without="Clusters over SSH and private repositories need it: install an OpenSSH client."
     )
     yield _program("git", "--version", without="Code and setup steps from repositories need it: install git.")
     yield slurm({name for name in SLURM if shutil.which(name)})
-    yield _ray()
+    yield ray(_installed("ray"), elsewhere=ray_elsewhere)
 
 
 def slurm(found: set[str]) -> Finding:
@@ -45,6 +45,19 @@ def slurm(found: set[str]) -> Finding:
         meaning = "Its commands are here and do not work: a slurm.conf that they find is needed (SLURM_CONF)."
         return warn("slurm", text, meaning)
     return ok("slurm", text)
+
+
+def ray(version: str | None, *, elsewhere: bool) -> Finding:
+    """The package Ray in this Python; `elsewhere`: no cluster needs it here."""
+    if version is not None:
+        return ok("ray", version)
+    if elsewhere:
+        return ok("ray", "in the Python that each cluster of Ray names")
+    meaning = (
+        "Clusters of Ray need it in the server's Python (pip install ray), or name one that has it: "
+        "tarmac clusters add NAME --engine ray --set python=PATH."
+    )
+    return missing("ray", f"not installed in {sys.executable}", meaning)
 
 
 def _program(name: str, option: str, *, without: str) -> Finding:
@@ -72,10 +85,8 @@ def _version(name: str, option: str) -> tuple[bool, str]:
     return output.returncode == 0, lines[0].strip() if lines else str(shutil.which(name))
 
 
-def _ray() -> Finding:
+def _installed(package: str) -> str | None:
     try:
-        version = metadata.version("ray")
+        return metadata.version(package)
     except metadata.PackageNotFoundError:
-        meaning = "Clusters of Ray need it in the server's Python: pip install ray."
-        return missing("ray", f"not installed in {sys.executable}", meaning)
-    return ok("ray", version)
+        return None

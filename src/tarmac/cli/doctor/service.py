@@ -35,6 +35,15 @@ def server_findings(client: Client, *, url: str | None) -> Iterator[Finding]:
     yield from _clusters(client)
 
 
+def has_ray_elsewhere(client: Client) -> bool:
+    """Whether the server has clusters of Ray, and each names a Python of its own."""
+    try:
+        rays = [each["settings"] for each in client.clusters() if each["engine"] == "ray"]
+    except TarmacError:
+        return False
+    return bool(rays) and all("python" in settings for settings in rays)
+
+
 def clock(ahead_s: float) -> Finding:
     """How far the clock of a server elsewhere is from ours."""
     text = f"the server's is {abs(ahead_s):.0f} s {'ahead of' if ahead_s > 0 else 'behind'} this machine's"

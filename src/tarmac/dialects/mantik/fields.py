@@ -85,9 +85,7 @@ def _waved_through(key: Scalar, item: Node, fields: Fields, value: Value) -> boo
         return True
     if nearest(key.text, fields.known, fields.synonyms) is not None:
         return False
-    meant = fields.meant(key.text, item)
-    known = (
-        f"did you mean '{meant}'?" if meant else f"known here: {', '.join(sorted(fields.known - _LEGACY))}"
-    )
+    near, usual = fields.near(key.text, item), ", ".join(sorted(fields.known - _LEGACY))
+    known = f"did you mean '{near}'?" if near else f"known here: {usual}"
     value.problems.warn(key, f"{path}: there is no such key; it is ignored ({known})")
     return True

@@ -28,7 +28,7 @@ def _judge(tree: Node) -> Detection:
     if not isinstance(tree, Table):
         return not_ours(f"fields such as 'command: ...' are expected, not {quote(tree)}")
     keys = {key.text for key, _ in tree.entries}
-    ours = RUN.known | RUN.later
+    ours = RUN.known
     if keys <= ours and keys & _ACTS:
         return CERTAIN
     like_ours = [key for key in keys if _like(key, ours)]
