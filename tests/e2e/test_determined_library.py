@@ -215,3 +215,4 @@ def test_a_search_survives_pauses_and_the_death_of_its_server(library: Library, 
     assert compared[0] == compared[1]
     lengths = [each["at"] for each in library.trials(quiet)]
     assert min(lengths) < max(lengths)
+    assert set(lengths) == {20, 40} or not library.has_operations

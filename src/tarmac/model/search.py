@@ -96,9 +96,10 @@ class SearchSpec:
     `metric` is what trials report and the search compares, at a length: the report's own step, or its value
     of `time_metric`; `metric_group` is the group of metrics that it is of (None: any). A trial is at most
     `max_time` long. With `promotion`, a trial rests at each rung until it is among the best of it; without,
-    it goes on unless it is not. `max_trials` None: as many as the method
-    has (grid, single). `max_concurrent_trials` 0: as many as the method can use at once. `max_slots` bounds
-    the slots of all trials together. `pruner` ends trials that do worse than others did at the same length.
+    it goes on unless it is not. With `reverse`, a grid begins with its last point. `max_trials` None: as many
+    as the method has (grid, single). `max_concurrent_trials` 0: as many as the method can use at once.
+    `max_slots` bounds the slots of all trials together. `pruner` ends trials that do worse than others did at
+    the same length.
     """
 
     method: SearchMethod
@@ -117,6 +118,7 @@ class SearchSpec:
     num_rungs: int | None = None
     bracket_rungs: tuple[int, ...] = ()
     promotion: bool = False
+    reverse: bool = False
     max_slots: int | None = None
     checkpoints: CheckpointPolicy = field(default_factory=CheckpointPolicy)
     pruner: str | None = None

@@ -117,18 +117,20 @@ class PromotingHalving:
                 steps += self._close(trial)
                 continue
             promoted = self._promoted(rung, trial, metric)
-            if promoted != trial and trial not in self._gone:
+            if promoted != trial and trial not in self._gone | self._resting:
                 self._resting.add(trial)
                 steps.append(Wait(trial))
             if promoted is None:
                 continue
             self._rung_of[promoted] = place + 1
             self._rungs[place + 1].under_way += 1
-            if promoted in self._gone:
-                waiting.append((promoted, WORST))  # as if it had gone on, with the worst there is
+            length, longer = self._bracket.lengths[place : place + 2]
+            if promoted in self._gone or longer <= length:  # it goes no further; a failed one is the worst
+                reached = WORST if promoted in self._gone else rung.ranked.metric_of(promoted)
+                waiting.append((promoted, reached))
                 continue
             self._resting.discard(promoted)
-            steps.append(GoOn(promoted, self._bracket.lengths[place + 1]))
+            steps.append(GoOn(promoted, longer))
             goes_on = True
         if not goes_on:
             steps += self._next()

@@ -22,6 +22,10 @@ class Ranking:
         """The trial at a place."""
         return self._trials[place]
 
+    def metric_of(self, trial: int) -> float:
+        """The metric of a trial that is ranked here."""
+        return self._metrics[self._trials.index(trial)]
+
     def insert(self, metric: float, trial: int, *, before_equals: bool) -> int:
         """Rank a metric, before or after those that equal it; its place."""
         place = (bisect_left if before_equals else bisect_right)(self._metrics, metric)

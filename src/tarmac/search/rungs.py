@@ -21,32 +21,22 @@ class Bracket:
 def brackets_of(spec: SearchSpec) -> tuple[Bracket, ...]:
     """The brackets of an asha search: one, or those that an adaptive one spreads its trials over."""
     longest, trials = spec.max_time or 1, spec.max_trials or 1
-    lengths = cumulative_lengths if spec.promotion else rung_lengths
     if spec.method is SearchMethod.ASHA:
         rungs = spec.num_rungs or bracket_limit(spec)
-        made = lengths(rungs, spec.divisor, longest)
+        made = rung_lengths(rungs, spec.divisor, longest)
         return (Bracket(made, trials, _concurrent_of_one(spec, rungs, trials)),)
     counts = bracket_rungs(spec)
     shares = split_trials(trials, spec.divisor, counts)
-    at_once = split_concurrent(spec, counts, shares)
+    at_once = split_concurrent(spec.max_concurrent_trials, spec.divisor, shares)
     return tuple(
-        Bracket(lengths(rungs, spec.divisor, longest), share, most)
+        Bracket(rung_lengths(rungs, spec.divisor, longest), share, min(most, share))
         for rungs, share, most in zip(counts, shares, at_once, strict=True)
     )
 
 
 def rung_lengths(rungs: int, divisor: float, longest: int) -> tuple[int, ...]:
-    """The lengths at which trials are compared, shortest first."""
+    """The lengths of trials, from their beginning, at which they are compared; the shortest first."""
     return tuple(max(int(longest / divisor ** (rungs - 1 - place)), 1) for place in range(rungs))
-
-
-def cumulative_lengths(rungs: int, divisor: float, longest: int) -> tuple[int, ...]:
-    """The same where each rung begins where the one before ended, as searches that promote have it."""
-    found, total = [], 0
-    for length in rung_lengths(rungs, divisor, longest):
-        total += length
-        found.append(total)
-    return tuple(found)
 
 
 def bracket_limit(spec: SearchSpec) -> int:
@@ -78,14 +68,12 @@ def split_trials(trials: int, divisor: float, rungs: Sequence[int]) -> tuple[int
     return tuple(shares)
 
 
-def split_concurrent(spec: SearchSpec, rungs: Sequence[int], shares: Sequence[int]) -> tuple[int, ...]:
-    """How many trials of each bracket are under way at once."""
-    if spec.max_concurrent_trials == 0:
-        most = max(shares[-1], int(spec.divisor))
-        return tuple(min(most, share) for share in shares)
-    total = max(spec.max_concurrent_trials, len(rungs))
-    each, left = divmod(total, len(rungs))
-    return tuple(max(min(each + (left if place == 0 else 0), share), 1) for place, share in enumerate(shares))
+def split_concurrent(most: int, divisor: float, shares: Sequence[int]) -> tuple[int, ...]:
+    """How many trials of each bracket may run at once. `most` 0: as many as the smallest bracket has."""
+    if most == 0:
+        return (max(shares[-1], int(divisor)),) * len(shares)
+    each, left = divmod(max(most, len(shares)), len(shares))
+    return tuple(each + (place < left) for place in range(len(shares)))
 
 
 def _concurrent_of_one(spec: SearchSpec, rungs: int, trials: int) -> int:

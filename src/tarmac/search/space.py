@@ -24,8 +24,9 @@ class RandomSampler:
         self._numbers = RandomNumbers(spec.seed)
 
     def draw(self, trial: int) -> tuple[dict[str, Any], int]:
-        values, seed = draw(self._spec.space, self._numbers)
-        return (grid_point(self._spec, trial - 1) if self._spec.method is SearchMethod.GRID else values), seed
+        if self._spec.method is SearchMethod.GRID:
+            return grid_point(self._spec, trial - 1), _seed(self._numbers)
+        return draw(self._spec.space, self._numbers)
 
     def validation(self, _trial: int, _length: float, _metric: float, /) -> None:
         """Nothing is learned."""
@@ -81,8 +82,9 @@ def grid_size(spec: SearchSpec) -> int:
 
 
 def grid_point(spec: SearchSpec, index: int) -> dict[str, Any]:
-    """The parameters at a place of the grid: the last parameter changes first."""
+    """The parameters at a place of the grid: the last parameter changes first. `reverse`: from its end."""
     ordered = sorted(spec.space, key=lambda item: item.path)
+    index = grid_size(spec) - 1 - index if spec.reverse else index
     values: dict[tuple[str, ...], Any] = {}
     for item in reversed(ordered):
         points = _points(item)

@@ -12,12 +12,13 @@ from urllib.parse import urlencode
 import pytest
 
 from determined_calls import Answer, DeterminedCalls
+from determined_experiments import create, logged_in, turn
 from served import TOKEN, Served, served
 from tarmac.control.reconcilers.deliver import launch_of
 from tarmac.dialects.registry import apply_conventions
 from tarmac.engines.sim import Behaviour
 from tarmac.model.launch import Launch
-from tarmac.model.lifecycle import AttemptState
+from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.run import Run
 from tarmac.server.determined.launching import with_gateway
 from tarmac.server.determined.tokens import Claim, TokenKind, TokenMaker
@@ -244,6 +245,30 @@ def test_operations_of_a_search_are_worked_off(here: Served) -> None:
     assert inside.ask("POST", f"{path}/completed_operation", done) == (200, {})
     assert inside.ask("POST", f"{path}/completed_operation", done) == (200, {})
     assert inside.ask("GET", f"{path}/operation")[1]["completed"] is True
+
+
+def test_operations_of_a_search_that_promotes_are_absolute(here: Served) -> None:
+    """D10, before 0.38: of nine trials three train three times as long, and one of these nine times."""
+    searcher = "name: async_halving, metric: val, num_rungs: 3, divisor: 3, max_trials: 9, max_length: 9"
+    text = SINGLE.partition("searcher:")[0] + f"searcher: {{{searcher}, max_concurrent_trials: 3}}\n"
+    experiment = create(logged_in(here), text)["jobId"]
+    asked: dict[int, list[int]] = {}
+    for _ in range(100):
+        turn(here)
+        trials = [each for each in here.store.experiments.trials(experiment) if each.end is None]
+        for trial in trials:
+            run, lengths = here.store.run(trial.run_id), asked.setdefault(trial.number, [])
+            if run is None or run.state is not RunState.RUNNING or trial.length in lengths:
+                continue
+            inside = Inside(here, run)
+            path = f"trials/{inside.trial}/searcher"
+            found = inside.ask("GET", f"{path}/operation")[1]
+            length = int(found["op"]["validateAfter"]["length"])
+            assert not found["completed"]
+            done = {"op": {"length": length}, "searcherMetric": trial.number}
+            assert inside.ask("POST", f"{path}/completed_operation", done) == (200, {})
+            lengths.append(length)
+    assert [asked[number] for number in sorted(asked)] == [[1, 3, 9], [1, 3], [1, 3], *[[1]] * 6]
 
 
 def test_nodes_find_each_other_and_gather_what_each_says(here: Served) -> None:

@@ -158,7 +158,20 @@ def test_promotion_rests_a_trial_until_others_are_worse() -> None:
     assert [operation.length for operation in first if isinstance(operation, Create)] == [1, 1, 1]
     assert kinds(search.handle(Validation(1, 1, 5.0))) == ["Wait", "Create"]
     assert kinds(search.handle(Validation(2, 1, 6.0))) == ["Wait", "Create"]
-    assert search.handle(Validation(3, 1, 7.0)) == [Wait(3), GoOn(1, 4)]
+    assert search.handle(Validation(3, 1, 7.0)) == [Wait(3), GoOn(1, 3)]
+
+
+def test_a_trial_that_is_promoted_to_the_same_length_is_ranked_there_at_once() -> None:
+    """Rungs of a short search may have one length; no trial reports it twice."""
+    search = Search(asha(promotion=True, num_rungs=3, max_time=2, max_concurrent_trials=0))
+    trials = [each.trial for each in search.begin() if isinstance(each, Create)]
+    assert [kinds(search.handle(Validation(trial, 1, trial + 0.5))) for trial in trials[:2]] == [["Wait"]] * 2
+    assert search.handle(Validation(3, 1, 3.5)) == [Wait(3)], "trial 1 is in the second rung, alone"
+    for trial in trials[3:8]:
+        assert kinds(search.handle(Validation(trial, 1, trial + 0.5))) == ["Wait"]
+    found = search.handle(Validation(9, 1, 9.5))
+    assert found[:2] == [Wait(9), GoOn(1, 2)], "three are in the second rung: the best of them goes on"
+    assert not any(isinstance(each, Stop) and each.trial == 1 for each in found)
 
 
 def test_a_failed_trial_counts_as_the_worst_and_another_begins() -> None:

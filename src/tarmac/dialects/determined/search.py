@@ -57,6 +57,7 @@ def search_of(config: Mapping[str, Any]) -> SearchSpec:
         num_rungs=searcher.get("num_rungs"),
         bracket_rungs=tuple(searcher.get("bracket_rungs") or ()),
         promotion=method in HALVING and length is not None and not searcher.get("stop_once"),
+        reverse=method is SearchMethod.GRID,
         max_slots=most if most is None or most >= config["resources"]["slots_per_trial"] else None,
         checkpoints=CheckpointPolicy(
             experiment_best=storage.get("save_experiment_best", 0),

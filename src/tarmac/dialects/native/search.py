@@ -38,7 +38,7 @@ SEARCH = Fields(
     known=frozenset(
         {"method", "metric", "goal", "seed", "max_trials", "max_concurrent_trials", "max_slots"}
         | {"max_time", "time_metric", "divisor", "mode", "max_rungs", "num_rungs", "bracket_rungs"}
-        | {"promotion", "checkpoints", "pruner"}
+        | {"promotion", "reverse", "checkpoints", "pruner"}
     ),
     synonyms=words_for(
         method="name searcher algorithm",
@@ -94,6 +94,7 @@ def read_search(run: Section) -> SearchSpec | None:
         num_rungs=section.read("num_rungs", integer(1), None),
         bracket_rungs=section.read_list("bracket_rungs", integer(1), "a list of numbers of rungs"),
         promotion=section.read("promotion", flag(), False),
+        reverse=section.read("reverse", flag(), False),
         checkpoints=_policy(section),
         pruner=section.read("pruner", one_of(PRUNERS), None),
     )
@@ -229,7 +230,7 @@ def written_search(spec: SearchSpec) -> dict[str, Any]:
         name: getattr(spec, name)
         for name in (
             *("max_trials", "max_concurrent_trials", "max_slots", "max_time", "time_metric", "divisor"),
-            *("max_rungs", "num_rungs", "promotion", "seed", "pruner"),
+            *("max_rungs", "num_rungs", "promotion", "reverse", "seed", "pruner"),
         )
         if getattr(spec, name) != getattr(usual, name)
     }
