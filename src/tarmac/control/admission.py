@@ -140,7 +140,9 @@ class Admission:
         answer = explain(idle, run.id, run.created_at)
         if isinstance(answer, Refusal) and answer.code is CauseCode.NEVER_FITS:
             unknown = any(reason.code is ReasonCode.NO_SUCH_CLUSTER for reason in answer.reasons)
-            hint = f"what would fit: {answer.largest}" if answer.largest else _elsewhere(run.spec, unknown)
+            clusters = {node.cluster for node in nodes} | {each.key for each in self._control.engines} - {""}
+            others = _elsewhere(run.spec, clusters if unknown else ())
+            hint = f"what would fit: {answer.largest}" if answer.largest else others
             raise _never_fits(run, answer, hint)
         return tuple(_unequal(answer.allocation)) if isinstance(answer, Placement) else ()
 
@@ -203,19 +205,20 @@ def refuse_elsewhere(control: ControlState, spec: RunSpec) -> None:
         )
 
 
-def _elsewhere(spec: RunSpec, unknown: bool) -> str | None:
+def _elsewhere(spec: RunSpec, clusters: Collection[str]) -> str | None:
     """What to do where nothing like it fits: what was written for another machine can still be tried.
 
-    `unknown`: the cluster that it names is not one of here.
+    `clusters`: all of here, where the one that it names is none of them.
     """
     if spec.rehearsal is not None:
         return None
     nodes = -(-spec.slots // USUAL_SLOTS) or 1
     shape = f"{nodes}x{-(-spec.slots // nodes) or 1}"
     tried = f"--rehearse {shape} tries it on this machine"
-    if unknown:
+    if clusters:
         names = f"[names] in settings.toml what {spec.target.cluster!r} is called here"
-        return f"{tried}; --cluster names a cluster of this server, and {names}"
+        guess = suggestion(str(spec.target.cluster), clusters, f"clusters: {', '.join(sorted(clusters))};")
+        return f"{guess} {tried}; --cluster names another, and {names}"
     if any(role.slot_type == ACCELERATOR for role in spec.roles):
         return f"{tried}; --gpu-type {CPU_ONLY} runs it on slots without a GPU"
     return f"{tried}; --cluster, --gpu-type and the like ask otherwise"

@@ -128,3 +128,8 @@ def test_what_is_wrong_in_a_launch_file_is_told_before_anything_runs(shell: Shel
     assert "archive or a checkpoint" in shell.tarmac("check", "model.isc", code=2).stderr
     (shell.directory / "half.isc").write_bytes(b"weights\0\0\0\1")
     assert "binary data" in shell.tarmac("check", "half.isc", code=2).stderr
+    shell.write("near.isc", 'isc_project_id = "p"\nexperiment_name = "e"\ngpus = 1\ncommand = "sh near.sh"\n')
+    shell.write("code/near.sh", "echo near\n")
+    for options, doubted in (((), True), (("--code", "code"), False)):
+        ask = ("run", "near.isc", "--rehearse", "1x1", "--dry-run", *options)
+        assert ("an empty work directory" in shell.tarmac(*ask, code=0).stderr) is doubted

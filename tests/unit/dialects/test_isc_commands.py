@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from tarmac.dialects import read
+from tarmac.dialects.dialect import Extras
 from tarmac.dialects.isc.commands import command_of, doubts, joined
 
 
@@ -55,6 +56,14 @@ def test_what_is_likely_not_meant_is_told(text: str, slots: int, told: str) -> N
     """I11: numbers that are not those of the run; I5: what joining the lines does to a script."""
     (doubt, *_) = doubts(text, slots)
     assert told in doubt
+
+
+def test_a_program_beside_the_file_is_no_doubt_where_the_submission_brings_code() -> None:
+    source = 'isc_project_id = "p"\nexperiment_name = "x"\ngpus = 2\ncommand = "torchrun train.py"\n'
+    for brought, warned in ((frozenset[str](), True), (frozenset({"code"}), False)):
+        extras = Extras(override_fields=brought)
+        warnings = read(source, filename="x.isc", directory="/", extras=extras).warnings
+        assert any("empty work directory" in warning for warning in warnings) is warned
 
 
 @pytest.mark.parametrize(

@@ -36,13 +36,17 @@ def command_of(text: str) -> Command:
     return Command(argv=(*SHELL, joined(text)))
 
 
-def doubts(text: str, slots: int | None) -> Iterator[str]:
-    """What is likely not meant, as sentences; `slots` is how many processes there are to be."""
+def doubts(text: str, slots: int | None, *, has_code: bool = False) -> Iterator[str]:
+    """What is likely not meant, as sentences.
+
+    `slots` is how many processes there are to be, `has_code` whether the submission brings a directory.
+    """
     yield from _swallowed(text)
     yield from _script(text)
     if slots is not None:
         yield from topology.doubts(text, slots, NAMES)
-    yield from _relative(text)
+    if not has_code:
+        yield from _relative(text)
 
 
 # --- what the joining of lines does

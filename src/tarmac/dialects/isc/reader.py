@@ -78,7 +78,7 @@ def read_isc(source: str, *, filename: str, directory: str, extras: Extras = NO_
         project=_project(run, retired, facts),
         dialect=NAME,
         source=source,
-        roles=(_role(run, retired, slots),),
+        roles=(_role(run, retired, slots, has_code="code" in extras.override_fields),),
         mode=mode,
         max_rapid_cycles=_turns(run, mode),
         datasets=_datasets(run, retired, facts),
@@ -93,9 +93,9 @@ def read_isc(source: str, *, filename: str, directory: str, extras: Extras = NO_
     )
 
 
-def _role(run: Section, retired: Retired, slots: int | None) -> Role:
+def _role(run: Section, retired: Retired, slots: int | None, *, has_code: bool) -> Role:
     """The command once on each node: of as many nodes as it says itself, else of the fewest."""
-    command = _command(run, retired, slots)
+    command = _command(run, retired, slots, has_code=has_code)
     nodes = fixed_nodes(str(command), slots)
     if nodes is not None and nodes > 1 and (value := run.get("command")) is not None:
         warn(
@@ -231,7 +231,7 @@ def _shapes(run: Section, mode: Mode, facts: dict[str, Any]) -> None:
 # --- what it runs, and on what
 
 
-def _command(run: Section, retired: Retired, slots: int | None) -> Command:
+def _command(run: Section, retired: Retired, slots: int | None, *, has_code: bool) -> Command:
     value = run.get("command")
     if value is None:
         run.missing("command", "what each node executes, as in command = '''source ... && torchrun ...'''")
@@ -242,7 +242,7 @@ def _command(run: Section, retired: Retired, slots: int | None) -> Command:
             "a comment begins it, and line breaks act as blanks in an ISC command: nothing of it would run",
             "take the comment out",
         )
-    for doubt in doubts(written, slots):
+    for doubt in doubts(written, slots, has_code=has_code):
         warn(value, f"command: {doubt}")
     return command_of(_activated(written, retired))
 

@@ -91,11 +91,9 @@ def _in_scope(nodes: Iterable[Node], target: Target) -> list[Node]:
 
 def _no_cluster(snapshot: Snapshot, target: Target) -> Reason:
     clusters = {node.cluster for node in snapshot.nodes} | {pool.cluster for pool in snapshot.pools}
-    known = sorted(cluster for cluster in clusters if admits(cluster, None))
     if target.cluster is None or target.cluster in clusters or not clusters:
         return Reason(code=ReasonCode.NO_NODES, text="no node has been reported yet")
-    text = f"there is no cluster {target.cluster!r}; known: {', '.join(known) or 'none'}"
-    return Reason(code=ReasonCode.NO_SUCH_CLUSTER, text=text)
+    return Reason(code=ReasonCode.NO_SUCH_CLUSTER, text=f"there is no cluster {target.cluster!r}")
 
 
 def _smallest(demand: Demand, nodes: Sequence[Node], *, uneven: bool) -> Resources:

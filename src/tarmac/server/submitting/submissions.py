@@ -38,7 +38,7 @@ from tarmac.server.storage.secret_service import SecretService
 from tarmac.server.submitting.containers import KnowsImages, image_in_full, use_containers
 from tarmac.server.submitting.repositories import check_repositories
 
-_STAND_IN = frozenset({"name", "slots"})
+_STAND_IN = frozenset({"name", "slots", "code"})
 """Overrides that stand in for what a text lacks; any others leave the reading of it alone."""
 
 
