@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from tarmac.artifacts.web import SCHEMES, fetch_file
+from tarmac.model.addresses import check_address
 from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.node.files.secrecy import hidden
 
 PIECE_BYTES = 4 * 1024 * 1024
 
@@ -24,13 +27,16 @@ REMOTE = frozenset(
 """What data may be fetched by. Not `local`, and no chain of several (`simplecache::...`): they would read the
 server's own files in a way around their paths."""
 
+_WITH_HOST = frozenset({"ftp", "sftp", "hdfs", "webhdfs"})
+"""Those whose URL says which machine to connect to."""
+
 Progress = Callable[[int, int | None], None]
 """Told how many bytes have come, of how many (None: nobody knows)."""
 
 
 def is_url(source: str) -> bool:
     """Whether a source lies elsewhere."""
-    return "://" in source and urlsplit(source).scheme != "file"
+    return "://" in source and not source.lower().startswith("file:")
 
 
 def local_path(source: str) -> Path:
@@ -38,25 +44,37 @@ def local_path(source: str) -> Path:
     return Path(unquote(urlsplit(source).path) if source.startswith("file://") else source)
 
 
+def shown(text: str, source: str) -> str:
+    """A text about a dataset with `***` for what may be a secret in the URL of its source."""
+    parts = urlsplit(source if is_url(source) else "")
+    password = parts.password or ""
+    return hidden(text, [each for each in (password, unquote(password), parts.query) if each])
+
+
 def check_url(source: str) -> None:
     """Raise InvalidInput for a URL of a kind that is not fetched."""
-    scheme = urlsplit(source).scheme.lower()
+    scheme = source.partition("://")[0].lower()
+    try:
+        urlsplit(source)
+    except ValueError:
+        raise InvalidInput("the URL of the dataset has no valid host") from None
     if "::" in source or scheme not in REMOTE:
+        known = ", ".join(sorted(REMOTE))
         raise InvalidInput(
-            f"{source} cannot be fetched: {scheme or source}:// is not among {', '.join(sorted(REMOTE))}",
+            f"{shown(source, source)} cannot be fetched: {scheme}:// is not among {known}",
             hint="a directory or file of the server's machine is given by its path",
         )
 
 
-def fetch(url: str, target: Path, progress: Progress) -> None:
+def fetch(url: str, target: Path, progress: Progress, *, private_addresses: bool = True) -> None:
     """Everything below a URL (or the one file there) in `target`, whole or not at all.
 
-    Raises InvalidInput for a URL that nothing installed here can reach, or that holds nothing; Unavailable
-    when it broke off.
+    Raises InvalidInput for a URL that nothing installed here can reach, that holds nothing, or that leads to
+    this machine where `private_addresses` is false; Unavailable when it broke off.
     """
     if target.exists():
         return
-    fetch_into = _fetcher(url, progress)
+    fetch_into = _fetcher(url, progress, private_addresses=private_addresses)
     partial = target.with_name(f".{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(mode=0o700, parents=True)
@@ -71,10 +89,16 @@ def fetch(url: str, target: Path, progress: Progress) -> None:
     partial.replace(target)
 
 
-def _fetcher(url: str, progress: Progress) -> Callable[[Path], None]:
+def _fetcher(url: str, progress: Progress, *, private_addresses: bool) -> Callable[[Path], None]:
     """What brings everything at a URL into a directory; raises InvalidInput where nothing here can."""
-    if urlsplit(url).scheme.lower() in SCHEMES:
-        return lambda directory: fetch_file(url, directory, progress, piece_bytes=PIECE_BYTES)
+    parts = urlsplit(url)
+    if parts.scheme.lower() in SCHEMES:
+        return lambda directory: fetch_file(
+            url, directory, progress, piece_bytes=PIECE_BYTES, private_addresses=private_addresses
+        )
+    if not private_addresses and parts.scheme.lower() in _WITH_HOST:
+        for *_, address in socket.getaddrinfo(parts.hostname or "localhost", None):
+            check_address(str(address[0]), parts.hostname or "localhost")
     import fsspec  # noqa: PLC0415 - takes long to load, and few servers have datasets from elsewhere
 
     try:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from http.client import HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import unquote, urlsplit
-from urllib.request import Request, urlopen
+from urllib.request import HTTPHandler, HTTPSHandler, Request, build_opener
 
+from tarmac.model.addresses import check_address
 from tarmac.model.errors import InvalidInput, Unavailable
 
 SCHEMES = frozenset({"http", "https"})
@@ -20,11 +21,17 @@ _ABSENT = range(400, 500)
 
 
 def fetch_file(
-    url: str, directory: Path, progress: Callable[[int, int | None], None], *, piece_bytes: int
+    url: str,
+    directory: Path,
+    progress: Callable[[int, int | None], None],
+    *,
+    piece_bytes: int,
+    private_addresses: bool,
 ) -> None:
     """The file at a URL in `directory`, under its own name.
 
-    Raises InvalidInput where there is none, Unavailable where the server cannot be reached or breaks off.
+    Raises InvalidInput where there is none or its address is forbidden, Unavailable where the server
+    cannot be reached or breaks off.
     """
     name = PurePosixPath(unquote(urlsplit(url).path)).name
     if urlsplit(url).path.endswith("/") or name in ("", ".", "..") or "/" in name or "\0" in name:
@@ -33,7 +40,8 @@ def fetch_file(
             hint="the address of one file (such as an archive), or a store that lists: s3://bucket/path",
         )
     try:
-        with urlopen(Request(url, headers={"User-Agent": "tarmac"}), timeout=WAIT_S) as answer:
+        opener = build_opener(*(() if private_addresses else (_Public, _PublicTls)))
+        with opener.open(Request(url, headers={"User-Agent": "tarmac"}), timeout=WAIT_S) as answer:
             _copy(answer, directory / name, progress, piece_bytes=piece_bytes)
     except HTTPError as error:
         if error.code in _ABSENT:
@@ -43,6 +51,28 @@ def fetch_file(
         raise Unavailable(f"{url} cannot be reached: {error.reason}") from error
     except HTTPException as error:
         raise Unavailable(f"{url} broke off: {type(error).__name__}") from error
+
+
+class _PublicConnection(HTTPConnection):
+    """A connection that leads neither to this machine nor to its link."""
+
+    def connect(self) -> None:
+        super().connect()
+        check_address(self.sock.getpeername()[0], self.host)
+
+
+class _PublicTlsConnection(_PublicConnection, HTTPSConnection):
+    """The same with TLS."""
+
+
+class _Public(HTTPHandler):
+    def http_open(self, req: Request) -> HTTPResponse:
+        return self.do_open(_PublicConnection, req)
+
+
+class _PublicTls(HTTPSHandler):
+    def https_open(self, req: Request) -> HTTPResponse:
+        return self.do_open(_PublicTlsConnection, req)
 
 
 def _copy(answer: Any, path: Path, progress: Callable[[int, int | None], None], *, piece_bytes: int) -> None:

@@ -137,7 +137,13 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
     artifacts = ArtifactService(
         catalog, store, clock, _rules(settings), marker=home.artifact_store, sites=sites
     )
-    datasets = DatasetService(store, home.datasets.resolve(), clock, server=serving.cluster)
+    datasets = DatasetService(
+        store,
+        home.datasets.resolve(),
+        clock,
+        server=serving.cluster,
+        private_addresses=_allows_private_addresses(settings),
+    )
     sidecar = _sidecar(keeping, sites)
     supplies = _supplies(home, settings, directories, secrets.values, artifacts, sidecar=sidecar)
     plane = ControlPlane(
@@ -198,13 +204,15 @@ def _resolve(
 
 def _sender(settings: Settings, secrets: SecretValues) -> Sender:
     """How messages leave this server."""
-    given = settings.notifications
-    private = given.private_addresses if given is not None else None
     return Sender(
-        mail=_mail(settings),
-        secrets=secrets,
-        private_addresses=not settings.shared if private is None else private,
+        mail=_mail(settings), secrets=secrets, private_addresses=_allows_private_addresses(settings)
     )
+
+
+def _allows_private_addresses(settings: Settings) -> bool:
+    """Whether URLs of users may lead to this machine."""
+    given = settings.notifications.private_addresses if settings.notifications is not None else None
+    return not settings.shared if given is None else given
 
 
 def _mail(settings: Settings) -> MailServer | None:

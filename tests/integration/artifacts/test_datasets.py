@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.artifacts.datasets import fetch
+from tarmac.artifacts.datasets import fetch, shown
+from tarmac.model.addresses import check_address
 from tarmac.model.errors import InvalidInput, Unavailable
 
 SIZE_BYTES = 12 * 1024 * 1024
@@ -82,3 +83,39 @@ def test_i8_what_is_not_there_is_said_and_leaves_nothing(
     with pytest.raises(InvalidInput, match=said):
         fetch(address.replace("large.bin", path), tmp_path / "got", lambda done, total: None)
     assert [found.name for found in tmp_path.iterdir()] == ["www"]
+
+
+def test_a_shared_server_fetches_nothing_from_its_own_machine(tmp_path: Path, address: str) -> None:
+    """The rule is that of webhooks: the address of the connection counts, not the name."""
+    by_name = address.replace("127.0.0.1", "localhost")
+    for url in (address, by_name, "ftp://localhost/x", "sftp://127.0.0.1/x", "webhdfs://[::1]:9870/x"):
+        with pytest.raises(InvalidInput, match="private_addresses forbids it"):
+            fetch(url, tmp_path / "got", lambda done, total: None, private_addresses=False)
+    assert [found.name for found in tmp_path.iterdir()] == ["www"]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "::ffff:127.0.0.1", "169.254.169.254", "0.0.0.0"])
+def test_an_address_of_this_machine_or_its_link_is_forbidden(address: str) -> None:
+    with pytest.raises(InvalidInput, match="forbids it"):
+        check_address(address, "name.example")
+
+
+def test_an_address_elsewhere_is_not(tmp_path: Path) -> None:
+    check_address("93.184.216.34", "name.example")
+    check_address("10.0.0.1", "name.example")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://ann:s3cr3t@127.0.0.1/x",
+        "ftp://ann:s3c@s3cr3t@127.0.0.1/x",
+        "sftp://ann:s3cr3t%20x@127.0.0.1/x",
+        "https://127.0.0.1/x?X-Amz-Signature=s3cr3t",
+    ],
+)
+def test_what_may_be_a_secret_in_a_url_is_hidden(url: str) -> None:
+    for text in (url, f"{url}: login of ann with s3cr3t x failed", f"530 {url}"):
+        assert "s3cr3t@" not in shown(text, url)
+        assert "=s3cr3t" not in shown(text, url)
+    assert shown(url, url).endswith(("127.0.0.1/x", "127.0.0.1/x?***"))

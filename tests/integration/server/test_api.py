@@ -273,6 +273,17 @@ def test_datasets_read_the_files_of_the_server_by_their_path_alone(plane: Served
     assert plane.client().datasets() == []
 
 
+def test_the_password_of_a_dataset_is_in_no_answer(plane: Served) -> None:
+    client = plane.client()
+    added = client.add_dataset("mine", "ftp://ann:s3cr3t@127.0.0.1:1/x")
+    assert added["source"] == client.datasets()[0]["source"] == "ftp://***@127.0.0.1:1/x"
+    with pytest.raises(Refused) as refused:
+        client.add_dataset("mine", "ftp://ann:other@127.0.0.1:1/x")
+    assert "s3cr3t" not in str(refused.value)
+    with pytest.raises(InvalidInput, match="no valid host"):
+        client.add_dataset("odd", "http://[x/")
+
+
 def test_code_over_the_usual_limit_is_refused_at_submission(plane: Served, tmp_path: Path) -> None:
     directory = tmp_path / "project"
     directory.mkdir()

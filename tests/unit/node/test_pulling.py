@@ -98,6 +98,7 @@ def test_the_password_is_not_sent_to_where_layers_lie(tmp_path: Path) -> None:
         ("two:1", None, failures.CREDENTIALS, "is given to nobody without credentials"),
         ("two:1", "ada:wrong", failures.CREDENTIALS, "refuses the user 'ada'"),
         ("two:1", "nonsense", failures.CREDENTIALS, "user:password"),
+        ("two:1", '{"auths": lovelace', failures.CREDENTIALS, "user:password"),
         ("two:2", ":".join(LOGIN), failures.UNKNOWN_TAG, "has no 2"),
         ("three:1", ":".join(LOGIN), failures.UNKNOWN_IMAGE, "there is no image"),
     ],

@@ -93,6 +93,32 @@ def web_server(status: int = 200, *, location: str = "") -> Iterator[tuple[str, 
         server.server_close()
 
 
+@contextmanager
+def echoing_server() -> Iterator[str]:
+    """A server that finds nothing, and says the path it was asked for, in its status too."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(404, f"no {self.path}")
+            self.end_headers()
+            self.wfile.write(self.path.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.socket.setblocking(False)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
 def test_a_webhook_gets_the_event_as_json() -> None:
     with web_server() as (url, posted):
         hook = Receiver(channel=Channel.WEBHOOK, address=url)
@@ -161,6 +187,87 @@ def test_one_that_is_down_or_says_nonsense_fails_alone() -> None:
     assert results[1] == Failure(reason="there is no secret 'gone'")
     assert results[2] is None
     assert len(posted) == 1
+
+
+def test_a_receiver_that_drips_bytes_ends_in_time_and_holds_no_other() -> None:
+    """One byte of its answer at a time: no single step of the conversation takes long."""
+    stop = threading.Event()
+
+    def drip(listening: socket.socket) -> None:
+        with listening, listening.accept()[0] as connection:
+            while not stop.wait(0.02):
+                try:
+                    connection.sendall(b"x")
+                except OSError:
+                    ended.set()
+                    return
+
+    ended = threading.Event()
+    listening = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+    thread = threading.Thread(target=drip, args=[listening], daemon=True)
+    thread.start()
+    try:
+        with web_server() as (honest, posted):
+            hooks = [Receiver(channel=Channel.WEBHOOK, address=address) for address in (url, honest)]
+            limited = Sender(mail=None, secrets=secrets, private_addresses=True, limit_s=0.4)
+            slow, quick = limited.send([[message(hook)] for hook in hooks])
+        assert (slow is not None, quick, len(posted)) == (True, None, 1)
+        assert ended.wait(20), "the connection is closed, also where nobody waits for it any more"
+    finally:
+        stop.set()
+        thread.join()
+
+
+SECRET = "s3cr3t"
+
+HOSTILE_URLS = (
+    "http://127.0.0.1:1/s3cr3t and a blank",
+    "http://127.0.0.1:1/s3cr3t\x7f",
+    "http://127.0.0.1:1/s3cr3t?\u20ac",
+    "http://s3cr3t host/",
+    "http://s3cr3t\u20ac..x/",
+    "http://127.0.0.1:s3cr3t/",
+    "http://[s3cr3t/",
+    "http://s3cr3t:s3cr3t@127.0.0.1:1/",
+    "s3cr3t",
+    "ftp://s3cr3t/",
+    "https://127.0.0.1:1/s3cr3t\r\nX: s3cr3t",
+)
+
+
+@pytest.mark.parametrize("url", HOSTILE_URLS)
+def test_no_part_of_a_secret_url_is_in_a_failure_or_the_log(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    hook = Receiver(channel=Channel.WEBHOOK, address="hook", secret=True)
+    made = Sender(mail=None, secrets=lambda _names: {"hook": url}, private_addresses=True)
+    [failure] = made.send([[message(hook)]])
+    assert failure is not None
+    assert SECRET not in failure.reason + caplog.text
+
+
+def test_what_a_receiver_echoes_of_a_secret_url_is_in_no_failure() -> None:
+    with echoing_server() as url:
+        hook = Receiver(channel=Channel.WEBHOOK, address="hook", secret=True)
+        made = Sender(mail=None, secrets=lambda _names: {"hook": f"{url}/s3cr3t"}, private_addresses=True)
+        assert made.send([[message(hook)]]) == [Failure(reason="the receiver answered 404", final=True)]
+
+
+@pytest.mark.filterwarnings("ignore:Requiring AUTH while not requiring TLS")
+@pytest.mark.parametrize("password", ["s3cr3t\u20ac", "s3cr3t\r\nMAIL FROM:<x@y>", "s3cr3t\0"])
+def test_no_part_of_a_password_is_in_a_failure_or_the_log(
+    password: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: Any) -> AuthResult:
+        return AuthResult(success=False)
+
+    with mail_server(authenticator=refuse, auth_required=True, auth_require_tls=False) as (server, _):
+        with_user = replace(server, user="tarmac", password_secret="password")
+        made = Sender(mail=with_user, secrets=lambda _names: {"password": password}, private_addresses=True)
+        [failure] = made.send([[message(to("ann@lab.example"))]])
+    assert failure is not None
+    assert SECRET not in failure.reason + caplog.text
 
 
 def test_a_secret_holds_the_url() -> None:

@@ -280,8 +280,8 @@ def _checked(image: Image, digest: Optional[str]) -> Image:
 def _registry(reference: Reference, credentials: Sequence[str]) -> Registry:
     try:
         return Registry(reference, _login_among(credentials, reference.registry))
-    except ValueError as error:
-        message = f"the credentials for {reference.registry}: {error}"
+    except ValueError:  # its text may quote them
+        message = f"the credentials for {reference.registry} are not user:password, nor of docker login"
         raise ImageProblem(failures.CREDENTIALS, message) from None
 
 

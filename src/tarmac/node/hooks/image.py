@@ -259,7 +259,8 @@ def _be_puller(run: NodeRun, part: ContainerPart, say: int) -> NoReturn:
         message = problem.message[:_MESSAGE_CHARACTERS]
         answer = {"kind": problem.kind, "message": message, "hint": problem.hint}
     except Exception as error:  # noqa: BLE001 - whatever it is, the run's end has to say it
-        message = f"pulling {part.image}: {type(error).__name__}: {error}"
+        reason = "" if credentials else f": {error}"  # a library may quote what it was given
+        message = f"pulling {part.image}: {type(error).__name__}{reason}"
         answer = {"kind": "fault", "message": message[:_MESSAGE_CHARACTERS]}
     os.write(say, json.dumps({"answer": answer}).encode() + b"\n")
     os._exit(0)

@@ -1,22 +1,26 @@
-"""`Sender`: the ways out side by side, so that a receiver that hangs delays no other. Made by `wiring`."""
+"""`Sender`: sends messages side by side, so that a slow receiver delays no other one. Made by `wiring`."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, wait
+from threading import Thread
 
 from tarmac.model.errors import TarmacError
 from tarmac.model.notification import Channel, Failure, Notification
 from tarmac.model.secret import SecretValues
 from tarmac.server.notifying.mail import send_mail
 from tarmac.server.notifying.settings import MailServer
-from tarmac.server.notifying.webhooks import send_webhook
+from tarmac.server.notifying.webhooks import TIMEOUT_S, send_webhook
 
-TIMEOUT_S = 10.0
-"""How long one step of a conversation with a receiver may take."""
+LIMIT_S = 20.0
+"""How long a message may take in all."""
 
-_AT_ONCE = 16
+_SPARE_S = 1.0
+"""After which what does not end by itself, such as a look-up of a name, is left behind."""
+
+_LATE = Failure(reason="the receiver took too long")
 
 log = logging.getLogger(__name__)
 
@@ -24,18 +28,36 @@ log = logging.getLogger(__name__)
 class Sender:
     """Implements `model.notification.SendsNotifications` by SMTP and HTTP."""
 
-    def __init__(self, *, mail: MailServer | None, secrets: SecretValues, private_addresses: bool) -> None:
+    def __init__(
+        self,
+        *,
+        mail: MailServer | None,
+        secrets: SecretValues,
+        private_addresses: bool,
+        limit_s: float = LIMIT_S,
+    ) -> None:
         self._mail = mail
         self._secrets = secrets
         self._private_addresses = private_addresses
+        self._limit_s = limit_s
 
     def send(self, batches: Sequence[Sequence[Notification]]) -> Sequence[Failure | None]:
-        with ThreadPoolExecutor(min(_AT_ONCE, max(len(batches), 1)), "tarmac-notify") as pool:
-            results = list(pool.map(self._send, batches))
+        """Send each batch in a thread of its own, which no end of the server waits for."""
+        sent: list[Future[Failure | None]] = [Future() for _ in batches]
+        for batch, future in zip(batches, sent, strict=True):
+            Thread(target=self._settle, args=(batch, future), name="tarmac-notify", daemon=True).start()
+        wait(sent, timeout=self._limit_s + _SPARE_S)
+        results = [future.result() if future.done() else _LATE for future in sent]
         for batch, failure in zip(batches, results, strict=True):
             if failure is not None:
                 log.warning("a message to %s was not sent: %s", batch[0].receiver, failure.reason)
         return results
+
+    def _settle(self, batch: Sequence[Notification], future: Future[Failure | None]) -> None:
+        try:
+            future.set_result(self._send(batch))
+        except Exception as problem:  # noqa: BLE001 - its text may hold a secret
+            future.set_result(Failure(reason=type(problem).__name__))
 
     def _send(self, batch: Sequence[Notification]) -> Failure | None:
         receiver = batch[0].receiver
@@ -47,6 +69,6 @@ class Sender:
             url = receiver.address
             if receiver.secret:
                 url = self._secrets([url])[url].strip()
-            return send_webhook(url, batch, timeout_s=TIMEOUT_S, private_addresses=self._private_addresses)
+            return send_webhook(url, batch, limit_s=self._limit_s, private_addresses=self._private_addresses)
         except TarmacError as problem:  # the secret is not there, or cannot be opened now
             return Failure(reason=str(problem))

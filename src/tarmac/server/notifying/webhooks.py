@@ -1,22 +1,24 @@
-"""Posts JSON to URLs: webhooks. Called by `sending`. Follows no redirections, and uses no proxies.
-
-On a server that several people share, a URL may not lead to the server's own machine or its link: whoever
-submits a run would reach through it what only that machine may. What counts is the address that the
-connection has, not what a name meant when it was looked up.
-"""
+"""Posts JSON to URLs: webhooks. Called by `sending`. Follows no redirections, and uses no proxies."""
 
 from __future__ import annotations
 
 import http.client
-import ipaddress
 import json
+import socket
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from threading import Timer
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
+from tarmac.model.addresses import check_address
+from tarmac.model.errors import InvalidInput
 from tarmac.model.notification import Channel, Failure, Notification
 from tarmac.server.notifying import messages
+
+TIMEOUT_S = 10.0
+"""How long one step of a conversation with a receiver may take."""
 
 GONE = frozenset({400, 401, 403, 404, 405, 410})
 """Answers after which trying again is of no use."""
@@ -24,57 +26,71 @@ GONE = frozenset({400, 401, 403, 404, 405, 410})
 _SHOWN = 200
 
 
-class _Forbidden(Exception):
-    """The address is one that a webhook may not reach."""
-
-
 def send_webhook(
-    url: str, batch: Sequence[Notification], *, timeout_s: float, private_addresses: bool
+    url: str, batch: Sequence[Notification], *, limit_s: float, private_addresses: bool
 ) -> Failure | None:
-    """Post a batch to a URL: as what Slack takes, or the one event as it is."""
-    slack = batch[0].receiver.channel is Channel.SLACK
+    """Post a batch to a URL within `limit_s`: as what Slack takes, or the one event as it is.
+
+    Where the URL is a secret, a failure names neither its host nor what the receiver or a library says.
+    """
+    receiver = batch[0].receiver
+    slack = receiver.channel is Channel.SLACK
     document: Mapping[str, Any] = messages.slack(batch) if slack else messages.event(batch[0])
     try:
         parts = urlsplit(url)
-        connection = _connection(parts.scheme, parts.hostname or "", parts.port, timeout_s)
+        port = parts.port
     except ValueError:
         return Failure(reason="its address is no http(s) URL", final=True)
-    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    body = json.dumps(document).encode()
-    headers = {"Content-Type": "application/json", "User-Agent": "tarmac"}
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return Failure(reason="its address is no http(s) URL", final=True)
     try:
-        connection.connect()
-        if not private_addresses:
-            _check_peer(connection)
-        connection.request("POST", path, body=body, headers=headers)
-        answer = connection.getresponse()
-        words = answer.read(_SHOWN).decode(errors="replace").strip()
-    except _Forbidden as refusal:
-        return Failure(reason=str(refusal), final=True)
+        with _connected(parts, port, limit_s=limit_s, private_addresses=private_addresses) as connection:
+            path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+            headers = {"Content-Type": "application/json", "User-Agent": "tarmac"}
+            connection.request("POST", path, body=json.dumps(document).encode(), headers=headers)
+            answer = connection.getresponse()
+            words = answer.read(_SHOWN).decode(errors="replace").strip()
+    except InvalidInput as refusal:
+        return Failure(reason="the address is private" if receiver.secret else str(refusal), final=True)
     except (OSError, http.client.HTTPException, ValueError) as problem:
-        return Failure(reason=f"{parts.hostname}: {problem or type(problem).__name__}")
-    finally:
-        connection.close()
+        strerror = problem.strerror if isinstance(problem, OSError) else None
+        reason = strerror or type(problem).__name__
+        return Failure(reason=reason if receiver.secret else f"{parts.hostname}: {reason}")
     if 200 <= answer.status < 300:
         return None
-    reason = f"{parts.hostname} answered {answer.status} {answer.reason}" + (f": {words}" if words else "")
+    reason = f"the receiver answered {answer.status}"
+    if not receiver.secret:
+        reason = f"{parts.hostname} answered {answer.status} {answer.reason}" + (
+            f": {words}" if words else ""
+        )
     return Failure(reason=reason, final=answer.status in GONE)
 
 
-def _connection(scheme: str, host: str, port: int | None, timeout_s: float) -> http.client.HTTPConnection:
-    if scheme == "https":
-        context = ssl.create_default_context()
-        return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=context)
-    if scheme != "http" or not host:
-        raise ValueError(scheme)
-    return http.client.HTTPConnection(host, port, timeout=timeout_s)
+@contextmanager
+def _connected(
+    parts: SplitResult, port: int | None, *, limit_s: float, private_addresses: bool
+) -> Iterator[http.client.HTTPConnection]:
+    """A connection to a host, which ends after `limit_s`, however slowly its bytes come."""
+    host, encrypted = parts.hostname or "", parts.scheme == "https"
+    kind = http.client.HTTPSConnection if encrypted else http.client.HTTPConnection
+    connection = kind(host, port)
+    plain = socket.create_connection((host, connection.port), TIMEOUT_S)
+    with plain.dup() as same:  # the socket of TLS takes over the other one
+        timer = Timer(limit_s, _shut, [same])
+        timer.daemon = True
+        timer.start()
+        try:
+            if not private_addresses:
+                check_address(plain.getpeername()[0], host)
+            context = ssl.create_default_context() if encrypted else None
+            connection.sock = context.wrap_socket(plain, server_hostname=host) if context else plain
+            yield connection
+        finally:
+            timer.cancel()
+            plain.close()
+            connection.close()
 
 
-def _check_peer(connection: http.client.HTTPConnection) -> None:
-    """Raise _Forbidden where the connection leads to this machine or its link."""
-    address = ipaddress.ip_address(connection.sock.getpeername()[0].partition("%")[0])
-    address = getattr(address, "ipv4_mapped", None) or address
-    if address.is_loopback or address.is_link_local or address.is_unspecified:
-        raise _Forbidden(
-            f"{connection.host} is {address}: the setting notifications.private_addresses forbids it"
-        )
+def _shut(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)

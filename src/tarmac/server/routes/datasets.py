@@ -6,6 +6,8 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from tarmac import api
+from tarmac.artifacts.datasets import shown
+from tarmac.model.dataset import Dataset
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CallingActor
 from tarmac.server.records.copying import copy_fields
@@ -20,14 +22,18 @@ def dataset_routes(router: APIRouter, service: Service) -> None:
     @router.get("/datasets", response_model=list[api.Dataset])
     def every(actor: CallingActor) -> Response:
         """Every dataset and how far it has come."""
-        return JsonAnswer([copy_fields(api.Dataset, dataset) for dataset in datasets.all(actor)])
+        return JsonAnswer([_answer(dataset) for dataset in datasets.all(actor)])
 
     @router.post("/datasets", response_model=api.Dataset)
     def add(actor: CallingActor, body: DatasetBody) -> Response:
         """Take up a dataset; what lies elsewhere is fetched once. One that failed is tried again."""
-        return JsonAnswer(copy_fields(api.Dataset, datasets.add(actor, body.id, body.source)))
+        return JsonAnswer(_answer(datasets.add(actor, body.id, body.source)))
 
     @router.delete("/datasets/{dataset_id}", response_model=api.Dataset)
     def remove(actor: CallingActor, dataset_id: str) -> Response:
         """Forget a dataset, and what was fetched of it; refused while a run reads it."""
-        return JsonAnswer(copy_fields(api.Dataset, datasets.remove(actor, dataset_id)))
+        return JsonAnswer(_answer(datasets.remove(actor, dataset_id)))
+
+
+def _answer(dataset: Dataset) -> api.Dataset:
+    return copy_fields(api.Dataset, dataset, source=shown(dataset.source, dataset.source))

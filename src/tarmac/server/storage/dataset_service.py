@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from tarmac.artifacts.datasets import check_url, fetch, is_url, local_path
+from tarmac.artifacts.datasets import check_url, fetch, is_url, local_path, shown
 from tarmac.control.permissions import Action, check
 from tarmac.launch.datasets import variable, with_datasets
 from tarmac.model.actor import Actor
@@ -37,7 +37,16 @@ log = logging.getLogger(__name__)
 class DatasetService:
     """Commands and questions about datasets. From any thread."""
 
-    def __init__(self, store: Store, directory: Path, clock: Clock, *, server: str = LOCAL_CLUSTER) -> None:
+    def __init__(
+        self,
+        store: Store,
+        directory: Path,
+        clock: Clock,
+        *,
+        server: str = LOCAL_CLUSTER,
+        private_addresses: bool = True,
+    ) -> None:
+        self._private_addresses = private_addresses
         self._server = server
         self._store = store
         self._directory = directory
@@ -100,7 +109,7 @@ class DatasetService:
             )
         if known is not None and known.source != source:
             raise Refused(
-                f"there is a dataset {dataset_id} already, from {known.source}",
+                f"there is a dataset {dataset_id} already, from {shown(known.source, known.source)}",
                 hint=f"tarmac datasets rm {dataset_id} forgets it",
             )
         if known is not None and known.state is not DatasetState.FAILED:
@@ -174,12 +183,13 @@ class DatasetService:
 
         place = self._place(dataset.id)
         try:
-            fetch(dataset.source, place, progress)
+            fetch(dataset.source, place, progress, private_addresses=self._private_addresses)
         except (TarmacError, OSError) as error:
             if self._ending:
                 return
-            log.warning("dataset %s: %s", dataset.id, error)
-            self._put(replace(current, state=DatasetState.FAILED, message=str(error)))
+            message = shown(str(error), dataset.source)
+            log.warning("dataset %s: %s", dataset.id, message)
+            self._put(replace(current, state=DatasetState.FAILED, message=message))
         else:
             self._put(replace(current, state=DatasetState.AVAILABLE, path=str(place)))
 
