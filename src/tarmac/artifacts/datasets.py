@@ -27,7 +27,7 @@ REMOTE = frozenset(
 """What data may be fetched by. Not `local`, and no chain of several (`simplecache::...`): they would read the
 server's own files in a way around their paths."""
 
-_WITH_HOST = frozenset({"ftp", "sftp", "hdfs", "webhdfs"})
+_WITH_MACHINE = frozenset({"ftp", "sftp", "hdfs", "webhdfs"})
 """Those whose URL says which machine to connect to."""
 
 Progress = Callable[[int, int | None], None]
@@ -96,7 +96,7 @@ def _fetcher(url: str, progress: Progress, *, private_addresses: bool) -> Callab
         return lambda directory: fetch_file(
             url, directory, progress, piece_bytes=PIECE_BYTES, private_addresses=private_addresses
         )
-    if not private_addresses and parts.scheme.lower() in _WITH_HOST:
+    if not private_addresses and parts.scheme.lower() in _WITH_MACHINE:
         for *_, address in socket.getaddrinfo(parts.hostname or "localhost", None):
             check_address(str(address[0]), parts.hostname or "localhost")
     import fsspec  # noqa: PLC0415 - takes long to load, and few servers have datasets from elsewhere

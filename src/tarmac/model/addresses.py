@@ -11,9 +11,9 @@ from ipaddress import ip_address
 from tarmac.model.errors import InvalidInput
 
 
-def check_address(address: str, host: str) -> None:
-    """Raise InvalidInput where the address that a connection to `host` has is this machine or its link."""
+def check_address(address: str, name: str) -> None:
+    """Raise InvalidInput where the address that a connection to `name` has is this machine or its link."""
     found = ip_address(address.partition("%")[0])
     found = getattr(found, "ipv4_mapped", None) or found
     if found.is_loopback or found.is_link_local or found.is_unspecified:
-        raise InvalidInput(f"{host} is {found}: the setting notifications.private_addresses forbids it")
+        raise InvalidInput(f"{name} is {found}: the setting notifications.private_addresses forbids it")

@@ -111,6 +111,12 @@ class Settings:
         """Whether others than the owner of the home may use this server, or its database."""
         return self.listen is not None or self.database_url is not None
 
+    @property
+    def private_addresses(self) -> bool:
+        """Whether URLs of users may lead to this machine."""
+        given = self.notifications.private_addresses if self.notifications is not None else None
+        return not self.shared if given is None else given
+
 
 def read_settings(path: Path) -> Settings:
     """The settings in a file, defaults where there is none; raises InvalidInput with all that is wrong."""

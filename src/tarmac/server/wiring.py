@@ -132,18 +132,10 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
     secrets = SecretService(_vault(home, settings, store, clock), store)
     directories = _code_store(home, settings)
     code = _repositories(home, settings, directories, secrets.values)
-    catalog = Catalog(keeping.store)
+    catalog, marker = Catalog(keeping.store), home.artifact_store
     sites = _sites(settings, catalog, store, lambda: plane.control.engines)
-    artifacts = ArtifactService(
-        catalog, store, clock, _rules(settings), marker=home.artifact_store, sites=sites
-    )
-    datasets = DatasetService(
-        store,
-        home.datasets.resolve(),
-        clock,
-        server=serving.cluster,
-        private_addresses=_allows_private_addresses(settings),
-    )
+    artifacts = ArtifactService(catalog, store, clock, _rules(settings), marker=marker, sites=sites)
+    datasets = _datasets(home, settings, store, clock, serving.cluster)
     sidecar = _sidecar(keeping, sites)
     supplies = _supplies(home, settings, directories, secrets.values, artifacts, sidecar=sidecar)
     plane = ControlPlane(
@@ -202,17 +194,17 @@ def _resolve(
     return with_sources(resolve, store.numbers, store.run_records)
 
 
+def _datasets(
+    home: Home, settings: Settings, store: SqlStore, clock: SystemClock, server: str
+) -> DatasetService:
+    """The datasets that this server fetches for runs."""
+    place, private = home.datasets.resolve(), settings.private_addresses
+    return DatasetService(store, place, clock, server=server, private_addresses=private)
+
+
 def _sender(settings: Settings, secrets: SecretValues) -> Sender:
     """How messages leave this server."""
-    return Sender(
-        mail=_mail(settings), secrets=secrets, private_addresses=_allows_private_addresses(settings)
-    )
-
-
-def _allows_private_addresses(settings: Settings) -> bool:
-    """Whether URLs of users may lead to this machine."""
-    given = settings.notifications.private_addresses if settings.notifications is not None else None
-    return not settings.shared if given is None else given
+    return Sender(mail=_mail(settings), secrets=secrets, private_addresses=settings.private_addresses)
 
 
 def _mail(settings: Settings) -> MailServer | None:

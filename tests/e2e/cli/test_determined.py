@@ -235,7 +235,6 @@ def test_values_in_place_of_the_files_and_a_bad_one_by_its_path(settled: Shell) 
     [
         ("searcher: {name: random, metric: loss, max_trials: 0}", "a whole number, 1 or more, is expected"),
         ("entrypoint: python3 -m determined.launch.horovod --trial a:B train.py", "cannot be started both"),
-        ("resources: {slots: 2}", "an experiment says slots_per_trial"),
     ],
 )
 def test_d1_d10_what_cannot_run_is_refused_with_its_reason(settled: Shell, line: str, expected: str) -> None:

@@ -327,8 +327,7 @@ def test_a_cluster_of_another_kind_has_an_engine_of_its_own_for_as_long_as_it_is
 
 
 def test_the_refusal_of_an_unknown_cluster_names_delegated_ones_and_suggests(with_kind: Simulation) -> None:
-    plane = with_kind.server.plane
-    plane.clusters.add(ADA, BATCH)
+    (plane := with_kind.server.plane).clusters.add(ADA, BATCH)
     for name, words in (("bacth", "did you mean batch?"), ("moon", "clusters: batch, local;")):
         with pytest.raises(Refused, match=f"there is no cluster '{name}'") as refused:
             submit(plane, slots=1, target=Target(cluster=name))

@@ -76,7 +76,7 @@ def _connected(
     connection = kind(host, port)
     plain = socket.create_connection((host, connection.port), TIMEOUT_S)
     with plain.dup() as same:  # the socket of TLS takes over the other one
-        timer = Timer(limit_s, _shut, [same])
+        timer = Timer(limit_s, _close, [same])
         timer.daemon = True
         timer.start()
         try:
@@ -91,6 +91,6 @@ def _connected(
             connection.close()
 
 
-def _shut(connection: socket.socket) -> None:
+def _close(connection: socket.socket) -> None:
     with suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
