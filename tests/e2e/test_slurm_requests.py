@@ -199,8 +199,8 @@ command: env -0 | sort -z | tr '\\n\\0' ' \\n' | sed "s/^/$NODE_RANK /"
 """
 ONLY_HERE = {"GLOO_SOCKET_IFNAME"}
 """All nodes are this machine."""
-ONLY_THERE = {"TMPDIR"}
-"""Slurm names a directory for what is temporary. (The job has no limit: nobody is told when to leave.)"""
+ONLY_THERE = {"TMPDIR", "SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_JOB_PARTITION", "SLURM_NODEID"}
+"""Slurm names a directory for what is temporary, and the job, which has no limit: nobody has to leave."""
 DIFFERENT = {
     *("TARMAC_RUN_ID", "TARMAC_RUN_NAME", "MASTER_ADDR", "MASTER_PORT", "PWD", "PYTHONPATH"),
     *("LOG_ARTIFACT_PATH", "TARMAC_PAUSE_FILE", "TARMAC_POLL_FILE", "TARMAC_FINISHED_FILE"),
