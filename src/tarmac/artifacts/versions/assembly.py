@@ -144,8 +144,8 @@ def _may_be_of_trainer(path: str, files: Mapping[str, set[str]]) -> bool:
 
 def _like(path: str, examples: Iterable[str]) -> list[str]:
     """The other directories whose path differs by its numbers."""
-    kind = _DIGITS.sub("#", path)
-    return [other for other in examples if other != path and _DIGITS.sub("#", other) == kind]
+    kind = quiescence.kind_of(path)
+    return [other for other in examples if other != path and quiescence.kind_of(other) == kind]
 
 
 def _lacks_file(path: str, others: Sequence[str], examples: Mapping[str, Counter[str]]) -> bool:
@@ -160,16 +160,15 @@ def _lacks_file(path: str, others: Sequence[str], examples: Mapping[str, Counter
 
 def _kinds(names: Iterable[str]) -> Counter[str]:
     """How many files there are of each name, but for the numbers in it; random names are left out."""
-    return Counter(_DIGITS.sub("#", name) for name in names if not _RANDOM.search(_name(name)))
+    return Counter(quiescence.kind_of(name) for name in names if not _RANDOM.search(_name(name)))
 
 
 def _files_below(paths: Iterable[str]) -> dict[str, set[str]]:
     """The files below each directory, by their path from there."""
     below: dict[str, set[str]] = {}
     for path in paths:
-        parts = path.split("/")
-        for length in range(1, len(parts)):
-            below.setdefault("/".join(parts[:length]), set()).add("/".join(parts[length:]))
+        for above in quiescence.parents(path):
+            below.setdefault(above, set()).add(path[len(above) + 1 :])
     return below
 
 
@@ -177,9 +176,7 @@ def _last_changes(found: Iterable[Found]) -> dict[str, int]:
     """When a file below each directory was last changed, in ns."""
     last: dict[str, int] = {}
     for item in found:
-        parts = item.path.split("/") if item.kind == FILE else []
-        for length in range(1, len(parts)):
-            above = "/".join(parts[:length])
+        for above in quiescence.parents(item.path) if item.kind == FILE else ():
             last[above] = max(last.get(above, 0), item.mtime_ns)
     return last
 

@@ -114,10 +114,18 @@ def names_earlier(pointer: Found, directory: str) -> bool:
 
 def below(path: str, directories: Collection[str]) -> bool:
     """Whether a path is one of these directories, or inside one."""
-    if not directories:
-        return False
+    return bool(directories) and (path in directories or any(above in directories for above in parents(path)))
+
+
+def parents(path: str) -> list[str]:
+    """The directories that a path is in, the outermost first."""
     parts = path.split("/")
-    return any("/".join(parts[:length]) in directories for length in range(1, len(parts) + 1))
+    return ["/".join(parts[:length]) for length in range(1, len(parts))]
+
+
+def kind_of(path: str) -> str:
+    """A path without its numbers: checkpoints of one program are of one kind."""
+    return _DIGITS.sub("#", path)
 
 
 def inside(target: str, *, seen_at: Collection[str]) -> str | None:
@@ -156,7 +164,7 @@ def unit_of(item: Found, found: Collection[Found], known: Collection[str]) -> st
     holds others of the file's kind, which differ from it by a number: then it may hold several checkpoints.
     """
     directory, name = _split(item.path)
-    kind = _DIGITS.sub("#", name)
+    kind = kind_of(name)
     if "#" in kind and any(_is_like(other, directory, name, kind) for other in found):
         return item.path
     while directory and not _DIGITS.search(_split(directory)[1]):
@@ -259,7 +267,7 @@ def _is_like(other: Found, directory: str, name: str, kind: str) -> bool:
     place, other_name = _split(other.path)
     if other.kind != FILE or place != directory or other_name == name:
         return False
-    return _DIGITS.sub("#", other_name) == kind
+    return kind_of(other_name) == kind
 
 
 def _number(path: str) -> list[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import time
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -20,8 +19,6 @@ from tarmac.artifacts.versions.logs import Logs
 from tarmac.artifacts.versions.manifest import FILE, Entry
 from tarmac.artifacts.versions.quiescence import Found
 from tarmac.node.files import untrusted
-
-_DIGITS = re.compile(r"\d+")
 
 DOUBT_S = 5.0
 """Where closings were not watched: a file written so shortly before a violent end may be half-written."""
@@ -73,7 +70,7 @@ def select_stable(
     left = quiescence.unfinished(look.found, seen_at=seen_at)
     found = [item for item in look.found if not quiescence.below(item.path, left)]
     look = look._replace(found=found)
-    whole = quiescence.linked(found, seen_at=seen_at) | assembly.committed(found)
+    whole = _surely_whole(found, seen_at)
     if ending is None:
         loose = [
             item for item in found if item.path in look.changed and not quiescence.below(item.path, whole)
@@ -100,15 +97,19 @@ def cut_short(found: Sequence[Found], ending: Ending, *, seen_at: Collection[str
         late = quiescence.changed_since(found, ending.at - DOUBT_S)
         named_at = {item.path: item.renamed_ns for item in found if item.renamed_ns}
         torn = {item.path for item in found if item.path in late and not _was_renamed(item, named_at)}
-    whole = (quiescence.linked(found, seen_at=seen_at) | assembly.committed(found)) if torn else ()
+    whole = _surely_whole(found, seen_at) if torn else ()
     return {item.path for item in found if item.path in torn and not quiescence.below(item.path, whole)}
+
+
+def _surely_whole(found: Sequence[Found], seen_at: Collection[str]) -> set[str]:
+    """The directories that their program itself calls whole."""
+    return quiescence.linked(found, seen_at=seen_at) | assembly.committed(found)
 
 
 def _was_renamed(item: Found, named_at: Mapping[str, int]) -> bool:
     """Whether a file, or a directory that it is in, got its name after the file was written."""
-    parts = item.path.split("/")
-    above = ("/".join(parts[:length]) for length in range(1, len(parts) + 1))
-    return any(named_at.get(path, -1) >= item.mtime_ns for path in above)
+    paths = (item.path, *quiescence.parents(item.path))
+    return any(named_at.get(path, -1) >= item.mtime_ns for path in paths)
 
 
 def _while_it_runs(look: Look, loose: Sequence[Found], incomplete: Collection[str]) -> Selection:
@@ -178,14 +179,13 @@ def _predecessors(
     """
     kept: dict[str, Entry] = {}
     for path in left_out:
-        kind = _DIGITS.sub("#", path)
+        kind = quiescence.kind_of(path)
         before = {path} & known.keys()
         if before and quiescence.has_later(path, found):
             continue
-        if not before and kind != path and not any(_DIGITS.sub("#", item.path) == kind for item in taken):
-            before = {earlier for earlier in known if _DIGITS.sub("#", earlier) == kind}
-        parts = path.split("/")
-        above = {"/".join(parts[:length]) for length in range(1, len(parts))} if before else set()
+        if not before and kind != path and not any(quiescence.kind_of(item.path) == kind for item in taken):
+            before = {earlier for earlier in known if quiescence.kind_of(earlier) == kind}
+        above = set(quiescence.parents(path)) if before else set()
         kept |= {earlier: entry for earlier, entry in known.items() if quiescence.below(earlier, before)}
         kept |= {parent: known[parent] for parent in above & known.keys()}
     there = {item.path for item in taken}

@@ -131,7 +131,8 @@ class Syncer:
                 self._last = self._last._replace(read_at=read_at)  # touched, with the same content
                 return None
             self._last = self._commit(entries, read_at, selection.left_out)
-            self.saved_at = min(read_at, saved_at(self._place.root, entries))
+            if self._place.kind == _CHECKPOINT:
+                self.saved_at = min(read_at, saved_at(self._place.root, entries))
         return self._last
 
     # --- what to take
