@@ -45,9 +45,9 @@ FIRST_VERSION = (
     _EVENT + "('r1', 1, 1.0, 'accepted', 'pending')",
     _EVENT + "('r1', 2, 1.0, 'staged', 'queued')",
     _EVENT + "('r2', 1, 2.0, 'accepted', 'pending')",
-    _EVENT + "('r2', 2, 2.0, 'pause_asked', 'pausing')",
+    _EVENT + "('r2', 2, 2.0, 'pause_requested', 'pausing')",
 )
-"""Two runs as the oldest version kept them."""
+"""Two runs as the oldest version stored them."""
 
 POSTGRES = pytest.param("postgres", marks=pytest.mark.postgres)
 
@@ -120,19 +120,7 @@ def test_a_database_of_the_oldest_version_is_upgraded_with_its_runs(two_urls: tu
         assert store.apply([step(pausing, RunEvent.STOP_REQUESTED, attempt=attempt)]) == [True]
 
 
-def test_a_rule_of_pools_keeps_its_value_under_its_new_name(two_urls: tuple[str, str]) -> None:
-    url, _ = two_urls
-    pool = '{"name":"p","cluster":"lab","patience_s":60.0}'
-    body = f'{{"name":"lab","groups":[{{"nodes":2,"slots":8}}],"pools":[{pool}]}}'
-    with write(url) as connection:
-        create(connection, BASE)
-        connection.execute(text("INSERT INTO cluster (name, body) VALUES ('lab', :body)"), {"body": body})
-    with closing(open_store(url)) as store:
-        (cluster,) = store.clusters()
-    assert [pool.backfill_window_s for pool in cluster.pools] == [60.0]
-
-
-@pytest.mark.parametrize("version", ["0013", None])
+@pytest.mark.parametrize("version", ["0027", None])
 def test_a_database_from_before_the_first_release_is_refused_untouched(
     database_url: str, version: str | None
 ) -> None:

@@ -35,7 +35,7 @@ from tarmac.model.run_records import RunRecordKind
 from tarmac.model.spec import Mode
 from tarmac.store.columns import Bytewise, Serial, metadata, one_of
 
-BASE = "0014"
+BASE = "0028"
 """The oldest schema that migrations start from."""
 
 HEAD = "0028"

@@ -1,0 +1,13 @@
+"""The oldest schema that is upgraded; the ones before it were never released. Read by Alembic alone.
+
+An empty database never comes here: `upgrade` creates its tables as `schema` declares them.
+"""
+
+from __future__ import annotations
+
+revision = "0028"
+down_revision = None
+
+
+def upgrade() -> None:
+    """Change nothing: a database of this version has these tables."""
