@@ -13,7 +13,7 @@ from sqlalchemy.dialects import sqlite
 
 from tarmac.model.lifecycle import RunState
 from tarmac.model.summary import RunQuery
-from tarmac.store import open_store, secrets
+from tarmac.store import open_store, secrets, spans
 from tarmac.store import statements as sql
 from tarmac.store.database import Database
 from tarmac.store.schema import metadata
@@ -40,6 +40,8 @@ QUERIES: dict[str, Select[Any]] = {
     "feed": sql.FEED.params(after_id=1, limit=1),
     "last event": sql.LAST_EVENT_ID,
     "usage": sql.USAGE.params(since=1.0),
+    "usage of removed runs": spans.REMOVED.params(since=1.0),
+    "attempts to remove": spans.TO_REMOVE.params(ids=["a", "b"]),
     "clusters": sql.CLUSTERS,
     "secrets by name": secrets.NAMED.params(names=["a", "b"]),
     "lease": sql.LEASE.params(of_cluster="a"),

@@ -120,6 +120,21 @@ def test_a_database_of_the_oldest_version_is_upgraded_with_its_runs(two_urls: tu
         assert store.apply([step(pausing, RunEvent.STOP_REQUESTED, attempt=attempt)]) == [True]
 
 
+def test_a_run_of_the_oldest_version_keeps_its_usage_when_it_is_removed(two_urls: tuple[str, str]) -> None:
+    url, _ = two_urls
+    with write(url) as connection:
+        create(connection, BASE)
+        for statement in FIRST_VERSION:
+            connection.execute(text(statement))
+        connection.execute(text("UPDATE attempt SET state = 'ended', outcome = 'lost', ended_at = 9.0"))
+        connection.execute(text("UPDATE run SET state = 'ended', outcome = 'failed' WHERE id = 'r2'"))
+    with closing(open_store(url)) as store:
+        before = store.attempt_spans(0.0, 10.0)
+        assert [(span.run_id, span.begin, span.end) for span in before] == [("r2", 3.0, 9.0)]
+        assert store.remove_runs(["r2"]) == {"r2"}
+        assert store.attempt_spans(0.0, 10.0) == before
+
+
 @pytest.mark.parametrize("version", ["0027", None])
 def test_a_database_from_before_the_first_release_is_refused_untouched(
     database_url: str, version: str | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,8 @@ from tarmac.model.dataset import Dataset, DatasetState
 from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import AttemptState, RunEvent
 from tarmac.model.ports import Store
-from tarmac.model.run import Allocation, Outcome, QueuePosition, Run, WorkerPlacement
+from tarmac.model.run import Allocation, Outcome, QueuePosition, Release, Run, WorkerPlacement
+from tarmac.model.usage import AttemptSpan
 
 HOUR = 10 * HOUR_S
 
@@ -131,3 +133,26 @@ def test_what_attempts_held_in_a_range_of_time(store: Store) -> None:
     assert span.slot_s(HOUR, HOUR + 3.0) == 3.0
     assert {span.run_id for span in store.attempt_spans(HOUR + 5.0, HOUR + 9.0)} == {other.id}
     assert store.attempt_spans(-2.0, -1.0) == []
+
+
+def test_a_removed_run_keeps_its_usage(store: Store) -> None:
+    """Accounts outlive runs, by the same numbers in every range, and no run can be removed twice."""
+    run = running(store, "r1", user="ada", project="vision")
+    live = running(store, "r2", user="bob")
+    over = ended(run, 10.0)
+    assert over.attempt is not None
+    released = (Release(role="main", replica=0, at=HOUR + 2.0),)
+    over = replace(over, attempt=replace(over.attempt, released=released))
+    assert store.apply([over]) == [True]
+    stopped = step(over.after, RunEvent.STOP_REQUESTED)
+    assert store.apply([stopped]) == [True]
+    ranges = [(0.0, HOUR + 100.0), (HOUR + 1.0, HOUR + 3.0), (HOUR + 5.0, HOUR + 9.0), (-2.0, -1.0)]
+    before = [by_id(store.attempt_spans(*each)) for each in ranges]
+    assert [span.run_id for span in before[0]] == ["r1", "r2"]
+    assert store.remove_runs(["r1", "r2"]) == {"r1"}
+    assert store.remove_runs(["r1", live.id]) == frozenset()
+    assert [by_id(store.attempt_spans(*each)) for each in ranges] == before
+
+
+def by_id(spans: Iterable[AttemptSpan]) -> list[AttemptSpan]:
+    return sorted(spans, key=lambda span: span.run_id)

@@ -136,10 +136,10 @@ def _short_name(path: Path) -> Iterator[str]:
 
 
 def _stopped(home: Home) -> int | None:
-    """The process id of a server that a signal has stopped (SIGSTOP, Ctrl-Z), if it was."""
+    """The process id of a server that a signal has stopped (SIGSTOP, Ctrl-Z). A debugger has not."""
     try:
         pid = int(home.lock.read_text())
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (OSError, ValueError, IndexError):
         return None
-    return pid if state in ("T", "t") else None
+    return pid if state == "T" else None

@@ -45,8 +45,7 @@ class UsageReport:
     def used_slots(self, actor: Actor, since: float | None, until: float | None) -> list[UsedSlots]:
         """The usage from `since` until `until` (now, at the latest), by user, project, cluster and pool.
 
-        From the attempts that are kept: a run that was removed counts no more. Raises InvalidInput where the
-        range is empty.
+        A run counts after its removal too. Raises InvalidInput where the range is empty.
         """
         check(actor, Action.READ)
         now = self._control.clock.now()

@@ -36,7 +36,7 @@ class AttemptSpan:
 
 
 class UsageReader(Protocol):
-    """The attempts of all runs that are kept, as usage."""
+    """The attempts of all runs as usage, those of removed runs too."""
 
     def attempt_spans(self, since: float, until: float) -> Sequence[AttemptSpan]:
         """What attempts held within a range of time, in any order."""

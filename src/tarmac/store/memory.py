@@ -71,6 +71,7 @@ class MemoryStore:
         self._servers: dict[str, ServerRecord] = {}
         self._drained: dict[str, Drain] = {}
         self._usage: dict[tuple[float, str, str, str, str, str], float] = {}
+        self._removed_spans: list[AttemptSpan] = []
         self._clusters: dict[str, Cluster] = {}
         self._datasets: dict[str, Dataset] = {}
         self.secrets = MemorySecrets()
@@ -181,6 +182,7 @@ class MemoryStore:
             for run_id in gone:
                 if (key := key_of(self._runs[run_id])) is not None:
                     del self._by_key[key]
+                self._removed_spans += self._spans(run_id)
                 self._forget(run_id)
             return gone
 
@@ -246,12 +248,8 @@ class MemoryStore:
 
     def attempt_spans(self, since: float, until: float) -> list[AttemptSpan]:
         with self._lock:
-            found = [
-                span_of(self._runs[run_id], attempt)
-                for run_id, attempts in self._attempts.items()
-                for attempt in attempts.values()
-            ]
-        return [one for one in found if one and one.begin < until and (one.end is None or one.end > since)]
+            found = self._removed_spans + [span for run_id in self._attempts for span in self._spans(run_id)]
+        return [one for one in found if one.begin < until and (one.end is None or one.end > since)]
 
     def clusters(self) -> list[Cluster]:
         with self._lock:
@@ -296,6 +294,10 @@ class MemoryStore:
             table.pop(run_id, None)
         self.metrics.forget(run_id)
         self.notifications.forget(run_id)
+
+    def _spans(self, run_id: str) -> list[AttemptSpan]:
+        found = (span_of(self._runs[run_id], each) for each in self._attempts.get(run_id, {}).values())
+        return [span for span in found if span is not None]
 
     def _keys(self, new: Sequence[NewRun]) -> Iterator[tuple[Key, str]]:
         """The idempotency keys of `new` that are known, each with the id of its run."""

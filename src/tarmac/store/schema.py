@@ -38,7 +38,7 @@ from tarmac.store.columns import Bytewise, Serial, metadata, one_of
 BASE = "0028"
 """The oldest schema that migrations start from."""
 
-HEAD = "0028"
+HEAD = "0029"
 """The newest migration: what `alembic_version` says of a database with this schema."""
 
 run = Table(
@@ -98,12 +98,6 @@ run = Table(
     one_of("mode", Mode),
 )
 
-hooks.listen(
-    run,
-    "after_create",
-    DDL("CREATE INDEX ix_run_array ON run (array_id, array_index) WHERE array_id IS NOT NULL"),  # type: ignore[no-untyped-call]
-)
-
 # Apart from `run`, because it is the bulk of a run and never changes: steps rewrite short rows.
 run_spec = Table(
     "run_spec",
@@ -155,12 +149,12 @@ attempt = Table(
 LIVE_ATTEMPT = text("state <> 'ended'")
 """The live attempts are few among many: their index holds them alone. The query says it in these words."""
 
-hooks.listen(
-    attempt,
-    "after_create",
-    DDL(f"CREATE INDEX ix_attempt_live ON attempt (run_id, number) WHERE {LIVE_ATTEMPT}"),  # type: ignore[no-untyped-call]
-)
 # In SQL, for an Index with a condition loads all that SQLAlchemy knows of PostgreSQL, on SQLite too.
+for _table, _index in (
+    (run, "ix_run_array ON run (array_id, array_index) WHERE array_id IS NOT NULL"),
+    (attempt, f"ix_attempt_live ON attempt (run_id, number) WHERE {LIVE_ATTEMPT}"),
+):
+    hooks.listen(_table, "after_create", DDL(f"CREATE INDEX {_index}"))  # type: ignore[no-untyped-call]
 
 event = Table(
     "event",
@@ -362,6 +356,17 @@ usage = Table(
     Column("group_id", Bytewise, nullable=False),  # an array or experiment; "": of neither
     Column("slot_s", Double, nullable=False),
     PrimaryKeyConstraint("hour_at", "cluster", "pool", "user_name", "project", "group_id"),
+)
+
+# What the attempts of removed runs used, as JSON.
+usage_span = Table(
+    "usage_span",
+    metadata,
+    Column("run_id", Bytewise, primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    Column("ended_at", Double, nullable=False),
+    Column("body", Text, nullable=False),
+    Index("ix_usage_span_ended_at", "ended_at"),
 )
 
 cluster = Table(

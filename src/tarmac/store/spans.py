@@ -1,4 +1,7 @@
-"""Attempts as usage: only the columns that count, so that many are read quickly. Used by `sql`."""
+"""Attempts as usage, of runs that are kept and of runs that were removed. Used by `sql`.
+
+Of an attempt only the columns that count are read, so that many are read quickly.
+"""
 
 from __future__ import annotations
 
@@ -8,33 +11,66 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import bindparam, func, or_, select
+from sqlalchemy import Connection, bindparam, func, or_, select
 
 from tarmac.model.cluster import DEFAULT_POOL
+from tarmac.model.codec import decode, encode
+from tarmac.model.lifecycle import TERMINAL_STATES
 from tarmac.model.usage import AttemptSpan
-from tarmac.store.schema import attempt, run
+from tarmac.store.schema import attempt, run, usage_span
+from tarmac.store.statements import insert_or_skip, words
 
-SPANS = (
-    select(
-        run.c.id,
-        attempt.c.number,
-        run.c.user_name,
-        run.c.project,
-        attempt.c.cluster,
-        attempt.c.allocation,
-        attempt.c.created_at,
-        attempt.c.granted_at,
-        attempt.c.ended_at,
-        attempt.c.released,
-    )
-    .join_from(attempt, run, attempt.c.run_id == run.c.id)
-    .where(func.coalesce(attempt.c.granted_at, attempt.c.created_at) < bindparam("until"))
-    .where(or_(attempt.c.ended_at.is_(None), attempt.c.ended_at > bindparam("since")))
+_ATTEMPTS = select(
+    run.c.id,
+    attempt.c.number,
+    run.c.user_name,
+    run.c.project,
+    attempt.c.cluster,
+    attempt.c.allocation,
+    attempt.c.created_at,
+    attempt.c.granted_at,
+    attempt.c.ended_at,
+    attempt.c.released,
+).join_from(attempt, run, attempt.c.run_id == run.c.id)
+IN_RANGE = _ATTEMPTS.where(
+    func.coalesce(attempt.c.granted_at, attempt.c.created_at) < bindparam("until")
+).where(or_(attempt.c.ended_at.is_(None), attempt.c.ended_at > bindparam("since")))
+TO_REMOVE = _ATTEMPTS.where(
+    run.c.id.in_(bindparam("ids", expanding=True)), run.c.state.in_(words(TERMINAL_STATES))
 )
+REMOVED = select(usage_span.c.body).where(usage_span.c.ended_at > bindparam("since"))
 
 
-def to_span(row: Sequence[Any]) -> AttemptSpan | None:
-    """A row of `SPANS`; None where a cluster's own queue has granted nothing yet."""
+def read_spans(connection: Connection, since: float, until: float) -> list[AttemptSpan]:
+    """What attempts held within a range of time; each once, though its run may be removed meanwhile."""
+    kept = map(_to_span, connection.execute(IN_RANGE, {"since": since, "until": until}))
+    spans = {(span.run_id, span.attempt): span for span in kept if span is not None}
+    for body in connection.execute(REMOVED, {"since": since}).scalars():
+        span = decode(AttemptSpan, json.loads(body))
+        if span.begin < until:
+            spans[span.run_id, span.attempt] = span
+    return list(spans.values())
+
+
+def keep_spans(connection: Connection, run_ids: Sequence[str]) -> None:
+    """Keep what those of these runs used that have ended. They are removed in the same transaction."""
+    spans = map(_to_span, connection.execute(TO_REMOVE, {"ids": run_ids}))
+    kept = [
+        {
+            "run_id": span.run_id,
+            "attempt": span.attempt,
+            "ended_at": span.end,
+            "body": json.dumps(encode(span)),
+        }
+        for span in spans
+        if span is not None and span.end is not None
+    ]
+    if kept:
+        connection.execute(insert_or_skip(usage_span, connection.dialect.name), kept)
+
+
+def _to_span(row: Sequence[Any]) -> AttemptSpan | None:
+    """A row of `_ATTEMPTS`; None where a cluster's own queue has granted nothing yet."""
     run_id, number, user, project, cluster, body, created_at, granted_at, ended_at, released = row
     granted = _granted(body)
     begin = granted_at if granted.delegated else created_at

@@ -45,7 +45,7 @@ from tarmac.store.notifications import SqlNotifications
 from tarmac.store.numbers import SqlNumbers
 from tarmac.store.run_records import SqlRunRecords
 from tarmac.store.secrets import SqlSecrets
-from tarmac.store.spans import SPANS, to_span
+from tarmac.store.spans import keep_spans, read_spans
 from tarmac.store.upgrade import bring_up_to_date
 
 LAST_CHARACTER = "\U0010ffff"
@@ -157,6 +157,7 @@ class SqlStore:
         removed: set[str] = set()
         with self._database.writing() as connection:
             for ids in _chunks([run_id for run_id in run_ids if storable(run_id)]):
+                keep_spans(connection, ids)
                 removed.update(connection.execute(sql.REMOVE_RUNS, {"ids": ids}).scalars())
         return frozenset(removed)
 
@@ -257,8 +258,7 @@ class SqlStore:
 
     def attempt_spans(self, since: float, until: float) -> list[AttemptSpan]:
         with self._database.reading() as connection:
-            found = connection.execute(SPANS, {"since": since, "until": until}).all()
-        return [span for span in map(to_span, found) if span is not None]
+            return read_spans(connection, since, until)
 
     def clusters(self) -> list[Cluster]:
         with self._database.reading() as connection:

@@ -11,9 +11,9 @@ from tarmac.model.errors import Forbidden, NotFound, Refused, Unavailable
 DAY_S = 86_400.0
 
 
-def ended_run(plane: Served) -> str:
+def ended_run(plane: Served, file: str = HELLO) -> str:
     """A run that has ended by itself."""
-    run_id = plane.client().submit(HELLO)["id"]
+    run_id = plane.client().submit(file)["id"]
     for seconds in (0, 0, 60):
         plane.advance(seconds)
     assert plane.client().run(run_id)["state"] == "ended"
@@ -27,6 +27,15 @@ def test_a_removed_run_is_gone_with_its_files(plane: Served) -> None:
     assert client.runs(everything=True)["runs"] == []
     with pytest.raises(NotFound):
         client.run(run_id)
+
+
+def test_a_removed_run_stays_in_the_usage(plane: Served) -> None:
+    """No user can lower what was accounted."""
+    client, run_id = plane.client(), ended_run(plane, HELLO + "slots: 1\n")
+    before = client.usage()
+    assert [(used["runs"], used["slot_s"] > 0) for used in before] == [(1, True)]
+    client.remove(run_id)
+    assert client.usage() == before
 
 
 def test_a_live_run_is_refused_with_how_to_stop_it(plane: Served) -> None:

@@ -1,4 +1,4 @@
-"""`det resources`: who held how many slots, and for how long, from the attempts that are kept.
+"""`det resources`: who held how many slots, and for how long, from all attempts, those of removed runs too.
 
 Listed in `route_list`.
 """

@@ -1,0 +1,24 @@
+"""Usage of runs that were removed. Applied by `upgrade`, after 0028."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0029"
+down_revision = "0028"
+
+_BYTEWISE = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+
+
+def upgrade() -> None:
+    """Make the table; the runs that were removed before are gone."""
+    op.create_table(
+        "usage_span",
+        sa.Column("run_id", _BYTEWISE, nullable=False),
+        sa.Column("attempt", sa.Integer, nullable=False),
+        sa.Column("ended_at", sa.Double, nullable=False),
+        sa.Column("body", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("run_id", "attempt", name="pk_usage_span"),
+    )
+    op.create_index("ix_usage_span_ended_at", "usage_span", ["ended_at"])
