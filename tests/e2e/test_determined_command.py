@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,6 +47,13 @@ tarmac.report(step=1, loss=values.get("lr", 1.0), group="validation")
 with open(os.path.join(os.environ["CHECKPOINT_ARTIFACT_PATH"], "state.txt"), "w") as file:
     file.write("1")
 """
+WAITING = """\
+name: NAME
+entrypoint: while true; do sleep 1; done
+searcher: {name: single, metric: loss, max_length: {batches: 2}}
+resources: {slots_per_trial: 1}
+preemption_timeout: 1
+"""
 STUBBORN = "trap '' TERM; while true; do sleep 1; done"
 
 
@@ -81,7 +90,17 @@ class Det:
 
 @pytest.fixture(params=RELEASES)
 def det(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Det]:
-    release = str(request.param)
+    yield from served_to(str(request.param), tmp_path, "[[local]]\nslots = 2\n")
+
+
+@pytest.fixture(params=RELEASES[:2])
+def preempting(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Det]:
+    """On one slot, with preemption; 0.38.1 moves no job ahead of another any more."""
+    rules = '[pools.default]\npreemption = true\nguaranteed = "0s"\n'
+    yield from served_to(str(request.param), tmp_path, f"[[local]]\nslots = 1\n{rules}")
+
+
+def served_to(release: str, tmp_path: Path, settings: str) -> Iterator[Det]:
     if not (ROOT / ".venv-determined" / release / ".command").exists():
         pytest.skip("the package `determined` is not installed: make determined")
     with socket.create_server(("127.0.0.1", 0)) as found:
@@ -95,7 +114,7 @@ def det(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Det]:
     (tmp_path / "one.yaml").write_text(ONE)
     (tmp_path / "stubborn.yaml").write_text(ONE.replace("python3 train.py", f'"{STUBBORN}"'))
     (tmp_path / "wrong.yaml").write_text(GRID.replace("grid, metric", "gird, metric"))
-    (home / "settings.toml").write_text(f'[determined]\nlisten = "{address}"\n[[local]]\nslots = 2\n')
+    (home / "settings.toml").write_text(f'[determined]\nlisten = "{address}"\n{settings}')
     client = Client(home=home)
     client.version()  # starts the server, and answers once that listens
     try:
@@ -177,6 +196,37 @@ def test_the_queue_the_cluster_and_a_kill(det: Det) -> None:
     det("slot", "enable", "node1", "1")
     det("agent", "disable", "node1")
     det("agent", "enable", "node1")
+
+
+def test_the_workflow_of_the_document(preempting: Det) -> None:
+    """D13, D14: list, update, list, update-batch, list give the document's three tables."""
+    det = preempting
+    for name in ("first_job", "second_job"):
+        (det.directory / "waiting.yaml").write_text(WAITING.replace("NAME", name))
+        det("experiment", "create", "waiting.yaml", "context")
+    first, second = ("TYPE_EXPERIMENT", "first_job"), ("TYPE_EXPERIMENT", "second_job")
+    held, waits = ("1/1", "STATE_SCHEDULED", "determined"), ("0/1", "STATE_QUEUED", "determined")
+    ids = wait_for_table(det, [("0", *first, "42", *held), ("1", *second, "42", *waits)])
+    det("job", "update", ids[1], "--ahead-of", ids[0])
+    wait_for_table(det, [("0", *second, "42", *held), ("1", *first, "42", *waits)])
+    det("job", "update-batch", f"{ids[1]}.priority=1", f"{ids[0]}.priority=1")
+    wait_for_table(det, [("0", *second, "1", *held), ("1", *first, "1", *waits)])
+    for number in ("1", "2"):
+        det("experiment", "kill", number)
+
+
+def wait_for_table(det: Det, expected: list[tuple[str, ...]]) -> list[str]:
+    """Wait until `det job list` is this but for ids and times; the ids in its order."""
+    deadline = time.monotonic() + LIMIT_S
+    while True:
+        rows = [row for row in csv.reader(det("job", "list", "--csv").splitlines()) if len(row) == 9]
+        found = [
+            (number, kind, name.partition(" (")[0], priority, slots, state, user)
+            for number, _, kind, name, priority, _, slots, state, user in rows[1:]
+        ]
+        if found == expected:
+            return [row[1] for row in rows[1:]]
+        assert time.monotonic() < deadline, rows
 
 
 def test_questions_and_refusals(det: Det) -> None:

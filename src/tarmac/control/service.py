@@ -207,9 +207,11 @@ class ControlPlane:
         drain = Drain(user=actor.user, at=self.control.clock.now(), reason=reason) if drained else None
         return draining.set_drained(self.control, nodes, drain, slot)
 
-    def reorder(self, actor: Actor, changes: Sequence[QueueChange]) -> list[Run]:
-        """Change places in the queue: all of these changes, or none; the runs that were named."""
-        return queueing.reorder(self.control, actor, changes)
+    def reorder(
+        self, actor: Actor, changes: Sequence[QueueChange], names: Mapping[str, str] | None = None
+    ) -> list[Run]:
+        """Change places in the queue: all or none; the runs that were named. `names`: for messages, by id."""
+        return queueing.reorder(self.control, actor, changes, names or {})
 
     # --- questions
 

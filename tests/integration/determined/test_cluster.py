@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from determined_calls import DeterminedCalls
-from determined_experiments import GRID, WIDE, create, states, turn
-from served import Served
+from determined_experiments import GRID, SINGLE, WIDE, create, logged_in, states, turn
+from served import Served, served
+from tarmac.engines.sim import Behaviour
+from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Cluster, NodeGroup, Pool
 
 
 def test_jobs_are_listed_and_moved(here: Served, calls: DeterminedCalls) -> None:
@@ -55,6 +60,94 @@ def test_jobs_are_listed_and_moved(here: Served, calls: DeterminedCalls) -> None
     assert update(jobId="none", priority=3)[0] == 400
     described = calls.get("/api/v1/experiments/3")[1]
     assert described["jobSummary"] == {"state": "STATE_QUEUED", "jobsAhead": 0}
+
+
+def test_the_example_of_the_document_gives_its_tables(tmp_path: Path) -> None:
+    """D13, D14: list, update, list, update-batch, list; `det` sends one request for each change."""
+    pools = [Pool(cluster=LOCAL_CLUSTER, name=DEFAULT_POOL, preemption=True, guaranteed_s=0.0)]
+    behaviour = Behaviour(duration_s=9_999.0)
+    with served(tmp_path / "home", behaviour=lambda _: behaviour, pools=pools, keeps_code=True) as here:
+        calls = logged_in(here)
+        for name in ("first_job", "second_job"):
+            create(calls, WIDE.replace("wide", name))
+            turn(here)
+
+        def table() -> list[tuple[Any, ...]]:
+            for _ in range(4):
+                turn(here)
+            found = [each["full"] for each in calls.get("/api/v1/job-queues-v2", limit=100)[1]["jobs"]]
+            return [
+                (
+                    job["name"],
+                    job["priority"],
+                    (job["allocatedSlots"], job["requestedSlots"]),
+                    job["summary"]["state"],
+                )
+                for job in found
+            ]
+
+        def update(name: str, **change: Any) -> None:
+            body = {"updates": [{"jobId": ids[name], **change}]}
+            assert calls.post("/api/v1/job-queues", body) == (200, {})
+
+        held, waiting = ((8, 8), "STATE_SCHEDULED"), ((0, 8), "STATE_QUEUED")
+        assert table() == [("first_job", 42, *held), ("second_job", 42, *waiting)]
+        jobs = calls.get("/api/v1/job-queues-v2")[1]["jobs"]
+        ids = {job["full"]["name"]: job["full"]["jobId"] for job in jobs}
+        update("second_job", aheadOf=ids["first_job"])
+        assert table() == [("second_job", 42, *held), ("first_job", 42, *waiting)]
+        update("second_job", priority=1)
+        update("first_job", priority=1)
+        assert table() == [("second_job", 1, *held), ("first_job", 1, *waiting)]
+
+
+def test_an_experiment_without_a_pool_is_one_of_the_default_pool(
+    here: Served, calls: DeterminedCalls
+) -> None:
+    """D13: it waits there though another pool has free slots, and the lists and its configuration say so."""
+    here.store.put_cluster(Cluster(name="site", groups=(NodeGroup(nodes=2, slots=8, pool="big"),)))
+    for _ in range(2):
+        create(calls, WIDE)
+        turn(here)
+    turn(here)
+    assert [states(calls, number)[0] for number in (1, 2)] == ["STATE_RUNNING", "STATE_QUEUED"]
+    listed = calls.get("/api/v1/job-queues-v2")[1]["jobs"]
+    assert [job["full"]["entityId"] for job in listed] == ["1", "2"]
+    experiments = calls.get("/api/v1/experiments")[1]["experiments"]
+    assert {each["resourcePool"] for each in experiments} == {"default"}
+    assert {each["config"]["resources"]["resource_pool"] for each in experiments} == {"default"}
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"weight": 2.0}, "weight=2: pool plain orders by priority: a weight does not count there"),
+        ({"resourcePool": "small"}, "pool=small: pool small could never hold job {one}: "),
+        ({"resourcePool": "nowhere"}, "pool=nowhere: cluster site has no pool 'nowhere'"),
+        ({"aheadOf": "two"}, "ahead-of=job {two}: job {one} is in pool plain and job {two} in pool small"),
+    ],
+    ids=["weight", "small", "nowhere", "ahead of"],
+)
+def test_an_error_about_a_job_names_the_job(
+    here: Served, calls: DeterminedCalls, change: dict[str, Any], problem: str
+) -> None:
+    """D14, D15: the error names no run of a trial, and comes once though the job has two trials."""
+    groups = (
+        NodeGroup(nodes=1, slots=4, pool="plain"),
+        NodeGroup(nodes=1, slots=1, pool="small", prefix="s"),
+    )
+    here.store.put_cluster(Cluster(name="site", groups=groups))
+    create(calls, GRID.replace("slots_per_trial: 1", "slots_per_trial: 2, resource_pool: plain"))
+    create(calls, SINGLE + "resources: {resource_pool: small}\n")
+    ids = {
+        name: calls.get(f"/api/v1/experiments/{number}")[1]["experiment"]["jobId"]
+        for name, number in (("one", 1), ("two", 2))
+    }
+    sent = {name: ids.get(value, value) for name, value in change.items()}
+    status, found = calls.post("/api/v1/job-queues", {"updates": [{"jobId": ids["one"], **sent}]})
+    assert (status, found["message"].count("\n")) == (400, 0)
+    assert found["message"].startswith(f"job {ids['one']}.{problem.format(**ids)}")
+    assert not any(run.id in found["message"] for run in here.store.live_runs())
 
 
 def test_what_an_experiment_is_called_and_may_hold_is_changed(here: Served, calls: DeterminedCalls) -> None:

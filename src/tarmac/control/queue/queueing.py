@@ -97,18 +97,20 @@ def queue(
     return [*placed, *delegated_pages(control, part, cluster=cluster, pool=pool)]
 
 
-def reorder(control: ControlState, actor: Actor, changes: Sequence[QueueChange]) -> list[Run]:
+def reorder(
+    control: ControlState, actor: Actor, changes: Sequence[QueueChange], names: Mapping[str, str]
+) -> list[Run]:
     """Apply all changes, or none; the runs they name, as they are then.
 
     `ahead_of` and `behind_of` may name runs of others; those that are changed must be the actor's to change.
-    Raises InvalidInput with everything wrong with any of them, each told by the words of its change.
+    Raises InvalidInput with every problem once, each with its change. `names` has names for messages, by id.
     """
     for _ in range(CHANGE_TRIES):
-        named = _Named(control, actor)
+        named = _Named(control, actor, names)
         draft = _draft(control, changes, named)
         problems = [problem for change in changes for problem in _try(draft, change, named)]
         if problems:
-            raise InvalidInput(problems)
+            raise InvalidInput(list(dict.fromkeys(problems)))
         for change in changes:
             check(actor, Action.CONTROL, owner=named.run(change.reference).user)
         steps = [caused_by(actor, step) for step in draft.steps()]
@@ -121,9 +123,10 @@ def reorder(control: ControlState, actor: Actor, changes: Sequence[QueueChange])
 
 
 class _Named:
-    """The runs that references mean: each is looked up once, and as this server knows it."""
+    """The runs that references mean, each looked up once as this server knows it, and names for messages."""
 
-    def __init__(self, control: ControlState, actor: Actor) -> None:
+    def __init__(self, control: ControlState, actor: Actor, names: Mapping[str, str]) -> None:
+        self.names = names
         self._control = control
         self._actor = actor
         self._found: dict[str, Run | Problem] = {}
@@ -147,22 +150,23 @@ class _Named:
 
 
 def _try(draft: Draft, change: QueueChange, named: _Named) -> Iterator[Problem]:
-    """Make one change on the draft; what is wrong with it, told by its own words."""
-    operations = list(_operations(change))
+    """Make one change on the draft; its problem, if there is one, begins with the change."""
+    operations = list(_operations(change, named.names))
+    name = named.names.get(change.reference, change.reference)
     if len(operations) != 1:
-        yield Problem(message=f"{change.reference}: one change at a time, not {len(operations)}")
+        yield Problem(message=f"{name}: one change at a time, not {len(operations)}")
         return
     words, operation = operations[0]
     try:
         operation(draft, named.run(change.reference), named)
     except (NotFound, Refused) as error:
-        yield Problem(message=f"{change.reference}.{words}: {error.message}", hint=error.hint)
+        yield Problem(message=f"{name}.{words}: {error.message}", hint=error.hint)
 
 
 Operation = Callable[[Draft, Run, _Named], None]
 
 
-def _operations(change: QueueChange) -> Iterator[tuple[str, Operation]]:
+def _operations(change: QueueChange, names: Mapping[str, str]) -> Iterator[tuple[str, Operation]]:
     """What the change asks for, in the words of the batch form, and how it is made."""
     priority, weight, pool, ahead_of, behind_of = (
         change.priority,
@@ -179,12 +183,12 @@ def _operations(change: QueueChange) -> Iterator[tuple[str, Operation]]:
         yield f"pool={pool}", lambda draft, run, _: draft.set_pool(run, pool)
     if ahead_of is not None:
         yield (
-            f"ahead-of={ahead_of}",
+            f"ahead-of={names.get(ahead_of, ahead_of)}",
             lambda draft, run, named: draft.move(run, named.run(ahead_of), behind=False),
         )
     if behind_of is not None:
         yield (
-            f"behind-of={behind_of}",
+            f"behind-of={names.get(behind_of, behind_of)}",
             lambda draft, run, named: draft.move(run, named.run(behind_of), behind=True),
         )
     if change.top:
@@ -217,7 +221,7 @@ def _draft(control: ControlState, changes: Iterable[QueueChange], named: _Named)
         return None
 
     # They are moved now: what has happened to these runs may have happened since the first look at the clock.
-    return Draft(positions, {rules.key: rules for rules in pools}, misfit, control.clock.now())
+    return Draft(positions, {rules.key: rules for rules in pools}, misfit, named.names, control.clock.now())
 
 
 def _mentioned(changes: Iterable[QueueChange], named: _Named) -> Iterator[Run]:

@@ -41,7 +41,7 @@ class Stand:
 class Draft:
     """The queues as they would be after the changes so far.
 
-    `misfit` says why a pool could never hold a run (None: it could).
+    `misfit` says why a pool could never hold a run (None: it could); `names` are for messages, by run id.
     """
 
     def __init__(
@@ -49,6 +49,7 @@ class Draft:
         positions: Mapping[str, Stand],
         rules: Mapping[PoolKey, Pool],
         misfit: Callable[[Run, PoolKey], str | None],
+        names: Mapping[str, str],
         now: float,
     ) -> None:
         movable = sources(RunEvent.REORDERED)
@@ -57,16 +58,16 @@ class Draft:
         self._places = {run_id: stand.run.place for run_id, stand in positions.items()}
         self._rules = rules
         self._misfit = misfit
+        self._names = names
         self._now = now
-        self._lifted: dict[tuple[PoolKey, int, int], list[Run]] = {}
         self._lines: dict[tuple[PoolKey, Mode], list[Run]] = {}
 
     def set_priority(self, run: Run, priority: int) -> None:
-        """Another priority; a place that a person gave it is given up, unless others come along with it."""
+        """Another priority at the run's position; the priority it has already resets the position."""
         self._check(run)
         self._check_policy(run, Policy.PRIORITY, "a priority")
-        self._put(run, priority=priority, position=None)
-        self._keep_together(run, priority)
+        before = self._places[run.id]
+        self._put(run, priority=priority, position=before.position if priority != before.priority else None)
 
     def set_weight(self, run: Run, weight: float) -> None:
         """Another weight in a fair share."""
@@ -80,7 +81,7 @@ class Draft:
         """Another pool of its cluster."""
         self._check(run)
         if run.spec.rehearsal is not None:
-            raise Refused(f"{_named(run)} rehearses on a cluster of its own: it has no other pool")
+            raise Refused(f"{self._named(run)} rehearses on a cluster of its own: it has no other pool")
         cluster, before = self._pools[run.id]
         if name == before:
             return
@@ -89,7 +90,7 @@ class Draft:
             hint = suggestion(name, known, f"its pools: {', '.join(known)}")
             raise Refused(f"cluster {cluster} has no pool {name!r}", hint=hint)
         if (why_not := self._misfit(run, (cluster, name))) is not None:
-            raise Refused(f"pool {name} could never hold {_named(run)}: {why_not}")
+            raise Refused(f"pool {name} could never hold {self._named(run)}: {why_not}")
         self._put(run, pool=name, position=None)
         self._pools[run.id] = cluster, name
         self._lines.clear()
@@ -104,7 +105,7 @@ class Draft:
         self._check_moves(run)
         if _line(run) != _line(anchor):
             raise Refused(
-                f"{_named(run)} is a {run.spec.mode} run and {_named(anchor)} {_a(anchor)}: "
+                f"{self._named(run)} is a {run.spec.mode} run and {self._named(anchor)} {_a(anchor)}: "
                 "each kind has a line of its own"
             )
         priority = self._places[anchor.id].priority
@@ -136,18 +137,10 @@ class Draft:
             if (after := self._places[run_id]) != run.place
         ]
 
-    def _keep_together(self, run: Run, priority: int) -> None:
-        """Runs that a list lifts from one priority to another together keep their order among themselves."""
-        mates = self._lifted.setdefault((self._pools[run.id], run.place.priority, priority), [])
-        mates.append(run)
-        for mate in mates if len(mates) == 2 else mates[2:][-1:]:
-            if self._places[mate.id] == replace(mate.place, priority=priority, position=None):
-                self._put(mate, position=mate.place.position)
-
     def _check(self, run: Run) -> None:
         if run.id not in self._runs:
             state = "has ended" if run.state is RunState.ENDED else f"is {run.state}"
-            raise Refused(f"{_named(run)} {state}: it has no place in the queue")
+            raise Refused(f"{self._named(run)} {state}: it has no place in the queue")
 
     def _check_policy(self, run: Run, required: Policy, what: str) -> None:
         """Whether what is to be set counts for this run at all."""
@@ -157,8 +150,8 @@ class Draft:
         if policy is required:
             return
         counts, hint = {
-            Policy.PRIORITY: ("orders by priority", f"tarmac queue set {run.id} --priority N"),
-            Policy.FAIR_SHARE: ("shares fairly, by weight", f"tarmac queue set {run.id} --weight N"),
+            Policy.PRIORITY: ("orders by priority", "--priority N counts"),
+            Policy.FAIR_SHARE: ("shares fairly, by weight", "--weight N counts"),
             Policy.LEAST_ATTAINED: ("runs first what ran least", None),
         }[policy]
         raise Refused(f"pool {pool[1]} {counts}: {what} does not count there", hint=hint)
@@ -167,14 +160,14 @@ class Draft:
         (cluster, pool), (other_cluster, other_pool) = self._pools[run.id], self._pools[anchor.id]
         if cluster != other_cluster:
             raise Refused(
-                f"{_named(run)} is on cluster {cluster} and {_named(anchor)} on {other_cluster}: "
+                f"{self._named(run)} is on cluster {cluster} and {self._named(anchor)} on {other_cluster}: "
                 "there is no place between clusters"
             )
         if pool != other_pool:
             raise Refused(
-                f"{_named(run)} is in pool {pool} and {_named(anchor)} in pool {other_pool}: "
+                f"{self._named(run)} is in pool {pool} and {self._named(anchor)} in pool {other_pool}: "
                 "there is no place between pools",
-                hint=f"tarmac queue set {run.id} --pool {other_pool}",
+                hint=f"move it to pool {other_pool} first",
             )
 
     def _check_moves(self, run: Run) -> None:
@@ -185,7 +178,7 @@ class Draft:
         if self._policy(pool) is Policy.FAIR_SHARE:
             raise Refused(
                 f"pool {pool[1]} shares fairly: who used least is first, and no run has a place of its own",
-                hint=f"tarmac queue set {run.id} --weight N",
+                hint="--weight N counts",
             )
         if self._policy(pool) is Policy.LEAST_ATTAINED:
             raise Refused(f"pool {pool[1]} runs first what ran least: no run has a place of its own")
@@ -193,14 +186,19 @@ class Draft:
     def _check_batch(self, run: Run) -> None:
         if run.spec.mode is Mode.CYCLE:
             raise Refused(
-                f"{_named(run)} is a cycle run: it has its turns in a line of their own, ahead of others"
+                f"{self._named(run)} is a cycle run: it has its turns in a line of their own, ahead of others"
             )
         if run.spec.mode is Mode.INTERRUPTIBLE:
-            raise Refused(f"{_named(run)} is interruptible: such runs share their pool by time, not by place")
+            raise Refused(
+                f"{self._named(run)} is interruptible: such runs share their pool by time, not by place"
+            )
 
     def _policy(self, pool: PoolKey) -> Policy:
         rules = self._rules.get(pool)
         return rules.policy if rules is not None else Policy.PRIORITY
+
+    def _named(self, run: Run) -> str:
+        return self._names.get(run.id, f"{run.name} ({run.id})")
 
     def _put(self, run: Run, **fields: Any) -> None:
         self._places[run.id] = replace(self._places[run.id], **fields)
@@ -277,10 +275,6 @@ def _cycle(run: Run) -> bool:
 def _own_place(run: Run) -> float:
     """Where a run stands while no person has given it a place."""
     return run.queued_at if _cycle(run) and run.queued_at is not None else run.created_at
-
-
-def _named(run: Run) -> str:
-    return f"{run.name} ({run.id})"
 
 
 def _a(run: Run) -> str:

@@ -14,8 +14,10 @@ from tarmac.model.home import INHERITED_VARIABLES
 from tarmac.model.spec import LocalDirectory, RunSpec
 from tarmac.server.determined import model_definition
 from tarmac.server.determined.calls import Call
+from tarmac.server.determined.changing import Changes, changed
 from tarmac.server.determined.model_definition import CONTEXT
 from tarmac.server.determined.numbering import check_project, experiment_of
+from tarmac.server.determined.pools_api import default_pool
 from tarmac.server.http.auth import Caller
 from tarmac.server.submitting.submissions import Draft, planned, prepare
 
@@ -49,7 +51,7 @@ def wish_of(call: Call, *, keeps: bool) -> Wish:
     if not isinstance(config, str):
         raise InvalidInput("config: the text of an experiment configuration is expected")
     prepared = (prepare if digest is not None else planned)(_draft(call, config, digest), plane)
-    spec = _searching(prepared.submission.spec)
+    spec = _completed(call, prepared.submission.spec)
     if not call.field("activate", True):
         spec = replace(spec, start_paused=True)
     return Wish(submission=replace(prepared.submission, spec=spec), parent=parent)
@@ -58,7 +60,7 @@ def wish_of(call: Call, *, keeps: bool) -> Wish:
 def submission_of(call: Call, config: str, digest: str | None) -> Submission:
     """The submission of a configuration whose code, if it has some, is here already."""
     prepared = planned(_draft(call, config, digest), call.gateway.service.plane)
-    return replace(prepared.submission, spec=_searching(prepared.submission.spec))
+    return replace(prepared.submission, spec=_completed(call, prepared.submission.spec))
 
 
 def preview_of(call: Call, config: str) -> Submission:
@@ -83,10 +85,12 @@ def _draft(call: Call, config: str, digest: str | None) -> Draft:
     )
 
 
-def _searching(spec: RunSpec) -> RunSpec:
-    """A spec whose one trial, where it has no more, is that of a search too: every experiment here is one."""
+def _completed(call: Call, spec: RunSpec) -> RunSpec:
+    """A spec with a search, if only of one trial, and with a pool: every experiment here has both."""
     if isinstance(spec.code, LocalDirectory) and spec.code.digest is None:
         spec = replace(spec, code=None)
-    if spec.search is not None:
-        return spec
-    return replace(spec, search=search_of(spec.conventions.facts["config"]))
+    if spec.search is None:
+        spec = replace(spec, search=search_of(spec.conventions.facts["config"]))
+    if spec.target.pool is None and (pool := default_pool(call)) is not None:
+        return changed(spec, Changes(config={"resources": {"resource_pool": pool}}))
+    return spec

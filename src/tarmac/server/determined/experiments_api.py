@@ -99,7 +99,7 @@ def _change(call: Call) -> Any:
     movable = sources(RunEvent.REORDERED)
     run_ids = [each.run.id for each in trials if each.run is not None and each.run.state in movable]
     if moves := place_changes(run_ids, _effective(call, changes)):
-        plane.reorder(call.actor, moves)
+        plane.reorder(call.actor, moves, dict.fromkeys(run_ids, f"job {experiment.id}"))
     after = plane.experiments.change_spec(call.actor, experiment.id, partial(changed, changes=changes))
     return {"experiment": record_of(call, after)}
 

@@ -11,6 +11,7 @@ from tarmac.model.errors import InvalidInput
 from tarmac.server.determined.calls import Call, get, post
 from tarmac.server.determined.changing import Changes, changed, changes_of
 from tarmac.server.determined.job_records import Job, job_records, jobs_of
+from tarmac.server.determined.pools_api import default_pool
 from tarmac.server.determined.written import is_descending, page
 
 _PLACE = ("priority", "weight", "resourcePool")
@@ -21,11 +22,6 @@ def _listed(call: Call) -> tuple[list[Job], list[Job]]:
     """The jobs of the pool that is asked for (the default one), in order, and as they are to be shown."""
     found = jobs_of(call, call.text("resourcePool") or default_pool(call))
     return found, list(reversed(found)) if is_descending(call) else found
-
-
-def default_pool(call: Call) -> str | None:
-    """The pool that questions mean which name none: the first of the server's own cluster."""
-    return next((pool.name for pool in call.gateway.service.plane.pools(call.actor)), None)
 
 
 def _jobs(call: Call) -> Any:
@@ -69,7 +65,7 @@ def _update(call: Call) -> Any:
         moves += place_changes([entry.run_id for entry in job.entries], changes)
         if job.experiment is not None:
             later.append((job.id, changes))
-    plane.reorder(call.actor, moves)
+    plane.reorder(call.actor, moves, {run.id: f"job {job.id}" for job in jobs for run in job.runs})
     for experiment, changes in later:
         plane.experiments.change_spec(call.actor, experiment, partial(changed, changes=changes))
     return {}

@@ -15,6 +15,11 @@ AUX_CONTAINERS = 100
 """How many tasks without slots Determined gives to an agent by itself; here there is no such bound."""
 
 
+def default_pool(call: Call) -> str | None:
+    """The pool of requests that name none: the first of the server's own cluster."""
+    return next((pool.name for pool in call.gateway.service.plane.pools(call.actor)), None)
+
+
 def _pools(call: Call) -> Any:
     plane = call.gateway.service.plane
     nodes = plane.nodes(call.actor)
