@@ -218,6 +218,29 @@ def test_logs_are_lines_with_rank_and_level(here: Served, calls: DeterminedCalls
     assert (status, len(data.splitlines())) == (200, len(written))
 
 
+def test_lines_of_an_attempt_come_before_those_of_the_next(here: Served, calls: DeterminedCalls) -> None:
+    """Also a last line without a newline, and lines that were written at different times."""
+    create(calls, SINGLE)
+    turn(here)
+    turn(here)
+    [run] = here.store.live_runs()
+    for number, text in ((1, b"a\nlast of 1"), (2, b"first of 2\nb\n")):
+        [worker] = here.engine.workers(f"{run.id}.{number}")
+        here.engine.write(f"{run.id}.{number}", worker.log, text)
+        here.engine.write(
+            f"{run.id}.{number}", worker.log.removesuffix("log") + "idx", b"1.0 2\n2.0 %d\n" % len(text)
+        )
+        calls.post("/api/v1/experiments/1/pause")
+        for _ in range(3):
+            turn(here)
+        calls.post("/api/v1/experiments/1/activate")
+        for _ in range(3):
+            turn(here)
+    status, data = calls.raw("GET", "/api/v1/trials/1/logs")
+    lines = [json.loads(line)["result"]["log"] for line in data.splitlines()]
+    assert (status, lines) == (200, ["a", "last of 1", "first of 2", "b"])
+
+
 @pytest.mark.parametrize("task", ["6f4b2f8a-43f0-4d3a-9bbd-3d1f2f0a7c11", "7.x", "1.x", "\u00b2.x", "1" * 30])
 def test_logs_of_a_task_that_there_is_not(calls: DeterminedCalls, task: str) -> None:
     """As `det notebook logs UUID` and `det task logs UUID` ask."""

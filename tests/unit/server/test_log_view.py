@@ -24,6 +24,7 @@ from tarmac.model.ports import WorkerStatus
 from tarmac.model.run import Attempt, Run
 from tarmac.node.files.masking import NO_SECRETS
 from tarmac.server.http.auth import Caller
+from tarmac.server.logs.log_files import BLOCK_BYTES
 from tarmac.server.logs.log_view import SETUP_ROLE, LogQuery, LogView
 from tarmac.server.logs.reports import reports_of
 from tarmac.server.submitting.submissions import Draft, prepare
@@ -68,6 +69,23 @@ def test_every_worker_of_every_attempt_is_followed(plane: Served, source: str) -
     assert states[-1] == "ended"
     assert seen[-1][0] == "state", "the end is told after the last byte"
     assert view.look(survey=True).over
+
+
+@pytest.mark.parametrize("times", [False, True], ids=["plain", "with times"])
+def test_no_line_of_an_attempt_comes_after_the_next_attempt(plane: Served, *, times: bool) -> None:
+    """Also where a log is read in several parts: by its size, or by the time that each part was written."""
+    run = _begin(plane)
+    for number in (1, 2):
+        parts = [b"x" * BLOCK_BYTES + b"\n", b"last"]
+        plane.engine.write(f"{run}.{number}", "logs/main.0.0.log", b"".join(parts))
+        plane.engine.write(f"{run}.{number}", "logs/main.1.0.log", b"first\nlast")
+        plane.engine.write(f"{run}.{number}", "logs/main.1.0.idx", b"1.0 6\n2.0 10\n")
+        plane.advance(10)
+        plane.advance(5)  # the pause before the retry
+    view = LogView(plane.plane, ADA, run, LogQuery(role="main", times=times))
+    order = [str(data["attempt"]) for name, data in _drain(view) if name == "log"]
+    assert len(order) >= 6
+    assert order == sorted(order)
 
 
 def test_a_view_can_be_narrowed_to_one_attempt_and_then_ends_with_it(plane: Served) -> None:

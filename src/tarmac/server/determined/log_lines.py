@@ -53,18 +53,22 @@ class LogFilter:
 
 @dataclass(slots=True)
 class LogLines:
-    """Makes lines of chunks: the end of a chunk waits for the rest of its line."""
+    """Makes lines of chunks: the end of a chunk waits for the rest of its line, or for the next attempt."""
 
     task: str
     trial: int
     chosen: LogFilter
-    _rests: dict[tuple[Any, ...], str] = field(default_factory=dict)
+    _rests: dict[tuple[Any, ...], tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
+    _attempt: int = 0
     _count: int = 0
 
     def take(self, chunk: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """The lines that a chunk completes."""
-        key = tuple(chunk[name] for name in ("attempt", "role", "replica", "worker"))
-        text = self._rests.pop(key, "") + chunk["text"]
+        if chunk["attempt"] != self._attempt:
+            yield from self.finish()
+            self._attempt = chunk["attempt"]
+        key = tuple(chunk[name] for name in ("role", "replica", "worker"))
+        text = self._rests.pop(key, ("", chunk))[0] + chunk["text"]
         *whole, rest = _LINE_ENDS.split(text)
         for line in whole:
             yield from self._line(line, chunk)
@@ -72,12 +76,12 @@ class LogLines:
             yield from self._line(rest[:LONGEST], chunk)
             rest = rest[LONGEST:]
         if rest:
-            self._rests[key] = rest
+            self._rests[key] = rest, chunk
 
-    def finish(self, chunks: Mapping[tuple[Any, ...], Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-        """What is left at the end of each log, which did not end in a newline; `chunks` are the last ones."""
-        for key, rest in self._rests.items():
-            yield from self._line(rest.rstrip("\r"), chunks[key])
+    def finish(self) -> Iterator[dict[str, Any]]:
+        """What is left at the end of each log, which did not end in a newline."""
+        for rest, chunk in self._rests.values():
+            yield from self._line(rest.rstrip("\r"), chunk)
         self._rests.clear()
 
     def _line(self, text: str, chunk: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

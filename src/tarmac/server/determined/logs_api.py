@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -60,15 +60,9 @@ async def _answer(call: Call, run: Run) -> StreamingResponse:
 async def _lines(
     call: Call, view: LogView, lines: LogLines, *, follow: bool
 ) -> AsyncIterator[list[dict[str, Any]]]:
-    last: dict[tuple[Any, ...], Mapping[str, Any]] = {}
     async for look in log_slices(call.gateway.service, call.request, view, follow=follow):
-        found: list[dict[str, Any]] = []
-        for name, data in look.messages:
-            if name == "log":
-                last[tuple(data[key] for key in ("attempt", "role", "replica", "worker"))] = data
-                found += lines.take(data)
-        yield found
-    yield list(lines.finish(last))
+        yield [line for name, data in look.messages if name == "log" for line in lines.take(data)]
+    yield list(lines.finish())
 
 
 async def _first(call: Call, view: LogView, lines: LogLines, limit: int) -> AsyncIterator[bytes]:

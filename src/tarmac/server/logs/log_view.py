@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any
 
 from tarmac import api
@@ -147,14 +146,12 @@ class LogView:
             messages += self._survey()
         found: list[Message] = []
         try:
-            for message in chain.from_iterable(view.look() for view in self._open.values()):
+            for message in self._new_messages():
                 found.append(message)
         except Unavailable:
             if not (messages or found):
                 raise
             return LogSlice(messages=(*messages, *found), more=True, over=False)
-        if not found:
-            found += self._close_ended()
         over = not found and self._over()
         if over:
             messages += self._state_messages()
@@ -188,16 +185,23 @@ class LogView:
         self._state = state
         return [("state", state)]
 
-    def _close_ended(self) -> list[Message]:
-        """Close the attempts that have ended, now that their files have nothing new."""
-        messages: list[Message] = []
+    def _new_messages(self) -> Iterator[Message]:
+        """What is new in the first attempt that has anything: attempts are shown one after the other.
+
+        An attempt that has ended is closed once its files have nothing new.
+        """
         for number, view in list(self._open.items()):
+            found = False
+            for message in view.look():
+                found = True
+                yield message
+            if found:
+                return
             if view.ended:
-                messages += view.rest()
+                yield from view.rest()
                 self._places.update(view.places())
                 self._closed.add(number)
                 del self._open[number]
-        return messages
 
     def _over(self) -> bool:
         """Whether nothing can follow: the run has ended, or the one attempt of the query has."""
