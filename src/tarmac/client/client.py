@@ -292,9 +292,9 @@ class Client(
                 chunk: api.LogChunk = message.data
                 yield chunk
 
-    def reports(self, reference: str) -> list[api.Report]:
-        """The metrics and progress that a run's workers reported."""
-        return self._get(_run_path(reference, "/reports"))
+    def reports(self, reference: str, *, limit: int | None = None) -> list[api.Report]:
+        """The newest metrics and progress that a run's workers reported, oldest first."""
+        return self._get(_run_path(reference, "/reports"), limit=limit)
 
     def code_changes(self, reference: str, after: str) -> list[api.CodeChange]:
         """The files that are not the same in the code of a run and of another; raises NotFound without it."""

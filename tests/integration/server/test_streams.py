@@ -168,6 +168,20 @@ def test_reports_are_collected_from_every_node(plane: Served) -> None:
     ]
 
 
+def test_a_client_is_told_that_older_reports_are_left_out(plane: Served) -> None:
+    told: list[str] = []
+    client = plane.client(on_notice=told.append)
+    run = _running(plane)
+    node = client.attempts(run)[0]["nodes"][0]
+    lines = b"".join(b'{"at": 1.0, "step": %d, "metrics": {"loss": 0.125}}\n' % step for step in range(30_000))
+    plane.engine.write(f"{run}.1", f"nodes/{node}/reports.jsonl", lines)
+    assert [report["step"] for report in client.reports(run, limit=2)] == [29_998, 29_999]
+    assert told == []
+    reports = client.reports(run)
+    assert reports[0]["step"] == 30_000 - len(reports) > 0
+    assert told == ["older reports are left out; tarmac metrics RUN --csv has every number that was kept"]
+
+
 def test_every_metric_that_was_reported_survives(plane: Served) -> None:
     """N8: what JSON has no number for comes as a text; so does what a program wrote by itself."""
     client = plane.client()

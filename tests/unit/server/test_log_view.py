@@ -254,10 +254,10 @@ def test_what_was_read_of_one_log_is_sent_though_another_cannot_be_read() -> Non
 
 def test_reports_are_found_by_rank_where_a_queue_gave_the_nodes_and_left_out_where_they_are_away() -> None:
     plane = Away()
-    (found,) = reports_of(cast(ControlPlane, plane), ADA, plane.run, NO_SECRETS)
+    ((found,), _) = reports_of(cast(ControlPlane, plane), ADA, plane.run, NO_SECRETS)
     assert (found["node"], found["metrics"]) == ("gpu-7", {"loss": 0.5})
     plane.away_after = 0
-    assert reports_of(cast(ControlPlane, plane), ADA, plane.run, NO_SECRETS) == []
+    assert reports_of(cast(ControlPlane, plane), ADA, plane.run, NO_SECRETS) == ([], False)
 
 
 def _submission(plane: Served, source: str = TWO) -> Submission:

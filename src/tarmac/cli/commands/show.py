@@ -28,7 +28,7 @@ from tarmac.cli.views.messages import (
     worker_cell,
     worker_name,
 )
-from tarmac.cli.views.metricview import not_finite, report_text
+from tarmac.cli.views.metricview import NEWEST_REPORTS, not_finite, report_text
 from tarmac.cli.views.queueview import place_text
 from tarmac.cli.views.secretview import uses_text
 from tarmac.cli.views.sharing import block_text, checkpoint_text, cycle_text, lost_text, turns_text
@@ -62,7 +62,7 @@ def show(*, run: str, events: bool, source: bool, system: str | None, as_json: b
         click.echo(record["source"], nl=not record["source"].endswith("\n"))
         return
     attempts = client.attempts(record["id"])
-    reports = client.reports(record["id"])
+    reports = client.reports(record["id"], limit=NEWEST_REPORTS)
     history = client.events(record["id"]) if events or system else []
     notes = client.annotations(record["id"])
     messages = client.notifications(record["id"])

@@ -16,6 +16,9 @@ from tarmac.cli.views.terminal import Terminal, one_line
 if TYPE_CHECKING:
     from tarmac import api
 
+NEWEST_REPORTS = 10_000
+"""How many reports are asked for where only the last values are shown: no word about older ones then."""
+
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tarmac.cli.views.followview import SharedView
 from tarmac.cli.views.messages import Json
-from tarmac.cli.views.metricview import not_finite
+from tarmac.cli.views.metricview import NEWEST_REPORTS, not_finite
 from tarmac.model.errors import TarmacError
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class News(threading.Thread):
                 view.waiting(why)
 
     def _show_progress(self) -> None:
-        reports = self._client.reports(self._run_id)
+        reports = self._client.reports(self._run_id, limit=NEWEST_REPORTS)
         if not reports or reports[-1] == self._latest:
             return
         self._latest = reports[-1]

@@ -64,7 +64,7 @@ class Mask:
 
     def text(self, text: str) -> str:
         """A whole text without secrets."""
-        if not text:
+        if len(text) < LEAST_BYTES and text.isascii():
             return text
         return self.data(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 

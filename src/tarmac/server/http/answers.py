@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 from starlette.responses import Response
@@ -15,3 +16,8 @@ class JsonAnswer(Response):
 
     def render(self, content: Any) -> bytes:
         return orjson.dumps(content)
+
+
+def notice(text: str | None) -> dict[str, str] | None:
+    """The header with a sentence that clients show beside an answer; None without one."""
+    return {"tarmac-notice": quote(text)} if text else None

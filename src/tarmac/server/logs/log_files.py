@@ -199,9 +199,9 @@ def parsed(line: bytes) -> dict[str, Any]:
 
 def _length_bytes(read: Read, path: str) -> int:
     """The length of a file, found by reading alone: doubling, then halving."""
-    low, high = 0, BLOCK_BYTES
+    low = high = 0
     while read(path, high, 1):
-        low, high = high + 1, high * 2
+        low, high = high + 1, max(BLOCK_BYTES, high * 2)
     while low < high:
         middle = (low + high) // 2
         if read(path, middle, 1):

@@ -11,34 +11,49 @@ from tarmac.model.actor import Actor
 from tarmac.model.errors import Unavailable
 from tarmac.model.run import Run
 from tarmac.node.attempt.protocol import NODES, REPORTS_FILE, rank_name
-from tarmac.node.files import untrusted
 from tarmac.node.files.masking import Mask
-from tarmac.server.logs.log_files import LONGEST_BYTES, last_part, parsed, reader
+from tarmac.server.logs.log_files import last_part, parsed, reader
+
+_MOST_BYTES = 1 << 20
+"""Of all files of a run: what a run may have written has no bound, and a follower asks every few seconds."""
+
+_SHORTEST_BYTES = 64
+"""Less than a report of the SDK has: so many more lines are not read of so many bytes."""
 
 _LATEST = 1e12
 _LARGEST = 2**63 - 1
 _LONGEST_TEXT = 1000
 
 
-def reports_of(plane: ControlPlane, actor: Actor, run: Run, mask: Mask) -> list[dict[str, Any]]:
-    """The reports of a run, oldest first: of a file longer than `LONGEST_BYTES` those at its end.
+def reports_of(
+    plane: ControlPlane, actor: Actor, run: Run, mask: Mask, *, limit: int | None = None
+) -> tuple[list[dict[str, Any]], bool]:
+    """The newest reports of a run, oldest first, and whether older ones are left out for their size.
 
-    `mask` hides secrets in them. Those of an attempt whose files cannot be reached now are left out.
+    Of the newest attempts `_MOST_BYTES` are read, an equal share from the end of each node's file; `limit`
+    of what they hold is returned. `mask` hides secrets. Files that cannot be reached now are passed over.
     """
-    reports = []
-    for attempt in plane.attempts(actor, run.id):
-        read = reader(plane, actor, attempt.id)
-        for rank, node in enumerate(attempt.allocation.nodes):
+    found: list[tuple[int, float, str, dict[str, Any]]] = []
+    room_bytes, is_cut = _MOST_BYTES, False
+    for attempt in reversed(plane.attempts(actor, run.id)):
+        nodes = attempt.allocation.nodes
+        read, share_bytes = reader(plane, actor, attempt.id), room_bytes // max(1, len(nodes))
+        for rank, node in enumerate(nodes):
             part = node if attempt.native is None else rank_name(rank)  # as the attempt's directory has it
-            path = f"{NODES}/{part}/{REPORTS_FILE}"
             try:
-                lines = last_part(read, path, LONGEST_BYTES)[0].split(b"\n")
+                content, is_whole = last_part(read, f"{NODES}/{part}/{REPORTS_FILE}", share_bytes)
             except Unavailable:
                 break
-            objects = (parsed(line) for line in lines if len(line) <= untrusted.LONGEST_LINE_BYTES)
-            found = (_record(line, attempt.number, node) for line in objects if _is_report(line))
-            reports += [mask.tree(record) for record in found]
-    return sorted(reports, key=lambda report: (report["attempt"], report["at"], report["node"]))
+            room_bytes -= len(content)
+            lines = content.rsplit(b"\n", share_bytes // _SHORTEST_BYTES)
+            is_cut = is_cut or not is_whole or b"\n" in lines[0]
+            objects = (parsed(line) for line in lines if b"\n" not in line)
+            found += [(attempt.number, line["at"], node, line) for line in objects if _is_report(line)]
+        if is_cut:
+            break
+    found.sort(key=lambda each: each[:3])
+    newest = found[-limit:] if limit is not None else found
+    return [_record(line, number, node, mask) for number, _, node, line in newest], is_cut
 
 
 def _is_report(line: dict[str, Any]) -> bool:
@@ -54,23 +69,23 @@ def _is_report(line: dict[str, Any]) -> bool:
     )
 
 
-def _record(line: dict[str, Any], attempt: int, node: str) -> dict[str, Any]:
+def _record(line: dict[str, Any], attempt: int, node: str, mask: Mask) -> dict[str, Any]:
     progress = line.get("progress")
     return {
         "at": line["at"],
         "attempt": attempt,
         "node": node,
-        "metrics": {name: _value(value) for name, value in (line.get("metrics") or {}).items()},
+        "metrics": {name: _value(value, mask) for name, value in (line.get("metrics") or {}).items()},
         "progress": progress if isinstance(progress, int | float) and isfinite(progress) else None,
         "step": line.get("step"),
     }
 
 
-def _value(value: object) -> float | str | bool | None:
+def _value(value: object, mask: Mask) -> float | str | bool | None:
     """A metric as JSON can carry it: what is not finite is the text `nan`, `inf` or `-inf`."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int | float) and isfinite(value) and abs(value) <= _LARGEST:
         return value
     text = value if isinstance(value, str) else str(value) if isinstance(value, int | float) else dumps(value)
-    return text[:_LONGEST_TEXT]
+    return mask.text(text)[:_LONGEST_TEXT]

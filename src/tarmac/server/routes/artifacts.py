@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote
-
 from fastapi import APIRouter
 from starlette.responses import Response
 
@@ -11,7 +9,7 @@ from tarmac import api
 from tarmac.artifacts.versions.catalog import VersionSummary
 from tarmac.artifacts.versions.manifest import Entry, Manifest
 from tarmac.model.actor import Actor
-from tarmac.server.http.answers import JsonAnswer
+from tarmac.server.http.answers import JsonAnswer, notice
 from tarmac.server.http.auth import CallingActor
 from tarmac.server.records.copying import copy_fields
 from tarmac.server.service import Service
@@ -29,7 +27,7 @@ def artifact_routes(router: APIRouter, service: Service) -> None:
         found = artifacts.versions(actor, one_run, on_missing=missing.append)
         names = artifacts.names(sorted({item.version.run_id for item in found}))
         records = [artifact_record(item, run_name=names.get(item.version.run_id)) for item in found]
-        return JsonAnswer(records, headers={"tarmac-notice": quote(missing[0])} if missing else None)
+        return JsonAnswer(records, headers=notice(missing[0] if missing else None))
 
     @router.get("/artifacts/{reference}", response_model=api.ArtifactContent)
     def one(actor: CallingActor, reference: str, kind: str = "checkpoint") -> Response:

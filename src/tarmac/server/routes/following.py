@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 
 from tarmac import api
 from tarmac.model.errors import InvalidInput
-from tarmac.server.http.answers import JsonAnswer
+from tarmac.server.http.answers import JsonAnswer, notice
 from tarmac.server.http.auth import CallingActor
 from tarmac.server.http.sse import StreamResponse, wants_stream
 from tarmac.server.logs.log_view import LogQuery, LogView
@@ -21,6 +21,8 @@ from tarmac.server.logs.reports import reports_of
 from tarmac.server.logs.streams import event_frames, log_frames, parse
 from tarmac.server.records.copying import copy_fields
 from tarmac.server.service import Service
+
+_ONLY_NEWEST = "older reports are left out; tarmac metrics RUN --csv has every number that was kept"
 
 LastEventId = Annotated[str | None, Header(alias="last-event-id")]
 
@@ -77,10 +79,14 @@ def following_routes(router: APIRouter, service: Service) -> None:
         return StreamingResponse(_log_list(view), media_type="application/json")
 
     @router.get("/runs/{ref}/reports", response_model=list[api.Report])
-    def reports(actor: CallingActor, ref: str) -> Response:
-        """The metrics and progress that a run's workers reported."""
+    def reports(actor: CallingActor, ref: str, limit: Annotated[int | None, Query(ge=1)] = None) -> Response:
+        """The newest metrics and progress that a run's workers reported, as far as 1 MiB of them goes.
+
+        Without `limit` the header `Tarmac-Notice` says where older ones are left out.
+        """
         run = plane.find_here(actor, ref)
-        return JsonAnswer(reports_of(plane, actor, run, service.secrets.mask(run)))
+        found, is_cut = reports_of(plane, actor, run, service.secrets.mask(run), limit=limit)
+        return JsonAnswer(found, headers=notice(_ONLY_NEWEST if is_cut and limit is None else None))
 
 
 def _sequence_number(text: str) -> int:

@@ -38,7 +38,7 @@ def attach(*, run: str, tail: int, as_json: bool) -> None:
     record = client.run(run)
     if not as_json:
         remark(f"{record['name']} ({record['id']}) is {state_of(record)}")
-        reports = client.reports(record["id"]) if record["attempt"] else []
+        reports = client.reports(record["id"], limit=1) if record["attempt"] else []
         if reports:
             remark(report_text(reports[-1]))
     role = record["spec"]["roles"][0].get("name", DEFAULT_ROLE)
