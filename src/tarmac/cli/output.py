@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +18,17 @@ if TYPE_CHECKING:
 
 def print_json(document: Any) -> None:
     """One JSON document, indented."""
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    click.echo(escapes.json_text(document, indent=2))
 
 
-def print_text(text: str) -> None:
+def print_text(text: str, *, err: bool = False) -> None:
     """An answer for people. What may be in it is decided by the renderers, not by click."""
-    click.echo(escapes.lines_only(text), color=True)
+    click.echo(escapes.lines_only(text), err=err, color=True)
+
+
+def print_verbatim(text: str) -> None:
+    """The content of a file, as it is; to a terminal without what a terminal obeys."""
+    click.echo(escapes.lines_only(text) if sys.stdout.isatty() else text, nl=False, color=True)
 
 
 def print_warnings(warnings: Iterable[str]) -> None:

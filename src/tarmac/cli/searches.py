@@ -49,7 +49,7 @@ def begin(client: Client, request: dict[str, Any], key: str | None, *, detach: b
         return 0
     if not as_json:
         print_warnings(record["warnings"])
-        click.echo(f"experiment {record['name']} ({record['id']}) begins; Ctrl-C leaves it alone", err=True)
+        print_text(f"experiment {record['name']} ({record['id']}) begins; Ctrl-C leaves it alone", err=True)
     return follow_experiment(client, record["id"], as_json=as_json)
 
 
@@ -86,7 +86,7 @@ def follow_experiment(client: Client, experiment_id: str, *, as_json: bool) -> i
             if trial["end"] is not None and trial["number"] not in ended:
                 ended.add(trial["number"])
                 if not as_json:
-                    click.echo(_end_line(record, trial), err=True)
+                    print_text(_end_line(record, trial), err=True)
         if record["state"] == "ended":
             break
         pause.wait(LOOK_S)

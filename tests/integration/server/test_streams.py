@@ -173,7 +173,9 @@ def test_a_client_is_told_that_older_reports_are_left_out(plane: Served) -> None
     client = plane.client(on_notice=told.append)
     run = _running(plane)
     node = client.attempts(run)[0]["nodes"][0]
-    lines = b"".join(b'{"at": 1.0, "step": %d, "metrics": {"loss": 0.125}}\n' % step for step in range(30_000))
+    lines = b"".join(
+        b'{"at": 1.0, "step": %d, "metrics": {"loss": 0.125}}\n' % step for step in range(30_000)
+    )
     plane.engine.write(f"{run}.1", f"nodes/{node}/reports.jsonl", lines)
     assert [report["step"] for report in client.reports(run, limit=2)] == [29_998, 29_999]
     assert told == []

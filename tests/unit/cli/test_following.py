@@ -56,7 +56,7 @@ class ScriptedClient:
     def why(self, _run_id: str) -> Json:
         return self.why_answer()
 
-    def reports(self, _run_id: str, *, limit: int) -> list[Json]:  # noqa: ARG002 - all are few
+    def reports(self, _run_id: str, *, limit: int) -> list[Json]:
         return self.report_answers.pop(0) if len(self.report_answers) > 1 else self.report_answers[0]
 
 

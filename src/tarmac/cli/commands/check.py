@@ -10,12 +10,10 @@ import click
 
 from tarmac.artifacts.code.present import missing_image, refuse_unfit
 from tarmac.cli.options import json_option
-from tarmac.cli.output import print_json, print_text, print_warnings
+from tarmac.cli.output import print_error, print_json, print_text, print_warnings
 from tarmac.cli.readfile import reading_in
 from tarmac.cli.reading import How, how_of, reading_options
 from tarmac.cli.runfile import STDIN, read_run_file
-from tarmac.cli.views.errors import render_error
-from tarmac.cli.views.terminal import stderr_terminal
 from tarmac.dialects.clusterfudge.script import ScriptReport, check_script, is_launch_script
 from tarmac.model.codec import encode
 from tarmac.model.errors import InvalidInput, Problem
@@ -76,12 +74,10 @@ def _problem(problem: Problem) -> dict[str, Any]:
 
 
 def _report(finding: dict[str, Any], *, quiet: bool) -> None:
-    terminal = stderr_terminal()
     print_warnings(f"{finding['file']}: {warning}" for warning in finding["warnings"])
     problems: Sequence[dict[str, Any]] = finding["problems"]
     if problems:
-        error = InvalidInput([Problem(**item) for item in problems])
-        click.echo(render_error(error, terminal), err=True, color=True)
+        print_error(InvalidInput([Problem(**item) for item in problems]))
     elif not quiet:
         name = "standard input" if finding["file"] == STDIN else finding["file"]
         if finding["run"] is None:

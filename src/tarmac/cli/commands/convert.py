@@ -9,11 +9,9 @@ from typing import Any
 import click
 
 from tarmac.cli.options import json_option
-from tarmac.cli.output import print_json, print_warnings
+from tarmac.cli.output import print_error, print_json, print_verbatim, print_warnings
 from tarmac.cli.readfile import reading_of
 from tarmac.cli.reading import how_of, reading_options
-from tarmac.cli.views.errors import render_error
-from tarmac.cli.views.terminal import stderr_terminal
 from tarmac.dialects.native.view import write
 from tarmac.model.errors import InvalidInput
 
@@ -30,20 +28,19 @@ def convert(*, file: str, output: str | None, as_json: bool, **options: Any) -> 
 
     Warnings say what has no counterpart. FILE may be - for standard input.
     """
-    terminal = stderr_terminal()
     try:
         text, reading = reading_of(file, how_of(options))
         native = write(reading.spec, directory=text.directory)
         if output is not None:
             _keep(Path(output), native)
     except InvalidInput as error:
-        click.echo(render_error(error, terminal), err=True, color=True)
+        print_error(error)
         sys.exit(INVALID)
     print_warnings(reading.warnings)
     if as_json:
         print_json({"file": file, "dialect": reading.spec.dialect, "native": native})
     elif output is None:
-        click.echo(native, nl=False)
+        print_verbatim(native)
 
 
 def _keep(path: Path, native: str) -> None:

@@ -12,7 +12,7 @@ import click
 
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import json_option
-from tarmac.cli.output import print_json, print_text, remark
+from tarmac.cli.output import print_json, print_text, print_verbatim, remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age
 from tarmac.model.errors import TarmacError, Unavailable
@@ -167,10 +167,10 @@ def _print_tail(file: int, path: Path, lines: int) -> None:
         start = max(0, start - _BLOCK_BYTES)
         content = os.pread(file, end - start, start)
     content_lines = content.splitlines(keepends=True)[-lines:] if lines else []
-    click.echo(b"".join(content_lines).decode(errors="replace"), nl=False)
+    print_verbatim(b"".join(content_lines).decode(errors="replace"))
     os.lseek(file, end, os.SEEK_SET)
 
 
 def _print_rest(file: int) -> None:
     while content := os.read(file, _BLOCK_BYTES):
-        click.echo(content.decode(errors="replace"), nl=False)
+        print_verbatim(content.decode(errors="replace"))

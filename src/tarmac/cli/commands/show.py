@@ -11,7 +11,7 @@ import click
 from tarmac.cli.commands.runs.annotate import annotation_table
 from tarmac.cli.displays.registry import as_option, display, with_statuses
 from tarmac.cli.options import json_option, run_argument
-from tarmac.cli.output import print_json, print_text
+from tarmac.cli.output import print_json, print_text, print_verbatim
 from tarmac.cli.selecting import means_all
 from tarmac.cli.session import connect
 from tarmac.cli.views import utilizationview
@@ -59,7 +59,7 @@ def show(*, run: str, events: bool, source: bool, system: str | None, as_json: b
         _show_array(client.array(run), as_json=as_json)
         return
     if source:
-        click.echo(record["source"], nl=not record["source"].endswith("\n"))
+        print_verbatim(record["source"].removesuffix("\n") + "\n")
         return
     attempts = client.attempts(record["id"])
     reports = client.reports(record["id"], limit=NEWEST_REPORTS)

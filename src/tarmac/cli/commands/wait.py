@@ -57,7 +57,7 @@ def wait(*, timeout_s: float | None, as_json: bool, **options: Any) -> None:
         if run["state"] != "ended":
             remark(f"{title(run)} is still {run['state']}")
         elif not as_json and run["outcome"] != "completed":
-            click.echo("\n".join(ending(run, terminal, tail_shown=False)), err=True, color=True)
+            print_text("\n".join(ending(run, terminal, tail_shown=False)), err=True)
     for refusal in refusals:
         print_error(refusal)
     if any(run["state"] != "ended" for run in ended):
@@ -81,7 +81,7 @@ def wait_for_array(client: Client, first: api.Run, *, as_json: bool) -> int:
         print_json({"runs": ended})
     for run in ended:
         if not as_json and run["outcome"] != "completed":
-            click.echo("\n".join(ending(run, stderr_terminal(), tail_shown=False)), err=True, color=True)
+            print_text("\n".join(ending(run, stderr_terminal(), tail_shown=False)), err=True)
     remark(f"{written(array)}: {counts_text(client.array(array['id'])['counts'])}")
     return max((run["exit_status"] or 0 for run in ended), default=0)
 

@@ -1,4 +1,4 @@
-"""What a worker wrote, made safe for a terminal. Used by `logview` and for every answer in `output`.
+"""What a worker wrote, made safe for a terminal. Used by views and by `output`.
 
 A terminal obeys what it is shown: it can be made to set its title, fill the clipboard, type for the user, or
 show a text in another order than it has. Colour and the moves of a progress bar stay; everything else is
@@ -7,13 +7,16 @@ shown instead of obeyed. What goes into a file or a pipe is never changed.
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 COLOUR = r"\x1b\[[0-9;:]{0,24}m"
 MOVES = r"\x1b\[[0-9;]{0,12}[ABCDGK]|\r|\x08"
 
-_UNSAFE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+_UNSAFE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 _COLOUR_OR_UNSAFE = re.compile(f"({COLOUR})|{_UNSAFE}")
+_UNSAFE_IN_JSON = re.compile(_UNSAFE)
 _MOVES_OR_UNSAFE = re.compile(f"({COLOUR}|{MOVES})|{_UNSAFE}")
 _UNFINISHED = re.compile(r"\x1b(?:\[[0-9;:]{0,24})?\Z")
 
@@ -26,6 +29,12 @@ def lines_only(text: str) -> str:
 def with_moves(text: str) -> str:
     """The same, and what redraws a line: for the output of one worker, which has the screen to itself."""
     return text if text.isprintable() else _MOVES_OR_UNSAFE.sub(_shown, text)
+
+
+def json_text(document: Any, *, indent: int | None = None) -> str:
+    """A document as JSON, with `\\uXXXX` for what a terminal obeys: a program reads the same."""
+    text = json.dumps(document, indent=indent, ensure_ascii=False)
+    return _UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def split_unfinished(text: str) -> tuple[str, str]:

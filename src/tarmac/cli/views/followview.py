@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -178,7 +177,7 @@ class JsonView:
         """Every line has been written already."""
 
     def _line(self, event: str, **fields: Any) -> None:
-        self._out.write(json.dumps({"event": event, **fields}, ensure_ascii=False) + "\n")
+        self._out.write(escapes.json_text({"event": event, **fields}) + "\n")
         self._out.flush()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tarmac.cli.views import escapes
 from tarmac.cli.views.nodeview import group_table, node_table
 from tarmac.cli.views.queueview import queue_text
 from tarmac.cli.views.terminal import Terminal, fit
@@ -57,5 +58,5 @@ def screen(lines: Sequence[str], first: int, rows: int, terminal: Terminal) -> t
     keys = "q: leave" + (f"   arrows: {left} more lines below" if left else "   arrows: up" if first else "")
     shown += [""] * (room - len(shown))
     foot = terminal.paint(fit(keys, terminal.width or 80), "dim")
-    text = "\r\n".join(f"{line}\x1b[K" for line in [*shown, foot])
+    text = "\r\n".join(f"{escapes.lines_only(line)}\x1b[K" for line in [*shown, foot])
     return first, f"{NO_WRAP}{text}{WRAP}"
