@@ -3,7 +3,8 @@
 #   make demo          train on two nodes, pause, kill -9 the server, resume, finish
 #   make sharing       three runs share a small cluster over time, two others interrupt: drawn as it happens
 #   make test          the test suite, but for real engines, trainings and what `make check` does
-#   make test-engines  the tests that start a Slurm, a Ray or servers behind SSH, and those that train with torch
+#   make test-engines  the tests that start a Slurm, a Ray or servers behind SSH, those that train with torch, and the
+#                      torture of checkpoints
 #   make frameworks    what tarmac init writes for Hugging Face, Lightning and JAX, run with them
 #   make launchers     the guide of launchers, typed: DeepSpeed, accelerate, JAX and others train on two nodes
 #   make determined    the command `det` and the library of Determined, from PyPI, against a server and inside runs

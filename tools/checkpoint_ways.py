@@ -1,115 +1,31 @@
 """Ways in which programs save checkpoints, as scripts for `checkpoint_torture.py`.
 
-Each script finds its newest checkpoint as naively as people do, checks its content, says `found STEP` in the
-ledger (`torn ...` if the content is not whole), and then saves step after step. A ledger lies outside of all
-that is kept: `begin STEP` before something that was saved is written over, `saved STEP AT` once a save is
-finished. So what must be there afterwards is known exactly.
+Each script finds its newest checkpoint as naively as people do, checks its content, notes `found STEP` in the
+ledger (`torn ...` if the content is not whole), and then saves step after step. The ledger is outside of all
+that is kept: `begin STEP` before a save that writes over the one before, `saved STEP AT` once a save is
+finished. So it is known exactly what must be there afterwards. What the frameworks write is in
+`checkpoint_frameworks.py`; `checkpoint_prelude.py` is what all scripts begin with.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from checkpoint_framework_ways import ASSEMBLED, RENAMED_DIRECTORIES, TEXT_IN_PLACE
-
-COMMON = '''
-import glob, os, random, signal, subprocess, sys, time, zipfile
-
-ROOT = os.environ["CHECKPOINT_ARTIFACT_PATH"]
-RANK = int(os.environ.get("LOCAL_RANK", "0"))
-LEDGER = os.open(os.environ["LEDGER"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-PIECES = 8
-
-def at(name):
-    return os.path.join(ROOT, name)
-
-def note(*words):
-    os.write(LEDGER, (" ".join(str(word) for word in words) + "\\n").encode())
-
-def pieces(step, size=20000):
-    """Raw content: each piece says which step it is of; the last one ends it."""
-    for number in range(PIECES):
-        end = b"END" if number == PIECES - 1 else b"---"
-        yield (b"\\0%d %d " % (step, number)) + os.urandom(size) + end
-
-def write(path, step):
-    """As torch.save writes it: an archive, piece by piece, with its contents at its end."""
-    with open(path, "wb") as file, zipfile.ZipFile(file, "w") as archive:
-        for number, piece in enumerate(pieces(step)):
-            archive.writestr(f"{step}/{number}", piece)
-            file.flush()
-            time.sleep(PAUSE_S)
-
-def check(path):
-    """The step of a whole archive; 0 where there is none; -1, and says so, if it is torn."""
-    if not os.path.exists(path):
-        return 0
-    try:
-        with zipfile.ZipFile(path) as archive:
-            (step,) = {int(name.split("/")[0]) for name in archive.namelist()}
-            assert archive.testzip() is None and len(archive.namelist()) == PIECES
-    except (ValueError, AssertionError, zipfile.BadZipFile) as error:
-        note("torn", path, repr(error)[:80])
-        return -1
-    return step
-
-def check_raw(path):
-    """The same for raw content."""
-    if not os.path.exists(path):
-        return 0
-    data = open(path, "rb").read()
-    try:
-        step = int(data[1:40].split(b" ")[0])
-        for number in range(PIECES):
-            head = b"\\0%d %d " % (step, number)
-            end = len(head) + 20000 + 3
-            assert data.startswith(head) and data[end - 3:end] in (b"END", b"---"), number
-            data = data[end:]
-        assert not data
-    except (ValueError, AssertionError, IndexError) as error:
-        note("torn", path, repr(error)[:80])
-        return -1
-    return step
-
-def number_of(path):
-    return int("".join(filter(str.isdigit, os.path.basename(path))) or 0)
-
-def newest(pattern):
-    """The path with the highest number, as found by its name alone."""
-    return max(glob.glob(at(pattern)), key=number_of, default=at("none"))
-
-def prune(pattern, keep=3):
-    paths = sorted(glob.glob(at(pattern)), key=number_of)
-    for path in paths[:-keep]:
-        subprocess.run(["rm", "-rf", path]) if os.path.isdir(path) else os.unlink(path)
-
-PAUSE_S = random.choice((0.0, 0.002, 0.01))
-
-def go(find, save, overwrites=False):
-    step = find()
-    note("found", step)
-    print("found", step, flush=True)
-    while True:
-        step = max(step, 0) + 1
-        if overwrites:
-            note("begin", step)
-        save(step)
-        note("saved", step, time.monotonic())
-        time.sleep(random.uniform(0, 0.1))
-'''
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """One way of saving. `launcher` goes before the script; `heavy` ones import torch and are played less.
+    """One way of saving. `launcher` goes before the script; `heavy` ones import a framework.
 
-    `bare`: neither a name nor the content shows that a file is whole.
+    `bare`: neither a name nor the content shows that a file is whole. `needs`: the modules that a real
+    framework consists of; none: the standard library alone. `at_the_end`: it saves once it is asked to leave.
     """
 
     body: str
     launcher: str = ""
     heavy: bool = False
     bare: bool = False
+    at_the_end: bool = False
+    needs: tuple[str, ...] = ()
 
 
 RENAMED = """
@@ -170,6 +86,32 @@ IN_PLACE = """
 go(lambda: check(at("model.pt")), lambda step: write(at("model.pt"), step), overwrites=True)
 """
 
+RAW_IN_PLACE = """
+def save(step):
+    put(at("model.bin"), b"".join(pieces(step)))
+go(lambda: check_raw(at("model.bin")), save, overwrites=True)
+"""
+
+TEXT_IN_PLACE = """
+LINES = 400
+def save(step):
+    with open(at("model.txt"), "w") as file:
+        for piece in range(40):
+            for line in range(piece * LINES // 40, (piece + 1) * LINES // 40):
+                file.write(f"step {step} tree {line} leaf {line / 7:.12f} value {line / 11:.12f}\\n")
+            file.flush()
+            CUT.do("lines")
+            time.sleep(0.02)
+    time.sleep(0.2)
+def find():
+    if not os.path.exists(at("model.txt")):
+        return 0
+    lines = open(at("model.txt")).read().splitlines()
+    steps = {int(line.split()[1]) for line in lines if line.count(" ") == 7}
+    return same("model.txt", steps if len(lines) == LINES else {0, *steps})
+go(find, save, overwrites=True)
+"""
+
 BY_STEP = """
 def save(step):
     write(at(f"model_{step}.pt"), step)
@@ -188,7 +130,7 @@ def find():
     steps = [check(f"{path}/{name}") for name in ("model", "optimizer")]
     # Killed before a file was opened, all are whole, and that one is not there: its loader would say so.
     if os.path.isdir(path) and 0 in steps and -1 not in steps:
-        subprocess.run(["rm", "-rf", path])
+        remove(path)
         return find()
     return min(steps)
 go(find, save)
@@ -222,13 +164,10 @@ go(find, save)
 ON_SIGTERM = """
 state = {"step": 0}
 def leave(*_):
-    step = state["step"] + 1
-    write(at(f"model_{step}.pt"), step)
-    note("saved", step, time.monotonic())
+    save_step(lambda step: write(at(f"model_{step}.pt"), step), state["step"] + 1)
     os._exit(random.choice((0, 1, 143)))
 signal.signal(signal.SIGTERM, leave)
-state["step"] = find = max(check(newest("model_*.pt")), 0)
-note("found", find)
+state["step"] = start(check(newest("model_*.pt")))
 prune("model_*.pt")
 while True:
     time.sleep(0.05)
@@ -262,13 +201,11 @@ go(find, save)
 SDK_POLLS = (
     SDK.replace("go(find, save)\n", "")
     + """
-step = find()
-note("found", step)
+step = start(find())
 while not tarmac.should_pause():
     step += 1
-    save(step)
-    note("saved", step, time.monotonic())
-    time.sleep(random.uniform(0, 0.1))
+    save_step(save, step)
+    time.sleep(random.uniform(0, SPACING_S))
 sys.exit(random.choice((0, 0, 143)))
 """
 )
@@ -285,6 +222,7 @@ def save(step):
     for piece in data:
         space[place:place + len(piece)] = piece
         place += len(piece)
+        CUT.do("piece")
         time.sleep(PAUSE_S)
     space.flush()
     space.close()
@@ -311,7 +249,8 @@ def find():
 step = find()
 history = open(at("history"), "ab", buffering=0)
 def save(step):
-    history.write(record(step))
+    if history.write(record(step)) != SIZE:
+        raise OSError("a record was cut")
 go(lambda: step, save)
 """
 
@@ -333,46 +272,18 @@ def save(step):
 go(lambda: check(at("model.pt")), save)
 """
 
-TORCH = """
-import torch
-def save(step):
-    torch.save({"step": step, "model": torch.full((60000,), float(step))}, at(f"model_{step}.pt"))
-    prune("model_*.pt")
-def find():
-    path = newest("model_*.pt")
-    if not os.path.exists(path):
-        return 0
-    try:
-        state = torch.load(path, weights_only=True)
-        assert bool((state["model"] == state["step"]).all())
-    except Exception as error:
-        note("torn", path, repr(error)[:80])
-        return -1
-    return state["step"]
-"""
-
-TORCHRUN = (
-    TORCH
-    + """
-if RANK == 0:
-    go(find, save)
-time.sleep(1000)
-"""
-)
-
 WAYS = {
     "renamed": Way(body=RENAMED),
     "linked": Way(body=LINKED),
     "directory swapped": Way(body=SWAPPED),
     "atomic directory": Way(body=ATOMIC),
     "in place": Way(body=IN_PLACE),
-    "text in place": Way(body=TEXT_IN_PLACE),
-    "as the Trainer": Way(body=ASSEMBLED),
-    "as Orbax": Way(body=RENAMED_DIRECTORIES),
+    "raw in place": Way(body=RAW_IN_PLACE, bare=True),
+    "text in place": Way(body=TEXT_IN_PLACE, bare=True),
     "in place, by step": Way(body=BY_STEP),
     "directories in place": Way(body=DIRECTORIES),
     "sharded": Way(body=SHARDED),
-    "on SIGTERM": Way(body=ON_SIGTERM),
+    "on SIGTERM": Way(body=ON_SIGTERM, at_the_end=True),
     "ignores SIGTERM": Way(body=IGNORES_SIGTERM),
     "SDK": Way(body=SDK),
     "SDK, asks": Way(body=SDK_POLLS),
@@ -380,8 +291,4 @@ WAYS = {
     "appended": Way(body=APPENDED, bare=True),
     "in turns": Way(body=PING_PONG),
     "moved by a shell": Way(body=MOVED_BY_A_SHELL),
-    "torch.save": Way(body=TORCH + "go(find, save)\n", heavy=True),
-    "torchrun": Way(
-        body=TORCHRUN, launcher="-m torch.distributed.run --standalone --nproc-per-node 2", heavy=True
-    ),
 }
