@@ -106,6 +106,28 @@ def test_text_cut_short_while_it_was_written_over_is_as_before(root: Path, one: 
     assert next_start(one, root, struck("model.txt")) == {"model.txt": lines(1)}
 
 
+@pytest.mark.parametrize("content", [BINARY, lines(1)], ids=["binary", "text"])
+def test_half_a_file_that_its_program_closed_on_a_full_disk_is_as_before(
+    root: Path, one: Syncer, content: str
+) -> None:
+    """Its writer lived on, and left with an error; a sync had taken the half for a whole file."""
+    write(root / "model", content)
+    write(root / "older", content)
+    assert one.sync() is not None
+    write(root / "model", f"2{content}", at=None)
+    assert one.sync() is not None
+    write(root / "new.json", '{"whole": 1}', at=None)
+    kept = next_start(one, root, struck()._replace(full=True))
+    assert kept == {"model": content, "older": content, "new.json": '{"whole": 1}'}
+
+
+def test_what_was_appended_to_on_a_full_disk_is_kept(root: Path, one: Syncer) -> None:
+    write(root / "history", BINARY)
+    assert one.sync() is not None
+    write(root / "history", BINARY * 2, at=None)
+    assert next_start(one, root, struck()._replace(full=True)) == {"history": BINARY * 2}
+
+
 @pytest.mark.parametrize("number", range(3))
 def test_directories_of_orbax_renamed_into_place_are_whole(root: Path, one: Syncer, number: int) -> None:
     """Saved ten times a second, then the runner is killed: everything is younger than what is doubted."""
@@ -208,6 +230,34 @@ def test_shards_without_their_index_are_no_checkpoint(root: Path, one: Syncer, s
         put(root / f"step-2/{name}", "2")
     kept = next_start(one, root, struck())
     assert {path.split("/")[0] for path in kept} == {"step-1"}
+
+
+def test_shards_without_their_first_index_are_no_checkpoint(root: Path, one: Syncer) -> None:
+    """`save_pretrained` into the directory itself, cut while its index was being written."""
+    for name in SHARDS:
+        put(root / name, "1")
+    write(root / INDEX, '{"weight_map": {', at=None)
+    assert next_start(one, root, struck(INDEX)) == {}
+
+
+def test_drafts_of_safetensors_and_empty_directories_are_in_no_version(root: Path, one: Syncer) -> None:
+    """Each process that is struck leaves one: a file with a name by chance, or a directory just made."""
+    write(root / "model.safetensors", BINARY)
+    write(root / ".tmpx7Yq0B", BINARY)
+    (root / "step-7").mkdir()
+    made = one.sync()
+    assert made is not None
+    assert [entry.path for entry in made.entries] == ["model.safetensors"]
+
+
+@pytest.mark.parametrize("place", ["", "step-1/"])
+def test_a_checkpoint_of_dcp_with_its_metadata_is_whole(root: Path, one: Syncer, place: str) -> None:
+    """Its runner was killed just after the save: nobody saw the files closed, the mark tells."""
+    names = [f"{place}{name}" for name in ("__0_0.distcp", "__1_0.distcp")]
+    for name in names:
+        write(root / name, BINARY, at=None)
+    write(root / f"{place}.metadata.tmp", BINARY, at=None).rename(root / f"{place}.metadata")
+    assert next_start(one, root, unseen()).keys() == {*names, f"{place}.metadata"}
 
 
 @pytest.mark.parametrize("done", range(3))

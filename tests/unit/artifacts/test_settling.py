@@ -272,6 +272,17 @@ def test_a_save_that_failed_is_no_checkpoint(root: Path, blobs: DirectoryBlobs) 
     assert [entry.path for entry in one.put_back] == ["last.pt"]
 
 
+def test_an_empty_file_is_no_checkpoint(root: Path, blobs: DirectoryBlobs) -> None:
+    """The disk was full: nothing was written, and its program closed the file. A mark may be empty."""
+    write(root / "model_38.pt", BINARY)
+    for name in ("model_39.pt", "DONE"):
+        write(root / name, "")
+    one = syncer(blobs, root)
+    assert paths(one.sync()) == ["DONE", "model_38.pt"]
+    assert one.sync(ending()) is None
+    assert one.left_out == ("model_39.pt",)
+
+
 def archive(*, cut: int = 0) -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as made:

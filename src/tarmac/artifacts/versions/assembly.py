@@ -27,9 +27,11 @@ COMPARED_S = 20.0
 COMMITTED = "commit_success.txt"
 """Orbax writes it just before it gives the directory its name."""
 
+_SAFETENSORS_DRAFT = re.compile(r"\.tmp[0-9A-Za-z]{6}")
 _DRAFT = re.compile(r"tmp-.*|\.tmp.{6}|.*\.orbax-checkpoint-tmp.*|.*\.tmp")
 _SHARD = re.compile(r"(.*-)\d+-of-(\d+)(\..*)")
 _INDEX = ".index.json"
+_DCP_MARK = ".metadata"
 _TRAINER_STATE = "trainer_state.json"
 _TRAINER = re.compile(r"checkpoint-\d+")
 _MOST_INDEX_BYTES = 50_000_000
@@ -42,11 +44,7 @@ _Times = Mapping[str, int]
 
 def unmarked(root: Path, found: Sequence[Found], *, now: float) -> set[str]:
     """The checkpoints without their framework's mark: directories, or files where those have no number."""
-    listing: dict[str, dict[str, int]] = {}
-    for item in found:
-        directory, _, name = item.path.rpartition("/")
-        if item.kind == FILE:
-            listing.setdefault(directory, {})[name] = item.mtime_ns
+    listing = _listing(found)
     alone = _checkpoint_directories(found)
     of_trainer = {path.rpartition("/")[0] for path, times in listing.items() if _TRAINER_STATE in times}
     lacking: set[str] = set()
@@ -57,8 +55,7 @@ def unmarked(root: Path, found: Sequence[Found], *, now: float) -> set[str]:
             unmarked_groups.append(times)
         for names in unmarked_groups:
             if max(times[name] for name in names) >= (now - MARKED_S) * 1e9:
-                below = {f"{directory}/{name}" if directory else name for name in names}
-                lacking |= {directory} if directory in alone else below
+                lacking |= {directory} if directory in alone else _in(directory, names)
     drafts = {item.path for item in found if item.kind == DIRECTORY and _DRAFT.fullmatch(_name(item.path))}
     return lacking | {path for path in drafts if _DIGITS.search(path)}
 
@@ -88,13 +85,23 @@ def interrupted(found: Sequence[Found], known: Mapping[str, Entry], *, ended_at:
 
 
 def committed(found: Iterable[Found]) -> set[str]:
-    """The directories that Orbax has marked as whole."""
-    marked = (item.path.rpartition("/") for item in found if item.kind == FILE)
-    return {
-        directory
-        for directory, _, name in marked
-        if name == COMMITTED and not _DRAFT.fullmatch(_name(directory))
-    }
+    """What Orbax (a directory) and DCP of PyTorch (files) have marked as whole."""
+    whole: set[str] = set()
+    for directory, times in _listing(found).items():
+        parts, is_marked = _parts_of_dcp(times)
+        if COMMITTED in times and not _DRAFT.fullmatch(_name(directory)):
+            whole.add(directory)
+        if parts and is_marked:
+            whole |= _in(directory, {_DCP_MARK, *parts})
+    return whole
+
+
+def leftovers(found: Iterable[Found]) -> set[str]:
+    """What no version has: drafts of safetensors, and directories of checkpoints without any file in them."""
+    items = list(found)
+    filled = {above for item in items if item.kind != DIRECTORY for above in quiescence.parents(item.path)}
+    drafts = {item.path for item in items if _SAFETENSORS_DRAFT.fullmatch(_name(item.path))}
+    return drafts | (_checkpoint_directories(items) - filled)
 
 
 def _checkpoint_directories(found: Iterable[Found]) -> set[str]:
@@ -109,9 +116,9 @@ def _without_mark(directory: Path, times: _Times, *, numbered: bool) -> Iterator
     DCP of PyTorch writes `.metadata` last, safetensors an index that names its shards. A mark that is older
     than what it marks is that of the checkpoint before.
     """
-    parts = {name for name in times if name.endswith(".distcp")}
-    if parts and times.get(".metadata", 0) < max(times[name] for name in parts):
-        yield parts | ({".metadata"} & times.keys())
+    parts, is_marked = _parts_of_dcp(times)
+    if parts and not is_marked:
+        yield parts | ({_DCP_MARK} & times.keys())
     for index in (name for name in times if name.endswith(_INDEX)):
         shards = _shards_of(directory / index)
         there = shards & times.keys()
@@ -120,11 +127,19 @@ def _without_mark(directory: Path, times: _Times, *, numbered: bool) -> Iterator
     numbers: dict[tuple[str, ...], set[str]] = {}
     for match in filter(None, map(_SHARD.fullmatch, times)):
         numbers.setdefault(match.groups(), set()).add(match[0])
-    for (_, total, _), shards in numbers.items():
-        if len(shards) < int(total):
-            yield shards
+    for (stem, total, suffix), shards in numbers.items():
+        index = f"{stem[:-1]}{suffix}{_INDEX}"
+        needs_index = suffix == ".safetensors" and int(total) > 1
+        if len(shards) < int(total) or (needs_index and not _shards_of(directory / index)):
+            yield shards | ({index} & times.keys())
     if numbered and any(map(_DRAFT.fullmatch, times)):
         yield times
+
+
+def _parts_of_dcp(times: _Times) -> tuple[set[str], bool]:
+    """The parts of a checkpoint of DCP, and whether its mark is there and none of them was written since."""
+    parts = {name for name in times if name.endswith(".distcp")}
+    return parts, times.get(_DCP_MARK, 0) >= max((times[name] for name in parts), default=0)
 
 
 def _shards_of(index: Path) -> set[str]:
@@ -179,6 +194,21 @@ def _last_changes(found: Iterable[Found]) -> dict[str, int]:
         for above in quiescence.parents(item.path) if item.kind == FILE else ():
             last[above] = max(last.get(above, 0), item.mtime_ns)
     return last
+
+
+def _listing(found: Iterable[Found]) -> dict[str, dict[str, int]]:
+    """The files that are directly in each directory, with their times."""
+    listing: dict[str, dict[str, int]] = {}
+    for item in found:
+        directory, _, name = item.path.rpartition("/")
+        if item.kind == FILE:
+            listing.setdefault(directory, {})[name] = item.mtime_ns
+    return listing
+
+
+def _in(directory: str, names: Iterable[str]) -> set[str]:
+    """The paths of files that are directly in a directory."""
+    return {f"{directory}/{name}" if directory else name for name in names}
 
 
 def _name(path: str) -> str:

@@ -19,6 +19,7 @@ _MOST_HEADER_BYTES = 100_000_000
 _LENGTH_BYTES = 8
 _MOST_TEXT_BYTES = 1_000_000
 _FEW_WORDS = 256
+_NEVER_EMPTY = frozenset({".bin", ".ckpt", ".npy", ".npz", ".pkl", ".pt", ".pth", ".safetensors"})
 _ZIP = b"PK\x03\x04"
 _UNREADABLE = (
     OSError,
@@ -44,10 +45,15 @@ def is_complete(path: Path) -> bool:
 
 
 def is_cut(path: Path) -> bool:
-    """Whether it is a zip archive, safetensors or a JSON document without its end: a save that failed."""
+    """Whether it is a zip archive, safetensors or a JSON document without its end: a save that failed.
+
+    Or an empty file with the name of a checkpoint: that save failed before its first byte.
+    """
     with suppress(*_UNREADABLE):
         with _opened(path) as file:
             head = file.read(len(_ZIP))
+            if not head:
+                return path.suffix in _NEVER_EMPTY
             if head == _ZIP:
                 return not zipfile.is_zipfile(file)
         if path.suffix == ".json" and head.lstrip()[:1] in (b"{", b"["):

@@ -21,7 +21,7 @@ from tarmac.artifacts.versions.quiescence import Found
 from tarmac.node.files import untrusted
 
 DOUBT_S = 5.0
-"""Where closings were not watched: a file written so shortly before a violent end may be half-written."""
+"""Where closings tell nothing: a file written so shortly before a violent end may be half-written."""
 
 
 class Unstable(Exception):
@@ -31,12 +31,14 @@ class Unstable(Exception):
 class Ending(NamedTuple):
     """The attempt's workers have ended. `clean`: each of them left with 0.
 
-    `torn` are the files that were cut short, each with its size when it was opened; None: not known.
+    `torn` are the files that were cut short, each with its size when it was opened; None: not known. `full`:
+    the disk had no room left.
     """
 
     at: float
     clean: bool
     torn: Mapping[str, int] | None = None
+    full: bool = False
 
 
 class Selection(NamedTuple):
@@ -69,11 +71,14 @@ def select_stable(
     """Decide. `ending` None: the attempt goes on; `torn` are the files that its end cut short."""
     left = quiescence.unfinished(look.found, seen_at=seen_at)
     found = [item for item in look.found if not quiescence.below(item.path, left)]
-    look = look._replace(found=found)
+    drafts = assembly.leftovers(found)
+    look = look._replace(found=[item for item in found if not quiescence.below(item.path, drafts)])
     whole = _surely_whole(found, seen_at)
     if ending is None:
         loose = [
-            item for item in found if item.path in look.changed and not quiescence.below(item.path, whole)
+            item
+            for item in look.found
+            if item.path in look.changed and not quiescence.below(item.path, whole)
         ]
         return _while_it_runs(look, loose, assembly.unmarked(look.root, found, now=time.time()) - whole)
     if ending.clean:
@@ -84,19 +89,16 @@ def select_stable(
 
 
 def cut_short(found: Sequence[Found], ending: Ending, *, seen_at: Collection[str]) -> set[str]:
-    """The files that the end cut short; where nobody saw it, those that it may have.
+    """The files that the end cut short, or may have: where nobody saw it, or the disk was full.
 
-    Those were written shortly before it, and not renamed since. That a version holds one says nothing: it may
-    have been made after the death of the writer.
+    Those were written shortly before it, and not renamed since: on a full disk a program closes half a file
+    itself. That a version holds one says nothing: it may have been made after the death of the writer.
     """
-    if ending.torn is not None:
-        torn: Collection[str] = ending.torn.keys()
-    elif ending.clean:
-        return set()
-    else:
+    torn = set(ending.torn or ())
+    if not ending.clean and (ending.torn is None or ending.full):
         late = quiescence.changed_since(found, ending.at - DOUBT_S)
         named_at = {item.path: item.renamed_ns for item in found if item.renamed_ns}
-        torn = {item.path for item in found if item.path in late and not _was_renamed(item, named_at)}
+        torn |= {item.path for item in found if item.path in late and not _was_renamed(item, named_at)}
     whole = _surely_whole(found, seen_at) if torn else ()
     return {item.path for item in found if item.path in torn and not quiescence.below(item.path, whole)}
 
@@ -158,7 +160,7 @@ def _at_the_end(look: Look, ending: Ending, torn: Collection[str], incomplete: C
         if not (cut or item.path in torn) or quiescence.below(item.path, incomplete):
             continue
         old = known.get(item.path)
-        opened_bytes = None if ending.torn is None else ending.torn.get(item.path, 0)
+        opened_bytes = None if ending.torn is None else ending.torn.get(item.path)
         was_cleared = old is not None and opened_bytes is not None and opened_bytes < old.size_bytes
         grew = old is not None and not was_cleared and _only_grew(root, item, old, pieces=len(old.chunks))
         if not cut and (grew or look.logs.has(item, ended=True) or formats.is_complete(root / item.path)):
