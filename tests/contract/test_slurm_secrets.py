@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,7 +56,7 @@ def wanted(harness: SlurmHarness, script: str, *, nodes: int = 1) -> SlurmReques
     """The request of an attempt that is given the secrets."""
     argvs = dict.fromkeys(range(nodes), ("bash", "-c", script))
     launch = harness.launch(Work(), argvs=argvs, nodes=nodes)
-    return harness.engine.render(replace(launch, secrets=secret_launches(USES)))
+    return harness.engine.render(launch._replace(secrets=secret_launches(USES)))
 
 
 def sealed_files(request: SlurmRequest) -> list[Path]:

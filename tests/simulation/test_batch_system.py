@@ -13,10 +13,10 @@ from seeded import BATCH, History
 from simulated import Crash, Simulation, nodes, spec
 from tarmac.control.service import Submission
 from tarmac.engines.sim import Behaviour
-from tarmac.model.launch import Launch
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.run import Outcome
 from tarmac.model.spec import Target
+from tarmac.node.attempt.document import Launch
 
 SEEDS_PER_CASE = 30
 CASES = 10

@@ -17,12 +17,12 @@ from tarmac.control.admission import Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.model.errors import Refused
 from tarmac.model.experiment import Experiment, ExperimentState, Trial, TrialState
-from tarmac.model.launch import Launch
 from tarmac.model.lifecycle import RunState
 from tarmac.model.metrics import MetricEvent, MetricReport, ReportBatch
 from tarmac.model.run import Outcome, Run
 from tarmac.model.search import ParameterRange, RangeKind, SearchMethod, SearchSpec
 from tarmac.model.spec import Target
+from tarmac.node.attempt.document import Launch
 
 STEP_S = 10.0
 FAILS_AFTER_S = 60.0

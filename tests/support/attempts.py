@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from tarmac.node.attempt import protocol
+from tarmac.node.attempt.document import NodeSettings
 from tarmac.node.attempt.paths import AttemptPaths, NodePaths
 from tarmac.node.kernel.fifo import ring
 from tarmac.node.kernel.readiness import readable
@@ -154,6 +155,7 @@ def write_attempt(
     notify = directory / "news"
     os.mkfifo(notify)
     token = uuid.uuid4().hex
+    settings = {name: fields.pop(name) for name in NodeSettings._fields if name in fields}
     told: dict[str, Any] = {
         "protocol": protocol.PROTOCOL,
         "attempt_id": "run.1",
@@ -161,14 +163,12 @@ def write_attempt(
         "run_name": "run",
         "number": 1,
         "token": token,
-        "notify": str(notify),
         "code": None,
         "setup": [],
         "setup_env": {"PATH": os.environ["PATH"]},
         "time_limit_s": None,
         "pause_signal": "SIGTERM",
         "grace_s": 10.0,
-        "sdk": Installation("").sdk,
         "nodes": [
             {
                 "node": each,
@@ -182,6 +182,7 @@ def write_attempt(
             }
             for rank, (each, theirs) in enumerate(by_node.items())
         ],
+        "settings": {"notify": str(notify), "sdk": Installation("").sdk, **settings},
         **fields,
     }
     if "sync" in told:

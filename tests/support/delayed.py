@@ -14,9 +14,9 @@ from simulated import LOOPS, Simulation, nodes, spec
 from tarmac.control.service import Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.model.cluster import LOCAL_CLUSTER, Pool
-from tarmac.model.launch import Launch
 from tarmac.model.run import Attempt, Share
 from tarmac.model.spec import Mode, PausePolicy
+from tarmac.node.attempt.document import Launch
 
 CYCLE_EVERY_S = 300.0
 FOREVER_S = 1e9

@@ -17,11 +17,12 @@ from typing import Any, Protocol
 
 from tarmac.engines.local import LocalEngine, Machine, NodeGroup, local_nodes
 from tarmac.engines.sim import Behaviour, SimBatchEngine, SimEngine, VirtualClock
-from tarmac.model.cluster import Node
-from tarmac.model.launch import Launch, Mount, NodeLaunch, WorkerLaunch
+from tarmac.model.cluster import DEFAULT_POOL, Node
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.resources import Resources
 from tarmac.model.run import attempt_id
+from tarmac.node.attempt.document import BatchLaunch, Launch, Mount, NodeLaunch, WorkerLaunch
+from tarmac.node.attempt.steps import CommandStep
 
 BOUND_S = 120.0
 LOOK_AGAIN_S = 0.2
@@ -253,7 +254,7 @@ def make_launch(argv: tuple[str, ...], **wanted: Any) -> Launch:
         number=number,
         token=f"token-of-{run_id}-{number}-{OURS}",
         code_digest=wanted.get("code_digest"),
-        setup=wanted.get("setup", ()),
+        setup=tuple(CommandStep(argv) for argv in wanted.get("setup", ())),
         setup_env={"PATH": "/usr/bin:/bin"},
         nodes=tuple(
             NodeLaunch(
@@ -269,6 +270,7 @@ def make_launch(argv: tuple[str, ...], **wanted: Any) -> Launch:
         pause_signal=wanted.get("pause_signal", "SIGTERM"),
         grace_s=wanted.get("grace_s", 20.0),
         rehearsal=wanted.get("rehearsal", False),
+        batch=BatchLaunch(pool=DEFAULT_POOL),
     )
 
 
@@ -276,7 +278,7 @@ def _worker(rank: int, argv: tuple[str, ...]) -> WorkerLaunch:
     return WorkerLaunch(
         role="main",
         replica=rank,
-        index=0,
+        worker=0,
         argv=argv,
         env={"PATH": "/usr/bin:/bin", "NODE_RANK": str(rank)},
         slots=(0,),

@@ -7,10 +7,10 @@ from dataclasses import replace
 from tarmac.dialects import read
 from tarmac.launch import compose
 from tarmac.model.cluster import Node
-from tarmac.model.launch import Launch, WorkerLaunch
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.resources import Resources
 from tarmac.model.run import Allocation, Attempt, Run, WorkerPlacement
+from tarmac.node.attempt.document import Launch, WorkerLaunch
 
 
 def node(name: str, address: str = "10.0.0.1", *, slots: int = 8, cpus: float = 64.0) -> Node:

@@ -24,9 +24,9 @@ from tarmac.engines.ray.membership import Endpoint, Member
 from tarmac.engines.ray.settings import read_settings
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import Unavailable
-from tarmac.model.launch import Launch, Mount
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import Observation, WorkerStatus
+from tarmac.node.attempt.document import Launch, Mount
 
 BOUND_S = 300.0
 AGAIN_S = 0.05
@@ -246,10 +246,10 @@ class RealRayHarness(RayHarness):
         by_address = {node.address: node.name for node in self.engine.nodes()}
         addresses = [f"{self.cluster.subnet}.{10 + number}" for number in numbers]
         nodes = tuple(
-            replace(node, node=by_address[address], address=address, own_disk=True)
+            node._replace(node=by_address[address], address=address, own_disk=True)
             for node, address in zip(launch.nodes, addresses, strict=True)
         )
-        return replace(launch, nodes=nodes)
+        return launch._replace(nodes=nodes)
 
     def submit(self, launch: Launch) -> str:
         """Have the engine take it; its id."""

@@ -22,11 +22,11 @@ from tarmac.model.array import RunArray
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, NodeState, Packing, Policy, Pool, ShareBy
 from tarmac.model.dependency import Condition, Dependency
 from tarmac.model.errors import InvalidInput, Refused
-from tarmac.model.launch import Launch
 from tarmac.model.lifecycle import IllegalStep, RunState
 from tarmac.model.run import Run
 from tarmac.model.spec import LocalDirectory, Mode, Queueing, RunSpec, Target
 from tarmac.model.summary import RunQuery
+from tarmac.node.attempt.document import Launch
 
 OTHER_POOL = "other"
 

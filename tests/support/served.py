@@ -35,8 +35,8 @@ from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.model.abilities import KeepsArtifacts
 from tarmac.model.cluster import Pool
 from tarmac.model.home import Home
-from tarmac.model.launch import Launch
 from tarmac.model.ports import Notice
+from tarmac.node.attempt.document import Launch
 from tarmac.node.container.trial import Trial
 from tarmac.server.app import routed
 from tarmac.server.changes import Changes

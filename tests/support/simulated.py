@@ -25,7 +25,6 @@ from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Cluster, Drain, Node, Pool
 from tarmac.model.errors import InvalidInput, LeaseLost, Unavailable
 from tarmac.model.experiment import Experiments
-from tarmac.model.launch import Launch
 from tarmac.model.metrics import ReportBatch
 from tarmac.model.notification import Subscription
 from tarmac.model.ports import StagedCode
@@ -33,6 +32,7 @@ from tarmac.model.resources import Resources
 from tarmac.model.run import Run
 from tarmac.model.serving import HomeIdentity, Lease
 from tarmac.model.spec import Command, FailureBehaviour, LocalDirectory, Process, Repository, Role, RunSpec
+from tarmac.node.attempt.document import Launch
 from tarmac.samplers import searcher_of
 from tarmac.store.memory import MemoryStore
 from tarmac.store.memory_metrics import MemoryMetrics

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -24,9 +23,9 @@ from tarmac.engines.slurm.engine import SlurmEngine
 from tarmac.engines.slurm.files import COPIED_FILES
 from tarmac.engines.slurm.settings import read_settings
 from tarmac.engines.slurm.tempo import Tempo
-from tarmac.model.launch import Launch, Mount
 from tarmac.model.ports import Observation
 from tarmac.model.secret import SecretValues, no_secrets
+from tarmac.node.attempt.document import Launch, Mount
 from tarmac.node.attempt.protocol import late_address, rank_name
 
 AGAIN_S = 0.1
@@ -173,6 +172,6 @@ class RealSlurmHarness(SlurmHarness):
 def late(launch: Launch) -> Launch:
     """A launch on nodes that nobody knows yet."""
     nodes = tuple(
-        replace(node, node=rank_name(node.rank), address=late_address(node.rank)) for node in launch.nodes
+        node._replace(node=rank_name(node.rank), address=late_address(node.rank)) for node in launch.nodes
     )
-    return replace(launch, nodes=nodes)
+    return launch._replace(nodes=nodes)

@@ -19,8 +19,8 @@ from tarmac.model.abilities import SendsScript
 from tarmac.model.cluster import Node
 from tarmac.model.copying import changed
 from tarmac.model.errors import Problem, Unavailable
-from tarmac.model.launch import Launch
 from tarmac.model.run import Run
+from tarmac.node.attempt.document import Launch
 from tarmac.sched import Placement, Reason, Refusal, Snapshot, explain
 
 DRY_RUN_ID = "dry-run"

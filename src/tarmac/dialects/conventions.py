@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from tarmac.dialects.dialect import Extras
 from tarmac.model.errors import InvalidInput, Problem
-from tarmac.model.launch import Launch, Mount, NodeLaunch, WorkerLaunch
+from tarmac.node.attempt.document import Launch, Mount, NodeLaunch, WorkerLaunch
 
 Family = Callable[[NodeLaunch, WorkerLaunch], Mapping[str, str]]
 """The variables of one worker."""
@@ -17,12 +16,11 @@ def with_variables(launch: Launch, family: Family) -> Launch:
     """The launch with these variables for each worker, in place of what stood there."""
 
     def worker(node: NodeLaunch, launched: WorkerLaunch) -> WorkerLaunch:
-        return replace(launched, env={**launched.env, **family(node, launched)})
+        return launched._replace(env={**launched.env, **family(node, launched)})
 
-    return replace(
-        launch,
+    return launch._replace(
         nodes=tuple(
-            replace(node, workers=tuple(worker(node, launched) for launched in node.workers))
+            node._replace(workers=tuple(worker(node, launched) for launched in node.workers))
             for node in launch.nodes
         ),
     )
@@ -30,17 +28,16 @@ def with_variables(launch: Launch, family: Family) -> Launch:
 
 def with_setup_variables(launch: Launch, family: Mapping[str, str]) -> Launch:
     """The launch with these variables for the setup steps too."""
-    return replace(launch, setup_env={**launch.setup_env, **family})
+    return launch._replace(setup_env={**launch.setup_env, **family})
 
 
 def with_files(
     launch: Launch, files: Callable[[NodeLaunch], Mapping[str, str]], mounts: tuple[Mount, ...] = ()
 ) -> Launch:
     """The launch with these small files on each node, and these literal paths."""
-    return replace(
-        launch,
+    return launch._replace(
         nodes=tuple(
-            replace(node, files={**node.files, **files(node)}, mounts=(*node.mounts, *mounts))
+            node._replace(files={**node.files, **files(node)}, mounts=(*node.mounts, *mounts))
             for node in launch.nodes
         ),
     )

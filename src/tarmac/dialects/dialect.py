@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
 
-from tarmac.model.launch import Launch
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Attempt, CauseCode, Outcome, Run
 from tarmac.model.spec import Mode, RunSpec
+from tarmac.node.attempt.document import Launch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,9 +23,9 @@ from tarmac.dialects.native.view import write
 from tarmac.dialects.secrets import with_secrets
 from tarmac.dialects.unsupported_formats import unsupported_problem
 from tarmac.model.errors import InvalidInput, Problem
-from tarmac.model.launch import Launch
 from tarmac.model.run import Attempt, Cause, Run
 from tarmac.model.spec import LocalDirectory, RunSpec
+from tarmac.node.attempt.document import Launch
 
 DIALECTS: Sequence[Dialect] = (NATIVE, ISC, MCLI, MANTIK, CLUSTERFUDGE, determined_dialect())
 
@@ -137,7 +137,7 @@ def apply_conventions(run: Run, attempt: Attempt, launch: Launch) -> Launch:
     system = run.spec.conventions.system
     dialect = next((dialect for dialect in DIALECTS if dialect.name == system), None)
     if system in CONTAINER_SYSTEMS:
-        launch = replace(launch, own_packages=True)
+        launch = launch._replace(own_packages=True)
     return launch if dialect is None else dialect.apply_conventions(run, attempt, launch)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tarmac.launch.batch_script import site_directives
-from tarmac.model.launch import BatchLaunch
 from tarmac.model.resources import ACCELERATOR, is_of_type
 from tarmac.model.run import Allocation, Run
 from tarmac.model.spec import RunSpec
+from tarmac.node.attempt.document import BatchLaunch
 
 
 def batch_launch(run: Run, allocation: Allocation) -> BatchLaunch:

@@ -22,9 +22,17 @@ from tarmac.launch.secrets import secret_launches
 from tarmac.launch.starting import hooks_launch, setup_launches, worker_argv
 from tarmac.launch.topology import Assignment, assignments
 from tarmac.model.cluster import Disks, Node
-from tarmac.model.launch import Launch, Mount, NodeLaunch, WorkerLaunch
 from tarmac.model.run import Attempt, Run
-from tarmac.model.spec import FailureBehaviour, Mode, RunSpec
+from tarmac.model.spec import ArtifactRules, FailureBehaviour, Mode, RunSpec
+from tarmac.node.attempt.document import (
+    ArtifactSync,
+    Launch,
+    LogPattern,
+    Mount,
+    NodeLaunch,
+    WorkerLaunch,
+)
+from tarmac.node.attempt.protocol import ARTIFACT_KINDS
 
 LEAST_LIMIT_S = 1.0
 """The time limit of an attempt whose run has used its own up: it ends by it, and is told so."""
@@ -41,7 +49,7 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
         return WorkerLaunch(
             role=assignment.role.name,
             replica=assignment.placement.replica,
-            index=assignment.index,
+            worker=assignment.index,
             argv=worker_argv(spec, assignment.process.command, of=assignment),
             env=worker_environment(
                 assignment,
@@ -52,7 +60,8 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
             ),
             slots=assignment.slots,
             stop_on_failure=assignment.role.on_failure is FailureBehaviour.STOP,
-            limits=assignment.limits,
+            cpus=assignment.limits.cpus,
+            memory_bytes=assignment.limits.memory_bytes,
             rank=assignment.rank,
         )
 
@@ -76,11 +85,12 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
         allotted_s=attempt.allotted_s,
         hooks=hooks_launch(spec),
         allots_setup=spec.mode is not Mode.CYCLE,  # a turn begins when its workers run, a block when placed
-        artifacts=spec.artifacts,
-        input_artifacts=spec.input_artifacts,
+        sync=ArtifactSync(_every_s(spec.artifacts), spec.input_artifacts),
         secrets=secret_launches(spec.secrets),
         batch=batch_launch(run, attempt.allocation),
-        log_policies=spec.log_policies,
+        log_policies=tuple(
+            LogPattern(policy.pattern, policy.label, policy.action) for policy in spec.log_policies
+        ),
         container=container_launch(spec),
         rehearsal=spec.rehearsal is not None,
     )
@@ -96,6 +106,10 @@ def _node(spec: RunSpec, node: Node, rank: int, workers: tuple[WorkerLaunch, ...
         mounts=_mounts(spec),
         own_disk=node.disks is Disks.OWN,
     )
+
+
+def _every_s(rules: ArtifactRules) -> Mapping[str, float]:
+    return {kind: getattr(rules, f"{kind}_every_s") for kind in ARTIFACT_KINDS}
 
 
 def _placed(spec: RunSpec, attempt: Attempt) -> dict[str, list[Assignment]]:

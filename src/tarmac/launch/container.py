@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tarmac.model.launch import ContainerLaunch
 from tarmac.model.secret import registry_secrets
 from tarmac.model.spec import RunSpec
+from tarmac.node.attempt.document import ContainerLaunch
+from tarmac.node.container.reference import ALWAYS
 
 
 def container_launch(spec: RunSpec) -> ContainerLaunch | None:
@@ -14,7 +15,7 @@ def container_launch(spec: RunSpec) -> ContainerLaunch | None:
         return None
     return ContainerLaunch(
         image=image,
-        pull_always=spec.environment.pull_always,
+        pull=ALWAYS if spec.environment.pull_always else "",
         credentials=registry_secrets(spec.secrets),
         shared_memory_bytes=spec.environment.shared_memory_bytes,
     )

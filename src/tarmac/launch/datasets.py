@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 
-from tarmac.model.launch import Launch, Mount
+from tarmac.node.attempt.document import Launch, Mount
 
 ROOT = "/data"
 PREFIX = "TARMAC_DATASET_"
@@ -25,6 +24,6 @@ def with_datasets(launch: Launch, paths: Mapping[str, str]) -> Launch:
     )
     if not mounts:
         return launch
-    return replace(
-        launch, nodes=tuple(replace(node, mounts=(*node.mounts, *mounts)) for node in launch.nodes)
+    return launch._replace(
+        nodes=tuple(node._replace(mounts=(*node.mounts, *mounts)) for node in launch.nodes)
     )

@@ -2,7 +2,7 @@
 
 Each layer wins over those before it: defaults, what the submitter's shell had (recorded at submission),
 the virtual environment, the run file's own variables, the contract. The node adds what only it knows
-(HOME and the like): see `WorkerPart` in `node/attempt/document.py`.
+(HOME and the like): see `WorkerLaunch` in `node/attempt/document.py`.
 """
 
 from __future__ import annotations

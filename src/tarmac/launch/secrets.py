@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tarmac.model.secret import S3_VARIABLES, SecretForm, SecretLaunch, SecretUse, variables_of
+from tarmac.model.secret import S3_VARIABLES, SecretForm, SecretUse, variables_of
+from tarmac.node.attempt.document import SecretLaunch
 
 VALUE, PATH, DIRECTORY = "{value}", "{path}", "{directory}"
 
@@ -23,13 +24,13 @@ def _launch(use: SecretUse) -> SecretLaunch:
     name = use.name
     match use.form:
         case SecretForm.FILE:
-            variables = dict.fromkeys(variables_of(use), PATH)
+            variables = dict.fromkeys(sorted(variables_of(use)), PATH)
             target = use.path or f"/secrets/{name}/secret"
             return SecretLaunch(name=name, variables=variables, file=f"{name}/secret", target=target)
         case SecretForm.GIT:
             return SecretLaunch(name=name, variables={"GIT_SSH_COMMAND": SSH_COMMAND}, file=f"{name}/ssh-key")
         case SecretForm.S3:
-            variables = dict.fromkeys(S3_VARIABLES, PATH)
+            variables = dict.fromkeys(sorted(S3_VARIABLES), PATH)
             return SecretLaunch(name=name, variables=variables, file=f"{name}/credentials")
         case SecretForm.DOCKER:
             variables = {"DOCKER_CONFIG": DIRECTORY, "REGISTRY_AUTH_FILE": PATH}
@@ -37,4 +38,4 @@ def _launch(use: SecretUse) -> SecretLaunch:
         case SecretForm.REGISTRY:
             return SecretLaunch(name=name)
         case _:
-            return SecretLaunch(name=name, variables=dict.fromkeys(variables_of(use), VALUE))
+            return SecretLaunch(name=name, variables=dict.fromkeys(sorted(variables_of(use)), VALUE))

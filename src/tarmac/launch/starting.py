@@ -7,13 +7,24 @@ cluster that starts it by a job, that is the script of the site.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from tarmac.launch.parameters import filled
 from tarmac.launch.quoting import quote
 from tarmac.launch.site_steps import batch_steps, find_module_command, load_modules, rehearsed_steps
 from tarmac.launch.topology import Assignment
-from tarmac.model.launch import HooksLaunch, SetupLaunch
-from tarmac.model.spec import ON_FIRST_NODE, Command, Launcher, RunSpec
+from tarmac.model.spec import (
+    ON_FIRST_NODE,
+    Checkout,
+    Command,
+    Launcher,
+    PythonPackages,
+    RunSpec,
+    SetupStep,
+    SystemPackages,
+)
+from tarmac.node.attempt.document import Argv
+from tarmac.node.attempt.steps import AptStep, CheckoutStep, CommandStep, PipStep, Step
 
 _PROGRAM = re.compile(r"(?:^|[\s;&|(/])(?:mpirun|mpiexec|horovodrun)(?:\s|$)", re.ASCII)
 _EXEC = 'exec "$@"'
@@ -41,30 +52,48 @@ def _starts(command: Command) -> str:
     return "itself" if _PROGRAM.search(str(command)) is not None else "each"
 
 
-def setup_launches(spec: RunSpec) -> tuple[SetupLaunch, ...]:
-    """The setup steps; commands as argvs."""
-    return tuple(
-        _with_modules(spec, argv(filled(spec, step))) if isinstance(step, Command) else step
-        for step in spec.setup
-    )
+def setup_launches(spec: RunSpec) -> tuple[Step, ...]:
+    """The setup steps as they are carried out on a node; commands as argvs."""
+    return tuple(_step(spec, step) for step in spec.setup)
 
 
-def hooks_launch(spec: RunSpec) -> HooksLaunch:
+def _step(spec: RunSpec, step: SetupStep) -> Step:
+    match step:
+        case Checkout():
+            source = step.repository
+            return CheckoutStep(
+                source.url,
+                step.path,
+                branch=source.branch,
+                commit=source.commit,
+                submodules=source.submodules,
+                install=step.install,
+            )
+        case PythonPackages():
+            return PipStep(step.requirements, step.upgrade, step.imported)
+        case SystemPackages():
+            return AptStep(step.packages)
+        case _:
+            return CommandStep(_with_modules(spec, argv(filled(spec, step))))
+
+
+def hooks_launch(spec: RunSpec) -> Mapping[str, tuple[Argv, ...]]:
     """The hooks as argvs. Those of the first node are a part of the script, where a run goes to a site."""
-    hooks, at_site = spec.hooks, spec.site is not None
-    return HooksLaunch(
-        before_login=_login_hook(spec, hooks.before_login),
-        before=()
-        if at_site
-        else tuple(_with_modules(spec, argv(filled(spec, command))) for command in hooks.before),
-        after=()
-        if at_site
-        else tuple(_with_modules(spec, argv(filled(spec, command))) for command in hooks.after),
-        after_login=_login_hook(spec, hooks.after_login),
-    )
+    hooks, on_node = spec.hooks, spec.site is None
+    found = {
+        "before_login": _login_hook(spec, hooks.before_login),
+        "before": _node_hook(spec, hooks.before) if on_node else (),
+        "after": _node_hook(spec, hooks.after) if on_node else (),
+        "after_login": _login_hook(spec, hooks.after_login),
+    }
+    return {name: commands for name, commands in found.items() if commands}
 
 
-def _login_hook(spec: RunSpec, commands: tuple[Command, ...]) -> tuple[tuple[str, ...], ...]:
+def _node_hook(spec: RunSpec, commands: tuple[Command, ...]) -> tuple[Argv, ...]:
+    return tuple(_with_modules(spec, argv(filled(spec, command))) for command in commands)
+
+
+def _login_hook(spec: RunSpec, commands: tuple[Command, ...]) -> tuple[Argv, ...]:
     """Modules are those of the nodes; the shell of a site's login node is a plain one."""
     if spec.site is not None:
         return tuple(("bash", "-c", command.script or "") for command in commands)

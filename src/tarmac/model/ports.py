@@ -15,7 +15,6 @@ from tarmac.model.changes import NewRun, RunStep, UsageBucket
 from tarmac.model.cluster import Cluster, Drain
 from tarmac.model.dataset import Dataset
 from tarmac.model.experiment import Experiments
-from tarmac.model.launch import Launch
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.lifecycle import RunState
 from tarmac.model.metrics import MetricStore
@@ -27,6 +26,7 @@ from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
 from tarmac.model.spec import LocalDirectory, Repository, RunSpec
 from tarmac.model.summary import RunQuery, RunSummary
 from tarmac.model.usage import UsageReader
+from tarmac.node.attempt.document import Launch
 
 # --- store ------------------------------------------------------------------------------------------
 

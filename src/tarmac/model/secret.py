@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
@@ -101,21 +101,6 @@ class SecretVersion:
     variable: str | None = None
     path: str | None = None
     retired_at: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecretLaunch:
-    """A secret as an attempt is given it, without its value.
-
-    `file` is where it lies below the attempt's own directory for secrets (None: nowhere), `target` where it
-    is to be seen as well. In `variables`, `{value}` stands for the value, `{path}` for the file and
-    `{directory}` for the directory it lies in.
-    """
-
-    name: str
-    variables: Mapping[str, str] = field(default_factory=dict)
-    file: str | None = None
-    target: str | None = None
 
 
 SecretValues = Callable[[Sequence[str]], Mapping[str, str]]

@@ -50,9 +50,9 @@ def complete(variables: Mapping[str, str], run: NodeRun) -> dict[str, str]:
     env[protocol.FINISHED_VARIABLE] = run.node.finished
     env[protocol.REPORTS_VARIABLE] = run.node.reports
     env[protocol.WORLD_VARIABLE] = run.node.world
-    if run.document.sdk is not None:
+    if run.document.settings.sdk is not None:
         # Last: whatever the run brings along itself is found first.
-        env["PYTHONPATH"] = os.pathsep.join(filter(None, (env.get("PYTHONPATH"), run.document.sdk)))
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, (env.get("PYTHONPATH"), run.document.settings.sdk)))
     return env
 
 

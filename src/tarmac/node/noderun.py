@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, Mapping, Optional
 
 from tarmac.node.attempt import protocol, words
-from tarmac.node.attempt.document import AttemptDocument, NodePart, WorkerPart
+from tarmac.node.attempt.document import Launch, NodeLaunch, WorkerLaunch
 from tarmac.node.attempt.events import EventLog
 from tarmac.node.attempt.exit_outcome import Cause, Exit, ExitOutcome, LeaveRequest
 from tarmac.node.attempt.granted import GrantedNode
@@ -44,7 +44,7 @@ class Leave(Exception):
 class Worker:
     """One worker: what it is, its process once started, and how it left."""
 
-    def __init__(self, part: WorkerPart, paths: AttemptPaths, *, directory: str) -> None:
+    def __init__(self, part: WorkerLaunch, paths: AttemptPaths, *, directory: str) -> None:
         self.part = part
         self.directory = directory
         self.log = paths.log(part.name)
@@ -70,8 +70,8 @@ class NodeRun:
 
     def __init__(
         self,
-        document: AttemptDocument,
-        part: NodePart,
+        document: Launch,
+        part: NodeLaunch,
         attempt: AttemptPaths,
         events: EventLog,
         *,
@@ -88,7 +88,7 @@ class NodeRun:
         self.namespace = namespace
         self.own_disk_view = namespace is not None
         self.wake_channel = WakeChannel(
-            self.node, events.flush, look_s=document.look_s, outside_only=namespace is not None
+            self.node, events.flush, look_s=document.settings.look_s, outside_only=namespace is not None
         )
         self.children = Children()
         self.lease = lease_of(document, part, self.node)
@@ -129,16 +129,16 @@ class NodeRun:
             if seconds is not None
         }
 
-    def _room_of_logs(self, document: AttemptDocument) -> LogRoom:
+    def _room_of_logs(self, document: Launch) -> LogRoom:
         """Of all that is written here: by the workers, and by the commands before and after them."""
         logs = [self.setup_log, *(worker.log for worker in self.workers)]
         return LogRoom(
             logs,
-            limit_bytes=document.log_limit_bytes,
+            limit_bytes=document.settings.log_limit_bytes,
             say=lambda text: self.events.append("notice", text=text),
         )
 
-    def replace_placeholders(self, document: AttemptDocument, part: NodePart) -> None:
+    def replace_placeholders(self, document: Launch, part: NodeLaunch) -> None:
         """Replace document and part by those without placeholders."""
         self.document, self.part = document, part
         for worker, complete in zip(self.workers, part.workers):  # noqa: B905 - the same workers
@@ -149,7 +149,7 @@ class NodeRun:
         """Where the code is put: the node's working directory, or that of each of several workers in it."""
         return sorted({worker.directory for worker in self.workers}) or [self.node.work]
 
-    def _start_of(self, worker: WorkerPart) -> str:
+    def _start_of(self, worker: WorkerLaunch) -> str:
         """The directory of a worker. With steps or hooks all workers share one, to see their files."""
         shared = self.document.setup or self.document.hooks or len(self.part.workers) < 2
         if shared or not self.document.own_directories:

@@ -22,10 +22,10 @@ from tarmac.model.actor import Actor
 from tarmac.model.cluster import Cluster, Policy
 from tarmac.model.copying import changed
 from tarmac.model.errors import Refused
-from tarmac.model.launch import Launch
 from tarmac.model.ports import StagedCode
 from tarmac.model.resources import Resources
 from tarmac.model.spec import Command, LocalDirectory, Mode, Process, Repository, Role, RunSpec, Target
+from tarmac.node.attempt.document import Launch
 from tarmac.sched import Estimate, scope_of_run
 from tarmac.simulator.jobs import Job
 from tarmac.simulator.measures import Estimates, PromiseBook

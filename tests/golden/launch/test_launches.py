@@ -9,8 +9,8 @@ import pytest
 
 from golden import assert_golden
 from launches import launch, node, placement
-from tarmac.model.codec import encode
 from tarmac.model.run import WorkerPlacement
+from tarmac.node.attempt.document import to_json
 
 HERE = Path(__file__).parent
 NEAR = [node("local-1", "127.0.0.2", cpus=2), node("local-2", "127.0.0.3", cpus=2)]
@@ -41,5 +41,5 @@ CASES: dict[str, tuple[str, list[WorkerPlacement]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_launch(name: str) -> None:
     source, placements = CASES[name]
-    found = json.dumps(encode(launch(source, NEAR, placements)), indent=1) + "\n"
+    found = json.dumps(to_json(launch(source, NEAR, placements)), indent=1) + "\n"
     assert_golden(HERE / f"{name}.json", found)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from engine_harness import make_launch
 from golden import assert_golden
 from tarmac.engines.attempts.layout import Layout
-from tarmac.engines.attempts.request import NodeSettings, render
-from tarmac.model.launch import Launch
+from tarmac.engines.attempts.request import AttemptSettings, render
+from tarmac.node.attempt.document import Launch, NodeSettings
 
 HERE = Path(__file__).parent
 LAYOUT = Layout(Path("/home/ada/.local/state/tarmac"))
-SETTINGS = NodeSettings(sdk="/opt/tarmac/shim", notify=str(LAYOUT.notify))
+SETTINGS = AttemptSettings(node=NodeSettings(sdk="/opt/tarmac/shim", notify=str(LAYOUT.notify)))
 
 
 def printed(launch: Launch) -> str:
@@ -35,12 +34,12 @@ def test_hostile_values_stay_what_they_are() -> None:
     """Quotes, newlines and expansions in arguments and variables are data, in the file and in print."""
     launch = make_launch(("echo", "it's $HOME", "a\nb", 'say "hi"', "; rm -rf /", "é", "--flag=`id`"))
     (node,) = launch.nodes
-    worker = replace(node.workers[0], env={"Z": "1", "A": "x y\n'\"$(id)"}, slots=(3, 5))
-    launch = replace(launch, nodes=(replace(node, workers=(worker,)),), pause_signal=None, grace_s=0.5)
+    worker = node.workers[0]._replace(env={"Z": "1", "A": "x y\n'\"$(id)"}, slots=(3, 5))
+    launch = launch._replace(nodes=(node._replace(workers=(worker,)),), pause_signal=None, grace_s=0.5)
     assert_golden(HERE / "hostile-values.txt", printed(launch))
 
 
 def test_the_order_of_variables_does_not_matter() -> None:
     one, two = (make_launch(("work",)) for _ in range(2))
     forward, backward = {"A": "1", "B": "2"}, {"B": "2", "A": "1"}
-    assert printed(replace(one, setup_env=forward)) == printed(replace(two, setup_env=backward))
+    assert printed(one._replace(setup_env=forward)) == printed(two._replace(setup_env=backward))

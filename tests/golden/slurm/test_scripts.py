@@ -15,8 +15,8 @@ from slurm_harness import late
 from tarmac.engines.slurm.partition import Limits, parse_nodes
 from tarmac.engines.slurm.script import job_script
 from tarmac.engines.slurm.settings import read_settings
-from tarmac.model.launch import BatchLaunch, Launch
 from tarmac.model.resources import Resources
+from tarmac.node.attempt.document import BatchLaunch, Launch
 from tarmac.node.starting import Installation
 
 HERE = Path(__file__).parent
@@ -42,7 +42,7 @@ def script(launch: Launch, nodes: str, **settings: object) -> str:
 def test_gpus_on_two_nodes_with_directives_added_and_dropped() -> None:
     launch = late(make_launch(("train",), nodes=2, time_limit_s=7200.0, grace_s=30.0))
     nodes = tuple(
-        replace(node, workers=tuple(replace(worker, slots=(0, 1, 2)) for worker in node.workers))
+        node._replace(workers=tuple(worker._replace(slots=(0, 1, 2)) for worker in node.workers))
         for node in launch.nodes
     )
     extra = {
@@ -52,7 +52,7 @@ def test_gpus_on_two_nodes_with_directives_added_and_dropped() -> None:
         "cpus-per-task": None,
     }
     made = script(
-        replace(launch, nodes=nodes), GPUS, account="proj", qos="long", extra=extra, python="python3.9"
+        launch._replace(nodes=nodes), GPUS, account="proj", qos="long", extra=extra, python="python3.9"
     )
     assert_golden(HERE / "gpus.sh", made)
 
@@ -68,7 +68,7 @@ def test_a_type_is_asked_for_where_the_run_names_it_or_there_is_but_one() -> Non
         (both, "a100", "A100:1"),
     ):
         made = script(
-            replace(launch, batch=BatchLaunch(slot_types={"main": wanted} if wanted else {})), nodes
+            launch._replace(batch=BatchLaunch(slot_types={"main": wanted} if wanted else {})), nodes
         )
         assert f"#SBATCH --gpus-per-node={asked}\n" in made
 
@@ -79,9 +79,11 @@ def with_roles(roles: tuple[tuple[str, int, Resources], ...]) -> Launch:
     nodes = []
     for node, (role, slots, limits) in zip(launch.nodes, roles, strict=True):
         (worker,) = node.workers
-        worker = replace(worker, role=role, slots=tuple(range(slots)), limits=limits)
-        nodes.append(replace(node, workers=(worker,)))
-    return replace(launch, nodes=tuple(nodes))
+        worker = worker._replace(
+            role=role, slots=tuple(range(slots)), cpus=limits.cpus, memory_bytes=limits.memory_bytes
+        )
+        nodes.append(node._replace(workers=(worker,)))
+    return launch._replace(nodes=tuple(nodes))
 
 
 ACTOR = Resources(cpus=1.5, memory_bytes=2**30)
@@ -101,14 +103,14 @@ def test_roles_that_need_alike_nodes_are_one_component() -> None:
     assert "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n" in made
     uneven = with_roles((("main", 4, LEARNER), ("main", 2, LEARNER)))
     assert "hetjob" not in script(uneven, GPUS)
-    steps = replace(with_roles((("a", 2, LEARNER), ("b", 1, ACTOR))), batch=BatchLaunch(starts_steps=True))
+    steps = with_roles((("a", 2, LEARNER), ("b", 1, ACTOR)))._replace(batch=BatchLaunch(starts_steps=True))
     assert "hetjob" not in script(steps, GPUS), "the job's own script starts its steps on all nodes"
 
 
 def test_each_component_has_gpus_of_the_type_of_its_roles() -> None:
     both = GPUS.replace("gpu:a100:4(S:0-1)", "gpu:A100:4,gpu:V100:2")
     launch = with_roles((("learner", 4, LEARNER), ("actor", 1, ACTOR)))
-    made = script(replace(launch, batch=BatchLaunch(slot_types={"learner": "a100", "actor": "v100"})), both)
+    made = script(launch._replace(batch=BatchLaunch(slot_types={"learner": "a100", "actor": "v100"})), both)
     first, second = made.split("#SBATCH hetjob\n")
     assert "#SBATCH --gpus-per-node=A100:4\n" in first
     assert "#SBATCH --gpus-per-node=V100:1\n" in second
@@ -117,15 +119,14 @@ def test_each_component_has_gpus_of_the_type_of_its_roles() -> None:
 def test_memory_is_not_asked_of_nodes_that_count_none() -> None:
     launch = late(make_launch(("train",)))
     (worker,) = launch.nodes[0].workers
-    worker = replace(worker, limits=Resources(memory_bytes=2**30))
-    launch = replace(launch, nodes=(replace(launch.nodes[0], workers=(worker,)),))
+    worker = worker._replace(memory_bytes=2**30)
+    launch = launch._replace(nodes=(launch.nodes[0]._replace(workers=(worker,)),))
     assert "--mem=1024M" in script(launch, CPUS)
     assert "--mem" not in script(launch, CPUS.replace("RealMemory=64000", "RealMemory=1"))
 
 
 def test_the_directives_of_a_run_come_after_those_of_its_cluster() -> None:
-    launch = replace(
-        late(make_launch(("train",))),
+    launch = late(make_launch(("train",)))._replace(
         batch=BatchLaunch(directives={"constraint": "a b", "mem": None, "nice": "100", "exclusive": ""}),
     )
     made = script(launch, CPUS, extra={"constraint": "ib", "mem": "4G", "nice": "5", "mail-type": "END"})
@@ -211,14 +212,18 @@ def test_the_job_finds_out_when_it_ends(
 def test_hostile_values_do_not_reach_the_script() -> None:
     """A run's name, arguments and variables stay in attempt.json: no line of the script is theirs."""
     bad = "x\n#SBATCH --nodes=9\n$(touch x) `y` 'q\" \\"
-    launch = replace(late(make_launch((bad, bad))), run_name=bad)
-    worker = replace(
-        launch.nodes[0].workers[0],
-        env={"BAD": bad},
-        slots=(),
-        limits=Resources(cpus=2.5, memory_bytes=3 * 2**30 + 1),
+    launch = late(make_launch((bad, bad)))._replace(run_name=bad)
+    worker = (
+        launch.nodes[0]
+        .workers[0]
+        ._replace(
+            env={"BAD": bad},
+            slots=(),
+            cpus=2.5,
+            memory_bytes=3 * 2**30 + 1,
+        )
     )
-    launch = replace(launch, nodes=(replace(launch.nodes[0], workers=(worker,)),))
+    launch = launch._replace(nodes=(launch.nodes[0]._replace(workers=(worker,)),))
     made = script(launch, CPUS)
     assert "touch" not in made
     assert_golden(HERE / "hostile.sh", made)

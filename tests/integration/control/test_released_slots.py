@@ -8,10 +8,10 @@ from actors import ADA
 from simulated import Simulation, nodes, spec
 from tarmac.control.service import Submission
 from tarmac.engines.sim import Behaviour
-from tarmac.model.launch import Launch
 from tarmac.model.lifecycle import RunEvent, RunState
 from tarmac.model.run import Run
 from tarmac.model.spec import FailureBehaviour
+from tarmac.node.attempt.document import Launch
 
 BEHAVIOURS = {
     "wide": Behaviour(duration_s=100.0, replicas_end_s={("main", 0): 20.0, ("main", 2): 50.0}),

@@ -17,9 +17,9 @@ from served import TOKEN, Served, served
 from tarmac.control.reconcilers.deliver import launch_of
 from tarmac.dialects.registry import apply_conventions
 from tarmac.engines.sim import Behaviour
-from tarmac.model.launch import Launch
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.run import Run
+from tarmac.node.attempt.document import Launch
 from tarmac.server.determined.launching import with_gateway
 from tarmac.server.determined.tokens import Claim, TokenKind, TokenMaker
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from engine_harness import LocalHarness, make_launch, running
-from tarmac.model.launch import Launch
 from tarmac.model.ports import Observation, ObservedState
+from tarmac.node.attempt.document import Launch
 
 LASTS = "exec sleep 3600"
 
@@ -22,10 +21,10 @@ def on_one_node(*scripts: str) -> Launch:
     launch = make_launch(("true",))
     (worker,) = launch.nodes[0].workers
     workers = tuple(
-        replace(worker, replica=replica, argv=("bash", "-c", script), slots=(replica,), stop_on_failure=False)
+        worker._replace(replica=replica, argv=("bash", "-c", script), slots=(replica,), stop_on_failure=False)
         for replica, script in enumerate(scripts)
     )
-    return replace(launch, nodes=(replace(launch.nodes[0], workers=workers),))
+    return launch._replace(nodes=(launch.nodes[0]._replace(workers=workers),))
 
 
 def submitted(local: LocalHarness, launch: Launch) -> str:

@@ -8,7 +8,6 @@ import os
 import signal
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,10 +15,9 @@ import pytest
 from engine_harness import LocalHarness, Work, ended, running
 from tarmac.launch.secrets import secret_launches
 from tarmac.model.errors import InvalidInput, Unavailable
-from tarmac.model.launch import Launch
 from tarmac.model.run import CauseCode, Outcome
 from tarmac.model.secret import SecretForm, SecretUse
-from tarmac.node.attempt.document import to_json
+from tarmac.node.attempt.document import Launch, to_json
 from tarmac.node.files import secretfiles
 
 MARK = uuid.uuid4().hex[:8]
@@ -47,7 +45,7 @@ def with_secrets(local: LocalHarness, script: str, **wanted: object) -> Launch:
         SecretUse(name="key", form=SecretForm.FILE, variable="KEY"),
     ]
     launch = local.launch(Work(), argvs={0: ("bash", "-c", script)}, **wanted)
-    return replace(launch, secrets=secret_launches(uses))
+    return launch._replace(secrets=secret_launches(uses))
 
 
 def secrets_in_memory() -> list[Path]:

@@ -100,7 +100,7 @@ def test_an_ask_is_seen_even_if_nobody_rings(warm: Warm, tmp_path: Path, *, fifo
     """Also where there can be no FIFO to ring: the runner looks by itself, as often as it is told."""
     attempt = write_attempt(tmp_path, [worker("echo ready; exec sleep 100")], look_s=0.1)
     if not fifos:
-        attempt.told["notify"] = None
+        attempt.told["settings"]["notify"] = None
         (attempt.path / "attempt.json").write_text(json.dumps(attempt.told))
         Path(attempt.node().wake).mkdir(parents=True)
     warm.start(attempt)

@@ -151,7 +151,7 @@ def test_a_worker_sees_what_its_attempt_says_and_what_the_node_adds(warm: Warm, 
     expected = {
         "MINE": "1",
         "PATH": os.environ["PATH"],
-        "PYTHONPATH": f"/mine:{attempt.told['sdk']}",
+        "PYTHONPATH": f"/mine:{attempt.told['settings']['sdk']}",
         "TARMAC_ATTEMPT_TOKEN": attempt.token,
         "TARMAC_PAUSE_FILE": node.pause,
         "TARMAC_POLL_FILE": node.polls("main.0.0"),

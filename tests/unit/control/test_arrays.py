@@ -14,11 +14,11 @@ from tarmac.launch.environment import setup_environment
 from tarmac.model.array import read_array
 from tarmac.model.dependency import Dependency
 from tarmac.model.errors import NotFound, Refused
-from tarmac.model.launch import Launch
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Outcome, Run
 from tarmac.model.spec import LocalDirectory, Rehearsal, Target
 from tarmac.model.summary import RunQuery
+from tarmac.node.attempt.document import Launch
 
 RUNS_S = 100.0
 SITE = "site"

@@ -13,10 +13,10 @@ from tarmac.control.service import ControlPlane
 from tarmac.engines.sim import Behaviour
 from tarmac.model.dependency import Condition, Dependency
 from tarmac.model.errors import InvalidInput
-from tarmac.model.launch import Launch
 from tarmac.model.lifecycle import RunEvent, RunState
 from tarmac.model.run import CauseCode, Outcome, Run
 from tarmac.model.spec import Target
+from tarmac.node.attempt.document import Launch
 
 RUNS_S = 600.0
 SITE = "site"

@@ -15,7 +15,6 @@ from tarmac.control.decisions.steps import stop_run
 from tarmac.control.reconcilers.notify import PAUSE_S, NotifyPass
 from tarmac.engines.sim import Behaviour
 from tarmac.model.array import RunArray, read_array
-from tarmac.model.launch import Launch
 from tarmac.model.notification import (
     ENDED,
     Channel,
@@ -27,6 +26,7 @@ from tarmac.model.notification import (
 )
 from tarmac.model.run import Run
 from tarmac.model.summary import RunQuery
+from tarmac.node.attempt.document import Launch
 
 RUNS_S = 600.0
 HOOK = Receiver(channel=Channel.WEBHOOK, address="https://hooks.example.org/x")

@@ -8,9 +8,9 @@ from tarmac.client.launching import json_text
 from tarmac.dialects import read
 from tarmac.dialects.clusterfudge.conventions import apply_conventions
 from tarmac.dialects.clusterfudge.identity import launch_uuid
-from tarmac.model.launch import Launch, NodeLaunch, WorkerLaunch
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Run
+from tarmac.node.attempt.document import Launch, NodeLaunch, WorkerLaunch
 
 REQUEST = {
     "clusterfudge": "CreateLaunchRequest",
@@ -24,7 +24,7 @@ REQUEST = {
 def worker(role: str, replica: int, index: int) -> WorkerLaunch:
     env = {"CLUSTERFUDGE_REPLICA_COUNT": "of the user's own", "PATH": "/bin"}
     return WorkerLaunch(
-        role=role, replica=replica, index=index, argv=("a",), env=env, slots=(), stop_on_failure=False
+        role=role, replica=replica, worker=index, argv=("a",), env=env, slots=(), stop_on_failure=False
     )
 
 
@@ -63,7 +63,7 @@ def test_indexes_count_on_the_node_and_over_all_replicas() -> None:
     alone = (worker(role, 1, 0), worker(role, 1, 1))
     made = apply_conventions(run, attempt_of(run), launch(shared, alone))
     assert made.own_directories, "C8"
-    found = {(item.role, item.replica, item.index): item.env for node in made.nodes for item in node.workers}
+    found = {(item.role, item.replica, item.worker): item.env for node in made.nodes for item in node.workers}
     names = ("PROCESS_INDEX", "PROCESS_INDEX_ACROSS_ALL_REPLICAS", "REPLICA_INDEX", "TASK_ID")
     told = {
         placement[1:]: tuple(env[f"CLUSTERFUDGE_{name}"] for name in names)

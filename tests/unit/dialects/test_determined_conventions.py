@@ -18,10 +18,10 @@ from launches import launch, node, placement
 from tarmac.dialects import read
 from tarmac.dialects.determined.dialect import determined_dialect
 from tarmac.dialects.determined.fields import EXPERIMENT
-from tarmac.model.launch import Launch
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.run import Allocation, Attempt, Run
 from tarmac.model.spec import Conventions, RunSpec
+from tarmac.node.attempt.document import Launch
 
 SOURCE = """
 entrypoint: python3 train.py

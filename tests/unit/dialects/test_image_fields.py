@@ -8,8 +8,9 @@ from tarmac.dialects import read
 from tarmac.dialects.native.view import write
 from tarmac.launch.container import container_launch
 from tarmac.launch.secrets import secret_launches
-from tarmac.model.secret import SecretForm, SecretLaunch, SecretUse, registry_secrets
+from tarmac.model.secret import SecretForm, SecretUse, registry_secrets
 from tarmac.model.spec import RunSpec
+from tarmac.node.attempt.document import SecretLaunch
 
 DETERMINED = """
 name: d
@@ -29,7 +30,7 @@ def test_a_run_file_says_how_its_image_is_fetched() -> None:
     spec = read(text, filename="run.yaml", directory="/w").spec
     launch = container_launch(spec)
     assert launch is not None
-    assert (launch.pull_always, launch.shared_memory_bytes, launch.credentials) == (True, 8 << 30, ("team",))
+    assert (launch.pull, launch.shared_memory_bytes, launch.credentials) == ("always", 8 << 30, ("team",))
     again = read(write(spec), filename="run.yaml", directory="/w").spec
     assert (again.environment, again.secrets) == (spec.environment, spec.secrets)
 

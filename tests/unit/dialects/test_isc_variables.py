@@ -15,10 +15,10 @@ from tarmac.dialects import override, read
 from tarmac.dialects.native.view import write
 from tarmac.dialects.registry import apply_conventions
 from tarmac.launch.datasets import with_datasets
-from tarmac.model.launch import Launch
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.run import Allocation, Attempt, Run
 from tarmac.model.spec import Mode
+from tarmac.node.attempt.document import Launch
 
 PAGE = Path(__file__).parents[3] / "docs/using/dialects/isc.md"
 SOURCE = """

@@ -11,7 +11,7 @@ import pytest
 
 from tarmac.engines.attempts.view import NodeView, open_view
 from tarmac.node.attempt import claims, protocol
-from tarmac.node.attempt.document import AttemptDocument, to_json
+from tarmac.node.attempt.document import Launch, to_json
 from tarmac.node.attempt.events import EventLog
 from tarmac.node.attempt.paths import NodePaths
 
@@ -99,5 +99,5 @@ def test_figures_that_cannot_be_are_cut_to_what_can(tmp_path: Path) -> None:
 
 def _stage(directory: Path) -> None:
     directory.mkdir(exist_ok=True)
-    document = to_json(AttemptDocument("r1.1", number=1, token="t", nodes=()))
+    document = to_json(Launch("r1.1", number=1, token="t", nodes=()))
     (directory / protocol.ATTEMPT_FILE).write_text(json.dumps(document), encoding="utf-8")

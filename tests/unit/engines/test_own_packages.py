@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,10 @@ import pytest
 from launches import launch, node, placement
 from tarmac.dialects.registry import apply_conventions, read
 from tarmac.engines.attempts.layout import Layout
-from tarmac.engines.attempts.request import NodeSettings, render
+from tarmac.engines.attempts.request import AttemptSettings, render
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.run import Allocation, Attempt, Run
+from tarmac.node.attempt.document import NodeSettings
 from tarmac.server.settings import Settings
 
 NATIVE = "name: digits\ncommand: pip install einops\n"
@@ -30,6 +30,7 @@ command = "pip install einops"
     "determined": "entrypoint: pip install einops\nsearcher: {name: single, metric: loss, max_length: 1}\n",
     "native": NATIVE,
 }
+NODE = NodeSettings(sdk="/sdk")
 LAYOUT = Layout(Path("/home/ada/.local/state/tarmac"))
 
 
@@ -54,10 +55,10 @@ def test_a_file_for_a_container_gets_them(system: str) -> None:
 
 def test_they_are_asked_of_the_node_only_where_wanted() -> None:
     plain = launch(NATIVE, [node("n0")], [placement("main", 0, "n0")])
-    assert not render(plain, LAYOUT, NodeSettings(sdk="/sdk")).document.own_packages
+    assert not render(plain, LAYOUT, AttemptSettings(node=NODE)).document.own_packages
     wanted = [
-        render(replace(plain, own_packages=True), LAYOUT, NodeSettings(sdk="/sdk")),
-        render(plain, LAYOUT, NodeSettings(sdk="/sdk", own_packages=True)),
+        render(plain._replace(own_packages=True), LAYOUT, AttemptSettings(node=NODE)),
+        render(plain, LAYOUT, AttemptSettings(node=NODE, own_packages=True)),
     ]
     for request in wanted:
         assert request.document.own_packages

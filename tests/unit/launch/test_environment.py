@@ -6,7 +6,7 @@ import pytest
 
 from launches import launch, node, placement, workers
 from tarmac.launch.environment import USUAL_PATH
-from tarmac.model.launch import Launch
+from tarmac.node.attempt.document import Launch
 
 FAR = [node("n1", "10.0.0.1"), node("n2", "10.0.0.2")]
 
@@ -65,7 +65,10 @@ def test_setup_finds_the_same_surroundings() -> None:
         FAR,
         [placement("main", 0, "n1")],
     )
-    assert launched.setup == (("bash", "-eo", "pipefail", "-c", "pip install x"), ("python", "-m", "y"))
+    assert tuple(step.argv for step in launched.setup) == (
+        ("bash", "-eo", "pipefail", "-c", "pip install x"),
+        ("python", "-m", "y"),
+    )
     assert launched.setup_env["A"] == "b"
     assert launched.setup_env["VIRTUAL_ENV"] == "/home/ada/digits/.venv"
     assert launched.setup_env["TARMAC_RUN_ID"] == "r1"

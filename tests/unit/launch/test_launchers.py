@@ -105,7 +105,7 @@ def test_replicas_have_a_process_for_each_slot_and_share_what_they_asked_for() -
     assert [worker.name for worker in launched] == ["main.0.0", "main.0.1", "main.1.0", "main.1.1"]
     assert [worker.env["LOCAL_RANK"] for worker in launched] == ["0", "1", "2", "3"]
     assert {worker.env["CUDA_VISIBLE_DEVICES"] for worker in launched} == {"0,1,6,7"}
-    assert {(worker.limits.cpus, worker.limits.memory_bytes) for worker in launched} == {(3.0, 4 << 30)}
+    assert {(worker.cpus, worker.memory_bytes) for worker in launched} == {(3.0, 4 << 30)}
     assert {worker.env["OMP_NUM_THREADS"] for worker in launched} == {"3"}
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tarmac.launch.starting import hooks_launch, setup_launches, worker_argv
 from tarmac.model.spec import Command, Environment, Hooks, Process, PythonPackages, Rehearsal, Role, RunSpec
+from tarmac.node.attempt.steps import CommandStep, PipStep
 
 SAY = Command(argv=("sh", "-c", 'echo "$LOADED" "$@"', "sh", "a b", "$c"))
 FUNCTION = (
@@ -68,13 +69,13 @@ def test_setup_steps_and_hooks_of_nodes_have_them_and_those_of_the_login_node_do
         hooks=Hooks(before_login=(SAY,), before=(SAY,), after=(SAY,), after_login=(SAY,)),
     )
     make, installed = setup_launches(asked)
-    assert isinstance(make, tuple)
-    assert "module load GCC" in make[2]
-    assert make[-1] == "make"
-    assert installed is packages
+    assert isinstance(make, CommandStep)
+    assert "module load GCC" in make.argv[2]
+    assert make.argv[-1] == "make"
+    assert installed == PipStep(("numpy",))
     hooks = hooks_launch(asked)
-    assert hooks.before == hooks.after == (worker_argv(asked, SAY),)
-    assert hooks.before_login == hooks.after_login == (SAY.argv,)
+    assert hooks["before"] == hooks["after"] == (worker_argv(asked, SAY),)
+    assert hooks["before_login"] == hooks["after_login"] == (SAY.argv,)
 
 
 def test_without_modules_a_command_is_as_it_was() -> None:

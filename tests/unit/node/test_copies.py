@@ -11,7 +11,7 @@ import pytest
 
 from tarmac.engines.attempts.layout import Layout
 from tarmac.node.attempt import copies
-from tarmac.node.attempt.document import AttemptDocument, to_json
+from tarmac.node.attempt.document import Launch, NodeSettings, to_json
 
 USED, OLD, NEW = "a" * 64, "b" * 64, "c" * 64
 DAY_S = 86_400.0
@@ -41,8 +41,8 @@ class Site:
         directory = self.layout.runs / run_id / "attempts/1"
         directory.mkdir(parents=True)
         path = str(self.layout.code(code))
-        document = AttemptDocument(
-            f"{run_id}.1", number=1, token="t", nodes=(), code=path, sdk=f"{package}/shim"
+        document = Launch(
+            f"{run_id}.1", number=1, token="t", nodes=(), code=path, settings=NodeSettings(f"{package}/shim")
         )
         (directory / "attempt.json").write_text(json.dumps(to_json(document)))
 

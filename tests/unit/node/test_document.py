@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarmac.node.attempt.document import AttemptDocument, NodePart, Unreadable, read_document, to_json
+from tarmac.node.attempt.document import Launch, NodeLaunch, Unreadable, read_document, to_json
 from tarmac.node.attempt.records import Malformed, reader
 
 PLAIN = {
@@ -32,7 +32,7 @@ WHOLE = {
     ],
 }
 
-read = reader(AttemptDocument)
+read = reader(Launch)
 
 
 def values(hint: Any) -> st.SearchStrategy[Any]:
@@ -52,13 +52,13 @@ def values(hint: Any) -> st.SearchStrategy[Any]:
     return PLAIN[hint]
 
 
-@given(document=values(AttemptDocument))
-def test_what_is_written_is_read(document: AttemptDocument) -> None:
+@given(document=values(Launch))
+def test_what_is_written_is_read(document: Launch) -> None:
     assert read(json.loads(json.dumps(to_json(document)))) == document
 
 
 def test_what_is_as_by_default_is_left_out() -> None:
-    document = AttemptDocument("r1.1", number=1, token="t", nodes=(NodePart("n1", 0, ()),))
+    document = Launch("r1.1", number=1, token="t", nodes=(NodeLaunch("n1", 0, ()),))
     nodes = [{"node": "n1", "rank": 0, "workers": []}]
     told = {"protocol": 1, "attempt_id": "r1.1", "number": 1, "token": "t", "nodes": nodes}
     assert json.loads(json.dumps(to_json(document))) == told

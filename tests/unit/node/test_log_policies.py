@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.node.attempt.document import LogPolicyPart
+from tarmac.node.attempt.document import LogPattern
 from tarmac.node.files.logroom import cut
 from tarmac.node.hooks.policies import LONGEST_LINE_BYTES, search
 
 
 def found(log: Path, *patterns: str) -> list[tuple[int, str]]:
-    policies = [LogPolicyPart(pattern, pattern) for pattern in patterns]
+    policies = [LogPattern(pattern, pattern) for pattern in patterns]
     return list(search(policies, [str(log), str(log.with_name("absent.log"))]))
 
 

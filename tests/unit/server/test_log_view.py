@@ -17,11 +17,11 @@ from tarmac.dialects import read
 from tarmac.engines.sim import Behaviour
 from tarmac.model.abilities import Pace
 from tarmac.model.errors import NotFound, Unavailable
-from tarmac.model.launch import Launch
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.native import NativeStatus
 from tarmac.model.ports import WorkerStatus
 from tarmac.model.run import Attempt, Run
+from tarmac.node.attempt.document import Launch
 from tarmac.node.files.masking import NO_SECRETS
 from tarmac.server.http.auth import Caller
 from tarmac.server.logs.log_files import BLOCK_BYTES

@@ -7,7 +7,6 @@ the next pass does it again, and the claim on the node sees to it that nothing s
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 
 from tarmac.control.decisions.steps import ASKS
 from tarmac.control.delegation import unnamed_nodes
@@ -17,9 +16,9 @@ from tarmac.control.state.node_inventory import rehearsal_nodes
 from tarmac.launch import compose
 from tarmac.model.cluster import Node
 from tarmac.model.errors import InvalidInput, Unavailable
-from tarmac.model.launch import Launch
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.run import Attempt, Run
+from tarmac.node.attempt.document import Launch
 
 MOST_REMEMBERED = 4096
 """How many attempts are remembered as delivered before those that are gone are forgotten."""
@@ -83,7 +82,7 @@ def _in_the_same_image(control: ControlState, attempt: Attempt, launch: Launch) 
         return launch
     seen = (each.milestones.image for each in reversed(control.store.attempts(attempt.run_id)))
     digest = next((image.digest for image in seen if image is not None and image.digest), None)
-    return replace(launch, container=replace(launch.container, digest=digest))
+    return launch._replace(container=launch.container._replace(digest=digest))
 
 
 def _submit(

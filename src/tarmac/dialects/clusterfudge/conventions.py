@@ -6,12 +6,11 @@ docs/using/dialects/clusterfudge.md explains the variables (a test compares).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from tarmac.dialects.clusterfudge.identity import launch_uuid
 from tarmac.dialects.conventions import with_variables
-from tarmac.model.launch import Launch, NodeLaunch, WorkerLaunch
 from tarmac.model.run import Attempt, Run
+from tarmac.node.attempt.document import Launch, NodeLaunch, WorkerLaunch
 
 LAUNCH_ID = "CLUSTERFUDGE_LAUNCH_ID"
 ROLE_NAME = "CLUSTERFUDGE_JOB_NAME"
@@ -52,8 +51,8 @@ def apply_conventions(run: Run, _attempt: Attempt, launch: Launch) -> Launch:
             FIRST_INDEX: str(worker.replica),
         }
 
-    return replace(with_variables(launch, family), own_directories=True)
+    return with_variables(launch, family)._replace(own_directories=True)
 
 
 def _key(worker: WorkerLaunch) -> _Key:
-    return worker.role, worker.replica, worker.index
+    return worker.role, worker.replica, worker.worker

@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from tarmac.dialects.determined.identity import uuid_of
 from tarmac.dialects.determined.storage import CHECKPOINTS
-from tarmac.model.launch import Launch, Mount, NodeLaunch, WorkerLaunch
+from tarmac.node.attempt.document import Launch, Mount, NodeLaunch, WorkerLaunch
 
 SHARED = "/determined_shared_fs"
 """Where the library of every version keeps checkpoints of the type `shared_fs`, inside a run."""
@@ -54,7 +54,7 @@ class Connection:
 
 def connected(launch: Launch, connection: Connection) -> Launch:
     """The launch with variables and info files that lead to the gateway, and a place for checkpoints."""
-    return replace(launch, nodes=tuple(_node(node, connection) for node in launch.nodes))
+    return launch._replace(nodes=tuple(_node(node, connection) for node in launch.nodes))
 
 
 def _node(node: NodeLaunch, connection: Connection) -> NodeLaunch:
@@ -72,7 +72,7 @@ def _node(node: NodeLaunch, connection: Connection) -> NodeLaunch:
         files[f"{_MODEL}/README"] = "The code is seen here where it can be.\n"
         mounts = (*mounts, Mount(source=".", target=MODEL))
     workers = tuple(_worker(worker, connection, taken) for worker in node.workers)
-    return replace(node, files=files, mounts=mounts, workers=workers)
+    return node._replace(files=files, mounts=mounts, workers=workers)
 
 
 def _worker(worker: WorkerLaunch, connection: Connection, taken: set[str]) -> WorkerLaunch:
@@ -96,7 +96,7 @@ def _worker(worker: WorkerLaunch, connection: Connection, taken: set[str]) -> Wo
         env["DET_LATEST_CHECKPOINT"] = connection.checkpoint
     if _CONFIG in env:
         env[_CONFIG] = json.dumps(_with_storage(json.loads(env[_CONFIG]), taken)[0])
-    return replace(worker, env=env)
+    return worker._replace(env=env)
 
 
 def _of_cluster(connection: Connection) -> Mapping[str, Any]:

@@ -24,8 +24,8 @@ from tarmac.dialects.determined.schema import read_value
 from tarmac.dialects.located import from_plain
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Value
-from tarmac.model.launch import Launch, Mount, NodeLaunch, WorkerLaunch
 from tarmac.model.run import Attempt, Run
+from tarmac.node.attempt.document import Launch, Mount, NodeLaunch, WorkerLaunch
 from tarmac.node.attempt.protocol import LATE_PORT
 
 RUN_DIRECTORY = "/run/determined"
@@ -75,18 +75,17 @@ def apply_conventions(run: Run, attempt: Attempt, launch: Launch) -> Launch:
             Mount(source=".", target=WORK_DIRECTORY),
         ),
     )
-    return replace(
-        launch,
+    return launch._replace(
         setup=(*launch.setup, *library_steps(run.spec.conventions.facts)),
         nodes=tuple(
-            replace(node, workers=tuple(_with_hook(worker) for worker in node.workers))
+            node._replace(workers=tuple(_with_hook(worker) for worker in node.workers))
             for node in launch.nodes
         ),
     )
 
 
 def _with_hook(worker: WorkerLaunch) -> WorkerLaunch:
-    return replace(worker, argv=("bash", "-c", _START, "entrypoint", *worker.argv))
+    return worker._replace(argv=("bash", "-c", _START, "entrypoint", *worker.argv))
 
 
 _RELAXED = replace(

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tarmac.model.spec import PythonPackages
+from tarmac.node.attempt.steps import PipStep
 
 LIBRARY = r"(?:\d[0-9A-Za-z.]{0,30})?"
 """A version, or nothing: no package is installed."""
@@ -35,11 +35,11 @@ def library_fact(configured: str | None, config: Mapping[str, Any]) -> dict[str,
     return {FACT: BEFORE_0_38} if is_old else {}
 
 
-def library_steps(facts: Mapping[str, Any]) -> tuple[PythonPackages, ...]:
+def library_steps(facts: Mapping[str, Any]) -> tuple[PipStep, ...]:
     """The setup steps of a run with these facts, which in a native file may be anything."""
     version = facts.get(FACT, USUAL)
     if not isinstance(version, str) or not re.fullmatch(LIBRARY, version):
         version = USUAL
     if not version:
         return ()
-    return (PythonPackages(requirements=(f"{_PACKAGE}=={version}", _WITH_IT), imported=_PACKAGE),)
+    return (PipStep((f"{_PACKAGE}=={version}", _WITH_IT), imported=_PACKAGE),)

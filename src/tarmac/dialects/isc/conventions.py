@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 
 from tarmac.dialects.conventions import with_setup_variables, with_variables
 from tarmac.dialects.names import fit
-from tarmac.model.launch import Launch, NodeLaunch, WorkerLaunch
 from tarmac.model.run import Attempt, Run
+from tarmac.node.attempt.document import Launch, NodeLaunch, WorkerLaunch
 
 EXPERIMENT_ID = "STRONG_EXPERIMENT_ID"
 EXPERIMENT_NAME = "STRONG_EXPERIMENT_NAME"
@@ -56,9 +55,9 @@ def _with_dataset_at_data(launch: Launch, identifier: object) -> Launch:
         if one is None:
             return node
         # Before the others, which lie in it.
-        return replace(node, mounts=(replace(one, target=DATA, variables=()), *node.mounts))
+        return node._replace(mounts=(one._replace(target=DATA, variables=()), *node.mounts))
 
-    return replace(launch, nodes=tuple(quote(node) for node in launch.nodes))
+    return launch._replace(nodes=tuple(quote(node) for node in launch.nodes))
 
 
 def _name(run: Run) -> str:

@@ -11,9 +11,9 @@ from tarmac.dialects.conventions import with_files, with_setup_variables, with_v
 from tarmac.dialects.mcli.fields import WORKSPACE
 from tarmac.dialects.mcli.view import configuration, script
 from tarmac.dialects.plain import to_yaml
-from tarmac.model.launch import Launch, Mount, NodeLaunch, WorkerLaunch
 from tarmac.model.run import Attempt, Run
 from tarmac.model.spec import RunSpec
+from tarmac.node.attempt.document import Launch, Mount, NodeLaunch, WorkerLaunch
 
 NUM_NODES = "NUM_NODES"
 WORLD_SIZE = "WORLD_SIZE"

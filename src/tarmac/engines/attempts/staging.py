@@ -15,7 +15,7 @@ from tarmac.engines.attempts.writing import hint, pending_request
 from tarmac.model.errors import Unavailable
 from tarmac.model.leaving import LeaveRequest
 from tarmac.node.attempt import protocol
-from tarmac.node.attempt.document import AttemptDocument, to_json
+from tarmac.node.attempt.document import Launch, to_json
 from tarmac.node.files import staging
 
 
@@ -44,7 +44,7 @@ def attempt_files(request: AttemptRequest) -> Mapping[str, bytes]:
 
 def fence_files(attempt_id: str, request: LeaveRequest | None) -> Mapping[str, bytes]:
     """The same of one that never starts."""
-    document = AttemptDocument(attempt_id, number=0, token="", nodes=())
+    document = Launch(attempt_id, number=0, token="", nodes=())
     files = {protocol.ATTEMPT_FILE: json.dumps(to_json(document)).encode()}
     if request is not None:
         files[protocol.ASK_FILE] = json.dumps(pending_request(request)).encode()

@@ -29,10 +29,10 @@ from tarmac.node.attempt import claims, protocol
 from tarmac.node.attempt.claims import Claim
 from tarmac.node.attempt.document import (
     NODE_NAME,
-    AttemptDocument,
-    NodePart,
+    Launch,
+    NodeLaunch,
     Unreadable,
-    WorkerPart,
+    WorkerLaunch,
     read_document,
 )
 from tarmac.node.attempt.paths import AttemptPaths, NodePaths
@@ -60,7 +60,7 @@ class NodeView:
     """
 
     def __init__(
-        self, paths: NodePaths, node: str, workers: Sequence[WorkerPart], *, late: bool = False
+        self, paths: NodePaths, node: str, workers: Sequence[WorkerLaunch], *, late: bool = False
     ) -> None:
         self._late = late
         self.node = node
@@ -325,7 +325,7 @@ class Views:
         opened = open_view(attempt_id, directory) if directory is not None else None
         return self._remember(opened) if opened is not None else None
 
-    def add(self, directory: Path, document: AttemptDocument) -> AttemptView:
+    def add(self, directory: Path, document: Launch) -> AttemptView:
         """The view of an attempt whose directory was made just now."""
         return self._remember(_view(document.attempt_id, directory, document))
 
@@ -382,7 +382,7 @@ def open_view(attempt_id: str, directory: Path) -> AttemptView | None:
         return AttemptView(attempt_id=attempt_id, directory=directory, paths=paths, damage=damage)
 
 
-def _view(attempt_id: str, directory: Path, document: AttemptDocument) -> AttemptView:
+def _view(attempt_id: str, directory: Path, document: Launch) -> AttemptView:
     paths = AttemptPaths(str(directory))
     return AttemptView(
         attempt_id=attempt_id,
@@ -395,6 +395,6 @@ def _view(attempt_id: str, directory: Path, document: AttemptDocument) -> Attemp
     )
 
 
-def _node_view(paths: AttemptPaths, part: NodePart) -> NodeView:
+def _node_view(paths: AttemptPaths, part: NodeLaunch) -> NodeView:
     late = part.address == protocol.late_address(part.rank)
     return NodeView(paths.node(part.node), part.node, part.workers, late=late)

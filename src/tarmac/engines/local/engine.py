@@ -23,7 +23,7 @@ from tarmac.engines.attempts.request import (
     NO_RULES,
     ArtifactStoring,
     AttemptRequest,
-    NodeSettings,
+    AttemptSettings,
     render,
 )
 from tarmac.engines.attempts.view import AttemptView, Views
@@ -41,11 +41,11 @@ from tarmac.model.containers import ContainerRules
 from tarmac.model.described import NodeCache
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import Unavailable
-from tarmac.model.launch import Launch
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState, WorkerStatus
 from tarmac.model.run import Cause, CauseCode, Outcome
 from tarmac.model.secret import SecretValues, no_secrets
+from tarmac.node.attempt.document import Launch, NodeSettings
 from tarmac.node.container import keeping
 from tarmac.node.container.trial import Trial
 from tarmac.node.files.gitrules import GitRules
@@ -88,14 +88,13 @@ class LocalEngine(ReportsAttempts):
         self._nodes = tuple(nodes)
         self._patience = patience
         installation = self._installation = Installation(python)
-        self._settings = NodeSettings(
-            sdk=installation.sdk,
-            notify=str(self._layout.notify),
+        notify = str(self._layout.notify)
+        self._settings = AttemptSettings(
+            node=NodeSettings(sdk=installation.sdk, notify=notify, log_limit_bytes=log_limit_bytes),
             keeping=keeping,
             git=git,
             containers=containers,
             own_packages=own_packages,
-            log_limit_bytes=log_limit_bytes,
         )
         surveyed = self._machine = machine or devices.survey()
         self._described = NodeCache(lambda cluster: cluster_nodes(surveyed, cluster))

@@ -19,7 +19,13 @@ from tarmac.engines.attempts.aggregate_outcome import observation
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.listing import no_directory
 from tarmac.engines.attempts.reporting import ReportsAttempts
-from tarmac.engines.attempts.request import NO_CONTAINER_RULES, NO_RULES, AttemptRequest, NodeSettings, render
+from tarmac.engines.attempts.request import (
+    NO_CONTAINER_RULES,
+    NO_RULES,
+    AttemptRequest,
+    AttemptSettings,
+    render,
+)
 from tarmac.engines.attempts.view import AttemptView, Views
 from tarmac.engines.hosts import installing
 from tarmac.engines.hosts.container_trial import try_containers
@@ -42,11 +48,11 @@ from tarmac.model.cluster import Cluster, Node
 from tarmac.model.containers import ContainerRules
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import NotFound, Refused, Unavailable
-from tarmac.model.launch import Launch
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState, StreamsCode, WorkerStatus
 from tarmac.model.run import Cause, CauseCode, Outcome
 from tarmac.model.secret import SecretValues, no_secrets
+from tarmac.node.attempt.document import Launch, NodeSettings
 from tarmac.node.files.gitrules import GitRules
 from tarmac.node.starting import NODE_DIRECTORY, Installation
 
@@ -95,17 +101,12 @@ class RayEngine(ReportsAttempts):
         self._version = settings.directory / "node" / installing.version_of(files)
         package = str(self._version / installing.RUNNER)
         self._installation = Installation(settings.python, package)
-        self._node_settings = NodeSettings(
-            sdk=self._installation.sdk,
-            notify=str(self._layout.notify),
-            shared_directory=False,
-            lease_s=settings.lease_s,
-            contact=str(settings.directory),
+        self._attempts = AttemptSettings(
+            node=_node_settings(settings, self._installation.sdk, log_limit_bytes),
             keeping=sidecar.at(self._installation, relay=settings.directory) if sidecar is not None else None,
             git=git,
             containers=containers,
             own_packages=own_packages,
-            log_limit_bytes=log_limit_bytes,
         )
         self._lock = Lock()
         self._listeners: list[Callable[[str], None]] = []
@@ -136,7 +137,7 @@ class RayEngine(ReportsAttempts):
     # --- the port --------------------------------------------------------------------------------
 
     def render(self, launch: Launch) -> AttemptRequest:
-        return render(launch, self._layout, self._node_settings)
+        return render(launch, self._layout, self._attempts)
 
     def submit(self, request: AttemptRequest) -> None:
         self._runners.check(request.secrets)
@@ -231,7 +232,7 @@ class RayEngine(ReportsAttempts):
         return Pace(observe_s=OBSERVE_S, idle_s=OBSERVE_S, read_s=0.1, rest_s=1.0, longest_rest_s=5.0)
 
     def examine(self, cluster: Cluster) -> Sequence[Finding]:  # noqa: ARG002 - there is one
-        driver = self._node_settings.containers.driver
+        driver = self._attempts.containers.driver
         return examined(
             self._settings,
             self._membership,
@@ -369,6 +370,17 @@ class RayEngine(ReportsAttempts):
         with self._lock:
             staging.stage_fence(attempt_id, directory, self._seen, ask)
         return self._views.find(attempt_id)
+
+
+def _node_settings(settings: RaySettings, sdk: str, log_limit_bytes: int | None) -> NodeSettings:
+    return NodeSettings(
+        sdk=sdk,
+        notify=str(Layout(settings.directory).notify),
+        shared_directory=False,
+        lease_s=settings.lease_s,
+        contact=str(settings.directory),
+        log_limit_bytes=log_limit_bytes,
+    )
 
 
 def _listener_of(engine: weakref.ref[RayEngine]) -> Callable[[str], None]:

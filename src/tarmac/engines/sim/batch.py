@@ -17,11 +17,11 @@ from tarmac.engines.sim.simulated import SimulatedEngine
 from tarmac.engines.sim.story import STRENGTH
 from tarmac.model.abilities import LEFT_AS_REQUESTED
 from tarmac.model.cluster import Node
-from tarmac.model.launch import Launch, NodeLaunch
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.native import NativeStatus
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import Cause, CauseCode, Outcome
+from tarmac.node.attempt.document import Launch, NodeLaunch
 
 
 @dataclass(slots=True, kw_only=True)
@@ -209,14 +209,14 @@ class SimBatchEngine(SimulatedEngine):
             mapping = dict(zip(needed, self._free[name], strict=False))
             taken.append((name, tuple(mapping.values())))
             workers = tuple(
-                replace(worker, slots=tuple(mapping[slot] for slot in worker.slots))
+                worker._replace(slots=tuple(mapping[slot] for slot in worker.slots))
                 for worker in part.workers
             )
-            placed.append(replace(part, node=name, workers=workers))
+            placed.append(part._replace(node=name, workers=workers))
         for name, slots in taken:
             self._free[name] = [slot for slot in self._free[name] if slot not in slots]
         self._allocated[attempt_id] = taken
-        return replace(launch, nodes=tuple(placed))
+        return launch._replace(nodes=tuple(placed))
 
     def _observe(self, attempt_id: str) -> Observation:
         job = self._jobs.get(attempt_id)

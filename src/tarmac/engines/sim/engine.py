@@ -17,9 +17,9 @@ from tarmac.engines.sim.request import SimRequest
 from tarmac.engines.sim.simulated import SimulatedEngine
 from tarmac.model.cluster import Cluster, Node, NodeState
 from tarmac.model.described import FIRST_ADDRESS, NodeCache, described_nodes
-from tarmac.model.launch import Launch
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import Observation
+from tarmac.node.attempt.document import Launch
 
 FIRST_PORT = 10_000
 LAST_PORT = 65_535

@@ -6,8 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tarmac.model import codec
-from tarmac.model.launch import Launch
+from tarmac.node.attempt.document import Launch, to_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,5 +25,5 @@ class SimRequest:
         return {}
 
     def __str__(self) -> str:
-        document = codec.encode(self.launch) | {"token": "(hidden)"}
+        document = to_json(self.launch) | {"token": "(hidden)"}
         return json.dumps(document, indent=2, sort_keys=True)

@@ -14,8 +14,8 @@ from tarmac.engines.sim.window import Window
 from tarmac.engines.sim.world import World
 from tarmac.model.abilities import ReportPiece
 from tarmac.model.errors import NotFound, Unavailable
-from tarmac.model.launch import Launch
 from tarmac.model.ports import Notice, WorkerStatus
+from tarmac.node.attempt.document import Launch
 from tarmac.node.attempt.protocol import NODES, REPORTS_FILE
 
 Listener = Callable[[str], None]

@@ -11,9 +11,9 @@ from math import floor
 
 from tarmac.engines.sim.behaviour import Behaviour
 from tarmac.model.copying import changed
-from tarmac.model.launch import Launch, WorkerLaunch
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.run import NOTHING_SEEN, Cause, CauseCode, Milestones, Outcome, Release
+from tarmac.node.attempt.document import Launch, WorkerLaunch
 
 TAIL_LINES = 20
 
@@ -189,7 +189,7 @@ def _failure(behaviour: Behaviour, launch: Launch) -> Cause | None:
         message=f"worker {worker.name} on node {node} {how}",
         role=worker.role,
         replica=worker.replica,
-        worker=worker.index,
+        worker=worker.worker,
         node=node,
         exit_code=behaviour.exit_code if behaviour.exit_signal is None else None,
         signal=behaviour.exit_signal,

@@ -8,9 +8,9 @@ from tarmac.engines.sim.clock import VirtualClock
 from tarmac.engines.sim.request import SimRequest
 from tarmac.engines.sim.story import Facts, Story, first_worker, milestones, releases
 from tarmac.engines.sim.world import World
-from tarmac.model.launch import NodeLaunch, WorkerLaunch
 from tarmac.model.ports import Notice, Observation, ObservedState, WorkerStatus
 from tarmac.model.run import Outcome
+from tarmac.node.attempt.document import NodeLaunch, WorkerLaunch
 from tarmac.node.attempt.protocol import NODES, REPORTS_FILE
 
 
@@ -103,7 +103,7 @@ def _worker_status(node: NodeLaunch, worker: WorkerLaunch, story: Story) -> Work
     blamed = cause is not None and (cause.role, cause.replica, cause.worker) == (
         worker.role,
         worker.replica,
-        worker.index,
+        worker.worker,
     )
     exit_code, signal = None, None
     if ended and blamed and cause is not None:
@@ -115,7 +115,7 @@ def _worker_status(node: NodeLaunch, worker: WorkerLaunch, story: Story) -> Work
     return WorkerStatus(
         role=worker.role,
         replica=worker.replica,
-        index=worker.index,
+        index=worker.worker,
         node=node.node,
         log=f"logs/{worker.name}.log",
         started_at=story.started_at,

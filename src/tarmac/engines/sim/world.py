@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from tarmac.engines.sim.behaviour import Behaviour
 from tarmac.engines.sim.clock import Appointment, VirtualClock
 from tarmac.engines.sim.story import STRENGTH, Facts, Story, releases, saved_s, tell
-from tarmac.model.launch import Launch, NodeLaunch
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.run import split_attempt_id
+from tarmac.node.attempt.document import Launch, NodeLaunch
 
 Slots = dict[tuple[str, int], tuple[str, int]]
 """The nodes and slots that an attempt has, and the role and replica that each is for."""

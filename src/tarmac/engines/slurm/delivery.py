@@ -30,7 +30,7 @@ from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.ports import StreamsCode
 from tarmac.model.secret import SecretValues
 from tarmac.node.attempt import sealed
-from tarmac.node.attempt.document import AttemptDocument
+from tarmac.node.attempt.document import Launch
 from tarmac.node.attempt.protocol import KEY_VARIABLE
 from tarmac.node.files import bundles
 from tarmac.node.starting import NODE_DIRECTORY, Installation
@@ -169,7 +169,7 @@ class Delivery:
         except (bundles.BrokenOff, ValueError) as error:
             raise Unavailable(f"the code was not taken to {path.parent}: {error}") from None
 
-    def _send_artifacts(self, attempt: AttemptDocument) -> None:
+    def _send_artifacts(self, attempt: Launch) -> None:
         """Have what the attempt starts from in the store at the site."""
         if self.store_files is not None and self._send is not None and attempt.sync is not None:
             self._send(self.store_files, attempt.run_id, attempt.sync.inputs)

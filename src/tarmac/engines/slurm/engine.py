@@ -14,7 +14,7 @@ from tarmac.engines.attempts import staging, writing
 from tarmac.engines.attempts.aggregate_outcome import PartState
 from tarmac.engines.attempts.listing import no_directory
 from tarmac.engines.attempts.reporting import ReportsAttempts
-from tarmac.engines.attempts.request import NO_CONTAINER_RULES, NO_RULES, NodeSettings, render
+from tarmac.engines.attempts.request import NO_CONTAINER_RULES, NO_RULES, AttemptSettings, render
 from tarmac.engines.attempts.view import AttemptView, Views
 from tarmac.engines.hosts.host import Host
 from tarmac.engines.hosts.images import SharedImages
@@ -39,10 +39,10 @@ from tarmac.model.cluster import Cluster, Node, QueueOffer
 from tarmac.model.containers import ContainerRules
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import NotFound, Unavailable
-from tarmac.model.launch import Launch
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState, StreamsCode, WorkerStatus
 from tarmac.model.secret import SecretValues, no_secrets
+from tarmac.node.attempt.document import Launch, NodeSettings
 from tarmac.node.files.gitrules import GitRules
 
 ABSENT = Observation(state=ObservedState.ABSENT)
@@ -94,14 +94,13 @@ class SlurmEngine(ReportsAttempts, SharedImages):
         self._delivery = Delivery(
             settings, self._host, self._commands, self._queue, code=code, secrets=secrets, sidecar=sidecar
         )
-        self._node_settings = NodeSettings(
-            sdk=self._delivery.installation.sdk,
-            look_s=LOOK_S,
+        sdk = self._delivery.installation.sdk
+        self._attempts = AttemptSettings(
+            node=NodeSettings(sdk=sdk, look_s=LOOK_S, log_limit_bytes=log_limit_bytes),
             keeping=sidecar.at(self._delivery.installation) if sidecar is not None else None,
             git=git,
             containers=containers,
             own_packages=own_packages,
-            log_limit_bytes=log_limit_bytes,
         )
         self._lock = Lock()
         self._over_since: dict[str, float] = {}
@@ -114,7 +113,7 @@ class SlurmEngine(ReportsAttempts, SharedImages):
         """Pure but for what is known of the partition: which type of slots it has."""
         pool = self._settings.pool(launch.batch.pool)
         partition = self._site.partition(pool.name)
-        attempt = render(with_variables(launch, self._host.layout), self._host.layout, self._node_settings)
+        attempt = render(with_variables(launch, self._host.layout), self._host.layout, self._attempts)
         script = job_script(
             launch,
             attempt.directory,
@@ -210,7 +209,7 @@ class SlurmEngine(ReportsAttempts, SharedImages):
         )
 
     def examine(self, cluster: Cluster) -> Sequence[Finding]:  # noqa: ARG002 - there is one
-        driver = self._node_settings.containers.driver
+        driver = self._attempts.containers.driver
         return examined(self._settings, self._host, self._site, self._sidecar, self._delivery, driver=driver)
 
     def artifact_files(self) -> StoreFiles | None:

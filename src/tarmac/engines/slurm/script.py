@@ -23,8 +23,8 @@ from tarmac.engines.slurm.settings import PoolSettings
 from tarmac.launch import variables
 from tarmac.launch.directives import amended, directive_lines
 from tarmac.launch.quoting import quote
-from tarmac.model.launch import BatchLaunch, Launch, NodeLaunch
 from tarmac.model.resources import ACCELERATOR
+from tarmac.node.attempt.document import BatchLaunch, Launch, NodeLaunch
 from tarmac.node.attempt.granted import END_MARGIN_S
 from tarmac.node.starting import Installation
 
@@ -164,10 +164,10 @@ def with_variables(launch: Launch, layout: Layout) -> Launch:
         return launch
     more = {variables.BATCH_VARIABLES: str(directory / VARIABLES_FILE)}
     nodes = tuple(
-        replace(node, workers=tuple(replace(worker, env={**worker.env, **more}) for worker in node.workers))
+        node._replace(workers=tuple(worker._replace(env={**worker.env, **more}) for worker in node.workers))
         for node in launch.nodes
     )
-    return replace(launch, nodes=nodes)
+    return launch._replace(nodes=nodes)
 
 
 def quote_script(text: str) -> str:
@@ -201,8 +201,8 @@ def _resources(nodes: Sequence[NodeLaunch], batch: BatchLaunch, partition: Parti
     GPUs are asked for by their type where the run names one, or there is but one.
     """
     slots = max(_slots(node) for node in nodes)
-    cpus = max(math.ceil(sum(worker.limits.cpus for worker in node.workers)) for node in nodes)
-    memory = max(sum(worker.limits.memory_bytes for worker in node.workers) for node in nodes)
+    cpus = max(math.ceil(sum(worker.cpus for worker in node.workers)) for node in nodes)
+    memory = max(sum(worker.memory_bytes for worker in node.workers) for node in nodes)
     gpus = slots if partition.has_gpus else 0
     named = {
         batch.slot_types[worker.role]

@@ -58,7 +58,7 @@ def _used(home: str, live: Collection[str]) -> Iterator[str]:
             with suppress(Unreadable):
                 document = read_document(os.path.join(attempts, number, ATTEMPT_FILE))
                 yield os.path.basename(document.code or "")
-                yield from (document.sdk or "").split(os.sep)
+                yield from (document.settings.sdk or "").split(os.sep)
 
 
 def _older(directory: str, before: float) -> Iterator[str]:

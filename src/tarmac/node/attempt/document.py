@@ -1,6 +1,7 @@
-"""attempt.json as records: made by engines, read by the runner, its sidecar and engines.
+"""An attempt, ready to be started, and attempt.json, which holds it.
 
-Whoever reads trusts no more of it than is checked here: that every field is there and of its type, and that
+`launch.compose` makes the launch, `apply_conventions` and an engine complete it, the runner, its sidecar and
+the engines read it. A reader relies only on what is checked here: each field is present and of its type, and
 the names of nodes can be names of directories.
 """
 
@@ -26,10 +27,12 @@ class Unreadable(Exception):
     """attempt.json is missing, broken, of another protocol, or says nothing of this node."""
 
 
-class WorkerPart(NamedTuple):
-    """One worker as it is to be started. `cpus` and `memory_bytes` 0: not limited.
+class WorkerLaunch(NamedTuple):
+    """One worker as it will be started: everything but the node's own paths.
 
-    `rank` is its place among the processes of its role that train together, where tarmac starts those.
+    `worker` counts the processes of its replica. `argv` is executed without a shell. `slots` are the slot
+    numbers on its node. `cpus` and `memory_bytes` 0: not limited. `rank` is its place among all processes of
+    its role, where tarmac starts those.
 
     `env` is whole but for what only the node knows. The runner adds, where absent, HOME, USER, LOGNAME,
     SHELL, LANG and TMPDIR; and, always, TARMAC_ATTEMPT_TOKEN, the paths of the artifacts
@@ -50,15 +53,17 @@ class WorkerPart(NamedTuple):
 
     @property
     def name(self) -> str:
-        """ROLE.REPLICA.WORKER: the name of its log."""
+        """`role.replica.worker`: the name of its log."""
         return f"{self.role}.{self.replica}.{self.worker}"
 
 
-class MountPart(NamedTuple):
-    """A literal path to make true in this attempt's private view of the disk.
+class Mount(NamedTuple):
+    """A literal path to make true in the private view of the disk that an attempt has on a node.
 
-    The source "." is work/, another relative one lies below files/; a relative target is below work/ (made
-    true once the code is there). The variables name the target where it holds, else the source.
+    The source is absolute, "." (the working directory), or a file or directory below `NodeLaunch.files`;
+    `/mnt/checkpoints` and its like name the artifact directory. A relative target is below the working
+    directory (made true once the code is there). `variables` name the target where it holds, else the real
+    source: programs that read them always find it.
     """
 
     source: str
@@ -67,7 +72,7 @@ class MountPart(NamedTuple):
     variables: tuple[str, ...] = ()
 
 
-class SecretPart(NamedTuple):
+class SecretLaunch(NamedTuple):
     """A secret that the attempt is given, without its value.
 
     In the variables "{value}", "{path}" and "{directory}" stand for the value, its file (`file`, below a
@@ -81,42 +86,44 @@ class SecretPart(NamedTuple):
     target: Optional[str] = None
 
 
-class SyncPart(NamedTuple):
-    """How artifacts are kept: by which command (the sidecar), in which store, how often.
+class ArtifactSync(NamedTuple):
+    """How artifacts are stored: how often, by kind; and the versions that are placed first, `inputs`.
 
-    `patience_s`: how long to try at the start and the end of the attempt while the store is down; `inputs`:
-    the versions that are placed into the directories at first.
+    The engine adds the command (the sidecar), the store, and for how long the attempt tries at its start and
+    end while the store is unreachable (`patience_s`).
     """
 
-    command: Argv
-    store: str
     every_s: Mapping[str, float]
-    patience_s: float
     inputs: tuple[str, ...] = ()
+    command: Argv = ()
+    store: str = ""
+    patience_s: float = 0.0
 
 
-class ContainerPart(NamedTuple):
-    """The image that the attempt runs in.
+class ContainerLaunch(NamedTuple):
+    """The image that the attempt runs in, on all of its nodes.
 
-    `images` is the directory of the node's images, `pull` "always" where the registry is to be asked for a
-    tag that is known here, `credentials` the secrets that may have those for the registry. `digest`: no other
-    image will do. `shared_memory_bytes` None: as much as the node gives. `driver`: the program that makes it,
-    see `container.drivers`; "" for whichever works. `shows`: the directories of the node below which all must
-    lie that a run's own binds show. `mirrors` are asked before the registries that they are for.
+    With `pull` "always" its registry is asked for a tag that a node already has. `credentials` names the
+    secrets that may contain a login for the registry. `digest` is that of the image in which an earlier
+    attempt ran: this one is the same. `shared_memory_bytes` None: as much as a node gives.
+
+    The engine adds `images`, the directory of the node's images; `driver`, the program that makes the
+    container (see `container.drivers`; "": the first that works); `shows`, the directories of the node that a
+    run's own binds must be below; and `mirrors`, which are asked before the registries that they mirror.
     """
 
     image: str
-    images: str
     pull: str = ""
     credentials: tuple[str, ...] = ()
     digest: Optional[str] = None
     shared_memory_bytes: Optional[int] = None
+    images: str = ""
     driver: str = ""
     shows: Optional[tuple[str, ...]] = None
     mirrors: Mapping[str, str] = NOTHING
 
 
-class LogPolicyPart(NamedTuple):
+class LogPattern(NamedTuple):
     """A pattern searched for in the logs of an attempt that failed, and what is done where it is found."""
 
     pattern: str
@@ -124,45 +131,85 @@ class LogPolicyPart(NamedTuple):
     action: Optional[str] = None
 
 
-class NodePart(NamedTuple):
-    """What one node does of an attempt.
+class NodeLaunch(NamedTuple):
+    """What one node of an attempt runs; `rank` is its index among the attempt's nodes.
 
-    `artifacts` are its directories by kind, `artifact_state` the file beside them that says which attempt
-    they hold; with `own_disk` no other node sees them. `files` are written before anything runs.
+    `files` (relative path -> text) are written before anything runs, readable by the run alone; `mounts` are
+    made true in order. With `own_disk` no other node sees the run's files. The engine adds `artifacts`, the
+    directories by kind, and `artifact_state`, the file that names the attempt which they belong to.
     """
 
     node: str
     rank: int
-    workers: tuple[WorkerPart, ...]
+    workers: tuple[WorkerLaunch, ...]
     address: str = ""
     files: Mapping[str, str] = NOTHING
-    mounts: tuple[MountPart, ...] = ()
+    mounts: tuple[Mount, ...] = ()
     artifacts: Mapping[str, str] = NOTHING
     artifact_state: Optional[str] = None
     own_disk: bool = False
 
 
-class AttemptDocument(NamedTuple):
+class BatchLaunch(NamedTuple):
+    """What is asked of a cluster's own queue for an attempt, beside its nodes. Read by the engine alone.
+
+    `slot_types` are the types of slots that roles ask for, by role; `directives` as `RunSpec.slurm` has them.
+    With `starts_steps` the worker is a job's own script, which starts the other processes by the commands of
+    that system. The job may have only the nodes `hostnames` (none: any), and none of `excluded`.
+    """
+
+    pool: str = ""
+    slot_types: Mapping[str, str] = NOTHING
+    directives: Mapping[str, Optional[str]] = NOTHING
+    starts_steps: bool = False
+    hostnames: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+
+
+NO_BATCH = BatchLaunch()
+
+
+class NodeSettings(NamedTuple):
+    """What holds for all attempts of an engine, on each of its nodes.
+
+    `sdk` is a directory that makes `import tarmac` work. `notify` is a FIFO that takes "ATTEMPT_ID\\n" after
+    each event; None: the engine looks by itself. Every `look_s` the runner looks for requests by itself:
+    waking it may be impossible (another machine, a disk without FIFOs). `shared_directory`: all nodes see one
+    and the same attempt directory. `lease_s`: how long the workers go on while the server does not ask about
+    the attempt on their node, where that can be cut off (None: for ever). `contact`: the directory in which
+    the cluster renews a file for each node that it reaches, so that the server may be down for longer.
+    `log_limit_bytes`: the most that the logs of an attempt's workers may hold on a node.
+    """
+
+    sdk: Optional[str] = None
+    notify: Optional[str] = None
+    look_s: float = protocol.LOOK_S
+    shared_directory: bool = True
+    lease_s: Optional[float] = None
+    contact: Optional[str] = None
+    log_limit_bytes: Optional[int] = None
+
+
+class Launch(NamedTuple):
     """An attempt: what holds for all of its nodes, and the part of each.
 
-    `notify` is a FIFO that takes "ATTEMPT_ID\\n" after each event. Every `look_s` the runner looks by itself
-    at what it is asked: waking it may be impossible (another machine, a disk without FIFOs). `code` is a
-    snapshot to fill work/ with; `sdk` a directory that makes `import tarmac` work; `environments` the
-    directory of those that runs share. `own_directories`: workers do not share a working directory (without
-    effect where there are setup steps or hooks). `own_packages`: commands install with pip into the attempt's
-    own environment, also without setup steps. `git`: what the step `checkout` may use. The `hooks`
-    (before_login, before, after, after_login) run once, on the node of rank 0, around the workers of all
-    nodes, with `setup_env`.
+    `code_digest` names the code snapshot to copy into each node's working directory (None: an empty one),
+    `code` is its directory. `setup` steps run once per node, in order, before the workers, in the same
+    directory, with `setup_env`. `own_packages`: commands install with pip into the attempt's own environment,
+    also without setup steps; `environments` is the directory of those that runs share. `own_directories`:
+    each worker starts in a directory of its own (without effect where there are setup steps or hooks). `git`:
+    what the step `checkout` may use. The `hooks` (before_login, before, after, after_login) run once, on the
+    node of rank 0, around the workers of all nodes, with `setup_env`. In a `container` run steps, hooks and
+    workers (None: on the node itself). The values of `secrets` are in no launch. `log_policies` are searched
+    for in the logs of an attempt that fails. `rehearsal`: a bind without its source is no failure.
 
-    `time_limit_s` counts from the claim (setup takes part of it); `ran_s` was spent of the run's limit by
-    earlier attempts. `allotted_s`: when the attempt is to be asked to leave, for the workers to know, from
-    their start, but at the latest from START_ALLOWANCE_S after the claim with `allots_setup`.
-    `lease_s`: how long the workers go on while the server does not ask about the attempt on their node, where
-    that can be cut off; the file of the node in `contact` counts too. `log_limit_bytes`: what the logs of
-    its workers may hold on a node.
+    `time_limit_s` is what is left of the run's limit, counted from the claim (setup takes part of it), after
+    `ran_s` of earlier attempts. `allotted_s`: when the attempt will be asked to leave, for the workers to
+    know, from their start, but at the latest from START_ALLOWANCE_S after the claim with `allots_setup`.
     `patience_s`: of the grace, once a worker has failed (see `node.hooks.patience`).
-    `shared_directory`: all nodes see one and the same attempt directory. `container`: steps, hooks and
-    workers run in it (None: beside the runner). `rehearsal`: a bind without its source is no failure.
+
+    The engine adds `settings`, `code`, `environments`, `git`, and what its parts say that it adds; it takes
+    `batch` for the request to a cluster's own queue and leaves it out of attempt.json.
     """
 
     attempt_id: str
@@ -170,8 +217,7 @@ class AttemptDocument(NamedTuple):
     token: str
     run_id: str = ""
     run_name: str = ""
-    notify: Optional[str] = None
-    look_s: float = protocol.LOOK_S
+    code_digest: Optional[str] = None
     code: Optional[str] = None
     setup: tuple[Step, ...] = ()
     setup_env: Mapping[str, str] = NOTHING
@@ -184,27 +230,24 @@ class AttemptDocument(NamedTuple):
     ran_s: float = 0.0
     allotted_s: Optional[float] = None
     allots_setup: bool = False
-    lease_s: Optional[float] = None
-    contact: Optional[str] = None
-    log_limit_bytes: Optional[int] = None
     pause_signal: Optional[str] = None
     grace_s: float = 0.0
     patience_s: float = protocol.PATIENCE_S
-    shared_directory: bool = True
-    container: Optional[ContainerPart] = None
-    sdk: Optional[str] = None
-    sync: Optional[SyncPart] = None
-    secrets: tuple[SecretPart, ...] = ()
-    log_policies: tuple[LogPolicyPart, ...] = ()
+    container: Optional[ContainerLaunch] = None
+    sync: Optional[ArtifactSync] = None
+    secrets: tuple[SecretLaunch, ...] = ()
+    log_policies: tuple[LogPattern, ...] = ()
     rehearsal: bool = False
-    nodes: tuple[NodePart, ...] = ()
+    batch: BatchLaunch = NO_BATCH
+    settings: NodeSettings = NodeSettings()
+    nodes: tuple[NodeLaunch, ...] = ()
 
     @property
     def node_names(self) -> tuple[str, ...]:
         """Its nodes, by rank."""
         return tuple(part.node for part in self.nodes)
 
-    def part(self, node: str) -> NodePart:
+    def part(self, node: str) -> NodeLaunch:
         """What a node does of it; raises Unreadable where it says nothing of that node."""
         for part in self.nodes:
             if part.node == node:
@@ -212,20 +255,20 @@ class AttemptDocument(NamedTuple):
         raise Unreadable(f"there is no node {node!r} in attempt {self.attempt_id}")
 
 
-_read = records.reader(AttemptDocument)
+_read = records.reader(Launch)
 
 
-def unreadable(node: str) -> AttemptDocument:
+def unreadable(node: str) -> Launch:
     """Stands for one that says nothing: there is only a failure to report."""
-    return AttemptDocument(attempt_id="", number=0, token="", nodes=(NodePart(node, 0, ()),))
+    return Launch(attempt_id="", number=0, token="", nodes=(NodeLaunch(node, 0, ()),))
 
 
-def to_json(document: AttemptDocument) -> dict[str, Any]:
+def to_json(document: Launch) -> dict[str, Any]:
     """What attempt.json holds."""
     return {"protocol": protocol.PROTOCOL, **records.to_json(document)}
 
 
-def read_document(path: str, late: Mapping[str, str] = NOTHING) -> AttemptDocument:
+def read_document(path: str, late: Mapping[str, str] = NOTHING) -> Launch:
     """The attempt described at `path`, with what takes the place of `late` texts in it; raises Unreadable."""
     try:
         text = untrusted.read_bytes(path, untrusted.DOCUMENT_BYTES)
@@ -237,7 +280,7 @@ def read_document(path: str, late: Mapping[str, str] = NOTHING) -> AttemptDocume
     if fields.get("protocol") != protocol.PROTOCOL:
         raise Unreadable(f"{path} is not of protocol {protocol.PROTOCOL}, the one this runner speaks")
     try:
-        document: AttemptDocument = _read(fields)
+        document: Launch = _read(fields)
     except records.Malformed as problem:
         raise Unreadable(f"{path}: {problem}") from None
     for name in document.node_names:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, Optional
 
-from tarmac.node.attempt.document import NODE_NAME, NodePart
+from tarmac.node.attempt.document import NODE_NAME, NodeLaunch
 from tarmac.node.attempt.protocol import late_address
 
 END_MARGIN_S = 60.0
@@ -51,7 +51,7 @@ class GrantedNode(NamedTuple):
         """Every address, by what stands for it in attempt.json."""
         return {late_address(rank): address for rank, address in enumerate(self.addresses)}
 
-    def with_devices(self, part: NodePart) -> NodePart:
+    def with_devices(self, part: NodeLaunch) -> NodeLaunch:
         """The node's part with the devices of each worker; raises OSError where there are too few."""
         if self.devices is None:
             return part

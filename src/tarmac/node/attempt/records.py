@@ -71,7 +71,7 @@ def _reader(hint: Any) -> _Read:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Union:
         kinds = [each for each in arguments if each is not type(None)]
-        return _reader(kinds[0]) if len(kinds) == 1 else _one_of(kinds)
+        return _or_null(_reader(kinds[0])) if len(kinds) == 1 else _one_of(kinds)
     if origin is tuple:
         return _list_of(_reader(arguments[0]))
     if origin is collections.abc.Mapping:
@@ -79,6 +79,10 @@ def _reader(hint: Any) -> _Read:
     if hasattr(hint, "_fields"):
         return reader(hint)
     return _PLAIN[hint]
+
+
+def _or_null(item: _Read) -> _Read:
+    return lambda value: None if value is None else item(value)
 
 
 def _one_of(kinds: list[Any]) -> _Read:

@@ -6,7 +6,7 @@ import os
 from typing import Optional
 
 from tarmac.node.attempt import claims
-from tarmac.node.attempt.document import AttemptDocument
+from tarmac.node.attempt.document import Launch
 from tarmac.node.attempt.events import EventLog
 from tarmac.node.attempt.granted import GrantedNode
 from tarmac.node.attempt.paths import AttemptPaths, make_directory
@@ -16,7 +16,7 @@ from tarmac.node.noderun import NodeRun
 
 
 def claim(
-    document: AttemptDocument,
+    document: Launch,
     node_name: str,
     attempt: AttemptPaths,
     namespace: Optional[ProcessNamespace],
@@ -34,7 +34,7 @@ def claim(
         give_up(namespace)
         return None
     events = EventLog(node.events)
-    events.notify_at(document.notify, document.attempt_id)
+    events.notify_at(document.settings.notify, document.attempt_id)
     events.append("claimed", pid=pid, **({"name": granted.name} if granted is not None else {}))
     make_directory(attempt.logs)
     return NodeRun(document, document.part(node_name), attempt, events, namespace=namespace, granted=granted)

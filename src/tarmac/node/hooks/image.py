@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any, NoReturn, Optional, Sequence
 
 from tarmac.node.attempt import exit_outcome, protocol, words
-from tarmac.node.attempt.document import ContainerPart
+from tarmac.node.attempt.document import ContainerLaunch
 from tarmac.node.container import devices, drivers, making, root
 from tarmac.node.container.entry import AnyContainer
 from tarmac.node.container.failures import ImageProblem
@@ -88,13 +88,13 @@ def remove_root(run: NodeRun) -> None:
         untrusted.remove_tree(place)
 
 
-def _here(images: Images, part: ContainerPart) -> Optional[Image]:
+def _here(images: Images, part: ContainerLaunch) -> Optional[Image]:
     """The image, if the node has it: the very one where an earlier attempt ran in one."""
     return images.by_digest(part.digest) if part.digest else images.find(part.image)
 
 
 def _make(
-    run: NodeRun, part: ContainerPart, images: Images, image: Image, use: Optional[int]
+    run: NodeRun, part: ContainerLaunch, images: Images, image: Image, use: Optional[int]
 ) -> AnyContainer:
     """Make the container, by the driver that the cluster's setting and this node allow."""
     if not image.digest and part.shows is not None:
@@ -136,8 +136,8 @@ def _binds(run: NodeRun, found: devices.Devices) -> list[Bind]:
         os.makedirs(document.environments, mode=0o700, exist_ok=True)
         own.append(document.environments)
     binds = [Bind(path, path) for path in dict.fromkeys(own) if os.path.isdir(path)]
-    if document.sdk is not None:
-        package = os.path.dirname(document.sdk)  # what the SDK imports lies beside it
+    if document.settings.sdk is not None:
+        package = os.path.dirname(document.settings.sdk)  # what the SDK imports lies beside it
         binds.append(Bind(package, package, read_only=True))
     binds += [Bind(path, target, read_only=True) for path, target in found.files]
     part = document.container
@@ -168,7 +168,7 @@ def _is_below(path: str, tops: Sequence[str]) -> bool:
     return any(os.path.commonpath((path, os.path.normpath(top))) == os.path.normpath(top) for top in tops)
 
 
-def _pull(run: NodeRun, part: ContainerPart) -> dict[str, Any]:
+def _pull(run: NodeRun, part: ContainerLaunch) -> dict[str, Any]:
     """Fetch the image in a process of its own, and report how far it is; what was fetched, whence, how long.
 
     Raises ImageProblem, or Leave when the attempt is asked to.
@@ -231,7 +231,7 @@ class _News:
         return further
 
 
-def _be_puller(run: NodeRun, part: ContainerPart, say: int) -> NoReturn:
+def _be_puller(run: NodeRun, part: ContainerLaunch, say: int) -> NoReturn:
     """In the child: fetch, and say how that goes."""
     from tarmac.node.container.progress import Fetched  # noqa: PLC0415 - in the child alone, as what follows
     from tarmac.node.container.pulling import Puller  # noqa: PLC0415 - and a HTTP client, TLS, tar

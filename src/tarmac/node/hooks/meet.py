@@ -32,7 +32,7 @@ def meet(run: NodeRun) -> None:
 
 def _port(run: NodeRun) -> int:
     first, path = run.part.rank == 0, run.attempt.meeting
-    if not run.document.shared_directory:
+    if not run.document.settings.shared_directory:
         port = ports.derived(run.document.attempt_id)
         if first and not ports.is_free(port):
             raise OSError(f"port {port}, at which its workers are to meet, is taken")

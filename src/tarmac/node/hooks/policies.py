@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from typing import Any, Dict, Iterator, List, NoReturn, Pattern, Sequence
 
-from tarmac.node.attempt.document import LogPolicyPart
+from tarmac.node.attempt.document import LogPattern
 from tarmac.node.files import untrusted
 from tarmac.node.noderun import NodeRun
 
@@ -70,7 +70,7 @@ def _listen(run: NodeRun, handle: int) -> List[bytes]:
     return answer.split(b"\n")[:-1]
 
 
-def _be_searcher(policies: Sequence[LogPolicyPart], logs: Sequence[str], say: int) -> NoReturn:
+def _be_searcher(policies: Sequence[LogPattern], logs: Sequence[str], say: int) -> NoReturn:
     """In the child: say each policy that has a line, and that all was searched."""
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     try:
@@ -81,7 +81,7 @@ def _be_searcher(policies: Sequence[LogPolicyPart], logs: Sequence[str], say: in
         os._exit(0)
 
 
-def search(policies: Sequence[LogPolicyPart], logs: Sequence[str]) -> Iterator["tuple[int, str]"]:
+def search(policies: Sequence[LogPattern], logs: Sequence[str]) -> Iterator["tuple[int, str]"]:
     """The number and the first line of each policy that has one; patterns that are none are passed over."""
     left: Dict[int, Pattern[str]] = {}
     for number, policy in enumerate(policies):

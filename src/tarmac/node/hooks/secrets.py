@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from tarmac.node.attempt import sealed
-from tarmac.node.attempt.document import SecretPart
+from tarmac.node.attempt.document import SecretLaunch
 from tarmac.node.files import secretfiles
 from tarmac.node.kernel.mountplan import Bind
 from tarmac.node.noderun import NodeRun
@@ -84,7 +84,7 @@ def _write_files(run: NodeRun) -> dict[str, str]:
     return {name: secretfiles.write(place, name, value) for name, value in values.items()}
 
 
-def _set_variables(run: NodeRun, secret: SecretPart, *, value: str, path: str) -> None:
+def _set_variables(run: NodeRun, secret: SecretLaunch, *, value: str, path: str) -> None:
     for name, text in secret.variables.items():
         if text == _VALUE:
             run.secret_env[name] = value

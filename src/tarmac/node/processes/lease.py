@@ -17,7 +17,7 @@ import time
 from contextlib import suppress
 from typing import NoReturn, Optional
 
-from tarmac.node.attempt.document import AttemptDocument, NodePart
+from tarmac.node.attempt.document import Launch, NodeLaunch
 from tarmac.node.attempt.paths import AttemptPaths, NodePaths
 from tarmac.node.files import untrusted
 from tarmac.node.processes import detach, orphans
@@ -47,10 +47,10 @@ def contact_path(directory: str, address: str) -> str:
     return os.path.join(directory, f"contact-{address}")
 
 
-def lease_of(document: AttemptDocument, part: NodePart, node: NodePaths) -> Lease:
+def lease_of(document: Launch, part: NodeLaunch, node: NodePaths) -> Lease:
     """The lease of a node's part of an attempt, whose files are `node`."""
-    contact = None if document.contact is None else contact_path(document.contact, part.address)
-    return Lease(node, document.lease_s, contact=contact)
+    directory, lease_s = document.settings.contact, document.settings.lease_s
+    return Lease(node, lease_s, contact=None if directory is None else contact_path(directory, part.address))
 
 
 class Lease:

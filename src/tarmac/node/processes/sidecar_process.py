@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from typing import Any, Mapping, Optional, Sequence
 
-from tarmac.node.attempt.document import AttemptDocument, NodePart
+from tarmac.node.attempt.document import Launch, NodeLaunch
 from tarmac.node.attempt.events import EventLog
 from tarmac.node.attempt.exit_outcome import Exit
 from tarmac.node.attempt.paths import NodePaths
@@ -33,8 +33,8 @@ class SidecarProcess:
 
     def __init__(
         self,
-        document: AttemptDocument,
-        part: NodePart,
+        document: Launch,
+        part: NodeLaunch,
         node: NodePaths,
         *,
         events: EventLog,

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from tarmac.dialects.determined.connection import Connection, connected
 from tarmac.dialects.determined.reader import NAME
-from tarmac.model.launch import ApplyConventions, Launch
+from tarmac.model.launch import ApplyConventions
 from tarmac.model.run import Attempt, Run
+from tarmac.node.attempt.document import Launch
 from tarmac.server.determined.gateway import Gateway
 from tarmac.server.determined.numbering import experiment_number, trial_number
 from tarmac.server.determined.tokens import Claim, TokenKind

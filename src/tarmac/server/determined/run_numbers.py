@@ -9,9 +9,10 @@ from dataclasses import replace
 
 from tarmac.dialects.determined.conventions import NUMBERS
 from tarmac.dialects.determined.reader import NAME
-from tarmac.model.launch import ApplyConventions, Launch
+from tarmac.model.launch import ApplyConventions
 from tarmac.model.numbering import NumberKind, Numbers
 from tarmac.model.run import Attempt, Run
+from tarmac.node.attempt.document import Launch
 
 
 def with_numbers(apply_conventions: ApplyConventions, numbers: Numbers) -> ApplyConventions:

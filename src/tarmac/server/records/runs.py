@@ -14,7 +14,6 @@ from tarmac.control.reports import DryRun, NodeReport
 from tarmac.control.why import NamedRun, Why
 from tarmac.model.cluster import Disks
 from tarmac.model.codec import encode
-from tarmac.model.launch import NodeLaunch
 from tarmac.model.lifecycle import RunState
 from tarmac.model.loss import Loss
 from tarmac.model.notification import Notification
@@ -23,6 +22,7 @@ from tarmac.model.run import Attempt, Cause, Outcome, Run, WorkerPlacement
 from tarmac.model.spec import RunSpec
 from tarmac.model.summary import RunSummary, max_turns_of, summary_of
 from tarmac.model.utilization import NodeUtilization
+from tarmac.node.attempt.document import NodeLaunch
 from tarmac.node.attempt.protocol import late_address
 from tarmac.node.files.secrecy import LEAST_INLINE, hidden, hidden_tree, keys_among, may_hold_secret
 from tarmac.server.records.copying import copy_fields, copy_known

@@ -20,10 +20,11 @@ from tarmac.model.actor import Actor
 from tarmac.model.cluster import LOCAL_CLUSTER
 from tarmac.model.dataset import Dataset, DatasetState
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, TarmacError
-from tarmac.model.launch import ApplyConventions, Launch
+from tarmac.model.launch import ApplyConventions
 from tarmac.model.ports import Clock, Store
 from tarmac.model.run import Attempt, Run
 from tarmac.model.text import suggestion
+from tarmac.node.attempt.document import Launch
 
 NOTE_EVERY_S = 1.0
 """How often the progress of a fetch is stored."""
