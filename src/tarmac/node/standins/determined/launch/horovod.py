@@ -1,15 +1,16 @@
 """`python3 -m determined.launch.horovod`: horovodrun with the slots of the run's node (D4).
 
 On several nodes horovodrun would start its workers by ssh, which nodes do not serve: there every node starts
-its own, with the variables of `horovodrun --gloo`, and they meet at a server beside rank 0.
+its own, with the variables of `horovodrun --gloo`, and they meet at a server beside rank 0. The installed
+Horovod turns the options of horovodrun into variables.
 """
 
 from __future__ import annotations
 
-import argparse
+import importlib
 import os
 import sys
-from typing import Dict, Sequence, Tuple
+from typing import Dict
 
 from . import _start
 
@@ -24,51 +25,15 @@ _DEFAULTS = (
     "--no-hierarchical-allreduce",
     "--no-hierarchical-allgather",
 )
-_VALUES = {
-    "fusion-threshold-mb": "FUSION_THRESHOLD",
-    "cycle-time-ms": "CYCLE_TIME",
-    "cache-capacity": "CACHE_CAPACITY",
-    "autotune-log-file": "AUTOTUNE_LOG",
-    "autotune-warmup-samples": "AUTOTUNE_WARMUP_SAMPLES",
-    "autotune-steps-per-sample": "AUTOTUNE_STEPS_PER_SAMPLE",
-    "autotune-bayes-opt-max-samples": "AUTOTUNE_BAYES_OPT_MAX_SAMPLES",
-    "autotune-gaussian-process-noise": "AUTOTUNE_GAUSSIAN_PROCESS_NOISE",
-    "timeline-filename": "TIMELINE",
-    "stall-check-warning-time-seconds": "STALL_CHECK_TIME_SECONDS",
-    "stall-check-shutdown-time-seconds": "STALL_SHUTDOWN_TIME_SECONDS",
-    "num-nccl-streams": "NUM_NCCL_STREAMS",
-    "thread-affinity": "THREAD_AFFINITY",
-    "gloo-timeout-seconds": "GLOO_TIMEOUT_SECONDS",
-    "log-level": "LOG_LEVEL",
-}
-_SWITCHES = {
-    "hierarchical-allreduce": ("no-hierarchical-allreduce", "HIERARCHICAL_ALLREDUCE"),
-    "hierarchical-allgather": ("no-hierarchical-allgather", "HIERARCHICAL_ALLGATHER"),
-    "torus-allreduce": ("no-torus-allreduce", "TORUS_ALLREDUCE"),
-    "autotune": ("no-autotune", "AUTOTUNE"),
-    "timeline-mark-cycles": ("no-timeline-mark-cycles", "TIMELINE_MARK_CYCLES"),
-    "no-stall-check": ("stall-check", "STALL_CHECK_DISABLE"),
-    "mpi-threads-disable": ("no-mpi-threads-disable", "MPI_THREADS_DISABLE"),
-    "log-without-timestamp": ("log-with-timestamp", "LOG_HIDE_TIME"),
-}
-"""Options of horovodrun, and the variables of its workers that say the same, without HOROVOD_; of a switch
-also the option that turns it off."""
 
 
 def start(overrides: _start.Argv, script: _start.Argv) -> int:
     """Run horovodrun on one node, the workers themselves on several."""
     place = _start.shape()
     if place.nodes > 1:
-        tuning = _variables(_DEFAULTS)[0]
-        changes, others = _variables(overrides)
-        if others:
-            sys.stderr.write(
-                "warning: on several nodes the workers are started without horovodrun, and no variable of "
-                f"theirs says the same as {' '.join(others)}: this is ignored\n"
-            )
-        tuning = {name: os.environ.get(name, value) for name, value in tuning.items()}
+        options = _variables(overrides)
         workers = [_worker(place, local, script) for local in range(place.processes)]
-        return _start.run_all([(argv, {**tuning, **changes, **env}) for argv, env in workers])
+        return _start.run_all([(argv, {**options, **env}) for argv, env in workers])
     return _start.run(
         [
             "horovodrun",
@@ -85,22 +50,18 @@ def start(overrides: _start.Argv, script: _start.Argv) -> int:
     )
 
 
-def _variables(options: Sequence[str]) -> Tuple[Dict[str, str], _start.Argv]:
-    """The variables that say the same as options of horovodrun, and the options that no variable says."""
-    parser = argparse.ArgumentParser(prog="horovodrun", usage="horovodrun [OPTIONS...]", add_help=False)
-    for option, name in _VALUES.items():
-        parser.add_argument(f"--{option}", dest=name, type=_bytes if name == "FUSION_THRESHOLD" else str)
-    for option, (opposite, name) in _SWITCHES.items():
-        parser.add_argument(f"--{option}", dest=name, action="store_const", const="1")
-        parser.add_argument(f"--{opposite}", dest=name, action="store_const", const="0")
-    found, others = parser.parse_known_args(options)
-    return {f"HOROVOD_{name}": value for name, value in vars(found).items() if value is not None}, others
-
-
-def _bytes(mebibytes: str) -> str:
-    if not mebibytes.isdecimal():
-        raise argparse.ArgumentTypeError(f"a whole number is expected, not {mebibytes!r}")
-    return str(int(mebibytes) << 20)
+def _variables(overrides: _start.Argv) -> Dict[str, str]:
+    """The variables that horovodrun makes of its options for its workers."""
+    try:
+        launch = importlib.import_module("horovod.runner.launch")
+        parser = importlib.import_module("horovod.runner.common.util.config_parser")
+    except ImportError as problem:
+        if overrides:
+            sys.stderr.write(f"warning: {' '.join(overrides)} is ignored: Horovod reads it, and {problem}\n")
+        return {}
+    sys.argv = ["horovodrun", "-np", "1", *_DEFAULTS, *overrides, "worker"]
+    found: Dict[str, str] = parser.set_env_from_args({}, launch.parse_args())
+    return found
 
 
 def _worker(place: _start.Shape, local: int, script: _start.Argv) -> _start.Started:
