@@ -62,6 +62,7 @@ def test_a_series_has_all_its_points_over_many_looks(store: Store) -> None:
     assert (summary.key, summary.count, other.key.run_id) == (LOSS, 800, "r2")
     assert (summary.last, summary.last_at) == (Extreme(value=-799.0, step=799), 799.0)
     assert (summary.low, summary.high) == (Extreme(value=-799.0, step=799), Extreme(value=0.0, step=0))
+    assert summary.total == -sum(range(800))
     unknown = SeriesKey(run_id="r1", group="training", name="no")
     assert store.metrics.points([unknown]) == {}
 
@@ -74,7 +75,7 @@ def test_what_an_attempt_repeats_supersedes_what_earlier_ones_reported(store: St
     expected = [(number, float(number)) for number in range(600)] + [(600, -1.0), (601, -2.0)]
     assert steps_of(store) == expected
     [summary] = store.metrics.summaries(["r1"])
-    assert (summary.count, summary.last.value) == (602, -2.0)
+    assert (summary.count, summary.last.value, summary.total) == (602, -2.0, sum(range(600)) - 3.0)
     assert (summary.high, summary.low) == (Extreme(value=599.0, step=599), Extreme(value=-2.0, step=601))
     store.metrics.take([batch(1, 2, report(2, 5000.0), attempt=1)])
     assert steps_of(store) == expected, "an attempt that is over has nothing more to say"

@@ -102,7 +102,10 @@ class Extreme:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricSummary:
-    """A series in short: how many reports, the last, the lowest and the highest (None: none is finite)."""
+    """A series in short: how many reports, the last, the lowest and the highest (None: none is finite).
+
+    `total` is the sum of all; None where the series began before sums were kept.
+    """
 
     key: SeriesKey
     count: int
@@ -110,6 +113,7 @@ class MetricSummary:
     last_at: float
     low: Extreme | None
     high: Extreme | None
+    total: float | None
 
 
 Position = tuple[str, int, str]

@@ -74,9 +74,9 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The search is over: every trial has ended. `failed`: every one of them failed."""
+    """The search is over: every trial has ended. `end`: how, where all ended alike; else COMPLETED."""
 
-    failed: bool = False
+    end: TrialEnd = TrialEnd.COMPLETED
 
 
 Operation = Create | GoOn | Wait | Stop | Finish

@@ -113,8 +113,9 @@ class Search:
             self._carried_out(self._method.ended(event.trial, event.how, closed)) if not again else []
         )
         if not self._open:
-            failed = set(self._ends.values()) <= {TrialEnd.FAILED}
-            operations.append(Finish(failed=failed))
+            ends = set(self._ends.values())
+            alike = len(ends) == 1 and TrialEnd.INVALID not in ends
+            operations.append(Finish(*ends) if alike else Finish())
         return operations
 
     def _carried_out(self, steps: Sequence[Step]) -> list[Operation]:

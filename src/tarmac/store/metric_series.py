@@ -39,10 +39,12 @@ class Totals:
     low: Extreme | None = None
     high: Extreme | None = None
     top_step: int | None = None
+    total: float | None = 0.0
 
     def add(self, step: int | None, at: float, value: float) -> None:
         """Count one more point."""
         self.count += 1
+        self.total = None if self.total is None else self.total + value
         self.last_at = at
         self.last = here = Extreme(value=value, step=step)
         if step is not None and (self.top_step is None or step > self.top_step):
@@ -56,20 +58,26 @@ class Totals:
     def to_json(self) -> str:
         """As a text for a column."""
         pairs = [each and [each.value, each.step] for each in (self.last, self.low, self.high)]
-        return json.dumps([self.count, self.last_at, self.top_step, *pairs])
+        return json.dumps([self.count, self.last_at, self.top_step, *pairs, self.total])
 
     def summary(self, key: SeriesKey) -> MetricSummary:
         """For people."""
         return MetricSummary(
-            key=key, count=self.count, last=self.last, last_at=self.last_at, low=self.low, high=self.high
+            key=key,
+            count=self.count,
+            last=self.last,
+            last_at=self.last_at,
+            low=self.low,
+            high=self.high,
+            total=self.total,
         )
 
 
 def totals_from_json(text: str) -> Totals:
-    """What `Totals.to_json` made."""
+    """What `Totals.to_json` made, or an older one without the sum."""
     count, last_at, top_step, *pairs = json.loads(text)
-    last, low, high = (pair and Extreme(value=pair[0], step=pair[1]) for pair in pairs)
-    return Totals(count, last, last_at, low, high, top_step)
+    last, low, high = (pair and Extreme(value=pair[0], step=pair[1]) for pair in pairs[:3])
+    return Totals(count, last, last_at, low, high, top_step, *(pairs[3:] or [None]))
 
 
 def totals_of(points: Points) -> Totals:

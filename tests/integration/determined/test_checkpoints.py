@@ -54,6 +54,22 @@ def save(here: Served, calls: DeterminedCalls, uuids: list[str]) -> Version:
     return version
 
 
+@pytest.mark.parametrize("source", ["source_trial_id: 1", f"source_checkpoint_uuid: {OTHER}"])
+def test_a_trial_says_with_which_checkpoint_it_began(
+    here: Served, calls: DeterminedCalls, source: str
+) -> None:
+    """With the newest of the trial that its configuration names, or with the one that it names."""
+    create(calls, SINGLE)
+    turn(here)
+    turn(here)
+    save(here, calls, [UUID, OTHER])
+    create(calls, SINGLE.replace("metric: loss", f"metric: loss, {source}"))
+    for number, expected in ((1, None), (2, OTHER)):
+        [listed] = calls.get(f"/api/v1/experiments/{number}/trials")[1]["trials"]
+        trial = calls.get(f"/api/v1/trials/{number}")[1]["trial"]
+        assert listed["warmStartCheckpointUuid"] == trial["warmStartCheckpointUuid"] == expected
+
+
 def downloaded(calls: DeterminedCalls, uuid: str) -> Any:
     """The names of the files in what the master hands out; or the status of its refusal."""
     status, data = calls.raw("GET", f"/checkpoints/{uuid}")

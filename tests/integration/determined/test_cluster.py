@@ -217,6 +217,7 @@ def test_the_master_says_how_it_schedules_and_what_it_logged(here: Served, calls
     assert config["resource_manager"]["scheduler"]["type"] == "priority"
     assert config["resource_manager"]["scheduler"]["default_priority"] == 42
     assert config["feature_switches"] == []
+    assert config["launch_error"] is True, "what can never start is refused, and ends where it ran"
     create(calls, GRID)
     experiment = calls.get("/api/v1/experiments/1")[1]["experiment"]
     assert config["checkpoint_storage"] == experiment["config"]["checkpoint_storage"]

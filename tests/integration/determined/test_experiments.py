@@ -102,6 +102,31 @@ def test_one_that_does_not_leave_is_killed(tmp_path: Path) -> None:
         assert states(calls, 1) == ("STATE_CANCELED", ["STATE_CANCELED"])
 
 
+def test_an_experiment_whose_only_trial_is_killed_is_canceled(here: Served, calls: DeterminedCalls) -> None:
+    create(calls, SINGLE)
+    turn(here)
+    turn(here)
+    assert calls.post("/api/v1/trials/1/kill") == (200, {})
+    turn(here)
+    turn(here)
+    assert states(calls, 1) == ("STATE_CANCELED", ["STATE_CANCELED"])
+
+
+@pytest.mark.parametrize("most", [0, 2])
+def test_restarts_are_no_more_than_max_restarts(tmp_path: Path, most: int) -> None:
+    """The last failure of a trial restarts nothing."""
+    failing = Behaviour(duration_s=60.0, exit_code=3)
+    with served(tmp_path / "home", behaviour=lambda _: failing, keeps_code=True) as here:
+        calls = logged_in(here)
+        create(calls, f"{SINGLE}max_restarts: {most}\n")
+        for _ in range(20):
+            turn(here, 100.0)
+        assert states(calls, 1)[0] == "STATE_ERROR"
+        listed = calls.get("/api/v1/experiments/1/trials")[1]["trials"][0]
+        trial = calls.get("/api/v1/trials/1")[1]["trial"]
+        assert listed["restarts"] == trial["restarts"] == most
+
+
 def test_one_that_is_created_paused_waits(here: Served, calls: DeterminedCalls) -> None:
     create(calls, activate=False)
     turn(here)
@@ -211,11 +236,15 @@ def test_logs_are_lines_with_rank_and_level(here: Served, calls: DeterminedCalls
     assert [each["log"] for each in lines("limit=1&orderBy=ORDER_BY_DESC")] == ["th"]
     assert [each["log"] for each in lines("levels=LOG_LEVEL_ERROR")] == ["second"]
     assert [each["log"] for each in lines("rankIds=3")] == ["second"]
+    assert [each["log"] for each in lines("rankIds=-1")] == ["first", "th"], "-1 is without a rank"
+    assert lines("rankIds=-2") == []
+    assert calls.get("/api/v1/trials/1/logs", rankIds="x")[0] == 400
     [found] = lines("searchText=second")
     assert found["message"].endswith("[rank=3] || ERROR: second\n")
     task = calls.get("/api/v1/trials/1")[1]["trial"]["taskId"]
     status, data = calls.raw("GET", f"/api/v1/tasks/{task}/logs")
     assert (status, len(data.splitlines())) == (200, len(written))
+    assert calls.get(f"/api/v1/tasks/{task}/logs/fields") == calls.get("/api/v1/trials/1/logs/fields")
 
 
 def test_lines_of_an_attempt_come_before_those_of_the_next(here: Served, calls: DeterminedCalls) -> None:

@@ -120,6 +120,10 @@ def test_metrics_are_those_of_the_run(here: Served) -> None:
         for each in here.store.metrics.summaries([inside.run.id])
     }
     assert summaries == {("training", "loss"): (2, 20), ("validation", "val"): (2, 30)}
+    short = inside.ask("GET", f"trials/{inside.trial}")[1]["trial"]["summaryMetrics"]
+    val = short["validation_metrics"]["val"]
+    assert (val["sum"], val["mean"], val["count"], val["min"]) == (1.0, 0.5, 2, 0.25)
+    assert short["avg_metrics"]["loss"]["mean"] is None, "one was NaN"
     assert inside.ask("GET", best) == (200, {"metric": 0.25})
     assert inside.ask("GET", f"trials/{inside.trial}")[1]["trial"]["latestValidation"]["totalBatches"] == 30
     older = {"stepsCompleted": 40, "metrics": {"avgMetrics": {"val": 0.5}}}

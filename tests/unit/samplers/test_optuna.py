@@ -88,8 +88,8 @@ class Play:
                     self.live.append(trial)
                 case Stop(trial=trial):
                     self.closed.add(trial)
-                case Finish(failed=failed):
-                    assert not failed
+                case Finish(end=end):
+                    assert end is TrialEnd.COMPLETED
                     self.finished = True
 
 

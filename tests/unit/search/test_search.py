@@ -123,7 +123,7 @@ def test_a_restored_search_goes_on_as_if_nothing_had_happened(spec: SearchSpec) 
     whole, restored = Play(spec, by_rate).run(), Play(spec, by_rate).run(restore=True)
     assert whole.created == restored.created
     assert whole.length == restored.length
-    assert whole.finish == restored.finish == Finish(failed=False)
+    assert whole.finish == restored.finish == Finish(TrialEnd.COMPLETED)
     assert len(whole.created) == spec.max_trials
 
 
@@ -193,17 +193,23 @@ def test_an_invalid_trial_does_not_count(spec: SearchSpec) -> None:
     assert search.progress == 0.0
 
 
-def test_a_search_fails_only_where_every_trial_failed() -> None:
-    spec = SearchSpec(method=SearchMethod.RANDOM, space=(RATE,), max_trials=2)
-    failing = Search(spec)
-    failing.begin()
-    assert failing.handle(Ended(1, TrialEnd.FAILED)) == []
-    assert failing.handle(Ended(2, TrialEnd.FAILED)) == [Finish(failed=True)]
-    mixed = Search(spec)
-    mixed.begin()
-    mixed.handle(Ended(1, TrialEnd.FAILED))
-    assert mixed.handle(Ended(2, TrialEnd.COMPLETED)) == [Finish(failed=False)]
-    assert mixed.handle(Ended(2, TrialEnd.COMPLETED)) == []
+@pytest.mark.parametrize(
+    ("first", "second", "end"),
+    [
+        (TrialEnd.FAILED, TrialEnd.FAILED, TrialEnd.FAILED),
+        (TrialEnd.STOPPED, TrialEnd.STOPPED, TrialEnd.STOPPED),
+        (TrialEnd.FAILED, TrialEnd.STOPPED, TrialEnd.COMPLETED),
+        (TrialEnd.FAILED, TrialEnd.COMPLETED, TrialEnd.COMPLETED),
+    ],
+)
+def test_a_search_ends_as_its_trials_where_all_end_alike(
+    first: TrialEnd, second: TrialEnd, end: TrialEnd
+) -> None:
+    search = Search(SearchSpec(method=SearchMethod.RANDOM, space=(RATE,), max_trials=2))
+    search.begin()
+    assert search.handle(Ended(1, first)) == []
+    assert search.handle(Ended(2, second)) == [Finish(end)]
+    assert search.handle(Ended(2, second)) == []
 
 
 def test_a_grid_tries_every_point_once() -> None:

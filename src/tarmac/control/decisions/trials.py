@@ -248,9 +248,9 @@ class ChangeDraft:
                     self._pause(self._put(replace(self.trials[number], state=TrialState.WAITING)))
                 case Stop(trial=number):
                     self._stop(self._put(replace(self.trials[number], state=TrialState.CLOSING)))
-                case Finish(failed=failed):
-                    outcome = Outcome.FAILED if failed else Outcome.COMPLETED
-                    self._end(outcome, "every trial failed" if failed else None)
+                case Finish(end=end):
+                    alike = None if end is TrialEnd.COMPLETED else f"every trial {end}"
+                    self._end(Outcome(end.value), alike)
 
     def _reopen(self) -> None:
         self.experiment = replace(

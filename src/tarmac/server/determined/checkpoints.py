@@ -16,6 +16,7 @@ from tarmac.artifacts.versions.manifest import DIRECTORY, Entry
 from tarmac.dialects.determined.identity import uuid_of
 from tarmac.model.errors import NotFound
 from tarmac.model.experiment import Experiment, Trial
+from tarmac.model.numbering import NumberKind
 from tarmac.model.run import Run
 from tarmac.model.run_records import RunRecord, RunRecordKind
 from tarmac.model.spec import RunSpec
@@ -23,6 +24,7 @@ from tarmac.server.determined.calls import Call
 from tarmac.server.determined.experiment_records import config_of
 from tarmac.server.determined.metric_records import StepReport, step_reports, validation_at
 from tarmac.server.determined.trial_checkpoints import reported
+from tarmac.server.determined.warm_starts import named_source
 from tarmac.server.storage.reported_checkpoints import COMPLETED, deletions, is_deleted, steps_of
 
 KIND = "checkpoint"
@@ -81,6 +83,17 @@ def checkpoints_of_run(call: Call, run: Run) -> list[Checkpoint]:
     trial = call.gateway.experiments.trial_of(run.id)
     experiment = call.gateway.experiments.experiment(trial.experiment) if trial is not None else None
     return _by_time(_of_run(call, run, trial, experiment))
+
+
+def warm_start(call: Call, spec: RunSpec) -> str | None:
+    """The UUID of the checkpoint that the trials of a configuration begin with, as far as it is known."""
+    source = named_source(spec)
+    if not isinstance(source, int):
+        return source
+    run_id = call.gateway.numbers.numbered(NumberKind.TRIAL, source)
+    run = call.gateway.service.plane.control.store.run(run_id) if run_id is not None else None
+    found = checkpoints_of_run(call, run) if run is not None else []
+    return found[-1].uuid if found else None
 
 
 def _by_time(found: Iterable[Checkpoint]) -> list[Checkpoint]:

@@ -10,6 +10,7 @@ from tarmac.control.experiments import TrialRow
 from tarmac.model.errors import NotFound
 from tarmac.model.experiment import Experiment, ExperimentHead, ExperimentQuery, ExperimentState
 from tarmac.server.determined.calls import Access, Call, get
+from tarmac.server.determined.checkpoints import warm_start
 from tarmac.server.determined.choosing import EXPERIMENTS, TRIALS, asks_for_records, chosen, is_numbered
 from tarmac.server.determined.experiment_records import experiment_record, labels_shown, trial_record
 from tarmac.server.determined.job_records import job_summary
@@ -93,10 +94,17 @@ def _trials(call: Call) -> Any:
     check_owner(call, experiment.user, f"experiment {number}")
     rows = call.gateway.service.plane.experiments.trials(call.actor, experiment)
     numbers = trial_numbers(call.gateway, [row.trial for row in rows])
+    beginning = warm_start(call, experiment.spec)
 
     def records(shown: Sequence[TrialRow]) -> list[dict[str, Any]]:
         return [
-            trial_record(row, experiment, number=numbers[row.trial.run_id], experiment_number=number)
+            trial_record(
+                row,
+                experiment,
+                number=numbers[row.trial.run_id],
+                experiment_number=number,
+                warm_start=beginning,
+            )
             for row in shown
         ]
 

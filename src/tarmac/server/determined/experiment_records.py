@@ -92,9 +92,9 @@ def experiment_state(experiment: Experiment, rows: Sequence[TrialRow]) -> str:
 
 
 def trial_record(
-    row: TrialRow, experiment: Experiment, *, number: int, experiment_number: int
+    row: TrialRow, experiment: Experiment, *, number: int, experiment_number: int, warm_start: str | None
 ) -> dict[str, Any]:
-    """One trial, as far as its run is known."""
+    """One trial, as far as its run is known. `warm_start`: the UUID of the checkpoint that it began with."""
     trial, run = row.trial, row.run
     task = task_name(experiment_number, trial.run_id)
     metric = experiment.search.metric
@@ -105,7 +105,7 @@ def trial_record(
         "startTime": time_of(run.created_at if run is not None else experiment.created_at),
         "endTime": time_of(run.ended_at if run is not None else experiment.ended_at),
         "hparams": encode(trial.parameters),
-        "restarts": run.failures if run is not None else 0,
+        "restarts": restarts_of(run) if run is not None else 0,
         "totalBatchesProcessed": int(trial.at or 0),
         "searcherMetricValue": finite(trial.best),
         "bestValidation": _validation(metric, trial.best, trial.best_at),
@@ -116,8 +116,13 @@ def trial_record(
         "wallClockTime": run.ran_s if run is not None else 0.0,
         "totalCheckpointSize": "0",
         "checkpointCount": 0,
-        "warmStartCheckpointUuid": None,
+        "warmStartCheckpointUuid": warm_start,
     }
+
+
+def restarts_of(run: Run) -> int:
+    """How often a trial was restarted: its last failure restarts nothing."""
+    return min(run.failures, run.spec.retries)
 
 
 def trial_state(row: TrialRow) -> str:

@@ -24,7 +24,7 @@ _LINE_ENDS = re.compile(r"\r\n|\n|\r(?!\Z)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFilter:
-    """Which lines: empty or None is all. Times are seconds, `levels` such as LOG_LEVEL_INFO."""
+    """Which lines: empty or None is all. Times are seconds, levels as LOG_LEVEL_INFO, -1 is no rank."""
 
     levels: frozenset[str] = frozenset()
     ranks: frozenset[int] = frozenset()
@@ -40,7 +40,7 @@ class LogFilter:
         """Whether a line is one of these."""
         return (
             (not self.levels or line["level"] in self.levels)
-            and (not self.ranks or line["rankId"] in self.ranks)
+            and (not self.ranks or (-1 if line["rankId"] is None else line["rankId"]) in self.ranks)
             and (not self.agents or line["agentId"] in self.agents)
             and (not self.containers or line["containerId"] in self.containers)
             and (not self.sources or line["source"] in self.sources)

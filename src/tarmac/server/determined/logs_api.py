@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
 from tarmac.model.run import Run
-from tarmac.server.determined.calls import Call, get
+from tarmac.server.determined.calls import Call, get, whole
 from tarmac.server.determined.log_lines import LEVELS, LogFilter, LogLines
 from tarmac.server.determined.numbering import (
     experiment_number,
@@ -28,18 +28,15 @@ MOST_LAST_LINES = 1_000_000
 """The most lines that are kept in memory to answer with the last ones first."""
 
 
-async def _trial_logs(call: Call) -> Any:
-    number = call.number("trial")
-    _, run = await run_in_threadpool(trial_of, call.gateway, number)
-    return await _answer(call, run)
+def _run(call: Call) -> Run:
+    """The run of the trial or task of the path; raises NotFound."""
+    if "trial" in call.request.path_params:
+        return trial_of(call.gateway, call.number("trial"))[1]
+    return run_of_task(call.gateway, call.path("task"))
 
 
-async def _task_logs(call: Call) -> Any:
-    run = await run_in_threadpool(run_of_task, call.gateway, call.path("task"))
-    return await _answer(call, run)
-
-
-async def _answer(call: Call, run: Run) -> StreamingResponse:
+async def _logs(call: Call) -> StreamingResponse:
+    run = await run_in_threadpool(_run, call)
     gateway, experiment = call.gateway, run.spec.trial.experiment if run.spec.trial is not None else run.id
     view = await run_in_threadpool(
         LogView, gateway.service.plane, call.actor, run.id, LogQuery(times=True), gateway.service.secrets.mask
@@ -92,7 +89,7 @@ def _filter(call: Call) -> LogFilter:
     after, before = call.text("timestampAfter"), call.text("timestampBefore")
     return LogFilter(
         levels=frozenset(call.texts("levels")),
-        ranks=frozenset(int(each) for each in call.texts("rankIds") if each.isdecimal()),
+        ranks=frozenset(whole("rankIds", each) for each in call.texts("rankIds")),
         agents=frozenset(call.texts("agentIds")),
         containers=frozenset(call.texts("containerIds")),
         sources=frozenset(call.texts("sources")),
@@ -105,8 +102,7 @@ def _filter(call: Call) -> LogFilter:
 
 async def _fields(call: Call) -> StreamingResponse:
     """By what lines may be chosen."""
-    number = call.number("trial")
-    _, run = await run_in_threadpool(trial_of, call.gateway, number)
+    run = await run_in_threadpool(_run, call)
     attempts = await run_in_threadpool(call.gateway.service.plane.attempts, call.actor, run.id)
     nodes = sorted({node for attempt in attempts for node in attempt.allocation.nodes})
     found = {"agentIds": nodes, "containerIds": nodes, "rankIds": [], "sources": ["task"]}
@@ -117,7 +113,8 @@ async def _fields(call: Call) -> StreamingResponse:
 
 
 ROUTES = (
-    get("/api/v1/trials/{trial}/logs", _trial_logs),
+    get("/api/v1/trials/{trial}/logs", _logs),
     get("/api/v1/trials/{trial}/logs/fields", _fields),
-    get("/api/v1/tasks/{task}/logs", _task_logs),
+    get("/api/v1/tasks/{task}/logs", _logs),
+    get("/api/v1/tasks/{task}/logs/fields", _fields),
 )

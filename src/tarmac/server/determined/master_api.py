@@ -87,6 +87,7 @@ def _old_config(call: Call) -> Any:
         "root": call.gateway.service.home,
         "checkpoint_storage": reading.spec.conventions.facts["config"]["checkpoint_storage"],
         "feature_switches": [],
+        "launch_error": True,
         "resource_manager": {
             "type": "agent",
             "default_compute_resource_pool": first.name,

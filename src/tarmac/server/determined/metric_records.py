@@ -74,6 +74,8 @@ def summary_metrics(summaries: Iterable[MetricSummary]) -> dict[str, Any]:
                 "last": finite(each.last.value),
                 "min": finite(low),
                 "max": finite(high),
+                "sum": finite(each.total),
+                "mean": finite(each.total / each.count) if each.total is not None else None,
                 "type": "number",
             },
         )

@@ -9,7 +9,7 @@ from tarmac.model.errors import InvalidInput
 from tarmac.model.metrics import VALIDATION
 from tarmac.model.run import Run
 from tarmac.server.determined.calls import Access, Call, get, post
-from tarmac.server.determined.experiment_records import run_state
+from tarmac.server.determined.experiment_records import restarts_of, run_state
 from tarmac.server.determined.metric_records import summary_metrics
 from tarmac.server.determined.model_definition import give_out
 from tarmac.server.determined.numbering import experiment_number, task_name, trial_number
@@ -40,7 +40,7 @@ def own_trial(call: Call, run: Run) -> dict[str, Any]:
         "startTime": time_of(run.created_at),
         "endTime": time_of(run.ended_at),
         "hparams": dict(run.spec.parameters or {}),
-        "restarts": run.failures,
+        "restarts": restarts_of(run),
         "taskId": task_name(experiment, run.id),
         "totalBatchesProcessed": last or 0,
         "summaryMetrics": summary_metrics(summaries),

@@ -8,7 +8,7 @@ from tarmac.control.experiments import TrialRow
 from tarmac.model.metrics import VALIDATION
 from tarmac.server.determined.calls import Access, Call, get, post
 from tarmac.server.determined.checkpoint_records import checkpoint_step
-from tarmac.server.determined.checkpoints import checkpoints_of_run
+from tarmac.server.determined.checkpoints import checkpoints_of_run, warm_start
 from tarmac.server.determined.experiment_records import trial_record
 from tarmac.server.determined.metric_records import step_reports, summary_metrics
 from tarmac.server.determined.numbering import experiment_number, trial_of
@@ -30,6 +30,7 @@ def trial_answer(call: Call) -> dict[str, Any]:
         experiment,
         number=number,
         experiment_number=experiment_number(call.gateway, experiment.id),
+        warm_start=warm_start(call, experiment.spec),
     )
     plane = call.gateway.service.plane
     summaries = plane.control.store.metrics.summaries([run.id])
