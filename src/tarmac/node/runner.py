@@ -18,16 +18,16 @@ from tarmac.node.attempt.exit_outcome import ExitOutcome
 from tarmac.node.attempt.granted import GrantedNode
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.files import untrusted
-from tarmac.node.hooks.around import run_after, run_before
 from tarmac.node.hooks.artifacts import artifacts_in, artifacts_out, place_artifacts
 from tarmac.node.hooks.claim import claim, give_up
 from tarmac.node.hooks.code import copy_code
 from tarmac.node.hooks.files import write_files
 from tarmac.node.hooks.limits import lift, limit_workers
-from tarmac.node.hooks.meet import meet
 from tarmac.node.hooks.mounts import bind_inside, mount
-from tarmac.node.hooks.reach import report_reach
+from tarmac.node.hooks.pre_post_commands import run_after, run_before
+from tarmac.node.hooks.rendezvous import settle_rendezvous
 from tarmac.node.hooks.secrets import give_secrets, take_secrets_back
+from tarmac.node.hooks.shared_pids import report_shared_pids
 from tarmac.node.hooks.watch import watch
 from tarmac.node.hooks.workers import start_workers
 from tarmac.node.kernel import descendants, syscalls
@@ -77,7 +77,7 @@ def _remove_root(run: NodeRun) -> None:
 
 
 HOOKS: tuple[Callable[[NodeRun], None], ...] = (
-    meet,
+    settle_rendezvous,
     artifacts_in,
     write_files,
     give_secrets,
@@ -89,7 +89,7 @@ HOOKS: tuple[Callable[[NodeRun], None], ...] = (
     _set_up,
     run_before,
     limit_workers,
-    report_reach,
+    report_shared_pids,
     start_workers,
     watch,
     run_after,

@@ -206,7 +206,7 @@ class Launch(NamedTuple):
     `time_limit_s` is what is left of the run's limit, counted from the claim (setup takes part of it), after
     `ran_s` of earlier attempts. `allotted_s`: when the attempt will be asked to leave, for the workers to
     know, from their start, but at the latest from START_ALLOWANCE_S after the claim with `allots_setup`.
-    `patience_s`: of the grace, once a worker has failed (see `node.hooks.patience`).
+    `patience_s`: of the grace, once a worker has failed (see `node.hooks.grace`).
 
     The engine adds `settings`, `code`, `environments`, `git`, and what its parts say that it adds; it takes
     `batch` for the request to a cluster's own queue and leaves it out of attempt.json.

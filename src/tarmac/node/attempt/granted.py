@@ -1,6 +1,6 @@
 """What a cluster with a queue of its own has given to an attempt, as a runner is told it when it is started.
 
-Called by `entry`; the hook `meet` settles with it what nobody knew when the attempt was submitted.
+Called by `entry`; the hook `rendezvous` settles with it what nobody knew when the attempt was submitted.
 """
 
 from __future__ import annotations

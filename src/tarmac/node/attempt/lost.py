@@ -1,7 +1,7 @@
-"""Whether the attempt before this one ended without a word: its runner was killed, or its machine was.
+"""Whether the attempt before this one ended without a record: its runner or its machine was killed.
 
-Then nobody has told which files of its checkpoint were torn, nor kept what changed last: whoever goes on
-with its directories makes up for that. Called by the hooks `artifacts` and `around`, and by the sidecar.
+Its torn checkpoint files were not listed then, and its last changes were not stored: the next attempt that
+uses its directories does both. Called by the hooks `artifacts` and `pre_post_commands`, and by the sidecar.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
       failed                          written by the first runner with a failing worker: others on the same
                                       disk end their workers too (elsewhere the server asks them to)
       failed_leaving                  the same of a worker that failed after all had been asked to leave: the
-                                      others go on for as long as they save, see `node.hooks.patience`
+                                      others go on for as long as they save, see `node.hooks.grace`
       logs/ROLE.REPLICA.WORKER.log    the bytes a worker wrote; the worker holds the file itself
       logs/ROLE.REPLICA.WORKER.cut    JSON {"begin", "end"}: what was left out of a log that was too long: it
                                       reads as zeros, all other bytes keep their places; replaced by rename

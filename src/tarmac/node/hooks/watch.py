@@ -3,7 +3,7 @@
     running --- a worker fails --------------------------> SIGTERM, a moment, SIGKILL
        |    --- the attempt failed on another node ------> SIGTERM, a moment, SIGKILL
        |    --- asked, or out of time --> pause file, signal, grace, SIGKILL
-       |        --- a worker fails -----> of the grace only what the others need to save: see `patience`
+       |        --- a worker fails -----> of the grace only what the others need to save: see `grace`
        |    --- asked to stop at once --> SIGKILL
        +------- all workers left -------> what they left behind: SIGTERM, a moment, SIGKILL
 
@@ -24,8 +24,8 @@ from typing import Optional
 from tarmac.node.attempt import exit_outcome, protocol, words
 from tarmac.node.attempt.exit_outcome import Exit
 from tarmac.node.files import tail, untrusted
+from tarmac.node.hooks.grace import Grace
 from tarmac.node.hooks.limits import end_those_over_limit, ran_out
-from tarmac.node.hooks.patience import Patience
 from tarmac.node.kernel import descendants
 from tarmac.node.noderun import NodeRun, Worker
 from tarmac.node.progress import polls
@@ -69,7 +69,7 @@ class Watch:
         self._unsignalled = set(run.workers)
         self._leave_began = False
         self._world_seen = False
-        self._patience = Patience(run)
+        self._grace = Grace(run)
         self._listening = Budget(_LISTEN_SHARE, most_s=_LISTEN_MOST_S)
 
     def until_over(self) -> None:
@@ -156,7 +156,7 @@ class Watch:
         """End what still runs once nobody saves any more, where one failed that was asked to leave."""
         if not self._leave_began or self._swept_at is not None or self._run.failure_cause is not None:
             return
-        if self._patience.is_over(self._leave_signal):
+        if self._grace.is_over(self._leave_signal):
             self._sweep_within(0.0)
 
     def _look_at_world(self) -> None:
@@ -276,5 +276,5 @@ class Watch:
         run = self._run
         leave = None if self._leave_began else run.leave_due
         room_due = run.log_room.low_disk_due
-        waits = (self._sweep_due, self._patience.due, leave, run.lease.guard_due, run.meter.due, room_due)
+        waits = (self._sweep_due, self._grace.due, leave, run.lease.guard_due, run.meter.due, room_due)
         return min((due for due in waits if due is not None), default=None)

@@ -1,4 +1,4 @@
-"""Free ports of this machine, for workers to meet at. Called by the hook `meet` and by the local engine."""
+"""Free ports of this machine for the rendezvous of workers. Called by a hook and by the local engine."""
 
 from __future__ import annotations
 

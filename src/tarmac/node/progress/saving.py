@@ -1,4 +1,4 @@
-"""Whether processes still save something: asked by the hook `patience`.
+"""Whether processes still save something: asked by the hook `grace`.
 
 A process that hangs in a collective operation may compute at full speed; but it writes next to nothing. One
 that saves writes, or reads from a disk what it sends elsewhere.

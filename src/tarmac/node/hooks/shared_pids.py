@@ -1,4 +1,4 @@
-"""Hook: in a shared process namespace, report commands that may end those of others. Called by `runner`."""
+"""Hook: without a process namespace, report commands that may end processes of others. Called by `runner`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _REACHING = re.compile(r"(?:^|[\s;&|(`])(?:pkill|killall)\s")
 _LONGEST = 120
 
 
-def report_reach(run: NodeRun) -> None:
-    """One notice for each line that ends processes by name; nothing where it can reach the run alone."""
+def report_shared_pids(run: NodeRun) -> None:
+    """Append a notice for each line that ends processes by name; none if the run has its own namespace."""
     if run.namespace is not None:
         return
     for line in dict.fromkeys(_lines(run)):

@@ -1,4 +1,4 @@
-"""Hook: where the cluster granted nodes late, find the address where workers meet. Called by `runner`.
+"""Hook: find the address and port of the rendezvous on nodes that a cluster granted late. Called by `runner`.
 
 The node of rank 0 finds a free port and writes it into the attempt directory; the others wait for that.
 Without a shared directory the port is computed from the attempt's id; if that port is taken, the attempt is
@@ -17,8 +17,8 @@ from tarmac.node.leave import notify_nodes, wait_for
 from tarmac.node.noderun import NodeRun
 
 
-def meet(run: NodeRun) -> None:
-    """Put addresses, port and devices where attempt.json leaves them open; raises OSError or Leave."""
+def settle_rendezvous(run: NodeRun) -> None:
+    """Fill in addresses, port and devices where attempt.json leaves them open; raises OSError or Leave."""
     granted = run.granted
     if granted is None:
         return
@@ -35,7 +35,7 @@ def _port(run: NodeRun) -> int:
     if not run.document.settings.shared_directory:
         port = ports.derived(run.document.attempt_id)
         if first and not ports.is_free(port):
-            raise OSError(f"port {port}, at which its workers are to meet, is taken")
+            raise OSError(f"port {port}, which the attempt needs for its rendezvous, is taken")
         return port
     if first:
         port = ports.find_free()

@@ -1,10 +1,10 @@
-"""How long workers that are asked to leave may go on once one has failed. Called by the hook `watch`.
+"""The rest of the grace once a worker fails while all are leaving. Called by the hook `watch`.
 
-Whoever leaves as asked leaves peers that save; but peers of one that crashed may wait for it in a collective
-operation for the whole grace, which can be an hour. So from then on they have `patience_s` at a time: who
-saves something meanwhile has as much again, until the grace is over. They get no signal before the SIGKILL,
-as they have had that of the request, or must not have it. How the attempt ended is judged by the exits, as
-ever: by the worker that failed.
+A worker that leaves as asked leaves peers that save. The peers of a worker that crashed may wait for it in a
+collective operation for the whole grace, which can be an hour. From the crash on, the workers have
+`patience_s` at a time: a node whose workers save something in it gets as much again, until the grace is
+over. They get no signal before the SIGKILL: they already had that of the request, or must not get it. The
+outcome of the attempt follows from the exits, here from that of the failed worker.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from tarmac.node.noderun import NodeRun
 from tarmac.node.progress.saving import Saving
 
 
-class Patience:
-    """That with the workers of one node."""
+class Grace:
+    """The grace of the workers on one node."""
 
     def __init__(self, run: NodeRun) -> None:
         self._run = run
         self._failure: Optional[Cause] = None
         self._saving: Optional[Saving] = None
         self.due: Optional[float] = None
-        """When to look again (monotonic clock); None: nothing has failed."""
+        """When to check again (monotonic clock); None: no worker has failed."""
 
     def is_over(self, leave_signal: Optional[str]) -> bool:
-        """Whether what still runs here is to be ended; `leave_signal` is what the workers were sent."""
+        """Whether the remaining workers of this node must end; `leave_signal` is the one they were sent."""
         if self._failure is None:
             self._look_for_failure(leave_signal)
             return False
