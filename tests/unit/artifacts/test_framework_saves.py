@@ -207,6 +207,19 @@ def test_a_checkpoint_of_the_trainer_that_is_being_assembled_is_in_no_version(
     assert {entry.path.split("/")[0] for entry in made.entries} == {"checkpoint-9"}
 
 
+def test_a_checkpoint_without_a_mark_waits_for_the_files_that_others_have(root: Path, one: Syncer) -> None:
+    """As accelerate writes it: between two files it may do other work for longer than a moment."""
+    names = ("model.safetensors", "optimizer.bin", "random_states_0.pkl")
+    for name in names:
+        write(root / f"checkpoint_1/{name}", BINARY)
+    for name in names[:2]:
+        write(root / f"checkpoint_2/{name}", BINARY, at=time.time() - 6.0)
+    made = one.sync()
+    assert made is not None
+    assert {entry.path.split("/")[0] for entry in made.entries} == {"checkpoint_1"}
+    assert {path.split("/")[0] for path in next_start(one, root, struck())} == {"checkpoint_1"}
+
+
 def test_shards_of_two_steps_are_no_checkpoint(root: Path, one: Syncer) -> None:
     """`save_pretrained` into the same directory: the index is written last, and is there from before."""
     for name in (*SHARDS, INDEX):

@@ -1,8 +1,8 @@
 """Finds checkpoints of several files that are still being assembled: their files are whole, but some lack.
 
 Called by `select_stable`. Frameworks write a checkpoint file by file; between two of them no file is open.
-Where a framework marks what is complete, its mark decides. Where a program was ended, a directory is also
-compared with those beside it: it is incomplete if it lacks a file that each of them has.
+Where a framework marks what is complete, its mark decides. A directory is also compared with those beside it:
+it is incomplete if it lacks a file that each of them has.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def unmarked(root: Path, found: Sequence[Found], *, now: float) -> set[str]:
     return lacking | {path for path in drafts if _DIGITS.search(path)}
 
 
-def interrupted(found: Sequence[Found], known: Mapping[str, Entry], *, ended_at: float) -> set[str]:
-    """The directories that the end of their program interrupted: others of their kind have more.
+def unlike(found: Sequence[Found], known: Mapping[str, Entry], *, now: float) -> set[str]:
+    """The new directories of checkpoints that lack something which others of their kind have.
 
     `known` are the entries of the last version: its directories are examples, too.
     """
@@ -70,10 +70,10 @@ def interrupted(found: Sequence[Found], known: Mapping[str, Entry], *, ended_at:
     examples = {path: _kinds(names) for path, names in (accepted | files).items()}
     pointers = [item for item in found if item.kind == FILE and item.target]
     renamed = {item.path for item in found if item.renamed_ns}
-    age_s = {path: ended_at - changed_ns / 1e9 for path, changed_ns in _last_changes(found).items()}
+    age_s = {path: now - changed_ns / 1e9 for path, changed_ns in _last_changes(found).items()}
     lacking = set()
     for path in _checkpoint_directories(found) - renamed:
-        if quiescence.has_later(path, found) or age_s.get(path, 0.0) > COMPARED_S:
+        if age_s.get(path, 0.0) > COMPARED_S or quiescence.has_later(path, found):
             continue
         others = _like(path, examples)
         points_before = any(quiescence.names_earlier(pointer, path) for pointer in pointers)

@@ -74,18 +74,17 @@ def select_stable(
     drafts = assembly.leftovers(found)
     look = look._replace(found=[item for item in found if not quiescence.below(item.path, drafts)])
     whole = _surely_whole(found, seen_at)
-    if ending is None:
-        loose = [
-            item
-            for item in look.found
-            if item.path in look.changed and not quiescence.below(item.path, whole)
-        ]
-        return _while_it_runs(look, loose, assembly.unmarked(look.root, found, now=time.time()) - whole)
-    if ending.clean:
+    if ending is not None and ending.clean:
         return _at_the_end(look, ending, torn, set())
-    incomplete = assembly.unmarked(look.root, found, now=ending.at)
-    incomplete |= assembly.interrupted(found, look.known, ended_at=ending.at)
-    return _at_the_end(look, ending, torn, incomplete - whole)
+    now = time.time() if ending is None else ending.at
+    incomplete = assembly.unmarked(look.root, found, now=now)
+    incomplete |= assembly.unlike(look.found if ending is None else found, look.known, now=now)
+    if ending is not None:
+        return _at_the_end(look, ending, torn, incomplete - whole)
+    loose = [
+        item for item in look.found if item.path in look.changed and not quiescence.below(item.path, whole)
+    ]
+    return _while_it_runs(look, loose, incomplete - whole)
 
 
 def cut_short(found: Sequence[Found], ending: Ending, *, seen_at: Collection[str]) -> set[str]:
