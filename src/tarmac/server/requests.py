@@ -9,9 +9,20 @@ from pydantic import AfterValidator, BaseModel, Field, model_validator
 from tarmac.control.sessions import WorkerChoice
 from tarmac.model.secret import SecretForm
 
+LARGEST = 10**18
+"""No number that a client sends is larger: a store has no room for one, and a file no place."""
+
+Whole = Annotated[int, Field(ge=0, le=LARGEST)]
+Count = Annotated[int, Field(ge=1, le=LARGEST)]
+
 LONGEST_KEY = 255
 DEEPEST = 64
 """How deep values may be nested: what is kept is read again, and deeper ones are nobody's settings."""
+
+
+def whole(text: str) -> int | None:
+    """The whole number in a header; None where there is none, or one larger than `LARGEST`."""
+    return int(text) if text.isdecimal() and len(text) < len(str(LARGEST)) else None
 
 
 def _shallow(value: Any) -> Any:
@@ -202,8 +213,8 @@ class SessionBody(_Body, title="Session"):
     terminal: TerminalBody | None = None
     port: int | None = Field(None, ge=1, le=65_535)
     role: str | None = None
-    replica: int | None = None
-    worker: int | None = None
+    replica: Whole | None = None
+    worker: Whole | None = None
     node: str | None = None
 
     @property

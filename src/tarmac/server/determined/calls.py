@@ -80,12 +80,12 @@ def bearer(request: Request, header: str = "authorization") -> str:
 
 
 def whole(name: str, value: Any) -> int:
-    """A whole number, as JSON has it or as a text, which 64 bits are sent as; raises InvalidInput."""
-    if type(value) is int:
-        return value
-    if isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) <= _MOST_DIGITS:
-        return int(value)
-    raise InvalidInput(f"{name}: a whole number is expected, not {value!r:.60}")
+    """A whole number of 64 bits, as JSON has it or as a text; raises InvalidInput."""
+    is_text = isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) <= _MOST_DIGITS
+    number = int(value) if is_text else value
+    if type(number) is not int or number.bit_length() > 63:
+        raise InvalidInput(f"{name}: a whole number of 64 bits is expected, not {value!r:.60}")
+    return number
 
 
 _MOST_DIGITS = 20

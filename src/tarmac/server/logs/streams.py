@@ -23,6 +23,7 @@ from tarmac.server.http.sse import COMMENT, KEEP_ALIVE_S, frame, stopping_frame
 from tarmac.server.logs.log_view import LogSlice, LogView
 from tarmac.server.records.copying import copy_fields
 from tarmac.server.records.runs import run_record
+from tarmac.server.requests import whole
 from tarmac.server.service import Service
 
 SURVEY_PERIOD_S = 1.0
@@ -170,11 +171,11 @@ def parse(text: str) -> dict[str, int]:
     places: dict[str, int] = {}
     for item in filter(None, text.split(",")):
         name, _, offset = item.rpartition(":")
-        if name.count(".") < 3 or not offset.isdecimal():
+        if name.count(".") < 3 or (place := whole(offset)) is None:
             raise InvalidInput(
                 f"Last-Event-ID: {item!r:.80} is no place in a log", hint="such as 1.main.0.0:4096"
             )
-        places[name] = int(offset)
+        places[name] = place
     return places
 
 

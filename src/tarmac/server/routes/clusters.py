@@ -13,7 +13,7 @@ from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CallingActor
 from tarmac.server.records.clusters import change_record, cluster_record, status_record
 from tarmac.server.records.copying import copy_fields
-from tarmac.server.requests import ClusterBody, DownBody, MachinesBody
+from tarmac.server.requests import ClusterBody, DownBody, MachinesBody, Whole
 from tarmac.server.service import Service
 
 WAIT_S = 10.0
@@ -77,6 +77,6 @@ def _machine_routes(router: APIRouter, machines: ClusterMachines) -> None:
         return JsonAnswer(status_record(machines.status(actor, name)))
 
     @router.get("/clusters/{name}/change", response_model=api.ClusterChange)
-    def change(actor: CallingActor, name: str, after: int = 0) -> Response:
+    def change(actor: CallingActor, name: str, after: Whole = 0) -> Response:
         """How far `up` or `down` is, as soon as there are lines from number `after` on or it is over."""
         return JsonAnswer(change_record(machines.progress(actor, name, max(0, after), wait_s=WAIT_S)))

@@ -14,7 +14,7 @@ from tarmac.model.experiment import ExperimentQuery, ExperimentState
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CallingActor
 from tarmac.server.records.experiments import experiment_record, preview_record, trial_record
-from tarmac.server.requests import ExperimentBody
+from tarmac.server.requests import Count, ExperimentBody
 from tarmac.server.routes.submitting import draft_of
 from tarmac.server.service import Service
 from tarmac.server.submitting.submissions import Prepared, planned, prepare
@@ -95,7 +95,7 @@ def _questions(router: APIRouter, service: Service) -> None:
         return JsonAnswer([trial_record(row) for row in rows])
 
     @router.get("/experiments/{ref}/best", response_model=list[api.Trial])
-    def best(actor: CallingActor, ref: str, limit: Annotated[int, Query(ge=1)] = 1) -> Response:
+    def best(actor: CallingActor, ref: str, limit: Count = 1) -> Response:
         """The trials with the best metric, best first."""
         rows = plane.experiments.best(actor, plane.experiments.find(actor, ref), limit=limit)
         return JsonAnswer([trial_record(row) for row in rows])

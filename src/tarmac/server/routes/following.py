@@ -20,6 +20,7 @@ from tarmac.server.logs.log_view import LogQuery, LogView
 from tarmac.server.logs.reports import reports_of
 from tarmac.server.logs.streams import event_frames, log_frames, parse
 from tarmac.server.records.copying import copy_fields
+from tarmac.server.requests import Count, Whole, whole
 from tarmac.server.service import Service
 
 _ONLY_NEWEST = "older reports are left out; tarmac metrics RUN --csv has every number that was kept"
@@ -32,11 +33,11 @@ class LogParameters:
     """The query of `/logs`."""
 
     role: str | None = None
-    replica: int | None = None
-    worker: int | None = None
-    rank: int | None = None
-    attempt: int | None = None
-    tail: Annotated[int | None, Query(ge=0, description="only the last lines of each worker")] = None
+    replica: Whole | None = None
+    worker: Whole | None = None
+    rank: Whole | None = None
+    attempt: Whole | None = None
+    tail: Annotated[Whole | None, Query(description="only the last lines of each worker")] = None
     since: Annotated[float | None, Query(ge=0, description="only what the last SECONDS brought")] = None
     times: Annotated[bool, Query(description="each chunk with the time of its text")] = False
     follow: bool = True
@@ -51,7 +52,7 @@ def following_routes(router: APIRouter, service: Service) -> None:
         request: Request,
         actor: CallingActor,
         ref: str,
-        after: Annotated[int, Query(ge=0)] = 0,
+        after: Whole = 0,
         last_event_id: LastEventId = None,
     ) -> Response:
         """The history of a run; as an event stream also what happens, until its end."""
@@ -79,7 +80,7 @@ def following_routes(router: APIRouter, service: Service) -> None:
         return StreamingResponse(_log_list(view), media_type="application/json")
 
     @router.get("/runs/{ref}/reports", response_model=list[api.Report])
-    def reports(actor: CallingActor, ref: str, limit: Annotated[int | None, Query(ge=1)] = None) -> Response:
+    def reports(actor: CallingActor, ref: str, limit: Count | None = None) -> Response:
         """The newest metrics and progress that a run's workers reported, as far as 1 MiB of them goes.
 
         Without `limit` the header `Tarmac-Notice` says where older ones are left out.
@@ -90,9 +91,9 @@ def following_routes(router: APIRouter, service: Service) -> None:
 
 
 def _sequence_number(text: str) -> int:
-    if not text.isdecimal():
+    if (number := whole(text)) is None:
         raise InvalidInput(f"Last-Event-ID: {text!r:.80} is not the number of an event")
-    return int(text)
+    return number
 
 
 def _log_query(parameters: LogParameters, last_event_id: str | None, *, now: float) -> LogQuery:

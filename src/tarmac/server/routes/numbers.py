@@ -15,6 +15,7 @@ from tarmac.model.errors import NotFound
 from tarmac.model.numbering import NumberKind
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CallingActor
+from tarmac.server.requests import Whole
 from tarmac.server.service import Service
 
 MOST = 1_000
@@ -42,7 +43,7 @@ def number_routes(router: APIRouter, service: Service) -> None:
         )
 
     @router.get("/numbers/experiments/{number}", response_model=api.Numbered)
-    def numbered(_actor: CallingActor, number: int) -> Response:
+    def numbered(_actor: CallingActor, number: Whole) -> Response:
         """The experiment, or the run that is alone, with this number."""
         found = known_numbers.numbered(NumberKind.EXPERIMENT, number)
         if found is None:

@@ -18,10 +18,10 @@ from tarmac.sched import Part
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CallingActor
 from tarmac.server.records.queue import pool_records
-from tarmac.server.requests import ChangeBody, ChangesBody
+from tarmac.server.requests import ChangeBody, ChangesBody, Count, Whole
 from tarmac.server.service import Service
 
-Limit = Annotated[int | None, Query(ge=1, description="so many runs of each pool, the first in order")]
+Limit = Annotated[Count | None, Query(description="so many runs of each pool, the first in order")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class QueueParameters:
     pool: str | None = None
     mine: Annotated[bool, Query(description="only the caller's own runs")] = False
     limit: Limit = None
-    after: Annotated[int, Query(ge=0, description="only runs after this `number`")] = 0
+    after: Annotated[Whole, Query(description="only runs after this `number`")] = 0
 
 
 def queue_routes(router: APIRouter, service: Service) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from tarmac import api
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CallingActor
 from tarmac.server.records.copying import copy_fields
+from tarmac.server.requests import Whole
 from tarmac.server.service import Service
 from tarmac.server.storage.work_files import WorkFiles
 
@@ -21,7 +22,7 @@ class Place:
     """The query of both: a path below the working directory, and of which attempt and node."""
 
     path: str = ""
-    attempt: int | None = None
+    attempt: Whole | None = None
     node: str | None = None
 
 
@@ -41,7 +42,7 @@ def work_file_routes(router: APIRouter, service: Service) -> None:
         actor: CallingActor,
         ref: str,
         place: Annotated[Place, Depends()],
-        offset: Annotated[int, Query(ge=0)] = 0,
+        offset: Whole = 0,
     ) -> Response:
         """The next bytes of a file in it, at most 1 MiB; none at its end."""
         piece = work.piece(actor, ref, place.path, offset=offset, attempt=place.attempt, node=place.node)

@@ -64,10 +64,14 @@ class WorkFiles:
         except NotFound:
             parent, _, last = path.rpartition("/")
             beside = self._plane.files(actor, chosen.id, _below(chosen, name, parent), limit=MOST_LISTED)
-            hint = suggestion(last, [each.name for each in beside], "tarmac files RUN lists what is there")
-            raise NotFound(
-                f"there is no file {path!r} in attempt {chosen.number} on {name}", hint=hint
-            ) from None
+            kinds = {each.name: each.kind for each in beside}
+            where = f"in attempt {chosen.number} on {name}"
+            kind = kinds.pop(last, "file")
+            if kind != "file":
+                hint = "tarmac files RUN PATH lists a directory; links are not followed"
+                raise NotFound(f"{path!r} {where} is not a file ({kind})", hint=hint) from None
+            hint = suggestion(last, kinds, "tarmac files RUN lists what is there")
+            raise NotFound(f"there is no file {path!r} {where}", hint=hint) from None
 
     def _place(
         self, actor: Actor, reference: str, number: int | None, node: str | None
@@ -78,7 +82,8 @@ class WorkFiles:
         chosen = next((each for each in reversed(attempts) if number in (None, each.number)), None)
         if chosen is None:
             had = f"it has had {len(attempts)} so far" if attempts else "it has not started yet"
-            raise NotFound(f"there is no attempt {number or 1} of {run.name} ({run.id}): {had}")
+            named = "attempt" if number is None else f"attempt {number}"
+            raise NotFound(f"there is no {named} of {run.name} ({run.id}): {had}")
         nodes = list(chosen.allocation.nodes)
         if node is None and nodes:
             return chosen, nodes[0]
