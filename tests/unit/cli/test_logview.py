@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import io
 import re
+import signal
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from tarmac.cli.commands.logs import logs
 from tarmac.cli.views.logview import LineRule, LogView
 from tarmac.cli.views.terminal import Terminal
+from tarmac.model.errors import InvalidInput
 
 
 def chunk(text: str, *, replica: int = 0, worker: int = 0, role: str = "main") -> dict[str, Any]:
@@ -76,6 +80,24 @@ def test_a_worker_nobody_expected_gets_a_prefix_too() -> None:
     logs.expect([worker(0), worker(1)])
     logs.write(chunk("late\n", replica=2))
     assert out.getvalue() == "main.2| late\n"
+
+
+def test_a_pattern_that_takes_for_ever_ends_with_an_error() -> None:
+    """The text is a run's own: one line of thirty characters would hold the command for years."""
+    shown = LogView(io.StringIO(), Terminal(), rule=LineRule(pattern=re.compile("(a+)+$")))
+    shown.write(chunk("aaaa\n"))
+    before = signal.getsignal(signal.SIGVTALRM)
+    with pytest.raises(InvalidInput, match=r"'\(a\+\)\+\$' takes more than 1 s for a piece of the log"):
+        shown.write(chunk("a" * 60 + "!\n"))
+    assert signal.getsignal(signal.SIGVTALRM) is before
+    assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("pattern", ["(", "a{99999999999999999999}", "(" * 9000 + ")" * 9000])
+def test_what_is_no_pattern_is_refused(pattern: str) -> None:
+    found = CliRunner().invoke(logs, ["run", "--grep", pattern])
+    assert found.exit_code == 2
+    assert "is no regular expression" in found.stderr
 
 
 def test_only_lines_with_the_pattern_are_shown_whatever_their_colour() -> None:

@@ -37,7 +37,7 @@ class _Pattern(click.ParamType):  # type: ignore[type-arg]
             return value
         try:
             return re.compile(str(value))
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:
             self.fail(f"{value!r} is no regular expression: {error}", param, ctx)
 
 

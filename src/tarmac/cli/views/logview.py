@@ -8,7 +8,9 @@ terminal, what else would move the cursor or more is shown instead of obeyed (`e
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from time import localtime, strftime
 from typing import TextIO
@@ -16,8 +18,12 @@ from typing import TextIO
 from tarmac.cli.views import escapes
 from tarmac.cli.views.messages import Json
 from tarmac.cli.views.terminal import Terminal
+from tarmac.model.errors import InvalidInput
 
 _COLOURS = ("cyan", "yellow", "green", "magenta", "blue")
+
+SEARCH_LIMIT_S = 1.0
+"""Processor time for a pattern and the lines of one chunk: `(a+)+$` may take years for thirty characters."""
 
 LONGEST_LINE = 1 << 20
 """Characters of a line of one of several workers that are waited for."""
@@ -46,6 +52,29 @@ class LineRule:
         if self.rank is not None and not of_one_rank and not line.lstrip().startswith(f"[rank={self.rank}]"):
             return False
         return self.pattern is None or self.pattern.search(line) is not None
+
+
+@contextmanager
+def _limited(rule: LineRule | None) -> Iterator[None]:
+    """Raises InvalidInput where a pattern takes longer than `SEARCH_LIMIT_S`. In the main thread alone."""
+    if rule is None or rule.pattern is None:
+        yield
+        return
+    error = InvalidInput(
+        f"the pattern {rule.pattern.pattern!r} takes more than {SEARCH_LIMIT_S:g} s for a piece of the log",
+        hint="repeat nothing that is repeated itself, as in (a+)+; or print the log and use grep -E",
+    )
+
+    def give_up(*_: object) -> None:
+        raise error
+
+    before = signal.signal(signal.SIGVTALRM, give_up)
+    signal.setitimer(signal.ITIMER_VIRTUAL, SEARCH_LIMIT_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 class LogView:
@@ -126,7 +155,7 @@ class LogView:
         """Nothing more will come: show the lines that were never ended."""
         for key in sorted(self._partial):
             if self._partial[key]:
-                self._line(key, self._partial[key])
+                self._lines(key, [self._partial[key]])
         self._partial.clear()
         if self._unfinished:
             self._out.write(escapes.with_moves(self._unfinished))
@@ -135,12 +164,15 @@ class LogView:
 
     def _write_lines(self, key: Key, text: str) -> None:
         *lines, rest = (self._partial.pop(key, "") + text).split("\n")
-        for line in lines:
-            self._line(key, line)
         if len(rest) > LONGEST_LINE:
-            self._line(key, rest)
-            rest = ""
+            lines, rest = [*lines, rest], ""
+        self._lines(key, lines)
         self._partial[key] = rest
+
+    def _lines(self, key: Key, lines: Iterable[str]) -> None:
+        with _limited(self._rule):
+            for line in lines:
+                self._line(key, line)
 
     def _drawn(self, text: str) -> str:
         """What a terminal is shown of the output of one worker alone."""
