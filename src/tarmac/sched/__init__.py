@@ -1,6 +1,7 @@
-"""The scheduler: facts in, decision out. A `Ledger` is kept by `control`, and by the simulator.
+"""The scheduler turns facts into decisions. `control` and the simulator each keep a `Ledger`.
 
-Pure and deterministic: standard library only, no clock, no randomness, every sort ends in a unique id.
+The package is pure and deterministic: it uses the standard library only, no clock and no randomness, and
+every sort ends in a unique id.
 """
 
 from tarmac.sched.decisions import (
@@ -26,7 +27,7 @@ from tarmac.sched.ledger import Ledger
 
 
 def plan(snapshot: Snapshot, now: float) -> Plan:
-    """What a ledger of these facts plans."""
+    """Return the plan of a new ledger of these facts."""
     return Ledger(snapshot).plan(now)
 
 

@@ -1,4 +1,7 @@
-"""What one cycle of the scheduler decides, as data: placements, preemptions, every "no" with its reason."""
+"""The decisions of a cycle as data: placements, preemptions and refusals with their reasons.
+
+Made by `cycle`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ class ReasonCode(StrEnum):
     """Why a node (or a whole cluster) does not take a run now."""
 
     NO_SUCH_CLUSTER = "no_such_cluster"
-    NO_NODES = "no_nodes"  # the cluster has not reported any node yet
+    NO_NODES = "no_nodes"  # the cluster has reported no node yet
     OTHER_POOL = "other_pool"
     OTHER_SHARD = "other_shard"
     OTHER_HOSTNAME = "other_hostname"
@@ -20,18 +23,18 @@ class ReasonCode(StrEnum):
     NODE_DRAINED = "node_drained"
     NODE_DOWN = "node_down"
     NODE_LOST = "node_lost"
-    TOO_SMALL = "too_small"  # even empty, it could not hold one replica
-    BUSY = "busy"  # it could, but others hold it
-    BEHIND = "behind"  # free enough, but kept for a run ordered before
-    GANG = "gang"  # fits a part of the run, and all or none are placed
-    RESTS = "rests"  # it failed, and pauses before its next try
+    TOO_SMALL = "too_small"  # even empty, it cannot hold one replica
+    BUSY = "busy"  # it could hold one, but other runs hold its slots
+    BEHIND = "behind"  # enough is free, but reserved for an earlier run
+    GANG = "gang"  # a part of the run fits, and all or none are placed
+    RESTS = "rests"  # the run failed, and waits for its next try
     AWAITS = "awaits"  # other runs have to end before
-    GROUP_LIMIT = "group_limit"  # the others of its array or experiment hold as much as all may
+    GROUP_LIMIT = "group_limit"  # its array or experiment holds as much as it may
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """Why one node does not do; `node` None speaks of the run as a whole. `text` is for people."""
+    """Why one node does not take a run; `node` None means the run as a whole. `text` is for people."""
 
     code: ReasonCode
     text: str
@@ -40,9 +43,9 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """A queued run that starts now, on this allocation; valid only while the run still has `seq`.
+    """A queued run that starts now on this allocation, valid only while the run still has `seq`.
 
-    `allotted_s` is how long it is promised to it: a turn, or what is left of a block (None: nothing is).
+    `allotted_s` is its promised time in seconds: a turn, or the rest of a block (None: no promise).
     """
 
     run_id: str
@@ -52,7 +55,7 @@ class Placement:
 
 
 class PreemptionReason(StrEnum):
-    """Why a run is preempted."""
+    """Why the scheduler preempts a run."""
 
     MAKE_WAY = "make_way"  # another run takes its slots
     TURN_OVER = "turn_over"  # its turn as a cycle run has ended
@@ -62,7 +65,7 @@ class PreemptionReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preemption:
-    """A live attempt to be preempted; `for_run_id` is the run that takes its slots, if there is one."""
+    """A live attempt to be preempted; `for_run_id` is the run that takes its slots, if any."""
 
     run_id: str
     seq: int
@@ -81,10 +84,10 @@ class ShareGrant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A queued run that does not start now: why, how many are ordered before it, what would unblock it.
+    """A queued run that does not start now: why, how many are ordered before it, and what would unblock it.
 
-    Made on request (`explain`), not by every cycle: a cycle says only what changes. `ahead_first` are the
-    first of those before it, `awaits` the runs that have to end before it starts.
+    `explain` makes it on request; a cycle reports only changes. `ahead_first` are the first of those before
+    it, `awaits` the runs that have to end before it starts.
     """
 
     run_id: str
@@ -98,10 +101,10 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A queued run that is to end without starting.
+    """A queued run that ends without starting.
 
-    `code` NEVER_FITS: no empty cluster here could hold it; `largest` is the biggest request that one could.
-    `code` BUSY: it could, but not now, and the run may not wait (C10).
+    `code` NEVER_FITS: no empty cluster fits it, and `largest` is the biggest request that one would fit.
+    `code` BUSY: it does not fit now, and the run may not wait (C10).
     """
 
     run_id: str
@@ -113,11 +116,11 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What one cycle decided. `next_at`: when to plan again even if no fact changes (None: never).
+    """The decisions of one cycle. `next_at` is when to plan again without a change of facts (None: never).
 
-    With `shares`, plan again as soon as they are recorded: a cycle that grants shares starts no interruptible
-    run, because blocks are given out on recorded shares only. A queued run that is not named here goes on
-    waiting; `explain` says why.
+    After `shares`, plan again as soon as they are recorded: a cycle that grants shares starts no
+    interruptible run, because blocks depend on recorded shares. A queued run that the plan does not name
+    still waits; `explain` has the reasons.
     """
 
     placements: tuple[Placement, ...] = ()

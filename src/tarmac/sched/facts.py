@@ -1,6 +1,6 @@
-"""What the scheduler is told: the facts a `Ledger` is kept up to date with, or a whole `Snapshot` of them.
+"""The facts of the scheduler: the updates of a `Ledger`, or a whole `Snapshot`.
 
-Made by `control.facts`, and by tests.
+Made by `control` and by tests.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from tarmac.model.spec import DEFAULT_RAPID_CYCLES, Mode, Queueing, Target
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """What one role asks for: `replicas` copies of `each`, or `slots` in all (split over nodes evenly).
+    """The request of one role: `replicas` copies of `each`, or `slots` in all (split over nodes evenly).
 
-    Exactly one of `replicas` and `slots` is set. With `slots`, `each.slot_type` still narrows the type, and
-    `uneven` allows an unequal split where no equal one fits even the empty cluster; `nodes` is on how many
-    they must be split (None: as few as it takes).
+    Exactly one of `replicas` and `slots` is set. With `slots`, `each.slot_type` still narrows the type;
+    `uneven` allows an unequal split if no equal one fits even the empty cluster; `nodes` is the number of
+    nodes to split them over (None: as few as possible).
     """
 
     role: str
@@ -31,21 +31,21 @@ class Demand:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is asked for: its replicas share one node and do not count as using it (C3)."""
+        """Whether it requests nothing: its replicas share one node and do not count as using it (C3)."""
         return not self.slots and self.each.empty
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A queued run as the scheduler sees it. `seq` is the run's version the decision will be guarded by.
+    """A queued run as the scheduler sees it. `seq` is the version of the run that guards the decision.
 
-    Candidates that ask for the same may share one `demands` and one `target` object: cycles are quicker then.
-    `attained_slot_s` is what ended attempts used and `ran_s` how much of `time_limit_s` they spent;
-    `position` a place given by a person, on the scale of submission times (None: by submission); bigger
-    `priority` is sooner; `pool` the one a person moved it to (None: as the target says). `turns_left` is how
-    many turns a cycle run has left, the one it is having among them. `not_before` is when it may start at the
-    earliest: it failed, and rests (None: at once). `awaits` are the ids of runs that have to end before;
-    `group` is its array or experiment, and `over_limit` why it has to wait for others of that.
+    Candidates with equal requests may share one `demands` and one `target` object, which makes cycles
+    quicker. `attained_slot_s` is the usage of ended attempts and `ran_s` how much of `time_limit_s` they
+    spent. `position` is a place set by a person, on the scale of submission times (None: by submission). A
+    bigger `priority` is sooner. `pool` is the one a person moved it to (None: as in `target`). `turns_left`
+    counts the turns of a cycle run, the present one included. `not_before` is the earliest start after a
+    failure (None: at once). `awaits` are the ids of runs that have to end before. `group` is its array or
+    experiment, and `over_limit` the reason why it waits for other members.
     """
 
     run_id: str
@@ -76,18 +76,18 @@ class Candidate:
 
     @property
     def label(self) -> str:
-        """What people are told: its name and id, `digits (r1)`."""
+        """Its name and id for people: `digits (r1)`."""
         return f"{self.name} ({self.run_id})" if self.name else self.run_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
-    """A run that occupies slots: its facts as a candidate, what it holds, and how far it got.
+    """A run that occupies slots: its facts as a candidate, its allocation and its progress.
 
-    `checkpoint_at` is when this attempt last left a whole checkpoint. `leaving` is true once it was asked (at
-    `leave_requested_at`) to pause, stop or be preempted: its slots come free soon, within `grace_s`.
-    `requeues` is true if it then queues again: it is preempted, and neither paused nor stopped. `allotted_s`
-    is the time it was promised when it was placed (None: nothing).
+    `checkpoint_at` is when this attempt last left a whole checkpoint. `leaving` is true after a request (at
+    `leave_requested_at`) to pause, stop or be preempted: its slots come free within `grace_s`. `requeues` is
+    true if it then queues again, which is so only for a preemption. `allotted_s` is the time promised at its
+    placement (None: no promise).
     """
 
     candidate: Candidate
@@ -107,7 +107,7 @@ class Usage:
     """Slot-seconds that ended attempts used in a pool around `at`, divided by the weight of their runs.
 
     Additive: several records of the same owner and project count together, each decayed from its `at`.
-    `group` is the array or experiment that the runs are of (None: neither).
+    `group` is the array or experiment of the runs (None: neither).
     """
 
     cluster: str
@@ -121,7 +121,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Everything one cycle of the scheduler decides on. A pool that is not in `pools` has the usual rules."""
+    """All facts of one cycle of the scheduler. A pool that is not in `pools` has the default rules."""
 
     pools: tuple[Pool, ...]
     nodes: tuple[Node, ...]
@@ -131,7 +131,7 @@ class Snapshot:
 
 
 def requested_slots(demands: tuple[Demand, ...]) -> int:
-    """How many slots a whole run asks for."""
+    """The slots that a whole run requests."""
     return sum(
         demand.slots if demand.slots is not None else (demand.replicas or 0) * demand.each.slots
         for demand in demands

@@ -1,7 +1,7 @@
-"""The facts of the scheduler, kept up to date change by change. Owned by `control`, and by the simulator.
+"""The facts of the scheduler, updated change by change. Owned by `control` and by the simulator.
 
-What it answers depends on its facts alone, not on the way they came: a ledger that was kept up to date and
-one that was made from its `snapshot()` plan alike.
+Its answers depend on its facts alone, not on the order of the updates: an updated ledger and one made from
+its `snapshot()` make the same plan.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ from tarmac.sched.index.facts_index import FactsIndex
 
 
 class Ledger(FactsIndex):
-    """The facts, and what is to be done about them. Not for use by two threads at once."""
+    """The facts and the plans made from them. Not for use by two threads at once."""
 
     def plan(self, now: float) -> Plan:
-        """One cycle: what is decided at `now`. It changes no fact; the caller records what it carries out."""
+        """Decide one cycle at `now`.
+
+        It changes no fact: the caller records the decisions that it carries out.
+        """
         self.wake(now)
         current = Cycle(self, now)
         try:

@@ -1,3 +1,1 @@
-"""One cycle: each pool is asked what is due, who starts, which runs are preempted and for which nodes are
-reserved.
-"""
+"""One scheduling cycle: due decisions, starts, preemptions and reserved nodes of each pool."""

@@ -1,6 +1,6 @@
 """One cycle of the scheduler over all pools. Called by `Ledger.plan`.
 
-docs/operating/scheduler.md tells it in order.
+docs/operating/scheduler.md describes its steps in order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tarmac.sched.placing.reasons import why_never, why_not_now
 
 
 class Cycle:
-    """The state of a cycle: what has been decided in each pool. `close` takes it back."""
+    """The decisions of a cycle in each pool. `close` undoes its changes to the pools."""
 
     def __init__(self, index: FactsIndex, now: float) -> None:
         self.now = now
@@ -31,7 +31,7 @@ class Cycle:
         self._placed: dict[str, Placement] = {}
 
     def run(self) -> Plan:
-        """Decide."""
+        """Decide over all pools."""
         for key in self._index.pools:
             walk_queue(self.enter(key))
         if len(self.pools) > 1:
@@ -52,7 +52,7 @@ class Cycle:
         )
 
     def stop_at(self, run_id: str) -> PoolCycle | None:
-        """Decide in the home pool of a queued run up to its turn; None if it has no home yet."""
+        """Decide in the home pool of a queued run up to its turn; None if it has no home pool."""
         home = self._index.home(run_id)
         if home is None:
             return None
@@ -62,18 +62,18 @@ class Cycle:
         return current
 
     def starts_now(self, candidate: Candidate) -> bool:
-        """Whether a run, which need not be queued, would start as things are; nothing is taken."""
+        """Whether a run, queued or not, would start now. Takes no slots."""
         request = self._index.request_of(candidate)
         pools = request.feasibility.pools if request.target.pool is None else request.feasibility.pools[:1]
         return any(self.enter(key).fitting(candidate, request) is not None for key in pools)
 
     def close(self) -> None:
-        """Take everything back."""
+        """Undo the changes to all pools."""
         for current in self.pools.values():
             current.close()
 
     def enter(self, key: PoolKey) -> PoolCycle:
-        """Begin with a pool, or go on."""
+        """Begin the cycle of a pool, or return the one begun."""
         if key not in self.pools:
             state = self._index.pools[key]
             due = due_in_pool(state, self.now, at_home=self._at_home)
@@ -81,9 +81,7 @@ class Cycle:
         return self.pools[key]
 
     def reasons(self, request: RequestClass, *, run_id: str | None = None) -> tuple[Reason, ...]:
-        """Why a request class does not start as things are; nodes kept for `run_id` itself are not kept
-        from it.
-        """
+        """Why a request class does not start now; reservations for `run_id` itself do not count."""
         index = self._index
         return why_not_now(
             self._cluster(),
@@ -108,25 +106,25 @@ class Cycle:
         )
 
     def never(self, request: RequestClass) -> tuple[tuple[Reason, ...], str | None]:
-        """Why no empty cluster holds a request class, and the biggest request that one would."""
+        """Why no empty cluster fits a request class, and the biggest request that one would fit."""
         reasons = why_never(self._cluster(), request.demands, request.target)
         return reasons, self._index.admission.largest(request.demands, request.target)
 
     def _at_home(self, holder: Holder) -> bool:
-        """Whether a run holds slots in its home pool, in which it queues again."""
+        """Whether a run holds slots in its home pool, where it is queued again."""
         return self._index.request_of(holder.holding.candidate).feasibility.pools[:1] == holder.pools[:1]
 
     def _cluster(self) -> Snapshot:
         return self._index.cluster()
 
     def _returning(self) -> Iterator[Preemption]:
-        """Runs that a person moved to another pool than the one they hold slots in."""
+        """Preempt runs that hold slots in another pool than the one a person moved them to."""
         for run_id, holder in sorted(self._index.misplaced.items()):
             seq = holder.holding.candidate.seq
             yield Preemption(run_id=run_id, seq=seq, reason=PreemptionReason.POOL_CHANGED)
 
     def _spill(self, home: PoolCycle) -> None:
-        """Let runs that name no pool and found no place at home have what other pools have left."""
+        """Start runs that name no pool and did not fit at home in the free slots of other pools."""
         asking = home.state.queue.up_to(self._most_free())
         walk = along(home, (request for request in asking if self._elsewhere(request)))
         while (step := walk.next()) is not None:
@@ -144,7 +142,7 @@ class Cycle:
             walk.go_on(index)
 
     def _elsewhere(self, request: RequestClass) -> list[PoolCycle]:
-        """The other pools that may have room for a request class."""
+        """The other pools that may fit a request class."""
         if request.target.pool is not None:
             return []
         others = (self.pools[key] for key in request.feasibility.pools[1:])
@@ -154,7 +152,7 @@ class Cycle:
         return max((current.state.board.free[None] for current in self.pools.values()), default=0)
 
     def _refusals(self) -> Iterator[Refusal]:
-        """Runs that can never start, and those that may not wait."""
+        """Refuse runs that can never start, and runs that must fail if busy."""
         never: dict[RequestClass, tuple[tuple[Reason, ...], str | None]] = {}
         busy: dict[RequestClass, tuple[Reason, ...]] = {}
         refused = self._index.refused.values()

@@ -1,7 +1,7 @@
-"""What a pool's policy brings into a cycle, and what is due before its queue is asked. Called by `cycle`.
+"""The policy of a pool in a cycle, and what is due before its queue is walked. Called by `cycle`.
 
-Here the policies meet the cycle: what has been used (fair share), who may preempt whom, turns that are over,
-shares of a period that are due, and how long a placement is meant to last.
+This module connects the policies to the cycle: past usage (fair share), precedence, turns that are over,
+shares of a new period, and the time allotted to a placement.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from tarmac.sched.policies.order import BATCH, CYCLE, INTERRUPTIBLE
 from tarmac.sched.policies.precedence import Precedence
 
 _PASSABLE = {True: frozenset({BATCH, INTERRUPTIBLE}), False: frozenset({INTERRUPTIBLE})}
-"""The ranks for whose blocked runs no nodes are kept, with preemption and without."""
+"""Ranks whose blocked runs get no reserved nodes, with preemption and without."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Due:
-    """What a pool decides before its queue is asked, and what its policy brings into the cycle.
+    """The decisions of a pool before its queue is walked, and its policy in this cycle.
 
-    `preemptions` and `shares` are due whoever waits; runs of the modes whose ranks are in `deferred_modes` do
-    not start in this cycle; for blocked runs of those in `passable` no nodes are kept, because they may
-    preempt whoever passes them. `past_usage` has what entities used, under fair share; `precedence` who may
-    preempt whom, where anybody is preempted or has turns or blocks.
+    `preemptions` and `shares` are due whichever runs wait. Runs of the ranks in `deferred_modes` do not start
+    in this cycle. Blocked runs of the ranks in `passable` get no reserved nodes, because they may preempt the
+    runs that pass them. `past_usage` is set under fair share. `precedence` is set in pools with preemption,
+    turns or blocks.
     """
 
     preemptions: tuple[Preemption, ...] = ()
@@ -46,7 +46,7 @@ class Due:
 
 
 def due_in_pool(state: PoolState, now: float, *, at_home: Callable[[Holder], bool]) -> Due:
-    """The beginning of a cycle over one pool; `at_home`: whether it is the home of one who holds slots."""
+    """Start a cycle over one pool. `at_home` tells whether a holder is in its home pool."""
     state.refresh(now)
     state.holders.advance(now)
     rules, cycle = state.rules, state.holders.cycle
@@ -79,16 +79,14 @@ def due_in_pool(state: PoolState, now: float, *, at_home: Callable[[Holder], boo
 
 
 def allotted_s(candidate: Candidate, rules: Pool, now: float) -> float | None:
-    """How long a run that starts now is meant to hold its slots (None: as long as it takes)."""
+    """The seconds for which a run that starts now is meant to hold its slots (None: no limit)."""
     if candidate.mode is Mode.CYCLE:
         return rules.turn_s
     return blocks.allotted_s(candidate, rules, now) if candidate.mode is Mode.INTERRUPTIBLE else None
 
 
 def _timed(state: PoolState) -> bool:
-    """Whether anybody in a pool may be preempted, or has turns or blocks; if not, cycles are many and
-    alike.
-    """
+    """Whether a pool may have preemption, turns or blocks. Otherwise its many, similar cycles skip them."""
     holders, mode_queues = state.holders, state.queue.mode_queues
     return bool(
         state.rules.preemption

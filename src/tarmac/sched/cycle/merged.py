@@ -1,6 +1,6 @@
-"""Queued runs one after another, from many sorted lists at once: used by `queue_walk` and by `cycle`.
+"""A merged walk along many sorted lists of queued runs. Used by `queue_walk` and `cycle`.
 
-Lists of a fair share come one by one, the least claim first, as far as the walk gets: most are never met.
+Lists of a fair share are read lazily, the least claim first: a walk reaches few of them.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from tarmac.sched.policies.order import Key
 
 Source = ModeQueue | ClassQueue
 Place = tuple[int, float, Key]
-"""The rank of a mode, what is held against an entity, and the key of a run: the least is asked first."""
+"""The rank of a mode, the usage of an entity, and the key of a run. The least comes first."""
 
 Coming = Iterator[tuple[float, Key, Source, int]]
-"""Lists in order: what is held against their entity, the key of their next run, the list, and its index."""
+"""Lists in order: the usage of their entity, the key of their next run, the list, and its index."""
 
 _Entry = tuple[int, float, Key, int, Source | None, int, Coming | None]
 
@@ -25,7 +25,7 @@ _Entry = tuple[int, float, Key, int, Source | None, int, Coming | None]
 class Walk:
     """A heap of lists, each with the index of its next run.
 
-    `usage`: what is held against a mode queue now.
+    `usage` gives the present usage of a mode queue.
     """
 
     __slots__ = ("_entered", "_heap", "_numbers", "_usage_of")
@@ -37,7 +37,7 @@ class Walk:
         self._numbers = count()
 
     def enter(self, source: Source, index: int = 0) -> None:
-        """Walk along this list from there; nothing happens if it is walked along already."""
+        """Add this list from this index; does nothing if the walk has it already."""
         if source in self._entered or index >= len(source.entries):
             return
         self._entered.add(source)
@@ -47,14 +47,14 @@ class Walk:
         heapq.heappush(self._heap, entry)
 
     def follow(self, rank: int, coming: Coming) -> None:
-        """Walk along these lists as well, each when its turn comes."""
+        """Add these lists lazily, each when its turn comes."""
         found = next(coming, None)
         if found is not None:
             usage, key, source, index = found
             heapq.heappush(self._heap, (rank, usage, key, next(self._numbers), source, index, coming))
 
     def next(self) -> tuple[Place, Source, int] | None:
-        """The next run, by its list and index, and its place in the order; it stays until `go_on`."""
+        """The next run by its list and index, and its place in the order. Repeats it until `go_on`."""
         while self._heap:
             rank, usage, key, number, source, index, coming = self._heap[0]
             assert source is not None
@@ -69,7 +69,7 @@ class Walk:
         return None
 
     def go_on(self, index: int) -> None:
-        """Go on with this index of the list that `next` named."""
+        """Advance the list that `next` returned to this index."""
         rank, usage, _, number, source, _, _ = self._heap[0]
         assert source is not None
         if index < len(source.entries):

@@ -1,7 +1,8 @@
-"""When the rules of a pool make another cycle worth while, though no fact changes until then.
+"""The time when a pool's rules make another cycle useful without a change of facts. Reported in
+`Plan.next_at`.
 
-Told in `Plan.next_at`. A moment too many costs a cycle; one too few would leave slots with those who should
-have given them up. So each moment at which one more holding could be preempted by a waiting run counts.
+A time too early costs a cycle; a missing one leaves slots with runs that should release them. So each time
+counts at which a waiting run could preempt one more holding.
 """
 
 from __future__ import annotations
@@ -24,19 +25,18 @@ from tarmac.sched.policies.precedence import Precedence
 from tarmac.sched.policies.ranking import Place
 
 LOOKED_AT = 16
-"""So many holdings that climb without being preempted are looked through; rather a cycle too many than them
-all.
-"""
+"""The most rising holdings that are checked before one more cycle is accepted instead."""
 
 
 ENTITIES = 32
-"""Of so many entities of a fair share, the least claims first: no more are tried without success in a
-cycle.
+"""The number of fair share entities, least claim first, whose waiting runs count.
+
+A cycle tries no more in vain.
 """
 
 
 def wakes_at(current: PoolCycle) -> float:
-    """When a cycle over the pool could decide something that this one, which is done, could not."""
+    """When a cycle over the pool could decide something that this finished one could not."""
     due = current.due
     if due.precedence is None:
         return inf
@@ -50,7 +50,7 @@ def wakes_at(current: PoolCycle) -> float:
 
 
 def _clockwork(current: PoolCycle) -> float:
-    """When a turn is over, or a period of which somebody may expect a block."""
+    """When a turn ends, or a period in which a run may expect a block."""
     state, now = current.state, current.now
     turns_end = (turns.ends_at(holder.holding, state.rules) for holder in state.holders.cycle.values())
     at = min((moment for moment in turns_end if moment > now), default=inf)
@@ -60,7 +60,7 @@ def _clockwork(current: PoolCycle) -> float:
 
 
 def _placed(current: PoolCycle) -> float:
-    """When what this cycle has placed could be preempted, if it starts at once."""
+    """When a placement of this cycle could be preempted if it starts at once."""
     rules, now = current.state.rules, current.now
     waiting = len(current.state.queue.runs) > len(current.new_holders)
     moments = []
@@ -75,10 +75,9 @@ def _placed(current: PoolCycle) -> float:
 
 
 def _waiting(current: PoolCycle) -> Iterator[Queued]:
-    """The first run of each class queue that is left waiting for want of slots; of a fair share, of the first
-    mode queues.
+    """The first run that waits for slots in each class queue, and in the first mode queues of a fair share.
 
-    Those behind it can preempt nobody whom it cannot.
+    Later runs of the same queue can preempt no other holdings.
     """
     for requests in current.state.queue.requests.values():
         for request in requests:
@@ -93,7 +92,7 @@ def _waiting(current: PoolCycle) -> Iterator[Queued]:
 
 
 def _left_waiting(current: PoolCycle, source: ModeQueue | ClassQueue) -> Iterator[Queued]:
-    """The first run of a list that is left waiting, if there is one."""
+    """The first run of a list that still waits, if any."""
     for _, queued in source.entries:
         run_id = queued.candidate.run_id
         if run_id not in current.placed and run_id not in current.awaiting:
@@ -125,7 +124,7 @@ def _preemptible_at(state: PoolState, precedence: Precedence, waiting: Sequence[
 
 
 def _unguarded_at(state: PoolState, waiting: Sequence[Queued], *, before: float) -> float:
-    """When a run that somebody waiting goes before has had its guaranteed time."""
+    """When the guaranteed time ends of a run that a waiting run precedes."""
     anybody = state.rules.policy is Policy.FAIR_SHARE or any(
         queued.mode_queue.rank == CYCLE for queued in waiting
     )
@@ -139,7 +138,7 @@ def _unguarded_at(state: PoolState, waiting: Sequence[Queued], *, before: float)
 
 
 def _climbs_at(state: PoolState, batch: Sequence[Queued], *, before: float) -> float:
-    """When a run climbs past the level of somebody waiting, or to it and is ordered after them there."""
+    """When a run rises above the level of a waiting run, or to its level but behind it."""
     firsts: dict[float, Key] = {}
     for queued in batch:
         level = level_of(queued.key)
@@ -156,7 +155,7 @@ def _climbs_at(state: PoolState, batch: Sequence[Queued], *, before: float) -> f
 
 
 def _overdrawn_at(state: PoolState, past_usage: PastUsage, batch: Sequence[Queued]) -> float:
-    """When an entity will have used too much for the next one of those waiting that it has not yet."""
+    """When the usage of an entity exceeds that of the next waiting entity."""
     entities = {queued.mode_queue.entity for queued in batch if queued.mode_queue.entity is not None}
     floors = sorted((past_usage.of(entity), entity) for entity in entities)
     at = inf
@@ -173,7 +172,7 @@ def _overdrawn_at(state: PoolState, past_usage: PastUsage, batch: Sequence[Queue
 def _nearest(
     alike: Sequence[Place], floors: Sequence[tuple[float, str]], past_usage: PastUsage
 ) -> Iterator[Place]:
-    """Of groups whose use grows alike, sorted, those that are next below one of the floors."""
+    """The groups of `alike` (sorted, usage grows alike) that are next below one of the floors."""
     if len(alike) <= len(floors):
         yield from alike
         return
@@ -182,5 +181,5 @@ def _nearest(
         first = bisect_left(alike, True, key=lambda place: past_usage.of_holding(place[1], place[2]) < floor)
         for place in islice(alike, first, None):
             yield place
-            if place[1] not in waiting:  # nobody's own floor: nothing further below comes to it sooner
+            if place[1] not in waiting:  # not its own floor: groups further below reach it later
                 break

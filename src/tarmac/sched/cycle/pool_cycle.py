@@ -1,7 +1,7 @@
-"""One run in a pool: whether it starts, where, and which nodes are kept for whom until it does.
+"""One pool in a cycle: whether a run starts, where, and which nodes are reserved until it does.
 
-The part of a cycle that knows the board; `queue_walk` walks the queue and asks. It plays on a `PoolState`,
-and `close` takes everything back: facts change only when the caller has recorded what was decided.
+`queue_walk` walks the queue and calls it. It tries decisions on a `PoolState` and `close` undoes them: facts
+change only when the caller has recorded the decisions.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from tarmac.sched.placing.view import View
 from tarmac.sched.policies.order import Key
 
 WAIT_RATIO = 4
-"""Where nobody knows when a run can start, nodes are kept for it once it has waited so many times as long as
-the oldest of those has run for which it waits; decisions/0028 tells what was measured.
+"""Nodes are reserved for a run without a predictable start once it has waited this many times as long as the
+oldest run that it waits for has run. decisions/0028 has the measurements.
 """
 
 FAILED_TRIES = 16
-"""After so many runs of a mode for which none is preempted, no more of them are asked in a cycle."""
+"""After this many runs of a mode that find nothing to preempt, a cycle tries no more of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Nodes of a pool kept for a run that is to start there at `at` (inf: not known when)."""
+    """Nodes of a pool reserved for a run that is to start there at `at` (inf: unknown)."""
 
     run_id: str
     at: float
@@ -48,8 +48,8 @@ class Reservation:
 class PoolCycle:
     """The state of a cycle over one pool.
 
-    `placed` has the runs that start, in all pools of the cycle, in order; `new_holders` what they hold in
-    this pool; `awaiting` are the runs for which others are preempted.
+    `placed` has the runs that start in any pool of the cycle, in order; `new_holders` their holdings in this
+    pool; `awaiting` the runs for which others are preempted.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class PoolCycle:
         due: Due,
         placed: dict[str, Placement],
     ) -> None:
-        """`placed` is shared by the pools of a cycle."""
+        """All pools of a cycle share `placed`."""
         self.state = state
         self.now = now
         self.due = due
@@ -72,15 +72,15 @@ class PoolCycle:
         self._granted: list[tuple[Candidate, Allocation]] = []
         self._new_holders: list[Holder] = []
         self._lending_windows: dict[RequestClass, float] = {}
-        self._unprotected: list[Queued] = []  # asked before, and no nodes are kept for them
-        self._refused: dict[RequestClass, None] = {}  # of runs asked before, for which nobody is preempted
-        self.blocked: list[Queued] = []  # first in order, to be protected before anybody passes them
+        self._unprotected: list[Queued] = []  # tried before, without reserved nodes
+        self._refused: dict[RequestClass, None] = {}  # tried before, and nothing is preempted for them
+        self.blocked: list[Queued] = []  # first in order; `protect` reserves nodes for them
         self._protected = False
         self._failed_tries: dict[int, int] = {}
 
     @property
     def new_holders(self) -> list[Holder]:
-        """What those runs hold that were placed here; filed among the releases once somebody asks."""
+        """The holders placed here in this cycle; reading them adds them to the releases."""
         releases = self.state.releases
         for candidate, allocation in self._granted[len(self._new_holders) :]:
             holding = Holding(
@@ -98,16 +98,16 @@ class PoolCycle:
         return self._new_holders
 
     def close(self) -> None:
-        """Take back what was done on the state of the pool."""
+        """Undo the changes to the state of the pool."""
         state = self.state
         for holder in self._new_holders:
             del state.releases[bisect_left(state.releases, (holder.ends,))]
         if state.board.touched:
-            state.memo.free()  # what was taken
+            state.memo.free()  # the taken slots are free again
         state.board.undo()
 
     def try_start(self, queued: Queued) -> bool:
-        """Start this run here if it fits; else remember for its request class that it does not."""
+        """Start this run here if it fits; otherwise remember for its request class that it does not."""
         request = queued.request
         if self.cannot_fit(request) or self._is_blocked(request):
             return False
@@ -122,11 +122,11 @@ class PoolCycle:
         return True
 
     def can_lend(self, request: RequestClass) -> bool:
-        """Whether a run of another pool may find a place here."""
+        """Whether a run of another pool may fit here."""
         return not self.cannot_fit(request) and self._lending_windows.get(request, inf) > self.now
 
     def try_lend(self, queued: Queued) -> bool:
-        """Start a run of another pool here if it fits what this one's own runs leave."""
+        """Start a run of another pool here if it fits into what the runs of this pool leave free."""
         request = queued.request
         if self.cannot_fit(request):
             return False
@@ -141,16 +141,16 @@ class PoolCycle:
         return False
 
     def rank(self, mode_queue: ModeQueue) -> tuple[int, float]:
-        """Where a mode queue stands among the others now."""
+        """The present rank and usage of a mode queue among the others."""
         return mode_queue.rank, self.usage_of(mode_queue)
 
     def in_order(self) -> Iterator[Queued]:
-        """All queued runs of the pool, in the order in which they are asked."""
+        """All queued runs of the pool in scheduling order."""
         ranked = map(self._ranked, self.state.queue.mode_queues.values())
         return (queued for *_, queued in merge(*ranked))
 
     def before(self, queued: Queued) -> int:
-        """How many queued runs of the pool are asked before this one."""
+        """How many queued runs of the pool are ordered before this one."""
         own, ahead = self.rank(queued.mode_queue), 0
         for mode_queue in self.state.queue.mode_queues.values():
             if (rank := self.rank(mode_queue)) < own:
@@ -164,27 +164,23 @@ class PoolCycle:
         return mode_queue.rank in self.due.deferred_modes
 
     def out_of_tries(self, mode_queue: ModeQueue) -> bool:
-        """Whether so many runs of this mode found none to preempt that no more of them are asked."""
+        """Whether the failed tries of this mode have reached their limit."""
         return self._failed_tries.get(mode_queue.rank, 0) >= FAILED_TRIES
 
     def cannot_fit(self, request: RequestClass) -> bool:
-        """Whether it is known, without looking at nodes, that a request class does not fit what is free
-        here.
-        """
+        """Whether a request class is known not to fit the free slots here, without looking at nodes."""
         state = self.state
         if request in state.memo.blocked:
             return True
         return request.slots > state.board.free_of(request.slot_type)
 
     def fitting(self, candidate: Candidate, request: RequestClass) -> list[Part] | None:
-        """A place for a run as things are; nothing is taken."""
+        """A place for a run now. Takes no slots."""
         self.protect()
         return self._fit(request, self._usable(candidate, request))
 
     def forecast(self, request: RequestClass, *, known: bool = False) -> Forecast | None:
-        """When a request class could start here on nodes that are kept for nobody; if `known`, by known
-        ends alone.
-        """
+        """When a request class could start here on unreserved nodes; if `known`, by known ends alone."""
         state = self.state
         key = (request, known, tuple(reservation.nodes for reservation in self.reservations))
         undisturbed = not self.new_holders
@@ -197,7 +193,7 @@ class PoolCycle:
         return found
 
     def protect(self) -> None:
-        """Keep nodes for the blocked runs asked so far: whoever is asked next is ordered after them."""
+        """Reserve nodes for the blocked runs so far, because later runs are ordered after them."""
         blocked, self.blocked = self.blocked, []
         for queued in blocked:
             known = not self._window_is_over(queued.candidate)
@@ -211,10 +207,10 @@ class PoolCycle:
             self.state.memo.reserve(tuple(self.reservations))
 
     def _window_is_over(self, candidate: Candidate) -> bool:
-        """Whether a run whose start nobody knows may have nodes kept for it (M3).
+        """Whether a run without a predictable start has waited long enough to get reserved nodes (M3).
 
-        From then on nothing that could delay it starts on its nodes, so it starts at the latest when what
-        holds them now has ended. One at a time in a pool: nodes may stand idle for long.
+        From then on nothing that could delay it starts on its nodes, so it starts at the latest when the
+        present holders end. A pool has one such run at a time, because its nodes may idle for long.
         """
         waited_s = self.now - candidate.queued_at
         return waited_s >= self.state.rules.backfill_window_s and all(
@@ -222,31 +218,31 @@ class PoolCycle:
         )
 
     def _justifies_reservation(self, queued: Queued, forecast: Forecast) -> bool:
-        """Whether nodes may stand idle for a run until then.
+        """Whether nodes may idle for a run until then.
 
-        A start that is known is promised at once. Where nobody knows it, the run has to have waited long
-        beside how long those have run for which it waits: they are likely to go on for as long.
+        A predictable start is reserved at once. Otherwise the run must have waited long compared with the
+        running time of the runs that it waits for, which are likely to run as long again.
         """
         waited_s = self.now - queued.candidate.queued_at
         return forecast.at < inf or waited_s >= WAIT_RATIO * (self.now - self._oldest_on(forecast.nodes))
 
     def _oldest_on(self, nodes: Iterable[str]) -> float:
-        """When the oldest holding on these nodes of which nobody knows the end was granted."""
+        """The grant time of the oldest holding without a known end on these nodes."""
         state, names = self.state, set(nodes)
         unknown = islice(state.releases, state.known_releases(), None)
         return next((holder.ends[1] for _, holder in unknown if not names.isdisjoint(holder.loads)), self.now)
 
     def reserve(self, run_id: str, at: float, nodes: tuple[str, ...]) -> None:
-        """Keep these nodes for a run: from now on others start there only if they end before `at`."""
+        """Reserve these nodes for a run: other runs now start there only if they end before `at`."""
         number = self.state.board.reserve(nodes)
         self.reservations.append(Reservation(run_id, at, nodes, number))
 
     def wake_at(self, at: float) -> None:
-        """Another cycle may decide something new at this moment, though no fact has changed by then."""
+        """Request another cycle at this time, even if no fact changes."""
         self.next_at = min(self.next_at, at)
 
     def preempt_for(self, queued: Queued) -> bool:
-        """Whether others are preempted for a run that does not fit; the nodes are reserved for it."""
+        """Preempt others for a run that does not fit, and reserve its nodes; False if none is preempted."""
         rank = queued.mode_queue.rank
         preemptor = self.due.preemptor
         if preemptor is None or not preemptor.can_preempt(queued.mode_queue):
@@ -266,10 +262,11 @@ class PoolCycle:
         return True
 
     def _would_be_kept(self, victims: Sequence[Holder], nodes: Collection[str]) -> bool:
-        """Whether nodes go to a run that was asked before, as soon as these holders have left.
+        """Whether an earlier run takes these nodes as soon as these holders have left.
 
-        Theirs may be the only ends that nobody knows: without them its start is known, and promised at once.
-        And one for which nobody is preempted starts all the same if the turn of another ends by then.
+        The victims may be the only holders without a known end, so that the start of an earlier run becomes
+        predictable. A run for which nothing is preempted may also start when a turn of another run ends by
+        then.
         """
         if not self._unprotected and not self._refused:
             return False
@@ -302,7 +299,7 @@ class PoolCycle:
             self.due.past_usage.charge(candidate, queued.mode_queue.entity)
 
     def _usable(self, candidate: Candidate, request: RequestClass) -> list[int]:
-        """The reservations whose nodes a run may use: its own, and those that it would leave in time."""
+        """The reservations that a run may use: its own, and those that it would leave in time."""
         if request.weightless:
             return list(self.state.board.reservations)
         ended_at = self.now + limit_s(candidate)
@@ -323,7 +320,7 @@ class PoolCycle:
         return request.fit(View.of(board, request.target, reserved=reservations), way)
 
     def _may_fit(self, request: RequestClass, reservations: Sequence[int]) -> bool:
-        """Whether it is worth while to choose nodes for a request class."""
+        """Whether choosing nodes for a request class can succeed."""
         count = request.count
         if count is None:
             return True
@@ -337,14 +334,14 @@ class PoolCycle:
         )
 
     def _is_blocked(self, request: RequestClass) -> bool:
-        """Whether a request class does not fit even with all nodes that are kept; remembered if so."""
+        """Whether a request class does not fit even with all reserved nodes; remembered if so."""
         if self._may_fit(request, self.state.board.reservations):
             return False
         self.state.memo.blocked.add(request)
         return True
 
     def can_start(self, request: RequestClass) -> bool:
-        """Whether a run of a request class may start: one that `ends_in_time`."""
+        """Whether a run of a request class may start, if it also `ends_in_time`."""
         if self.cannot_fit(request) or self._is_blocked(request):
             return False
         self.protect()
@@ -353,17 +350,16 @@ class PoolCycle:
         return self.state.memo.windows.get(request, inf) > self.now
 
     def ends_in_time(self, request: RequestClass, limit_s: float) -> bool:
-        """Whether a run of a request class that lasts so long may start, as far as is known."""
+        """Whether a run of a request class that lasts `limit_s` may start, as far as is known."""
         return self.now + limit_s <= self.state.memo.windows.get(request, inf)
 
     def _remember(self, request: RequestClass) -> None:
-        """Remember which runs of a request class cannot start as things are."""
+        """Remember which runs of a request class cannot start now."""
         self.state.memo.windows[request] = self._find_window(request)
 
     def _find_window(self, request: RequestClass) -> float:
-        """By when a run would have to end to start now: the longer nodes are kept for others, the later.
-
-        Any time (inf) if it fits the open nodes, -inf if not even the kept ones would help.
+        """The time by which a run must end to start now: inf if it fits unreserved nodes, -inf if it fits not
+        even the reserved ones.
         """
         if self._fits(request, ()):
             return inf

@@ -1,8 +1,8 @@
-"""Whom a blocked run preempts: the fewest it needs, the last in order first, or nobody. Used by a cycle.
+"""Choose the victims of a blocked run: as few as possible, the last in order first. Used by a cycle.
 
-Here is who may be preempted (`precedence`), in the order in which they would be preempted; `victims` tells
-whom of them a run needs. What is on its way out already counts as free. Nothing is preempted for a run that
-would not start by it.
+`precedence` decides which holders are candidates; this module orders them, and `victims` selects those that a
+run needs. Slots that are being released count as free. Nothing is preempted for a run that would not start by
+it.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ from tarmac.sched.policies.precedence import Precedence
 
 @dataclass(frozen=True, slots=True)
 class PreemptionChoice:
-    """Who is preempted for a run, and the nodes reserved for it until they have: it can start there at
-    `at`.
-    """
+    """The preemptions for a run, and the nodes reserved for it, where it can start at `at`."""
 
     preemptions: tuple[Preemption, ...]
     nodes: tuple[str, ...]
@@ -39,12 +37,11 @@ class PreemptionChoice:
 
 
 class Preemptor:
-    """Decides, for one pool in one cycle.
+    """Chooses the victims of one pool in one cycle.
 
-    `leaving` are holdings that this cycle has asked to leave already. `returning` are those of the leaving
-    that will take the same slots again at once, for their next turn: nobody but a cycle run follows them.
-    `again_at` is when a run that was refused, or is made to wait here, is to be asked again though no fact
-    changes.
+    `leaving` are holders that this cycle has preempted already. `returning` are the leaving holders that take
+    the same slots again for their next turn: only a cycle run can follow them. `again_at` is when a run that
+    was refused or must wait here is to be tried again without a change of facts.
     """
 
     def __init__(
@@ -76,7 +73,7 @@ class Preemptor:
         self._more_before = state.holders.last_first()
 
     def can_preempt(self, mode_queue: ModeQueue) -> bool:
-        """Whether a run of this mode queue could preempt anybody, or follow somebody who leaves."""
+        """Whether a run of this mode queue could preempt a holder, or take the slots of one that leaves."""
         found = self._memo_can_preempt.get(mode_queue)
         if found is None:
             found = self._memo_can_preempt[mode_queue] = self._could(mode_queue)
@@ -85,9 +82,9 @@ class Preemptor:
     def preempt(
         self, queued: Queued, *, would_be_kept: Callable[[Sequence[Holder], Collection[str]], bool]
     ) -> PreemptionChoice | None:
-        """Who is preempted for this run; it does not fit what is free now.
+        """Choose victims for a run that does not fit the free slots; None if there are none.
 
-        `would_be_kept`: whether nodes are kept for another as soon as these holders have left.
+        `would_be_kept` tells whether another run takes the nodes as soon as these holders have left.
         """
         request = queued.request
         if (request, queued.mode_queue) in self._refused:
@@ -130,14 +127,14 @@ class Preemptor:
         return next(self._overdrawn(mode_queue.entity, floor), None) is not None
 
     def _find(self, queued: Queued, more: Iterable[Holder]) -> Found | None:
-        """The victims and the nodes; None if a run would not start whoever of these left."""
+        """The victims and the nodes; None if the run would not start even if all of these left."""
         leaving = self._leaving[queued.mode_queue.rank]
         return fewest(queued.request, more, leaving=leaving, board=self._state.board)
 
     def _await_guarded(self, queued: Queued) -> tuple[Found | None, float]:
-        """The nodes where a run that has waited long preempts others once they have had their guarantee.
+        """Nodes where a run that has waited long preempts others once their guaranteed time has ended.
 
-        Kept for it until then, or else runs that come and go could pass it for ever, each within its
+        They are reserved for it until then. Otherwise new runs could pass it for ever, each within its
         guaranteed time.
         """
         if self._awaited or self._reserves_at(queued) > self._now:
@@ -153,7 +150,7 @@ class Preemptor:
         return ([], found[1]), at
 
     def _is_futile(self, victims: Sequence[Holder], nodes: Collection[str]) -> bool:
-        """Whether a run that was asked before keeps these nodes by the time that the victims have left."""
+        """Whether a run that was tried before reserves these nodes by the time the victims have left."""
         leave_at = left_at(victims, self._now)
         for queued in self._blocked:
             if self._now < (until := self._reserves_at(queued)) <= leave_at and not self._awaited:
@@ -164,11 +161,11 @@ class Preemptor:
         return False
 
     def _find_guarded(self, queued: Queued) -> Found | None:
-        """Who would be preempted for a run, were nobody guaranteed any time, and where it would start."""
+        """The victims and the nodes of a run if no guaranteed times applied."""
         return self._find(queued, chain(self._here(self._guarded(queued)), self._victims(queued)))
 
     def _guarded(self, queued: Queued) -> Iterator[Holder]:
-        """Who may be preempted by a batch run as soon as guarantees have ended, the soonest first."""
+        """The holders that a batch run may preempt once their guarantees have ended, the soonest first."""
         holders = self._state.holders
         if self._past_usage is None:
             for until, _, holder, key in holders.guarded:
@@ -182,9 +179,10 @@ class Preemptor:
         yield from (holder for _, _, holder in merge(*(groups[group] for _, group in overdrawn)))
 
     def _reserves_at(self, queued: Queued) -> float:
-        """From when on nodes are kept for a run, of one at a time: the others follow (inf: never).
+        """The time from which nodes are reserved for a run, for one run at a time (inf: never).
 
-        Whoever passed it when it came has had its guarantee by then, and so may others that passed after.
+        Runs that passed it when it came have had their guaranteed time by then; runs that passed later may
+        have.
         """
         rules = self._state.rules
         if queued.mode_queue.rank != BATCH or not rules.preemption:
@@ -192,7 +190,7 @@ class Preemptor:
         return queued.candidate.queued_at + 2 * rules.guaranteed_s
 
     def _victims(self, queued: Queued) -> Iterator[Holder]:
-        """Who may be preempted by a run, in the order in which they would be preempted."""
+        """The holders that a run may preempt, in order of preemption."""
         rank, holders = queued.mode_queue.rank, self._state.holders
         if holders.interruptible:
             can_preempt = [
@@ -210,9 +208,9 @@ class Preemptor:
             yield from self._after(() if rank == CYCLE else queued.key)
 
     def _after(self, key: Key) -> Iterator[Holder]:
-        """Ready batch runs that are ordered after this key, the last one first (not for fair shares).
+        """Ready batch runs that are ordered after this key, the last one first (not under fair share).
 
-        They are looked up once for all who ask, and those who are preempted are looked at no more.
+        All runs of a cycle share the lookups, and preempted holders leave the list.
         """
         index, known = 0, self._last_first
         while True:
@@ -229,18 +227,19 @@ class Preemptor:
                 index += 1
 
     def _overdrawn_first(self, groups: Groups) -> Iterator[tuple[float, Group]]:
-        """Under fair share: groups of holdings, the one most is held against first.
+        """Groups of holdings under fair share, the highest usage first.
 
-        As at the beginning of the cycle: what is placed in it is held against nobody who holds slots already.
+        Usage is that at the beginning of the cycle: placements of the cycle do not count against present
+        holders.
         """
         return (
             iter(()) if self._usage_before is None else self._state.fair.holdings(groups, self._usage_before)
         )
 
     def _overdrawn(self, own: str | None, floor: float) -> Iterator[Holder]:
-        """Under fair share: ready batch runs of others who used too much, the most first.
+        """Ready batch runs of other entities above their share, the highest usage first (fair share).
 
-        Groups are looked up once for all who ask, as far as any of them looks.
+        All runs of a cycle share the lookups.
         """
         known = self._groups_by_usage
         for index in count():
@@ -253,7 +252,7 @@ class Preemptor:
                 yield from (holder for _, holder in reversed(self._state.holders.ready_groups[group]))
 
     def _interruptible_preference(self, holder: Holder) -> tuple[int, float, float, str]:
-        """Those who have had most of what they may expect first; then who loses least."""
+        """Sort key: holders that have had most of their expected time first, then those that lose least."""
         holding = holder.holding
         member = Member(holding.candidate, holding)
         expects = blocks.tier(member, self._state.rules, self._now)
@@ -264,7 +263,7 @@ class Preemptor:
 
 
 def _progress_lost_slot_s(holding: Holding, now: float) -> float:
-    """What a run would have to do again."""
+    """The slot-seconds of work that a run would have to repeat."""
     began = holding.granted_at if holding.started_at is None else holding.started_at
     return holding.allocation.slots * max(0.0, now - max(began, holding.checkpoint_at or began))
 

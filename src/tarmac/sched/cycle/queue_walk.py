@@ -1,4 +1,4 @@
-"""A pool's queue, walked in order as far as anybody could start or has to be protected. Called by `cycle`."""
+"""The walk along a pool's queue, as far as a run could start or needs protection. Called by `cycle`."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from tarmac.sched.policies.fairness import PastUsage
 from tarmac.sched.policies.order import BATCH, Key
 
 PROTECTED = 2
-"""For how many blocked runs of a pool, the first in order, nodes are kept."""
+"""The number of blocked runs of a pool, first in order, that get reserved nodes."""
 
 
 PREEMPTING_RUNS = 64
-"""So many blocked runs of a mode queue, after the protected ones, may have others preempted in a cycle."""
+"""The number of blocked runs of a mode queue, after the protected ones, that may preempt others in a cycle.
+"""
 
 PREEMPTING_QUEUES = 64
-"""Of so many mode queues of a fair share, the least used first: more are asked for which none is preempted.
-"""
+"""The number of fair share mode queues, least used first, that may preempt others in a cycle."""
 
 
 def walk_queue(pool: PoolCycle, until: str | None = None) -> None:
-    """Ask every run of a pool that could start or be protected, in order; stop before the run `until`."""
+    """Try every run of a pool that could start or needs protection, in order; stop before the run `until`."""
     if pool.state.queue.runs:
         _QueueWalk(pool, until).run()
     if until is None:
@@ -49,7 +49,7 @@ def along(pool: PoolCycle, requests: Iterable[RequestClass]) -> Walk:
 
 
 class _QueueWalk:
-    """One walk; `_reached` has the next run of each mode queue that was walked along (None: at its end)."""
+    """One walk. `_reached` has the next run of each mode queue walked so far (None: its end)."""
 
     def __init__(self, pool: PoolCycle, until: str | None) -> None:
         self._pool = pool
@@ -60,12 +60,12 @@ class _QueueWalk:
         self._reached: dict[ModeQueue, Key | None] = {}
 
     def run(self) -> None:
-        """Ask the first in order, then those of the others that could start."""
+        """Try the first runs in order, then those of the others that could start."""
         if self._run_first():
             self._run_rest()
 
     def _run_first(self) -> bool:
-        """Ask run after run until enough are blocked; False if the walk came to the run it is to stop at."""
+        """Try run after run until enough are blocked; False if the walk reached the run at which it stops."""
         pool, stop = self._pool, self._stop()
         walk = Walk(pool.usage_of)
         for plain in self._plain():
@@ -93,7 +93,7 @@ class _QueueWalk:
         return True
 
     def _run_rest(self) -> None:
-        """Ask the others that could start: the first of each class queue, and the next if that does."""
+        """Try the other runs that could start: the first of each class queue, and the next if it starts."""
         pool, stop = self._pool, self._stop()
         walk = Walk(pool.usage_of)
         self._enter_preempting(walk)
@@ -110,16 +110,16 @@ class _QueueWalk:
             walk.go_on(index + 1 if started else self._skip(class_queue, index + 1))
 
     def _stop(self) -> Place | None:
-        """The place of the run at which the walk is to stop: it moves as others of its entity start."""
+        """The place of the run at which the walk stops. It changes as other runs of its entity start."""
         stop = self._until
         return None if stop is None else (*self._pool.rank(stop.mode_queue), stop.key)
 
     def _plain(self) -> Iterator[ModeQueue]:
-        """The mode queues of no entity that are not deferred."""
+        """The mode queues without an entity that are not deferred."""
         return (found for found in self._queue.plain.values() if not self._pool.is_deferred(found))
 
     def _enter_class_queues(self, walk: Walk, request: RequestClass) -> None:
-        """Walk along the class queues of a request class of which a run could start."""
+        """Add the class queues of a request class of which a run could start."""
         pool = self._pool
         for class_queue in request.plain:
             if pool.ends_in_time(request, class_queue.shortest_s) and not pool.is_deferred(
@@ -146,7 +146,7 @@ class _QueueWalk:
                 yield usage, class_queue.entries[index][0], class_queue, index
 
     def _enter_preempting(self, walk: Walk) -> None:
-        """Walk along the class queues of runs that may preempt others: only the first in order are asked."""
+        """Add the class queues of runs that may preempt others, the first in order only."""
         preemptor = self._due.preemptor
         if preemptor is None:
             return
@@ -165,7 +165,7 @@ class _QueueWalk:
     def _preempting(
         self, mode_queue: ModeQueue, preemptor: Preemptor
     ) -> Iterator[tuple[Key, ClassQueue, int]]:
-        """The class queues of the first runs that go on waiting, as long as any of their mode are asked."""
+        """The class queues of the first runs that still wait, until their mode is out of tries."""
         start, entries = self._reached.get(mode_queue, ()), mode_queue.entries
         if start is None or not entries or not preemptor.can_preempt(mode_queue):
             return
@@ -180,7 +180,7 @@ class _QueueWalk:
                 yield key, class_queue, index
 
     def _skip(self, class_queue: ClassQueue, index: int) -> int:
-        """The next run of a class queue that may start although the one before could not."""
+        """The index of the next run of a class queue that may start although the one before could not."""
         pool, request, entries = self._pool, class_queue.request, class_queue.entries
         if not pool.cannot_fit(request) and pool.ends_in_time(request, class_queue.shortest_s):
             for later in range(index, len(entries)):
@@ -189,7 +189,7 @@ class _QueueWalk:
         return len(entries)
 
     def _index(self, class_queue: ClassQueue) -> int | None:
-        """The next run of a class queue that was not asked as one of its mode queue (None: there is none)."""
+        """The next index of a class queue that its mode queue's walk did not reach; None at its end."""
         start = self._reached.get(class_queue.mode_queue, ())
         index = None if start is None else bisect_left(class_queue.entries, (start,))
         return index if index is not None and index < len(class_queue.entries) else None

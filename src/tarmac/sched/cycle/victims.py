@@ -1,9 +1,8 @@
-"""The fewest who have to leave before a run fits: those who may are told in the order in which they would.
+"""The fewest holders that have to leave before a run fits. Called by `preempting`.
 
-Called by `preempting`. The scheduler assumes that they are released, until the run fits; then each is put
-back, the one who would be preempted last first, and stays if the run fits all the same. Nodes are looked at
-where something changes only, and for a request that can be counted not even those: what matters is how many
-slots are free on each.
+The candidates come in order of preemption. The scheduler assumes that they are released until the run fits,
+then restores each, the last first, and keeps it if the run still fits. It checks only nodes that change; for
+a request that can be counted it checks only the number of free slots on each.
 """
 
 from __future__ import annotations
@@ -18,16 +17,19 @@ from tarmac.sched.placing.counting import Count, Tally
 from tarmac.sched.placing.space import OPEN, Load, Space
 
 FIRST_LOOK = 16
-"""So many are looked at first where nodes have to be chosen to tell, then ever more: mostly a few do."""
+"""The number of holders in the first step if nodes must be chosen; later steps take more.
+
+Few suffice mostly.
+"""
 
 Found = tuple[list[Holder], tuple[str, ...]]
-"""Who has to leave, and the nodes where the run fits then."""
+"""The holders that have to leave, and the nodes where the run then fits."""
 
 
 def fewest(
     request: RequestClass, victims: Iterable[Holder], *, leaving: Sequence[Holder], board: PoolBoard
 ) -> Found | None:
-    """Whom of these a run needs to leave, beside those who are going; None if they are not enough."""
+    """The holders that a run needs to leave beside the leaving ones; None if all of them do not suffice."""
     if request.count is None:
         return _by_choosing(request, victims, leaving=leaving, board=board)
     needed = _by_counting(request.count, victims, leaving=leaving, board=board)
@@ -63,7 +65,7 @@ def _by_counting(
 
 
 class _Releases:
-    """What is free on the nodes that count, while runs leave and are put back."""
+    """The free slots on the counted nodes, while holders are released and restored."""
 
     __slots__ = ("_board", "_buckets", "_freed", "_tally")
 
@@ -74,11 +76,11 @@ class _Releases:
         self._tally = Tally(count, board.at_least(count.shard, count.slot_type))
 
     def fits(self) -> bool:
-        """Whether the request fits what is free now."""
+        """Whether the request fits the free slots."""
         return self._tally.fits()
 
     def release(self, holder: Holder) -> bool:
-        """Let a run leave; whether anything came free by that on nodes that count."""
+        """Release a holder; True if that frees slots on counted nodes."""
         changed = False
         for name, load in holder.loads.items():
             space = self._board.spaces.get(name)
@@ -92,7 +94,7 @@ class _Releases:
         return changed
 
     def restore(self, holder: Holder) -> None:
-        """Take a release back."""
+        """Undo a release."""
         for name, load in holder.loads.items():
             space = self._board.spaces.get(name)
             if space is not None and (freed := self._freed.get(space, 0)):
@@ -106,7 +108,7 @@ class _Releases:
 def _by_choosing(
     request: RequestClass, victims: Iterable[Holder], *, leaving: Sequence[Holder], board: PoolBoard
 ) -> Found | None:
-    """The same where only choosing nodes can tell whether a run fits."""
+    """`fewest` for requests that need a choice of nodes."""
     more = iter(victims)
     room = board.free[None] + sum(holder.slots for holder in leaving)
     looked: list[Holder] = []
@@ -131,7 +133,7 @@ def _by_choosing(
 def _spared(
     request: RequestClass, enough: list[Holder], *, leaving: Sequence[Holder], board: PoolBoard
 ) -> Found | None:
-    """Without those of them who are not needed."""
+    """Restore the holders that are not needed."""
     future = _future(board, chain(leaving, enough))
     on_node: dict[str, dict[str, Load]] = {}
     for holder in (*leaving, *enough):
@@ -158,7 +160,7 @@ def _spared(
 
 
 def _lay_anew(future: Future, space: Space, released: Iterable[Load]) -> None:
-    """Let just these have left a node: adding and taking away fractions would leave dust."""
+    """Release exactly these loads on a node. Adding and subtracting fractions would leave rounding errors."""
     ghost = future.ghosts[space] = space.copy()
     for load in released:
         ghost.give(load)
@@ -172,6 +174,6 @@ def _future(board: PoolBoard, released: Iterable[Holder]) -> Future:
 
 
 def _nodes(request: RequestClass, future: Future) -> tuple[str, ...] | None:
-    """Where a run fits then."""
+    """The nodes where a run then fits."""
     parts = request.fit(future.view(request.target))
     return None if parts is None else tuple(dict.fromkeys(part.space.node.name for part in parts))

@@ -1,1 +1,1 @@
-"""When a queued run is likely to start: the same code run forward, with running times that were learnt."""
+"""The likely start of a queued run: the scheduler is run forward with learnt running times."""

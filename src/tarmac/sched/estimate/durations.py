@@ -1,9 +1,9 @@
-"""How long runs take, learnt from those that ended: the predictor behind `estimates`.
+"""How long runs take, learnt from ended runs: the predictor behind `estimates`.
 
-Kept by `control` and by the simulator, which add each run as it ends. Running times spread over orders of
-magnitude, and most of what can be known of a run is how long it has lasted already: a prediction is a share
-of those alike that lasted longer. Which likeness says most (the name, the owner, the size, how much of
-their time limit people use) differs from cluster to cluster, so that is learnt too.
+`control` and the simulator keep one, and add each run as it ends. Running times spread over orders of
+magnitude, and the best indication is how long a run has lasted already: a prediction is a quantile of the
+similar runs that lasted longer. The likeness that predicts best (name, owner, size, used share of the time
+limit) differs between clusters, so it is learnt from the runs.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from math import log
 from tarmac.sched.facts import Candidate, requested_slots
 
 ENOUGH = 6
-"""So many that lasted longer make a class worth asking."""
+"""The fewest longer runs that make a class usable."""
 
 MOST_SAMPLES = 500
-"""A class remembers so many runs, the latest."""
+"""The number of latest runs that a class remembers."""
 
 MOST_CLASSES = 2_000
-"""So many classes are remembered: those that were added to last."""
+"""The number of classes that are remembered, the latest used."""
 
 LEARNING_SHARE = 0.01
-"""How much one ended run says about which likeness to go by."""
+"""The weight of one ended run in the choice of likeness."""
 
 SHORTEST_S = 1.0
-"""Shorter runs count as this long where running times are compared."""
+"""Shorter runs count as this long in comparisons of running times."""
 
 MOST_SHARE = 0.9
-"""Of runs that outlast everything known, no more than this share is looked at: their tail has no end."""
+"""The largest quantile for runs that outlast all known ones, because their distribution has no upper end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """A run that ended by itself: what it was, and how long all its attempts ran together."""
+    """A run that ended by itself. `ran_s` is the running time of all its attempts together."""
 
     owner: str
     project: str
@@ -49,7 +49,7 @@ class Finished:
 
 
 class Likeness(IntEnum):
-    """What makes runs alike, the most informative first until it is known better."""
+    """The criteria by which runs are alike, initially the most informative first."""
 
     LIMIT_BY_OWNER = 0
     LIMIT = 1
@@ -61,13 +61,13 @@ class Likeness(IntEnum):
 
 
 _BY_LIMIT = frozenset({Likeness.LIMIT_BY_OWNER, Likeness.LIMIT})
-"""Of these, the share of the time limit that was used is remembered."""
+"""For these, the used share of the time limit is remembered instead of seconds."""
 
 Class = tuple[Likeness, *tuple[str | int, ...]]
 
 
 class Durations:
-    """What is known of running times. Not for use by two threads at once."""
+    """Learnt running times. Not for use by two threads at once."""
 
     def __init__(self) -> None:
         self._samples: OrderedDict[Class, _Samples] = OrderedDict()
@@ -75,16 +75,16 @@ class Durations:
         self._order = sorted(Likeness)
 
     def __bool__(self) -> bool:
-        """Whether anything is known."""
+        """Whether any running times are known."""
         return bool(self._samples)
 
     @property
     def classes(self) -> int:
-        """How many classes are remembered."""
+        """The number of remembered classes."""
         return len(self._samples)
 
     def add(self, run: Finished) -> None:
-        """Take up a run that ended."""
+        """Add a run that ended."""
         ran_s = max(run.ran_s, SHORTEST_S)
         classes = _classes(run.owner, run.project, run.name, run.slots, run.time_limit_s)
         self._learn(ran_s, classes, run.time_limit_s)
@@ -98,9 +98,9 @@ class Durations:
             self._samples.popitem(last=False)
 
     def remaining_s(self, run: Candidate, *, elapsed_s: float = 0.0, share: float = 0.5) -> float | None:
-        """How much longer this run takes, having run `elapsed_s`; None if nothing is known.
+        """How many seconds longer a run takes that has run `elapsed_s`; None if nothing is known.
 
-        That is what a `share` of those alike which lasted so long do not exceed: 0.5 is the median.
+        The result is the `share` quantile of similar runs that lasted as long (0.5: the median).
         """
         classes = _classes(run.owner, run.project, run.name, requested_slots(run.demands), run.time_limit_s)
         by_likeness = {key[0]: key for key in classes}
@@ -117,10 +117,10 @@ class Durations:
         share = min(share, MOST_SHARE)
         return (
             max(elapsed_s, SHORTEST_S) * share / (1 - share)
-        )  # nobody lasted so long: what is old grows old
+        )  # no known run lasted as long: assume as long again
 
     def _learn(self, ran_s: float, classes: list[Class], limit_s: float | None) -> None:
-        """Compare what each likeness would have said of this run with what everybody's runs say."""
+        """Compare the prediction of each likeness for this run with that of all runs together."""
         errors: dict[Likeness, float] = {}
         for key in classes:
             samples = self._samples.get(key)
@@ -137,7 +137,7 @@ class Durations:
 
 
 class _Samples:
-    """The latest running times of a class, in order of age and of size."""
+    """The latest running times of a class, by age and by size."""
 
     __slots__ = ("_by_age", "_by_size")
 
@@ -153,7 +153,7 @@ class _Samples:
         insort(self._by_size, value)
 
     def quantile(self, share: float, *, above: float) -> float | None:
-        """What a share of the values above this one do not exceed; None if there are too few."""
+        """The `share` quantile of the values above `above`; None if there are too few."""
         first = bisect_right(self._by_size, above)
         count = len(self._by_size) - first
         if count < ENOUGH:

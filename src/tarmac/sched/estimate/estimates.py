@@ -1,9 +1,9 @@
-"""When queued runs start: the cluster is simulated a few times, and the estimate is the median start.
+"""When queued runs start: the median of several simulations of the cluster.
 
-Called by `control` for `tarmac why` and `tarmac queue`, and by the simulator to measure it. How long a run
-lasts is a guess, and of many runs the first to end is sooner than the median of each: so every simulation
-gives each run its own quantile from an evenly spread sequence. One more simulation, in which every run uses
-up its time limit, gives the latest start, and one like it when blocks of time begin.
+Called by `control` for `tarmac why` and `tarmac queue`, and by the simulator to measure it. Running times are
+guesses, and the first of many runs to end is sooner than the median of each: so each simulation gives each
+run its own quantile from an evenly spread sequence. One more simulation, in which every run uses its whole
+time limit, gives the latest start; a similar one gives the begin of time blocks.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from tarmac.sched.estimate.simulation import End, Estimate, EstimateBasis, Predi
 from tarmac.sched.facts import Candidate, Snapshot
 
 SIMULATIONS = 5
-"""How many simulations at most. An odd number has a median."""
+"""The most simulations. An odd number has a median."""
 
 SIMULATED_RUNS = 2_000
-"""So many runs may be simulated in all, over all simulations: about 0.1 ms each on one processor."""
+"""The most simulated runs over all simulations, at about 0.1 ms each on one processor."""
 
 PASSES = 400
-"""A simulation has so many cycles. As cycles come ever further apart, this reaches months ahead."""
+"""The most cycles of a simulation. Cycles come ever further apart, so this reaches months ahead."""
 
 STARTS = 2_000
-"""... and for so many starts of runs,"""
+"""The most starts in a simulation for one run."""
 
 STARTS_OF_ALL = 5_000
-"""... or so many, where many runs are asked for: of a long queue the beginning is told."""
+"""The most starts in a simulation for many runs: it covers the beginning of a long queue."""
 
 LEAVING_S = 3.0
-"""How long a run is likely to take to leave; at the latest it is its grace."""
+"""The likely time for a run to leave, at most its grace."""
 
 GOLDEN = (5**0.5 - 1) / 2
-"""Its multiples fall evenly between 0 and 1, however many there are."""
+"""Its multiples are spread evenly between 0 and 1, for any number of them."""
 
 
 def estimates(
     scope: Scope, now: float, *, durations: Durations, passes: int = PASSES
 ) -> Mapping[str, Estimate]:
-    """When each wanted run of the scope starts, if nothing else is submitted."""
+    """When each of the scope's runs starts if nothing else is submitted."""
     if scope.too_far:
         return {run_id: too_far(run_id) for run_id in scope.run_ids}
     facts, bounds = scope.facts, (passes, STARTS if scope.one else STARTS_OF_ALL)
@@ -58,25 +58,26 @@ def estimates(
     if not durations or not sharing:
         return found
     blocks = _simulate(Simulation(facts, now, limit_end, leaving_s=LEAVING_S), sharing, bounds)
-    # The rules say when a block begins; that a run before it may end sooner is no reason to count on it.
+    # The rules define when a block begins; an earlier run may end sooner, but that is no basis for an
+    # estimate.
     known = [run_id for run_id in sharing if blocks[run_id][0] < inf]
     return found | {run_id: _estimate(run_id, [blocks], slowest) for run_id in known}
 
 
 def too_far(run_id: str) -> Estimate:
-    """What is told of a run before which too much happens."""
+    """The estimate for a run with too many runs ahead."""
     return Estimate(run_id=run_id, start_at=None, latest_at=None, basis=EstimateBasis.TOO_FAR)
 
 
 _Start = tuple[float, EstimateBasis]
-"""When (inf: not known) and on what basis."""
+"""The start (inf: unknown) and its basis."""
 
 _DOUBT = list(EstimateBasis)
-"""From what is known best to what is not known at all."""
+"""From the most certain basis to the least."""
 
 
 def _guesses(scope: Scope, durations: Durations) -> Iterator[Predict]:
-    """How long runs last, in each of the simulations; without any history, as long as their limits."""
+    """The running times for each simulation; without any history, the time limits."""
     if not durations:
         yield limit_end
         return
@@ -86,7 +87,7 @@ def _guesses(scope: Scope, durations: Durations) -> Iterator[Predict]:
 
 
 def _simulations(scope: Scope) -> int:
-    """An odd number of simulations, fewer where each has to go through many runs."""
+    """An odd number of simulations, fewer if each has many runs."""
     run_ids = set(scope.run_ids)
     last = max((rank for rank, item in enumerate(scope.facts.queue, 1) if item.run_id in run_ids), default=0)
     affordable = SIMULATED_RUNS // max(1, last + len(scope.facts.holdings))
@@ -94,7 +95,7 @@ def _simulations(scope: Scope) -> int:
 
 
 def _simulate(simulation: Simulation, run_ids: Iterable[str], bounds: tuple[int, int]) -> dict[str, _Start]:
-    """When these runs start in a simulation of at most so many cycles and starts."""
+    """When these runs start in a simulation, within these bounds on cycles and starts."""
     most_cycles, most_starts = bounds
     missing = set(run_ids)
     going_on = True
@@ -128,20 +129,20 @@ def _estimate(
 
 
 def _any_limit(facts: Snapshot) -> bool:
-    """Whether a run that holds or waits for slots has a time limit."""
+    """Whether a run that holds or awaits slots has a time limit."""
     holding = (item.candidate for item in facts.holdings)
     return any(candidate.time_limit_s is not None for candidate in (*holding, *facts.queue))
 
 
 def limit_end(candidate: Candidate, ran_s: float) -> End:
-    """When a run that has run so long ends if it uses up its time limit; without a limit it never ends."""
+    """The end of a run that uses its whole time limit; without a limit it never ends."""
     if candidate.time_limit_s is None:
         return End(inf, EstimateBasis.UNKNOWN)
     return End(max(0.0, candidate.time_limit_s - ran_s), EstimateBasis.TIME_LIMITS)
 
 
 class SampledDurations:
-    """Runs last as long as those alike did, each at its own quantile; never beyond its time limit."""
+    """Running times like those of similar runs, each at its own quantile, within the time limit."""
 
     def __init__(self, facts: Snapshot, durations: Durations, *, offset: float) -> None:
         known = [holding.candidate for holding in facts.holdings] + list(facts.queue)
@@ -153,7 +154,7 @@ class SampledDurations:
         self._totals: dict[str, float] = {}
 
     def end(self, candidate: Candidate, ran_s: float) -> End:
-        """When a run that has run so long ends: as was foreseen before, if it has been preempted since."""
+        """The end of a run; a run preempted since keeps its earlier prediction."""
         total_s = self._totals.get(candidate.run_id)
         if total_s is None:
             share = self._shares[candidate.run_id]

@@ -1,6 +1,6 @@
-"""The facts that the start of some runs depends on: what an estimate is made of.
+"""The facts that the start of some runs depends on, as input of an estimate.
 
-`control` takes a scope from the ledger it keeps, which is quick, and looks ahead afterwards: see `estimates`.
+`control` takes a scope from its ledger, which is quick, and estimates afterwards: see `estimates`.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from tarmac.sched.ledger import Ledger
 from tarmac.sched.placing.board import PoolKey
 
 BEHIND = 1_000
-"""So many runs that are ordered after those asked for are taken along: some of them may pass."""
+"""The number of later runs that a scope includes, because some may overtake."""
 
 AHEAD = 2_000
-"""Before a run that has so many ahead of it, too much happens to look so far."""
+"""The number of runs ahead from which the start of a run is too far off to estimate."""
 
 FIRST = 5_000
-"""Of a long queue the beginning is looked at."""
+"""The most runs of a long queue that are estimated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
     """`facts` hold all that the start of the queued runs `run_ids` depends on.
 
-    `one`: a single run was asked for. `too_far`: so much happens before it that nobody looks so far ahead.
+    `one`: the scope is of a single run. `too_far`: too many runs are ahead for an estimate.
     """
 
     facts: Snapshot
@@ -39,13 +39,13 @@ class Scope:
 
 
 def scope_of_all(ledger: Ledger) -> Scope:
-    """All queued runs of all pools."""
+    """The scope of all queued runs of all pools."""
     facts = ledger.snapshot()
     return Scope(facts, tuple(candidate.run_id for candidate in facts.queue))
 
 
 def scope_of_first(ledger: Ledger, now: float, most: int = FIRST) -> Scope:
-    """The first runs in order of each pool, at most so many, and those that wait for nodes to be reported."""
+    """The scope of the first `most` runs of each pool, and of unassigned and deferred runs."""
     most = min(most, FIRST)
     run_ids = list(islice((candidate for candidate, _ in ledger.unassigned.values()), most))
     run_ids += islice(ledger.deferred.candidates(), most)
@@ -64,10 +64,10 @@ def scope_of_first(ledger: Ledger, now: float, most: int = FIRST) -> Scope:
 
 
 def scope_of_run(ledger: Ledger, run_id: str, now: float) -> Scope:
-    """One queued run: the pools that could take it, with who holds their slots and who waits for them.
+    """The scope of one queued run: the pools that fit it, their holders and their queues.
 
-    Of the queue of its home pool, only those are taken along that are ordered before it, and `BEHIND` of
-    those after it. Raises KeyError if it is not queued.
+    The queue of its home pool includes the runs before it and `BEHIND` runs after it. Raises KeyError if the
+    run is not queued.
     """
     facts = ledger.snapshot()
     home = ledger.home(run_id)
@@ -81,8 +81,9 @@ def scope_of_run(ledger: Ledger, run_id: str, now: float) -> Scope:
 
 
 def _awaited(ledger: Ledger, run_id: str, facts: Snapshot) -> tuple[list[Candidate], set[PoolKey]]:
-    """A run that rests, those it waits for that rest too, and the pools that all of these, and whom they
-    wait for, may be in."""
+    """The deferred runs that a run depends on, itself included, and the pools of all runs that they depend
+    on.
+    """
     allocations = {item.candidate.run_id: item.allocation for item in facts.holdings}
     deferred: dict[str, Candidate] = {}
     pools: set[PoolKey] = set()
@@ -103,7 +104,7 @@ def _awaited(ledger: Ledger, run_id: str, facts: Snapshot) -> tuple[list[Candida
 
 
 def _before_in_group(ledger: Ledger, candidate: Candidate) -> Iterator[str]:
-    """The members of its group that are held back as it is, and come before it."""
+    """The deferred members of its group that are over the limit and come before it."""
     for other in ledger.deferred.candidates():
         if other.over_limit and other.group == candidate.group and other.run_id < candidate.run_id:
             yield other.run_id
@@ -112,7 +113,7 @@ def _before_in_group(ledger: Ledger, candidate: Candidate) -> Iterator[str]:
 def _one(
     ledger: Ledger, run_id: str, now: float, *, pools: Iterable[PoolKey], first: Iterable[Candidate] = ()
 ) -> Scope:
-    """One run that some pools could take; `first` are those of the queue that no pool has in its own."""
+    """The scope of one run that these pools fit; `first` are queued runs that are in no pool's queue."""
     facts, home, keys = ledger.snapshot(), ledger.home(run_id), set(pools)
     current = Cycle(ledger, now)
     queue = list(first)
@@ -141,7 +142,7 @@ def _candidates(queued: Iterator[Queued]) -> Iterator[Candidate]:
 
 
 def _up_to(run_id: str, waiting: Iterator[Candidate]) -> Iterator[Candidate]:
-    """The runs before this one and itself; no more than shows that it is too far back."""
+    """The runs up to this one, itself included; one more than `AHEAD` at most."""
     for candidate in islice(waiting, AHEAD + 1):
         yield candidate
         if candidate.run_id == run_id:

@@ -1,7 +1,7 @@
-"""The cluster simulated from now on, if nothing else is submitted: plan, carry out, go to the next moment.
+"""The cluster simulated from now on without new submissions: plan, apply, advance.
 
-Used by `estimates`. It plans with the very `Ledger` the cluster is run by, on a copy; what `control` and an
-engine do with a plan is told here in facts: holdings begin, leave, and come back to the queue.
+Used by `estimates`. It plans on a copy of the facts with the same `Ledger` that runs the cluster. It applies
+a plan to the facts as `control` and an engine would: holdings begin, leave, and return to the queue.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from tarmac.sched.policies.blocks import Member
 
 
 class EstimateBasis(StrEnum):
-    """How the ends that an estimate depends on are known."""
+    """How the ends are known that an estimate depends on."""
 
-    TIME_LIMITS = "time limits"  # everything it waits for ends by a time limit or a turn
-    HISTORY = "history"  # some of it by how long runs like it took before
+    TIME_LIMITS = "time limits"  # all that it waits for ends by a time limit or a turn
+    HISTORY = "history"  # some of it ends as similar runs did
     UNKNOWN = "unknown"  # something that it waits for has neither a limit nor a history
-    CLUSTER = "cluster"  # the cluster has a queue of its own, and says so
-    TOO_FAR = "too far"  # too much happens before: it was not looked so far ahead
+    CLUSTER = "cluster"  # the cluster has its own queue and reports it
+    TOO_FAR = "too far"  # too many runs are ahead for an estimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """When a queued run starts, if nothing else is submitted.
+    """When a queued run starts if nothing else is submitted.
 
-    `start_at` is the likely moment; `latest_at` the one by which it starts if every time limit is used up
-    (None: something that it waits for has no limit). Both are None where `basis` says that nothing is known.
+    `start_at` is the likely time; `latest_at` the time by which it starts if every time limit is used up
+    (None: something that it waits for has no limit). Both are None if `basis` says that nothing is known.
     """
 
     run_id: str
@@ -45,34 +45,34 @@ class Estimate:
 
 
 RESOLUTION = 0.01
-"""What happens within so small a part of the time looked ahead is planned for in one cycle.
+"""One cycle plans for all events within this share of the time simulated so far.
 
-So the number of cycles grows with the logarithm of the time, however many runs end in it.
+So the number of cycles grows with the logarithm of the time, for any number of ending runs.
 """
 
 PASSES_IN_A_ROW = 6
-"""A cycle that decides something changes facts, so that another follows at once: so often at most."""
+"""The most cycles at one time. A cycle that decides something changes facts, so that another follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How much longer a run holds its slots (inf: not known), and how that is known."""
+    """How much longer a run holds its slots (inf: unknown), and how that is known."""
 
     in_s: float
     basis: EstimateBasis
 
 
 Predict = Callable[[Candidate, float], End]
-"""When a run that has run so many seconds ends."""
+"""The end of a run that has run this many seconds."""
 
 _WEIGHT = {EstimateBasis.TIME_LIMITS: 0, EstimateBasis.HISTORY: 1}
 
 
 class Simulation:
-    """A ledger of its own, and the moment it has come to.
+    """A ledger of its own and the simulated time.
 
-    `starts` are the runs that got slots since, with when and on what basis that is known; `refused` those
-    that ended without.
+    `starts` are the runs that got slots since, with the time and its basis; `refused` the runs that ended
+    without.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Simulation:
         leaving_s: float = inf,
         resolution: float = RESOLUTION,
     ) -> None:
-        """Whoever is asked to leave takes `leaving_s`, but no longer than its grace."""
+        """A leaving run takes `leaving_s`, but no longer than its grace."""
         self.now = now
         self.starts: dict[str, tuple[float, EstimateBasis]] = {}
         self.refused: set[str] = set()
@@ -113,11 +113,11 @@ class Simulation:
 
     @property
     def slots_in_use(self) -> int:
-        """How many slots all runs have now."""
+        """The slots that all runs hold now."""
         return sum(holding.allocation.slots for holding in self._holdings.values())
 
     def step(self) -> bool:
-        """All that is decided now, and the way to the next moment; False if nothing more is to come."""
+        """Apply all decisions of this moment and advance to the next; False if nothing more happens."""
         for _ in range(PASSES_IN_A_ROW):
             plan = self._ledger.plan(self.now)
             if not (plan.placements or plan.preemptions or plan.refusals or plan.shares):
@@ -126,7 +126,7 @@ class Simulation:
         return self._advance(plan.next_at)
 
     def newly_started(self) -> list[str]:
-        """The runs that started since this was last asked."""
+        """The runs that started since the last call."""
         new, self._new = self._new, []
         return new
 
@@ -162,7 +162,7 @@ class Simulation:
         self._take_up(holding, basis)
 
     def _take_up(self, holding: Holding, basis: EstimateBasis) -> None:
-        """Foresee the end of a holding. `basis` is how its beginning is known."""
+        """Predict the end of a holding. `basis` is how its beginning is known."""
         run_id = holding.candidate.run_id
         self._holdings[run_id] = holding
         if holding.leaving:
@@ -189,7 +189,7 @@ class Simulation:
         self._take_up(holding, self._bases.get(preemption.run_id, EstimateBasis.TIME_LIMITS))
 
     def _advance(self, next_at: float | None) -> bool:
-        """Go to the next moment at which something happens, and let all happen that does until then."""
+        """Advance to the next event, and apply all events near it."""
         self._drop_stale()
         first_at = min(self._ends[0][0] if self._ends else inf, inf if next_at is None else next_at)
         if first_at == inf:
@@ -209,7 +209,7 @@ class Simulation:
             heapq.heappop(self._ends)
 
     def _end(self, run_id: str) -> None:
-        """The slots of a holding come free; a preempted run queues again."""
+        """Free the slots of a holding; a preempted run queues again."""
         holding = self._holdings.pop(run_id)
         basis = self._bases.pop(run_id)
         for node in holding.allocation.nodes:
@@ -226,7 +226,7 @@ class Simulation:
             self._release_next(holding.candidate.group)
 
     def _release_waiters(self, ended: str) -> None:
-        """Runs that waited for this one wait for it no more: it is taken to have ended as they need it."""
+        """Remove an ended run from the dependencies of others, which are taken to be met."""
         for run_id in self._waiters.pop(ended, ()):
             candidate = self._queue.get(run_id)
             if candidate is not None:
@@ -235,7 +235,7 @@ class Simulation:
                 self._ledger.queue(candidate)
 
     def _release_next(self, group: str | None) -> None:
-        """A member of a group has ended: the next one of it, which was held back, may start."""
+        """Release the next member of a group after another has ended."""
         waiting = self._over_limit.get(group) if group is not None else None
         while waiting:
             run_id = waiting.pop()
@@ -245,7 +245,7 @@ class Simulation:
                 return
 
     def _come_back(self, holding: Holding) -> Candidate:
-        """The run of a preempted holding as it queues again, with what it used counted."""
+        """The candidate of a preempted holding, with its usage counted."""
         candidate, age_s = holding.candidate, self.now - holding.granted_at
         started_at = self.now if holding.started_at is None else holding.started_at
         share = candidate.share
@@ -286,5 +286,5 @@ class Simulation:
 
 
 def _had_its_turns(candidate: Candidate) -> bool:
-    """Whether a cycle run ends with the turn it had."""
+    """Whether a cycle run ends with its present turn."""
     return candidate.mode is Mode.CYCLE and candidate.turns_left <= 1

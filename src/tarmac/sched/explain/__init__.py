@@ -1,1 +1,1 @@
-"""What people are told: why a run waits, what would start it, and the queue in order."""
+"""Text for people: why a run waits, what would start it, and the queue in order."""

@@ -1,4 +1,4 @@
-"""What a waiting cycle or interruptible run may expect of its mode: turns, blocks. Used by `explain`."""
+"""The turns or blocks that a waiting cycle or interruptible run may expect. Used by `explain`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tarmac.sched.policies.order import CYCLE
 
 
 def expectations(candidate: Candidate, home: PoolState, now: float) -> Iterator[str]:
-    """In sentences; none for a batch run."""
+    """The expectations as sentences; none for a batch run."""
     match candidate.mode:
         case Mode.CYCLE:
             yield from _turns(candidate, home)
@@ -25,7 +25,9 @@ def expectations(candidate: Candidate, home: PoolState, now: float) -> Iterator[
 
 
 def _turns(candidate: Candidate, home: PoolState) -> Iterator[str]:
-    """How many have their turn first: those that hold slots, and those before it in the line."""
+    """The number of cycle runs that have their turn first: those that hold slots, and those before it in
+    line.
+    """
     own = home.queue.runs[candidate.run_id].key
     waiting = sum(
         key < own
@@ -42,7 +44,7 @@ def _turns(candidate: Candidate, home: PoolState) -> Iterator[str]:
 
 
 def _block(candidate: Candidate, home: PoolState, now: float) -> str:
-    """What it was promised of this period, and what is left of it."""
+    """The promised time of the run in this period, and the rest of it."""
     share = candidate.share
     left = duration(left_s(candidate, home.rules, now))
     match tier(Member(candidate), home.rules, now):

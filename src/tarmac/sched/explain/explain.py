@@ -1,6 +1,6 @@
-"""`explain`: what becomes of one run and why, with every node's reason. Called by `control` for `tarmac why`.
+"""The next decision on one run, and the reason of every node. Called by `control` for `tarmac why`.
 
-It is the cycle itself, stopped at the run in question: what it tells is what `plan` would do.
+It runs the cycle itself and stops it at the run, so the explanation matches `plan`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from tarmac.sched.placing.reasons import weighs
 
 
 def explain(facts: Ledger | Snapshot, run_id: str, now: float) -> Waiting | Refusal | Placement:
-    """What the next cycle decides for this queued run; raises KeyError if it is not in the queue.
+    """The next cycle's decision on this queued run; raises KeyError if it is not queued.
 
-    A ledger is asked many questions, and is afterwards as it was.
+    A ledger is unchanged afterwards.
     """
     ledger = facts if isinstance(facts, Ledger) else Ledger(facts)
     plan = ledger.plan(now)
@@ -42,7 +42,7 @@ def explain(facts: Ledger | Snapshot, run_id: str, now: float) -> Waiting | Refu
 
 
 def _deferred(candidate: Candidate, now: float) -> Waiting:
-    """Other runs have to end first; or it failed, and may not start before its pause is over."""
+    """A run that waits for other runs to end, or for its pause after a failure."""
     if candidate.awaits:
         reason = Reason(code=ReasonCode.AWAITS, text="it starts after other runs have ended")
     elif candidate.over_limit:
@@ -62,7 +62,6 @@ def _deferred(candidate: Candidate, now: float) -> Waiting:
 
 
 def _queued(ledger: Ledger, run_id: str) -> tuple[Candidate, RequestClass]:
-    """The queued run and its request class."""
     home = ledger.home(run_id)
     if home is not None:
         queued = home.queue.runs[run_id]
@@ -93,7 +92,7 @@ def _waiting(ledger: Ledger, candidate: Candidate, request: RequestClass, plan: 
 
 
 class _Case:
-    """One waiting run, and a cycle stopped where it is asked in its home pool."""
+    """One waiting run, and a cycle stopped at its turn in its home pool."""
 
     def __init__(
         self, ledger: Ledger, current: Cycle, plan: Plan, candidate: Candidate, request: RequestClass
@@ -110,7 +109,7 @@ class _Case:
         self._forecast: Forecast | None = None if self._home is None else self._home.forecast(request)
 
     def ahead(self) -> int:
-        """How many runs ordered before it go on waiting."""
+        """The number of waiting runs ordered before it."""
         home = self._home
         if home is None:
             return 0
@@ -123,7 +122,7 @@ class _Case:
         return home.before(own) - sum((*home.rank(item.mode_queue), item.key) < place for item in leaving)
 
     def first_ahead(self) -> Iterator[str]:
-        """The runs ordered before it that go on waiting, in order."""
+        """The waiting runs ordered before it, in order."""
         home = self._home
         if home is None:
             return
@@ -135,7 +134,7 @@ class _Case:
                 yield run_id
 
     def awaits(self) -> list[str]:
-        """The runs that have to end or be preempted, before it starts, as far as that is known."""
+        """The runs that have to end or be preempted before it starts, as far as is known."""
         leaving = [
             item.run_id for item in self._plan.preemptions if item.for_run_id == self._candidate.run_id
         ]
@@ -147,15 +146,13 @@ class _Case:
         ]
 
     def sentences(self) -> Iterator[str]:
-        """What it waits for when nobody does anything, then what its mode promises it."""
+        """The events that it waits for, then the promises of its mode."""
         yield self._awaited()
         if self._home is not None:
             yield from expectations(self._candidate, self._home.state, self._current.now)
 
     def hints(self) -> Hints:
-        """What is worth trying: requests for less that fit what is free here, and times before
-        reservations.
-        """
+        """The hints to try: smaller requests that fit the free slots here, and times before reservations."""
 
         def fits(demands: Demands) -> bool:
             return self._current.starts_now(replace(self._candidate, demands=demands))
@@ -194,7 +191,7 @@ class _Case:
         )
 
     def _reserving_runs(self) -> list[str]:
-        """The runs for which nodes are reserved from it."""
+        """The runs whose reserved nodes it may not use."""
         if self._home is None:
             return []
         return self._named(sorted(reservation.run_id for reservation in self._home.reservations))

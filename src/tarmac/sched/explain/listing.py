@@ -1,7 +1,7 @@
-"""The queue as people see it: per pool, in scheduling order, what holds slots and what waits for them.
+"""The queue as people see it: per pool, in scheduling order, the runs that hold slots and those that wait.
 
-Called by `control` for `tarmac queue`. It sorts by the keys of the cycle, so what stands first is asked
-first; a run that holds slots stands where it would if it were queued now.
+Called by `control` for `tarmac queue`. It sorts by the keys of the cycle, so the first run is tried first; a
+run that holds slots has the place it would have if it were queued now.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from tarmac.sched.policies.precedence import holder_key
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePlace:
-    """Where a run stands: `place` counts from 0 within its pool, holdings and queued runs together.
+    """The place of a run: `place` counts from 0 within its pool, holdings and queued runs together.
 
-    `cluster` and `pool` are where it holds slots, else its home pool. `acquired` slots are held now, `needed`
-    are what the whole run asks for; `policy` is the pool's.
+    `cluster` and `pool` are where it holds slots, otherwise its home pool. `acquired` slots are held now,
+    `needed` is the request of the whole run; `policy` is the pool's.
     """
 
     run_id: str
@@ -40,7 +40,7 @@ class QueuePlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolPage:
-    """A part of the queue of a pool, in scheduling order. `total` counts the runs that it is a part of."""
+    """A part of the queue of a pool, in scheduling order. `total` counts the runs that it is taken from."""
 
     cluster: str
     pool: str
@@ -50,8 +50,9 @@ class PoolPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """Which part of each queue is wanted: the first `limit` (None: all) of those after place `after` that
-    belong to `owner` (None: to anybody), and the runs of `also`, wherever they stand."""
+    """The requested part of each queue: the first `limit` runs (None: all) after place `after` that belong to
+    `owner` (None: any), and the runs of `also` at any place.
+    """
 
     limit: int | None = None
     after: int = -1
@@ -62,21 +63,21 @@ class Part:
 WHOLE = Part()
 
 OrderKey = tuple[int, float, Key]
-"""The rank of its mode, what its entity has claimed, and its key: smaller is sooner."""
+"""The rank of its mode, the usage of its entity, and its key: smaller is sooner."""
 
 _Entry = tuple[Candidate, int]
 """A run and the slots it holds."""
 
 
 def listing(ledger: Ledger, now: float) -> tuple[QueuePlace, ...]:
-    """Every run that holds slots or waits for some: pools in the order in which they are tried."""
+    """Every run that holds or awaits slots, in the pools' order of preference."""
     return tuple(place for page in pages(ledger, now) for place in page.places)
 
 
 def pages(
     ledger: Ledger, now: float, part: Part = WHOLE, *, pools: Callable[[PoolKey], bool] = lambda _: True
 ) -> tuple[PoolPage, ...]:
-    """A part of the queue of each of the `pools`. The first runs of a queue are found quickly."""
+    """A part of the queue of each of the `pools`. Reads only the beginning of a queue if that suffices."""
     holdings: dict[PoolKey, list[Holding]] = {}
     for holding in ledger.holdings():
         key = (holding.allocation.cluster, holding.allocation.pool)
@@ -103,7 +104,7 @@ def pages(
 def _page(rules: Pool, total: int, named: Set[str], entries: Iterable[_Entry], part: Part) -> PoolPage:
     """The part of these `total` runs of a pool, in order; `named` are those of `part.also` among them.
 
-    Nobody walks further than the last run that is wanted, unless the runs of an owner are to be counted.
+    The walk ends at the last run of the part, unless it must count the runs of an owner.
     """
     places: list[QueuePlace] = []
     counted, missing = 0, set(named)
@@ -123,7 +124,7 @@ def _page(rules: Pool, total: int, named: Set[str], entries: Iterable[_Entry], p
 def _in_order(
     pool: PoolCycle, holdings: Iterable[Holding], rest: Iterable[Candidate], now: float
 ) -> Iterator[_Entry]:
-    """What holds slots, what rests and what waits in a pool, in one order."""
+    """The holding, deferred and waiting runs of a pool, in one order."""
     entries = [
         (_order_key(pool, holding.candidate, holding, now), (holding.candidate, holding.allocation.slots))
         for holding in holdings
@@ -141,7 +142,7 @@ def _first(item: tuple[OrderKey, _Entry]) -> OrderKey:
 
 
 def _order_key(pool: PoolCycle, candidate: Candidate, holding: Holding | None, now: float) -> OrderKey:
-    """Where a run that holds slots, or rests, would stand."""
+    """The order key of a run that holds slots or is deferred."""
     rules = pool.state.rules
     rank = RANKS[candidate.mode]
     order = ordering(rank, rules)
@@ -165,7 +166,7 @@ def _elsewhere(
     part: Part,
     pools: Callable[[PoolKey], bool],
 ) -> Iterator[PoolPage]:
-    """Runs in pools without nodes: on nodes that are gone, or for nodes that have not been told yet."""
+    """Runs in pools without nodes: their nodes are gone or not reported yet."""
     found: dict[PoolKey, list[_Entry]] = {}
     for key, own in holdings.items():
         found.setdefault(key, []).extend((holding.candidate, holding.allocation.slots) for holding in own)

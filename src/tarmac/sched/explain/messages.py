@@ -1,4 +1,7 @@
-"""Words for people: reasons of many nodes in few lines, names of several runs, lengths of time."""
+"""Text for people: reasons of many nodes in few lines, names of several runs, durations.
+
+Used by `explain`.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,17 @@ from collections.abc import Sequence
 from tarmac.sched.decisions import Reason, ReasonCode
 
 NAMES_SHOWN = 4
-"""A sentence names at most so many runs or nodes."""
+"""The most runs or nodes that a sentence names."""
 
 NODES_SHOWN = 64
-"""Up to so many nodes are named one by one."""
+"""The most nodes that get a reason each."""
 
 HOLDERS = "; held by "
-"""After this a reason names who holds a node: of many nodes that is left out."""
+"""After this text a reason names the holders of a node. A reason of many nodes omits them."""
 
 
 def grouped(reasons: Sequence[Reason]) -> tuple[Reason, ...]:
-    """The reasons as they are if they are few; else one for all nodes that share it, the most first."""
+    """The same reasons if they are few; otherwise one for all nodes that share it, the most nodes first."""
     if len(reasons) <= NODES_SHOWN:
         return tuple(reasons)
     nodes: dict[tuple[ReasonCode, str], list[str]] = {}
@@ -63,7 +66,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A length of time in the unit that says most: `90 s`, `12 min`, `5 h`, `3 d`."""
+    """A duration in its most fitting unit: `90 s`, `12 min`, `5 h`, `3 d`."""
     for unit, length_s in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * length_s:
             return f"{seconds / length_s:.0f} {unit}"

@@ -1,7 +1,6 @@
-"""What would start a waiting run at once. Used by `explain`.
+"""Changes that would start a waiting run at once. Used by `explain`.
 
-Nothing is worked out here: the ledger takes up the run as it might be, plans, and takes it back as it was.
-So what is promised is what the next cycle does.
+The ledger plans with a changed run and then restores it, so the answers match the next cycle.
 """
 
 from __future__ import annotations
@@ -21,24 +20,24 @@ from tarmac.sched.policies.order import BATCH, RANKS
 Demands = tuple[Demand, ...]
 
 MINUTE_S = 60.0
-"""Time limits are told in whole minutes."""
+"""Time limits are reported in whole minutes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the next cycle would do: start the run, preempt others for it, or neither."""
+    """The decision of the next cycle: start the run, preempt others for it, or neither."""
 
     placement: Placement | None
     giving_way: tuple[str, ...] = ()
 
     @property
     def helps(self) -> bool:
-        """Whether the run would start, now or when those have left."""
+        """Whether the run would start, now or after preemptions."""
         return self.placement is not None or bool(self.giving_way)
 
 
 class WhatIf:
-    """Questions about one queued run. After each the ledger is as it was."""
+    """Questions about one queued run. The ledger is unchanged after each."""
 
     def __init__(self, ledger: Ledger, candidate: Candidate, now: float) -> None:
         self.candidate = candidate
@@ -46,7 +45,7 @@ class WhatIf:
         self._now = now
 
     def answer_for(self, changed: Candidate) -> Answer:
-        """What would become of the run if it were like this."""
+        """The next plan's decision if the run were changed to this."""
         self._ledger.queue(changed)
         try:
             return self._answer()
@@ -54,7 +53,7 @@ class WhatIf:
             self._ledger.queue(self.candidate)
 
     def with_nodes_up(self, names: Sequence[str]) -> Answer:
-        """What would become of the run if these nodes took work."""
+        """The next plan's decision if these nodes were up."""
         cluster = self._ledger.cluster()
         chosen = set(names)
         up = tuple(
@@ -77,7 +76,7 @@ class WhatIf:
 
 @dataclass(frozen=True, slots=True)
 class Smaller:
-    """A request like that of a run, for less; in words what is asked instead."""
+    """A smaller request of a run, and its description."""
 
     demands: Demands
     words: str
@@ -85,14 +84,14 @@ class Smaller:
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What is worth trying: smaller requests, and for how long nodes kept for others are not chosen yet."""
+    """Changes to try: smaller requests, and the seconds until reservations of others begin."""
 
     smaller: Sequence[Smaller]
     gaps_s: Sequence[float]
 
 
 def ways_out(ledger: Ledger, candidate: Candidate, now: float, hints: Hints) -> Iterator[str]:
-    """What a person could do so that it starts at once, in sentences."""
+    """The changes that would start the run at once, in sentences."""
     what_if = WhatIf(ledger, candidate, now)
     if nodes := _undrained(ledger, what_if):
         yield f"It would start at once after `tarmac nodes undrain {' '.join(nodes)}`."
@@ -130,7 +129,10 @@ def smaller_requests(demands: Demands, most_slots: int, fits: Callable[[Demands]
 def _first(
     requests: Sequence[Smaller], fits: Callable[[Demands], bool], *, step_by_step: bool
 ) -> Smaller | None:
-    """The first request that fits. Of slots split evenly, 6 may fit where 5 do not: those are all tried."""
+    """The first request that fits.
+
+    Step by step tries all: of slots split evenly, 6 may fit where 5 do not.
+    """
     if step_by_step:
         return next((less for less in requests if fits(less.demands)), None)
     index = bisect_left(range(len(requests)), True, key=lambda item: fits(requests[item].demands))
@@ -150,7 +152,7 @@ def _fewer(demand: Demand, most_slots: int) -> Iterator[tuple[Demand, str]]:
 
 
 def _smaller_replicas(demand: Demand, most_slots: int) -> Iterator[tuple[Demand, str]]:
-    """The same replicas, of fewer slots each."""
+    """The same replicas with fewer slots each."""
     replicas, each = demand.replicas or 0, demand.each
     for slots in range(each.slots - 1, 0, -1):
         if replicas * slots <= most_slots:
@@ -163,7 +165,7 @@ def _slots(demand: Demand) -> int:
 
 
 def _undrained(ledger: Ledger, what_if: WhatIf) -> list[str]:
-    """The drained nodes that it would start on if they alone took work."""
+    """The drained nodes that it would start on if only they were undrained."""
     drained = [node.name for node in ledger.cluster().nodes if node.state is NodeState.DRAINED]
     if not drained:
         return []
@@ -175,7 +177,7 @@ def _undrained(ledger: Ledger, what_if: WhatIf) -> list[str]:
 
 
 def _relaxations(candidate: Candidate) -> Iterator[tuple[str, Candidate]]:
-    """The run less one of its constraints, with that constraint in words."""
+    """The run without one of its constraints, with that constraint in words."""
     target = candidate.target
     if target.hostnames:
         yield "its host names", replace(candidate, target=replace(target, hostnames=()))
@@ -195,7 +197,7 @@ def _relaxations(candidate: Candidate) -> Iterator[tuple[str, Candidate]]:
 
 
 def _shortened(what_if: WhatIf, gaps_s: Sequence[float]) -> Iterator[str]:
-    """The longest time limit with which it would end before the nodes kept for others are chosen."""
+    """The longest time limit with which it would end before a reservation begins."""
     candidate = what_if.candidate
     for gap_s in sorted(set(gaps_s), reverse=True):
         limit_s = (candidate.ran_s + gap_s) // MINUTE_S * MINUTE_S
@@ -209,7 +211,7 @@ def _shortened(what_if: WhatIf, gaps_s: Sequence[float]) -> Iterator[str]:
 
 
 def _priorities(home: PoolState) -> list[int]:
-    """The priorities of the batch runs of a pool, those that wait and those that hold slots."""
+    """The priorities of the waiting and holding batch runs of a pool."""
     waiting = (queued.candidate for queued in home.queue.runs.values())
     holding = (holder.holding.candidate for holder in home.holdings.values())
     return sorted(
@@ -218,9 +220,7 @@ def _priorities(home: PoolState) -> list[int]:
 
 
 def _promoted(what_if: WhatIf, priorities: Sequence[int]) -> Iterator[str]:
-    """The smallest priority with which it would start, and the smallest with which other runs are preempted
-    for it.
-    """
+    """The smallest priority that starts it, and the smallest with which other runs are preempted for it."""
     own = what_if.candidate.priority
     levels = sorted({level for near in priorities for level in (near, near + 1) if level > own})
     answers: dict[int, Answer] = {}
@@ -241,7 +241,7 @@ def _promoted(what_if: WhatIf, priorities: Sequence[int]) -> Iterator[str]:
 
 
 def _lowest(levels: Sequence[int], works: Callable[[int], bool]) -> int | None:
-    """The lowest level that works, by bisection: what works with one works with every higher one."""
+    """The lowest level that works, by bisection: if a level works, every higher one does."""
     if not levels or not works(levels[-1]):
         return None
     return levels[bisect_left(range(len(levels) - 1), True, key=lambda index: works(levels[index]))]

@@ -1,1 +1,1 @@
-"""What the ledger keeps of each pool: its nodes, its queue, who holds what and when that ends."""
+"""The index of each pool: its nodes, its queue, its holders and when they end."""

@@ -1,7 +1,7 @@
-"""Queued runs that may not start yet: they failed a moment ago, or wait for other runs. Kept by `FactsIndex`.
+"""Queued runs that may not start yet after a failure, or wait for other runs. Kept by `FactsIndex`.
 
-Who rests depends on the facts and the time of the cycle alone: the index wakes them at its beginning. Whoever
-waits for another run is told to queue anew once that has ended: no time wakes it.
+The facts and the time of the cycle decide which runs are deferred: the index wakes them at the beginning of a
+cycle. Time does not wake a run that waits for another: its caller queues it again after that one has ended.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Deferred:
         return run_id in self._asleep
 
     def defers(self, candidate: Candidate) -> bool:
-        """Whether a candidate that queues rests first."""
+        """Whether a candidate that queues is deferred; remembers it if it depends on time."""
         if candidate.not_before is None and not candidate.awaits and not candidate.over_limit:
             return False
         rests = _rests(candidate, self.now)
@@ -33,12 +33,12 @@ class Deferred:
         return rests
 
     def forget(self, run_id: str) -> bool:
-        """A candidate queues no more; whether it was resting."""
+        """Forget a candidate; True if it was deferred."""
         self._awake.pop(run_id, None)
         return self._asleep.pop(run_id, None) is not None
 
     def woken(self, now: float) -> list[Candidate]:
-        """Those whose time has come, now awake."""
+        """Wake the candidates whose time has come, and return them."""
         self.now = now
         found = [item for item in self._asleep.values() if not _rests(item, now)]
         for candidate in found:
@@ -46,18 +46,18 @@ class Deferred:
         return found
 
     def put_back(self, now: float) -> list[Candidate]:
-        """Those that were awake and rest at this earlier time."""
+        """Defer the woken candidates that are not due at this earlier time, and return them."""
         found = [item for item in self._awake.values() if _rests(item, now)]
         for candidate in found:
             self._asleep[candidate.run_id] = self._awake.pop(candidate.run_id)
         return found
 
     def wakes_at(self) -> float:
-        """When the next one may start."""
+        """The earliest start of a deferred candidate."""
         return min((_not_before(item) for item in self._asleep.values()), default=inf)
 
     def candidates(self) -> list[Candidate]:
-        """Those that rest now."""
+        """The candidates that are deferred now."""
         return list(self._asleep.values())
 
 

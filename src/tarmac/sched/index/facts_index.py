@@ -1,7 +1,7 @@
-"""The facts of the scheduler, filed so that a cycle finds them: by pool, by order, by what is asked for.
+"""The facts of the scheduler, indexed for a cycle: by pool, by order, by request.
 
-`Ledger` is this with a plan; `cycle` reads it. What it holds depends on the facts alone, not on the way
-they came.
+`Ledger` adds a plan to it; `cycle` reads it. Its content depends on the facts alone, not on the order of the
+updates.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tarmac.sched.placing.board import PoolKey, boards
 from tarmac.sched.placing.space import Load, loads_of
 
 IDLE_REQUESTS = 4096
-"""So many request classes are remembered though no run of them may be left."""
+"""The number of request classes from which those without runs are dropped."""
 
 EMPTY = Snapshot(pools=(), nodes=(), queue=(), holdings=())
 
@@ -28,10 +28,10 @@ EMPTY = Snapshot(pools=(), nodes=(), queue=(), holdings=())
 class FactsIndex:
     """Pools, nodes, queued runs, holdings and usage. Not for use by two threads at once.
 
-    `pools` has the state of each pool that has nodes, in the order in which they are tried. A queued run is
-    in the queue of its home pool, or `deferred` because it may not start yet, or `refused` because no empty
-    cluster could hold it, or `unassigned` because a cluster that could has not told its nodes yet.
-    `misplaced` are holdings in another pool than a person wants.
+    `pools` has the state of each pool that has nodes, in order of preference. A queued run is in the queue of
+    its home pool, or `deferred` because it may not start yet, or `refused` because no empty cluster fits it,
+    or `unassigned` because its cluster has not reported its nodes yet. `misplaced` are holdings in another
+    pool than the one a person set.
     """
 
     def __init__(self, snapshot: Snapshot = EMPTY) -> None:
@@ -54,7 +54,7 @@ class FactsIndex:
         self.add_usage(snapshot.usage)
 
     def set_cluster(self, pools: tuple[Pool, ...], nodes: tuple[Node, ...]) -> None:
-        """Take these pools and nodes for the ones there are; cheap where little has changed."""
+        """Replace all pools and nodes; cheap if little has changed."""
         if nodes is not self._nodes and nodes != self._nodes:
             restated = self._restated(nodes)
             if restated is None:
@@ -74,7 +74,7 @@ class FactsIndex:
             self.admission = Admission(self._rules, self._nodes)
 
     def queue(self, candidate: Candidate) -> None:
-        """Take up a queued run as it is now, whatever it was before."""
+        """Add or replace a queued run."""
         run_id = candidate.run_id
         if self._candidates.get(run_id) is candidate:
             return
@@ -86,14 +86,14 @@ class FactsIndex:
             state.enqueue(candidate, request)
 
     def wake(self, now: float) -> None:
-        """Queue who may start by now, and let those rest who may not: somebody may ask about the past."""
+        """Queue the runs that may start at `now`, and defer the others: `now` may be in the past."""
         for candidate in self.deferred.woken(now):
             self._homes[candidate.run_id].enqueue(candidate, self.request_of(candidate))
         for candidate in self.deferred.put_back(now):
             self._homes[candidate.run_id].queue.remove(candidate.run_id)
 
     def hold(self, holding: Holding) -> None:
-        """Take up a run that holds an allocation as it is now, whatever it was before."""
+        """Add or replace a run that holds an allocation."""
         run_id = holding.candidate.run_id
         old = self._holders.get(run_id)
         if old is None or old.holding.allocation != holding.allocation:
@@ -112,7 +112,7 @@ class FactsIndex:
             self.pools[key].add_holder(holder)
 
     def forget(self, run_id: str) -> None:
-        """A run is neither queued nor holds anything; nothing happens if it was not known."""
+        """Remove a run; does nothing if it is unknown."""
         if self._candidates.pop(run_id, None) is not None:
             state = self._homes.pop(run_id, None)
             rested = self.deferred.forget(run_id)
@@ -137,7 +137,7 @@ class FactsIndex:
             self.pools[key].changed(freed=True)
 
     def add_usage(self, usage: Iterable[Usage]) -> None:
-        """Add what ended attempts used."""
+        """Add the usage of ended attempts."""
         for item in usage:
             self._usage.append(item)
             state = self.pools.get((item.cluster, item.pool))
@@ -145,7 +145,7 @@ class FactsIndex:
                 state.accounts.record(item)
 
     def snapshot(self) -> Snapshot:
-        """All facts, as a value."""
+        """All facts as a value."""
         return Snapshot(
             pools=self._rules,
             nodes=self._nodes,
@@ -155,7 +155,7 @@ class FactsIndex:
         )
 
     def holdings(self) -> Iterator[Holding]:
-        """What is held, in the order in which it was told."""
+        """All holdings, in the order of their addition."""
         return (holder.holding for holder in self._holders.values())
 
     def cluster(self) -> Snapshot:
@@ -163,7 +163,7 @@ class FactsIndex:
         return Snapshot(pools=self._rules, nodes=self._nodes, queue=(), holdings=())
 
     def request_of(self, candidate: Candidate) -> RequestClass:
-        """The request class of a candidate, which knows whether it can ever start."""
+        """The request class of a candidate, with its feasibility."""
         target = candidate.target
         if candidate.pool is not None:
             target = replace(target, pool=candidate.pool)
@@ -179,20 +179,20 @@ class FactsIndex:
         return request
 
     def candidate(self, run_id: str) -> Candidate:
-        """A run that is queued or holds something."""
+        """A run that is queued or holds slots."""
         queued = self._candidates.get(run_id)
         return self._holders[run_id].holding.candidate if queued is None else queued
 
     def home(self, run_id: str) -> PoolState | None:
-        """The pool whose queue a run is in."""
+        """The pool whose queue has the run."""
         return None if run_id in self.deferred else self._homes.get(run_id)
 
     def deferred_home(self, candidate: Candidate) -> PoolKey:
-        """The home pool of a candidate that rests."""
+        """The home pool of a deferred candidate."""
         return self._homes[candidate.run_id].key
 
     def _home(self, candidate: Candidate, request: RequestClass) -> PoolState | None:
-        """File a candidate: its home pool, unless it is refused or unassigned."""
+        """Index a candidate: its home pool, unless it is refused or unassigned."""
         run_id = candidate.run_id
         if request.feasibility.pools:
             state = self._homes[run_id] = self.pools[request.feasibility.pools[0]]
@@ -202,7 +202,7 @@ class FactsIndex:
         return None
 
     def _queue_all(self, candidates: Iterable[Candidate]) -> None:
-        """Take up many queued runs, of which none is known yet."""
+        """Add many queued runs that are all new."""
         by_pool: dict[PoolKey, list[tuple[Candidate, RequestClass]]] = {}
         for candidate in candidates:
             self._candidates[candidate.run_id] = candidate
@@ -219,7 +219,7 @@ class FactsIndex:
             place.set_loads(name, self._loads.get(name, {}).values())
 
     def _restated(self, nodes: tuple[Node, ...]) -> list[Node] | None:
-        """The nodes that are in another state than before; None if anything else has changed."""
+        """The nodes that only changed their state; None if anything else has changed."""
         if len(nodes) != len(self._nodes):
             return None
         known = {node.name: node for node in self._nodes}
@@ -236,7 +236,7 @@ class FactsIndex:
         return restated
 
     def _rebuild(self, pools: tuple[Pool, ...], nodes: tuple[Node, ...]) -> None:
-        """File everything anew: nodes have come, gone, or changed."""
+        """Index everything again, after nodes have come, gone or changed."""
         holdings = [item.holding for item in self._holders.values()]
         self._build(pools, nodes, holdings, tuple(self._candidates.values()))
 
@@ -274,11 +274,11 @@ class FactsIndex:
         self._queue_all({candidate.run_id: candidate for candidate in queue}.values())
 
     def _pools_of(self, loads: Iterable[str]) -> tuple[PoolKey, ...]:
-        """The pools of nodes that are known, the first one first; usually one."""
+        """The pools of the known nodes, the first one first; usually one."""
         return tuple(dict.fromkeys(self._places[name].key for name in loads if name in self._places))
 
     def _file(self, holding: Holding, loads: dict[str, Load], pools: tuple[PoolKey, ...]) -> Holder:
-        """Make the record of a holding."""
+        """Index a holding and return its record."""
         run_id = holding.candidate.run_id
         holder = Holder(holding, loads, pools, ends(holding, self.pools[pools[0]].rules if pools else None))
         self._holders[run_id] = holder

@@ -1,7 +1,6 @@
-"""Whose turn it is under a fair share: mode queues, class queues and holdings by what is held against their
-entities.
+"""The order of mode queues, class queues and holdings under a fair share, by the usage of their entities.
 
-Kept by `PoolState`, read by a cycle as far as it looks. Only of whom something changed are placed anew.
+Kept by `PoolState`, and read by a cycle as far as needed. Only changed entities are ranked again.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class _Listed(Protocol):
 
 
 class FairOrder:
-    """The orders of one pool; empty where shares are not fair."""
+    """The orders of one pool; empty without a fair share policy."""
 
     __slots__ = ("_accounts", "_changes", "_epoch", "_mode_queues", "_queue", "_ranked_era", "_rules")
 
@@ -38,12 +37,12 @@ class FairOrder:
         self._ranked_era = -1
 
     def set_rules(self, rules: Pool) -> None:
-        """Everything is ordered anew, by other rules."""
+        """Order everything again, by other rules."""
         self._rules = rules
         self._changes.restart()
 
     def refresh(self, now: float) -> None:
-        """Rank all anew where that is due: otherwise the cycle that looks first would pay for it."""
+        """Rank everything again if due: otherwise the first cycle that reads it would pay for it."""
         if self._rules.policy is not Policy.FAIR_SHARE:
             return
         if (epoch := epoch_of(self._rules, now)) != self._epoch:
@@ -57,11 +56,11 @@ class FairOrder:
                         self._rank_class_queues(entity_queues)
 
     def past_usage(self, now: float) -> PastUsage | None:
-        """What a cycle goes by where shares are fair; None elsewhere."""
+        """The past usage for a cycle under fair share; None otherwise."""
         return self._accounts.past_usage(now, self._first)
 
     def mode_queues(self, past_usage: PastUsage) -> Iterator[tuple[float, Key, ModeQueue]]:
-        """The mode queues, the least claim first, each with it and the key of its first run."""
+        """The mode queues, the least usage first, each with its usage and the key of its first run."""
         self._rank_mode_queues()
         ordered = self._mode_queues.ordered(_claimed(past_usage))
         return ((usage, key, self._queue.fair[entity]) for usage, (_, key, entity) in ordered)
@@ -69,19 +68,19 @@ class FairOrder:
     def class_queues(
         self, entity_queues: EntityQueues, past_usage: PastUsage
     ) -> Iterator[tuple[float, Key, ClassQueue]]:
-        """These class queues in that order."""
+        """These class queues, the least usage first."""
         self._rank_class_queues(entity_queues)
         ordered = entity_queues.ranking.ordered(_claimed(past_usage))
         return ((usage, key, entity_queues.class_queues[entity]) for usage, (_, key, entity) in ordered)
 
     def holdings(self, groups: Groups, past_usage: PastUsage) -> Iterator[tuple[float, Group]]:
-        """Groups of holdings, each with what is held against it: the most first."""
+        """Groups of holdings with their usage, the highest first."""
         self._rank_groups(groups)
         ordered = groups.ranking.ordered(lambda place: -past_usage.of_holding(place[1], place[2]))
         return ((-below, (entity, slots)) for below, (_, entity, slots) in ordered)
 
     def alike(self, groups: Groups) -> list[list[Place]]:
-        """The same, unmerged: classes of groups, in each ever less is held against them."""
+        """The classes of groups, each by descending usage, not merged."""
         self._rank_groups(groups)
         return list(groups.ranking.classes)
 
@@ -99,9 +98,7 @@ class FairOrder:
         groups.ranking.refresh(groups.entities, self._changes, lambda entity: self._places_of(groups, entity))
 
     def _places_in(self, lists: Mapping[str, _Listed]) -> Callable[[str], Sequence[Placed]]:
-        """Where the mode queue or class queue of an entity lies; its score is worked out once for all of
-        them.
-        """
+        """The place of an entity in mode queues or class queues. All of them share one score."""
 
         def places(entity: str) -> Sequence[Placed]:
             listed = lists.get(entity)
@@ -117,7 +114,7 @@ class FairOrder:
         return places
 
     def _places_of(self, groups: Groups, entity: str) -> Sequence[Placed]:
-        """Where the groups of an entity lie: in a class all grow alike, and count as equally wide."""
+        """The places of an entity's groups: the usage of a class grows alike, and counts as equally wide."""
         widths = groups.of(entity)
         if not widths:
             return ()

@@ -1,8 +1,8 @@
-"""When a run that does not fit now could start: the board as it will be, one ended run after another.
+"""When a run that does not fit now could start: the future board, one ended run after another.
 
-Used by `queue_walk` (which nodes to keep) and by `explain`. A run ends when its time limit, or its turn, says
-so; one without ends some time, later than all that have one. Between those, the one granted first is taken
-to end first: a fixed order, so that what a run waits for only ever shrinks.
+Used by `queue_walk` (which nodes to reserve) and by `explain`. A run ends at its time limit or the end of its
+turn; a run without either ends later than all others. Among the latter, the one granted first is taken to end
+first: the order is fixed, so the list of awaited runs only shrinks.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tarmac.sched.placing.space import OPEN, Load, Space
 from tarmac.sched.placing.view import View
 
 ReleaseKey = tuple[float, float, str]
-"""When it ends (-inf: it is on its way out, inf: not known), when it was granted, and the run's id."""
+"""The end of a holding (-inf: it is leaving, inf: unknown), its grant time, and the run's id."""
 
 
 @dataclass(slots=True, eq=False)
 class Holder:
-    """A run that holds something: what on each node, and when it gives that back."""
+    """A run that holds slots: its loads by node, and the key of its end."""
 
     holding: Holding
     loads: dict[str, Load]
@@ -42,12 +42,12 @@ class Holder:
 
 
 Releases = Sequence[tuple[ReleaseKey, Holder]]
-"""Holdings in the order in which they end."""
+"""Holdings in the order of their ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """A run could start at `at` (inf: not known) on `nodes`, once the first `ended` releases happened."""
+    """A run could start at `at` (inf: unknown) on `nodes`, after the first `ended` releases."""
 
     at: float
     nodes: tuple[str, ...]
@@ -55,7 +55,7 @@ class Forecast:
 
 
 def ends(holding: Holding, rules: Pool | None) -> ReleaseKey:
-    """When a holding ends, as far as is known."""
+    """The end of a holding, as far as is known."""
     candidate = holding.candidate
     order = (holding.granted_at, candidate.run_id)
     if holding.leaving:
@@ -68,7 +68,7 @@ def ends(holding: Holding, rules: Pool | None) -> ReleaseKey:
 
 
 def left_at(holders: Iterable[Holder], now: float) -> float:
-    """By when these have left that are preempted now (-inf: there are none)."""
+    """The time by which these holders have left if they are preempted now (-inf: none are given)."""
     return max((now + holder.holding.grace_s for holder in holders), default=-inf)
 
 
@@ -85,10 +85,10 @@ def soonest(
     releases: Releases,
     most: int | None = None,
 ) -> Forecast | None:
-    """The first moment at which the open nodes could hold a run; None if not even when everybody has left.
+    """The first time at which the open nodes fit a run; None if they never do.
 
-    The moment is that of the last release it waits for, which may lie in the past (-inf: no need to wait).
-    With `most`, only so many releases are looked at.
+    That is the time of the last release it waits for, which may be in the past (-inf: no wait). `most` limits
+    the number of releases that are considered.
     """
     future = Future(board)
     most = len(releases) if most is None else most
@@ -107,7 +107,7 @@ def soonest(
 
 
 class Future:
-    """The nodes of a pool as they will be: copies of those that change stand before the board."""
+    """The future nodes of a pool: copies of changed nodes take the place of those on the board."""
 
     __slots__ = ("board", "ghosts")
 
@@ -116,26 +116,26 @@ class Future:
         self.ghosts: dict[Space, Space] = {}
 
     def release(self, holder: Holder) -> None:
-        """This holding has ended."""
+        """Apply the end of this holding."""
         for name, load in holder.loads.items():
             space = self.board.spaces.get(name)
             if space is not None and space.bucket is not None and space.reserved == OPEN:
                 self.ghost(space).give(load)
 
     def ghost(self, space: Space) -> Space:
-        """The copy that stands for a space."""
+        """The copy that replaces a space."""
         ghost = self.ghosts.get(space)
         if ghost is None:
             ghost = self.ghosts[space] = space.copy()
         return ghost
 
     def view(self, target: Target) -> View:
-        """What a target allows of the open nodes."""
+        """A view of the open nodes that a target allows."""
         return View.of(self.board, target, ghosts=self.ghosts)
 
 
 def _sweep(count: Count, future: Future, releases: Releases, most: int) -> tuple[int | None, Way | None]:
-    """After how many releases it fits and in which way, by counting; they have then happened in `future`."""
+    """The number of releases after which it fits and the way, by counting; `future` then includes them."""
     board = future.board
     at_least = board.at_least(count.shard, count.slot_type)
     if count.fits(at_least):
@@ -156,7 +156,7 @@ def _sweep(count: Count, future: Future, releases: Releases, most: int) -> tuple
 
 
 def _search(request: RequestClass, future: Future, releases: Releases, *, most: int) -> int | None:
-    """After how many releases it fits, by doubling and bisection; they have then happened in `future`."""
+    """The number of releases after which it fits, by doubling and bisection; `future` then includes them."""
 
     def fits_after(ended: int) -> bool:
         future.ghosts.clear()

@@ -1,4 +1,4 @@
-"""Holdings under a fair share, grouped: as much is held against all in a group. Kept by `holders`."""
+"""Holdings under a fair share in groups of equal usage. Kept by `holders`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any
 from tarmac.sched.policies.ranking import Ranking
 
 Group = tuple[str, int]
-"""An entity, and how many slots a holding of it has."""
+"""An entity, and the number of slots of a holding."""
 
 
 class Groups:
-    """Holdings by whose share they count for and how many slots they have; each group is sorted.
+    """Holdings by the entity they count for and their number of slots; each group is sorted.
 
-    `ranking` orders the groups by what is held against them; `changed` is told of whom one came or went.
+    `ranking` orders the groups by their usage. The groups call `changed` with an entity when one of its
+    groups comes or goes.
     """
 
     __slots__ = ("_by_entity", "_changed", "ranking")
@@ -27,7 +28,7 @@ class Groups:
 
     @property
     def entities(self) -> Iterable[str]:
-        """Whose holdings there are."""
+        """The entities that have holdings."""
         return self._by_entity
 
     def of(self, entity: str) -> Iterable[int]:
@@ -48,7 +49,7 @@ class Groups:
         insort(widths[slots], entry)
 
     def cut(self, group: Group, key: tuple[Any, ...]) -> None:
-        """Take the entry with this key out of its group."""
+        """Remove the entry with this key from its group."""
         entity, slots = group
         widths = self._by_entity[entity]
         del widths[slots][bisect_left(widths[slots], key)]

@@ -1,8 +1,8 @@
-"""Who holds slots of a pool, in the order in which they would be preempted. Kept by `PoolState`.
+"""The holders of a pool's slots, in order of preemption. Kept by `PoolState`.
 
-A batch run can be preempted once its guaranteed time is over: until then it is *guarded*, from then on it is
-*ready*, and lies where the policy orders it. Where the policy is `least_attained`, runs climb while they hold
-slots; what happens by itself as time goes by is caught up with at the beginning of a cycle (`advance`).
+A batch run can be preempted once its guaranteed time is over: until then it is *guarded*, then it is *ready*
+at its place under the policy. Under `least_attained`, runs climb while they hold slots. `advance` applies the
+effects of passing time at the beginning of a cycle.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tarmac.sched.policies.order import CYCLE, INTERRUPTIBLE, RANKS, Key
 from tarmac.sched.policies.precedence import climbs_next_at, holder_key
 
 Timed = list[tuple[float, str, Holder, Key]]
-"""Sorted by the moment at which something happens to a holding; its key from then on."""
+"""Sorted by the time at which a holding changes; the key is the one it has from then on."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a batch run is filed: guarded until then, or (None) ready under this key until it climbs.
+    """The place of a batch run: guarded until then, or (None) ready under this key until it climbs.
 
-    The key of a guarded run is the one it will have then.
+    The key of a guarded run is the one it will have when ready.
     """
 
     guarded_until: float | None
@@ -37,10 +37,9 @@ class _Place:
 
 
 class Holders:
-    """The holdings of one pool that have not been asked to leave.
+    """The holdings of one pool that are not leaving.
 
-    Under fair share the batch runs among them are in groups as well, as far as it is known when their
-    guaranteed time is over.
+    Under fair share their batch runs are also in groups, if the end of their guaranteed time is known.
     """
 
     __slots__ = (
@@ -58,13 +57,13 @@ class Holders:
     )
 
     def __init__(self, rules: Pool, changed: Callable[[str], None] = lambda _: None) -> None:
-        """`changed` is told of whom groups of a fair share came or went."""
+        """`changed` is called with an entity when one of its fair share groups comes or goes."""
         self._changed = changed
         self._now = -inf
         self._begin(rules)
 
     def add(self, holder: Holder) -> None:
-        """A run holds slots of this pool."""
+        """Add a run that holds slots of this pool."""
         candidate = holder.holding.candidate
         rank = RANKS[candidate.mode]
         if holder.holding.leaving:
@@ -77,7 +76,7 @@ class Holders:
             self._guard(holder)
 
     def drop(self, holder: Holder) -> None:
-        """It does no more, or is to be known anew."""
+        """Remove a run."""
         run_id = holder.holding.candidate.run_id
         self.cycle.pop(run_id, None)
         self.interruptible.pop(run_id, None)
@@ -88,15 +87,15 @@ class Holders:
             self._unready(holder, place)
 
     def restart(self, rules: Pool, holders: Iterable[Holder]) -> None:
-        """Order all holdings anew, by other rules."""
+        """Order all holdings again, by other rules."""
         self._begin(rules)
         for holder in holders:
             self.add(holder)
 
     def advance(self, now: float) -> None:
-        """Catch up with what the time has brought."""
+        """Apply the changes that time has brought."""
         back, self._now = now < self._now, now
-        if back:  # somebody asks what would have been decided before
+        if back:  # a caller asks about the past
             for _, holder in list(self.ready):
                 self._unready(holder, self._places[holder.ends[2]])
                 self._guard(holder)
@@ -111,20 +110,20 @@ class Holders:
                 self._make_ready(holder)
 
     def last_first(self) -> Iterator[tuple[Key, Holder]]:
-        """Ready batch runs with their keys, the last in order first (not for fair shares)."""
+        """Ready batch runs with their keys, the last in order first (not under fair share)."""
         mode_queue = self.ready
         index = len(mode_queue) - 1
         while index >= 0:
             known, holder = mode_queue[index]
             if holder.holding.candidate.time_limit_s is not None and self._key(holder) != known:
-                self._unready(holder, self._places[holder.ends[2]])  # what is left of its limit became less
+                self._unready(holder, self._places[holder.ends[2]])  # the rest of its time limit has shrunk
                 self._make_ready(holder)
             else:
                 yield known, holder
                 index -= 1
 
     def last(self) -> Key | None:
-        """A key that no ready batch run is ordered after (not for fair shares)."""
+        """The key of the last ready batch run (not under fair share)."""
         return self.ready[-1][0] if self.ready else None
 
     def rising(self, level: float) -> list[Timed]:

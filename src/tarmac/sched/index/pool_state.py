@@ -1,6 +1,6 @@
-"""What the ledger keeps of one pool: its board, its queue, who holds what and when that ends.
+"""The index of one pool: its board, its queue, its holders and their ends.
 
-Changed by `Ledger` as facts change; a cycle (`queue_walk`) plays on it and leaves it as it was.
+`Ledger` updates it as facts change; a cycle (`queue_walk`) changes it temporarily and restores it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from tarmac.sched.policies.ranking import Changes
 
 
 class Memo:
-    """`blocked` request classes do not fit what is free, and will not until something comes free.
+    """`blocked` request classes do not fit the free slots, and will not until some are released.
 
-    With the nodes now reserved, of the request classes in `windows` only runs that end by then start.
-    `forecasts` hold until holdings change.
+    With the present reservations, runs of the request classes in `windows` start only if they end by then.
+    `forecasts` are valid until holdings change.
     """
 
     __slots__ = ("_reservations", "blocked", "forecasts", "windows")
@@ -40,25 +40,25 @@ class Memo:
         self._reservations: tuple[Hashable, ...] = ()
 
     def change(self, *, freed: bool) -> None:
-        """Holdings or nodes have changed; `freed` if something may have come free."""
+        """Forget what changed holdings or nodes invalidate; `freed` if slots may have become free."""
         self.forecasts.clear()
         if freed:
             self.free()
 
     def free(self) -> None:
-        """Something may have come free."""
+        """Forget what newly free slots invalidate."""
         self.blocked.clear()
         self.windows.clear()
 
     def reserve(self, reservations: tuple[Hashable, ...]) -> None:
-        """Just these are the reservations from now on."""
+        """Set the reservations."""
         if reservations != self._reservations:
             self._reservations = reservations
             self.windows.clear()
 
 
 class PoolState:
-    """One pool. `memo` has what earlier cycles found out and a cycle may still believe."""
+    """One pool. `memo` has results of earlier cycles that are still valid."""
 
     __slots__ = (
         "_empty",
@@ -94,7 +94,7 @@ class PoolState:
         self._parking_is_current = False
 
     def add_holders(self, holders: Iterable[Holder]) -> None:
-        """Take up many holdings, sorting once."""
+        """Add many holdings, sorting once."""
         for item in holders:
             self.releases.append((item.ends, item))
             self._take_up(item)
@@ -102,13 +102,13 @@ class PoolState:
         self.changed()
 
     def add_holder(self, holder: Holder) -> None:
-        """A holding on nodes of this pool has begun, or is to be known again."""
+        """Add or replace a holding on nodes of this pool."""
         insort(self.releases, (holder.ends, holder))
         self._take_up(holder)
         self.changed()
 
     def drop_holder(self, holder: Holder) -> None:
-        """A holding is over, or is to be known anew."""
+        """Remove a holding."""
         del self.holdings[holder.ends[2]]
         del self.releases[bisect_left(self.releases, (holder.ends,))]
         self.leaving.discard(holder.ends[2])
@@ -117,21 +117,23 @@ class PoolState:
         self.changed()
 
     def changed(self, *, freed: bool = False) -> None:
-        """Holdings or nodes have changed; `freed` if something may have come free."""
+        """Note that holdings or nodes have changed; `freed` if slots may have become free."""
         self.memo.change(freed=freed)
 
     def known_releases(self) -> int:
-        """Of how many holdings it is known when they end: they are the first in `releases`."""
+        """The number of holdings with a known end: they are the first in `releases`."""
         return bisect_left(self.releases, ((inf,),))
 
     def enqueue(self, candidate: Candidate, request: RequestClass) -> None:
-        """Put a run in its place in the queue."""
+        """Add a run to the queue."""
         if not request.class_queues:
             request.parked = not self.possible(request)
         self.queue.add(candidate, request)
 
     def refresh(self, now: float) -> None:
-        """Bring the queue up to date for a cycle: its order, and who is shut out while nodes take no work."""
+        """Update the queue for a cycle: its order, and the request classes parked while nodes take no
+        work.
+        """
         self.queue.refresh(now)
         self.fair.refresh(now)
         if not self._parking_is_current:
@@ -142,7 +144,7 @@ class PoolState:
             )
 
     def possible(self, request: RequestClass) -> bool:
-        """Whether the nodes that take work now could hold a request class, if all were empty."""
+        """Whether the nodes that take work would fit a request class if all were empty."""
         if not self.board.closed:
             return True
         if self._empty is None:
@@ -155,7 +157,7 @@ class PoolState:
         return request.fit(View.of(self._empty, request.target)) is not None
 
     def restate(self, node: Node) -> None:
-        """A node is in another state than it was."""
+        """Change the state of a node."""
         self.board.restate(self.board.spaces[node.name], node)
         if self._empty is not None:
             self._empty.restate(self._empty.spaces[node.name], node)
@@ -163,7 +165,7 @@ class PoolState:
         self.changed(freed=True)
 
     def set_rules(self, rules: Pool) -> None:
-        """The pool has other rules: its queue is ordered anew."""
+        """Change the rules of the pool, which orders its queue again."""
         if rules != self.rules:
             self.rules = rules
             self.board.spread = rules.packing is Packing.SPREAD
@@ -175,7 +177,7 @@ class PoolState:
             self.changed(freed=True)
 
     def set_loads(self, name: str, loads: Any) -> None:
-        """A node of the pool carries these loads."""
+        """Set the loads of a node."""
         space = self.board.spaces[name]
         self.board.set_loads(space, loads)
 

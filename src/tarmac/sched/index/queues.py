@@ -1,9 +1,8 @@
-"""The queue of one pool, kept sorted: mode queues of ordered runs, and class queues of those that ask for the
-same.
+"""The sorted queue of one pool: mode queues of ordered runs, and class queues of equal requests.
 
 A *mode queue* holds all runs of one mode (of one entity, under fair share). A *class queue* is the part of a
 mode queue that is of one `RequestClass` and has time limits of one magnitude: when its first run cannot
-start, the others are passed over together. Kept by `PoolState`, walked by `queue_walk`.
+start, a cycle skips the others together. Kept by `PoolState`, walked by `queue_walk`.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ NO_LIMIT = -10_000
 
 @dataclass(slots=True, eq=False)
 class RequestClass:
-    """Runs that ask for the same on the same target, and what is known of all of them.
+    """Runs with equal requests on the same target, and the facts common to them.
 
-    `slots` is what they ask in all, `slot_type` the one type they name (None: any, or several). `parked`: its
-    home pool could not hold it even if all nodes that take work now were empty: others are drained.
+    `slots` is the total request, `slot_type` the one type that they name (None: any, or several). `parked`:
+    its home pool could not fit it even if all nodes that take work were empty, because others are drained.
     """
 
     demands: Demands
@@ -64,13 +63,13 @@ class RequestClass:
         )
 
     def fit(self, view: View, way: Way | None = None) -> list[Part] | None:
-        """A place for a run on these nodes; `way` to split its slots, if that is known."""
+        """A place for a run on these nodes; `way` splits its slots, if known."""
         return fit(self.demands, view, uneven=self.feasibility.uneven, way=way)
 
 
 @dataclass(slots=True, eq=False)
 class Queued:
-    """A run in the queue of a pool, and where it stands there."""
+    """A run in the queue of a pool, and its place there."""
 
     candidate: Candidate
     request: RequestClass
@@ -85,9 +84,9 @@ Entries = list[Entry]
 
 
 class ModeQueue:
-    """All queued runs of one mode, of one entity if there are any, in order.
+    """All queued runs of one mode (and of one entity, if any), in order.
 
-    Those of request classes that are `parked` lie apart: a cycle that walks the others does not meet them.
+    Runs of `parked` request classes are in a separate list, which cycles do not walk.
     """
 
     __slots__ = ("entity", "entries", "parked", "rank")
@@ -100,33 +99,33 @@ class ModeQueue:
 
     @property
     def first(self) -> Queued:
-        """The first in order of those that a cycle meets; of the others if there are none."""
+        """The first run in order that is not parked; the first parked one if there is no other."""
         return (self.entries or self.parked)[0][1]
 
     def entries_of(self, request: RequestClass) -> Entries:
-        """Where the runs of a request class lie."""
+        """The list that has the runs of a request class."""
         return self.parked if request.parked else self.entries
 
     def __len__(self) -> int:
         return len(self.entries) + len(self.parked)
 
     def every(self) -> Iterable[Entry]:
-        """All of them, in order."""
+        """All entries, parked or not, in order."""
         return merge(self.entries, self.parked) if self.parked else self.entries
 
     def before(self, key: Key) -> int:
-        """How many of them are ordered before a key."""
+        """The number of runs ordered before a key."""
         return bisect_left(self.entries, (key,)) + bisect_left(self.parked, (key,))
 
     def split(self) -> None:
-        """Put every run on the side where it lies now."""
+        """Move every run to the list that fits its request class now."""
         entries = list(self.every())
         self.entries = [entry for entry in entries if not entry[1].request.parked]
         self.parked = [entry for entry in entries if entry[1].request.parked]
 
 
 class ClassQueue:
-    """The runs of a mode queue that are of one request class, with time limits of one magnitude.
+    """The runs of a mode queue of one request class, with time limits of one magnitude.
 
     No run in it has a limit below `shortest_s`.
     """
@@ -160,10 +159,10 @@ class EntityQueues:
 
 
 class PoolQueue:
-    """The queued runs of one pool under its rules. `plain` mode queues are those of no entity, `fair` the
-    others.
+    """The queued runs of one pool under its rules.
 
-    `changes` is told whose first run may be another.
+    `plain` mode queues have no entity, `fair` ones do. `changes` notes entities whose first run may have
+    changed.
     """
 
     __slots__ = (
@@ -192,7 +191,7 @@ class PoolQueue:
         self.requests: dict[int, dict[RequestClass, None]] = {}
 
     def add(self, candidate: Candidate, request: RequestClass) -> None:
-        """Put a run in its place; it is in no queue now."""
+        """Add a run that is in no queue."""
         queued = self._make(candidate, request)
         entry = (queued.key, queued)
         insort(queued.mode_queue.entries_of(request), entry)
@@ -201,7 +200,7 @@ class PoolQueue:
             self._changes.note(queued.mode_queue.entity)
 
     def add_all(self, runs: Iterable[tuple[Candidate, RequestClass]]) -> None:
-        """Put many runs in their places, sorting once what they come to."""
+        """Add many runs, sorting each changed list once."""
         mode_queues: dict[ModeQueue, None] = {}
         class_queues: dict[ClassQueue, None] = {}
         for candidate, request in runs:
@@ -219,7 +218,7 @@ class PoolQueue:
             class_queue.entries.sort()
 
     def remove(self, run_id: str) -> Queued:
-        """Take a run out."""
+        """Remove a run."""
         queued = self.runs.pop(run_id)
         self.fail_if_busy.pop(run_id, None)
         mode_queue, class_queue, request = queued.mode_queue, queued.class_queue, queued.request
@@ -232,19 +231,19 @@ class PoolQueue:
         return queued
 
     def refresh(self, now: float) -> None:
-        """Sort again those mode queues whose order is another than when they were last looked at."""
+        """Sort the mode queues again whose order has changed since the last refresh."""
         for rank, era_of in self._dated:
             if (era := era_of(self._rules, now)) != self._eras.get(rank):
                 self._eras[rank] = era
                 if rank not in self.plain:  # no order has both eras and entities
                     continue
                 stale = [queued for _, queued in self.plain[rank].every()]
-                for queued in reversed(stale):  # the last of a list goes without moving the others
+                for queued in reversed(stale):  # removing the last of a list moves no other
                     self.remove(queued.candidate.run_id)
                 self.add_all((queued.candidate, queued.request) for queued in stale)
 
     def restart(self, rules: Pool) -> list[tuple[Candidate, RequestClass]]:
-        """Empty the queue for other rules; the runs that were in it are returned."""
+        """Empty the queue for other rules, and return its runs."""
         runs = [(queued.candidate, queued.request) for queued in self.runs.values()]
         for candidate, _ in runs:
             self.remove(candidate.run_id)
@@ -254,9 +253,7 @@ class PoolQueue:
         return runs
 
     def park(self, requests: Iterable[RequestClass]) -> None:
-        """Set aside the runs of just these request classes, and take those of all others into the mode
-        queues again.
-        """
+        """Park the runs of exactly these request classes, and return all others to the mode queues."""
         parked = set(requests)
         changed: dict[ModeQueue, None] = {}
         for together in self.requests.values():
@@ -272,7 +269,7 @@ class PoolQueue:
                 self._changes.note(mode_queue.entity)
 
     def up_to(self, most: float) -> Iterator[RequestClass]:
-        """The request classes that ask for at most so many slots."""
+        """The request classes that ask for at most `most` slots."""
         for slots, requests in self.requests.items():
             if slots <= most:
                 yield from requests
@@ -308,7 +305,7 @@ class PoolQueue:
         return queued
 
     def _open(self, mode_queue: ModeQueue, request: RequestClass, magnitude: int) -> ClassQueue:
-        """A new class queue."""
+        """Add and return a new class queue."""
         if not request.class_queues:
             self.requests.setdefault(request.slots, {})[request] = None
         class_queue = request.class_queues[mode_queue.rank, mode_queue.entity, magnitude] = ClassQueue(
@@ -324,7 +321,7 @@ class PoolQueue:
         return class_queue
 
     def _close(self, class_queue: ClassQueue) -> None:
-        """A class queue is empty, and its mode queue may be."""
+        """Remove an empty class queue, and its mode queue if that is empty."""
         mode_queue, request = class_queue.mode_queue, class_queue.request
         del request.class_queues[mode_queue.rank, mode_queue.entity, class_queue.magnitude]
         if mode_queue.entity is None:
@@ -345,13 +342,13 @@ class PoolQueue:
 
 
 def _dated(rules: Pool) -> list[tuple[int, Callable[[Pool, float], float]]]:
-    """The ranks whose order changes from era to era, and how to tell the era."""
+    """The ranks whose order changes from era to era, and the functions that give the era."""
     eras = [(rank, ordering(rank, rules).era) for rank in sorted(set(RANKS.values()))]
     return [(rank, era_of) for rank, era_of in eras if era_of is not None]
 
 
 def limit_s(candidate: Candidate) -> float:
-    """How long a run may still run (inf: no limit)."""
+    """How many seconds a run may still run (inf: no limit)."""
     if candidate.time_limit_s is None:
         return inf
     return max(0.0, candidate.time_limit_s - candidate.ran_s)

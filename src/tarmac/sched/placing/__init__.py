@@ -1,1 +1,1 @@
-"""Where a gang can sit on the nodes of a pool: what is free, which nodes do, and why the others do not."""
+"""Placing a gang on the nodes of a pool: free slots, chosen nodes, and the reasons against the others."""

@@ -1,8 +1,7 @@
-"""Admission: whether a request fits the empty cluster at all, and if not, the biggest that would.
+"""Admission: whether a request fits the empty cluster, and if not, the biggest that would.
 
-Asked by the ledger once for each request class, and by `explain`. The empty cluster has every node in it,
-drained and down ones too: they can come back. A cluster that has not reported a node yet is given the
-benefit of the doubt.
+The ledger checks each request class once, and `explain` uses it. The empty cluster includes drained and down
+nodes, because they can come back. A cluster that has not reported a node yet is assumed to fit.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from tarmac.sched.placing.gangs import fit
 from tarmac.sched.placing.view import View
 
 SCATTERED = 2
-"""An equal split on more than so many times the fewest nodes that would do is none worth having."""
+"""The factor over the fewest possible nodes above which an equal split is not worth having."""
 
 TRIED = 64
-"""How many amounts are tried one by one: as many as a node may well have slots."""
+"""The number of amounts that are tried one by one: about the most slots of a node."""
 
 Demands = tuple[Demand, ...]
 
@@ -32,8 +31,8 @@ Demands = tuple[Demand, ...]
 class Feasibility:
     """Whether a request can ever start, and in which pools, the first one first.
 
-    `uneven`: a role's slots are split unevenly, because an equal split fits nowhere or would be scattered. It
-    can start in no pool yet `fits` where a cluster has not told its nodes.
+    `uneven`: the slots of a role are split unevenly, because an equal split does not fit or would be
+    scattered. A request that no pool fits still `fits` if a cluster has not reported its nodes.
     """
 
     fits: bool
@@ -42,7 +41,7 @@ class Feasibility:
 
 
 class Admission:
-    """Judges requests against the empty cluster, which it builds on first use."""
+    """Checks requests against the empty cluster, which it builds on first use."""
 
     __slots__ = ("_boards", "_nodes", "_pools")
 
@@ -52,7 +51,7 @@ class Admission:
         self._boards: Mapping[PoolKey, PoolBoard] | None = None
 
     def feasibility(self, demands: Demands, target: Target) -> Feasibility:
-        """Where this request fits the empty cluster, evenly split if that is possible."""
+        """The pools whose empty nodes fit this request, evenly split if possible."""
         for uneven in (False, True):
             pools = tuple(self._fitting(demands, target, uneven=uneven))
             if pools:
@@ -60,13 +59,13 @@ class Admission:
         return Feasibility(fits=self.silent(target))
 
     def silent(self, target: Target) -> bool:
-        """Whether a cluster the target allows has not reported any node yet."""
+        """Whether a cluster that the target allows has not reported any node yet."""
         reporting = {node.cluster for node in self._nodes}
         known = {cluster for cluster, _ in self._pools}
         return not reporting or any(admits(cluster, target.cluster) for cluster in known - reporting)
 
     def largest(self, demands: Demands, target: Target) -> str | None:
-        """The request most like this one that the empty cluster could hold, in words."""
+        """The most similar request that the empty cluster fits, in words."""
         smaller = largest(demands, lambda less: self._fits(less, target))
         loose = tuple(
             replace(demand, uneven=demand.slots is not None and demand.nodes is None) for demand in demands
@@ -94,7 +93,7 @@ class Admission:
 
 
 def _scattered(demands: Demands, parts: Sequence[Part], view: View) -> bool:
-    """Whether a role that may be split unevenly would be on far fewer nodes so: 7 slots on nodes of 6."""
+    """Whether an uneven split would need far fewer nodes: 7 slots on nodes of 6."""
     if len(demands) != 1 or demands[0].slots is None or not demands[0].uneven:
         return False
     fewest = split_unevenly(demands[0], view)
@@ -102,7 +101,7 @@ def _scattered(demands: Demands, parts: Sequence[Part], view: View) -> bool:
 
 
 def allowed(pool: PoolKey, target: Target) -> bool:
-    """Whether a target allows a pool. A run lies in one pool of one cluster."""
+    """Whether a target allows a pool. A run is in one pool of one cluster."""
     return admits(pool[0], target.cluster) and target.pool in (None, pool[1])
 
 
@@ -128,7 +127,7 @@ Shrink = Callable[[int], Demand]
 
 
 def _smaller(demand: Demand) -> list[tuple[tuple[int, Shrink], Callable[[int], str]]]:
-    """Ways to ask for less: how much is asked now, the demand for an amount, and the words for it."""
+    """Ways to ask for less: the present amount, the demand for an amount, and its description."""
     if demand.slots is not None:
         return [((demand.slots, lambda slots: replace(demand, slots=slots)), lambda slots: f"slots: {slots}")]
     replicas, each = demand.replicas or 0, demand.each
@@ -147,10 +146,10 @@ def _smaller(demand: Demand) -> list[tuple[tuple[int, Shrink], Callable[[int], s
 def _most(
     demands: Sequence[Demand], index: int, smaller: tuple[int, Shrink], fits: Callable[[Demands], bool]
 ) -> int:
-    """The biggest amount below what is asked that fits; 0 if even 1 does not.
+    """The biggest amount below the requested one that fits; 0 if even 1 does not.
 
-    By bisection; but where a split has to be equal, 12 slots may fit and 13 not, and 16 again. So the bound
-    is found for an unequal split, and from there down the first few amounts are tried one by one.
+    Equal splits rule out bisection: 12 slots may fit, 13 not, and 16 again. So bisection finds the bound for
+    an unequal split, and the first few amounts below it are tried one by one.
     """
     amount, shrink = smaller
 

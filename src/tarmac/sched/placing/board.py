@@ -1,8 +1,8 @@
-"""What is free on each node of a pool, kept in the order that placing asks for.
+"""The free resources on each node of a pool, in the order that placing needs.
 
-Kept up to date by `PoolState` (real changes: `set_loads`) and played on by a cycle (`take`, `reserve`), which
-takes everything back at its end (`undo`). Nodes alike in shard and slot type lie on one `Bucket`, sorted by
-free slots: best fit is a bisection, taking slots moves one entry.
+`PoolState` keeps it up to date (`set_loads`). A cycle changes it temporarily (`take`, `reserve`) and restores
+it at its end (`undo`). Nodes of equal shard and slot type share a `Bucket`, sorted by free slots: best fit is
+a bisection, and taking slots moves one entry.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NO_LOADS: Mapping[str, Mapping[str, Load]] = {}
 class PoolBoard:
     """The nodes of one pool; `closed` of them take no work. `free` counts slots by type (None: all).
 
-    With `spread` runs are spread over the nodes, else packed.
+    With `spread` runs are spread over the nodes, otherwise packed.
     """
 
     __slots__ = (
@@ -41,7 +41,7 @@ class PoolBoard:
     )
 
     def __init__(self, key: PoolKey, spaces: Iterable[Space], *, any_state: bool = False) -> None:
-        """Take over these spaces, which lie in no bucket yet; with `any_state` all of them take work."""
+        """Take over these spaces, which are in no bucket yet; with `any_state` all of them take work."""
         self.key = key
         self.spaces = {space.node.name: space for space in spaces}
         self.buckets: dict[tuple[str | None, str | None], Bucket] = {}
@@ -66,7 +66,7 @@ class PoolBoard:
 
     @property
     def touched(self) -> bool:
-        """Whether something was taken that `undo` will give back."""
+        """Whether `undo` has anything to give back."""
         return bool(self._journal)
 
     @property
@@ -75,7 +75,7 @@ class PoolBoard:
         return range(self._reservation_count)
 
     def free_of(self, slot_type: str | None) -> int:
-        """How many slots are free that a request for this type may have."""
+        """The free slots that a request for this type may have."""
         if slot_type is None:
             return self.free[None]
         return sum(
@@ -83,7 +83,7 @@ class PoolBoard:
         )
 
     def buckets_of(self, shard: str | None, slot_type: str | None) -> list[Bucket]:
-        """The nodes of a shard and slot type (None: of any)."""
+        """The buckets of a shard and slot type (None: any)."""
         return [
             bucket
             for bucket in self.buckets.values()
@@ -102,7 +102,7 @@ class PoolBoard:
     def at_least(
         self, shard: str | None, slot_type: str | None, reservations: Sequence[int] = ()
     ) -> Sequence[int]:
-        """How many nodes, open or in these reservations, have at least so many free slots, by that number."""
+        """How many nodes, open or in these reservations, have at least i free slots, by i."""
         key = (shard, slot_type, *reservations)
         found = self._at_least.get(key)
         if found is None:
@@ -122,11 +122,11 @@ class PoolBoard:
         return at_least
 
     def set_loads(self, space: Space, loads: Iterable[Load]) -> None:
-        """Make a space what these loads leave of its node."""
+        """Set the free resources of a space from the loads of its node."""
         self._set(space, left_of(space.node, loads))
 
     def restate(self, space: Space, node: Node) -> None:
-        """The node of a space has another state than it had, and is else the same."""
+        """Change the state of a space's node, which is otherwise the same."""
         if space.bucket is not None:
             space.bucket.drop(space)
             self._at_least.clear()
@@ -142,7 +142,7 @@ class PoolBoard:
             self._count(space, space.free)
 
     def take(self, space: Space, need: Resources) -> tuple[int, ...]:
-        """Take this much from a space until `undo`: the lowest free slot numbers, which are returned."""
+        """Take these resources from a space until `undo`, and return the lowest free slot numbers."""
         slots = space.lowest_free(need.slots)
         taken = space.taken
         for slot in slots:
@@ -156,7 +156,7 @@ class PoolBoard:
         return slots
 
     def reserve(self, names: Iterable[str]) -> int:
-        """Keep these open nodes until `undo`: the number of the reservation is returned."""
+        """Reserve these open nodes until `undo`, and return the number of the reservation."""
         number = self._reservation_count
         self._reservation_count += 1
         by_bucket: dict[Bucket, list[Space]] = {}
@@ -170,7 +170,7 @@ class PoolBoard:
         return number
 
     def undo(self) -> None:
-        """Give back what was taken and kept."""
+        """Give back all that was taken and reserved."""
         for space, before in reversed(self._journal):
             self._set(space, before)
         self._journal.clear()
@@ -215,7 +215,7 @@ def boards(
 ) -> dict[PoolKey, PoolBoard]:
     """A board for each pool that has nodes, in the order in which pools are tried.
 
-    `loads` has what runs hold, by node and run; with `any_state` nodes that are down take work too.
+    `loads` has what runs hold, by node and run; with `any_state` nodes that are down take work as well.
     """
     grouped: dict[PoolKey, list[Space]] = {}
     for order, node in enumerate(sorted(nodes, key=node_rank)):
@@ -228,11 +228,11 @@ def boards(
 
 
 def node_rank(node: Node) -> tuple[int, str]:
-    """How nodes are ordered, and so ranked: shorter names first, so that n2 comes before n10."""
+    """The order of nodes: shorter names first, so that n2 comes before n10."""
     return len(node.name), node.name
 
 
 def pool_rank(key: PoolKey) -> tuple[bool, str, bool, str]:
-    """Where a run that names no pool is tried first: the cluster and the pool that need no settings."""
+    """The order in which pools are tried for a run that names none: the default cluster and pool first."""
     cluster, pool = key
     return cluster != LOCAL_CLUSTER, cluster, pool != DEFAULT_POOL, pool

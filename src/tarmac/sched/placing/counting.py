@@ -1,7 +1,7 @@
-"""Whether one role fits, by counting nodes with so many free slots: exact, and without looking at the nodes.
+"""Whether one role fits, by counting nodes by their free slots: exact, and without looking at the nodes.
 
-Most runs have one role that asks for slots alone, anywhere in a pool or a shard. For these the number of
-nodes with at least 1, 2, 3, ... free slots says it all. Made once for each request class; asked by
+Most runs have one role that asks for slots alone, anywhere in a pool or a shard. For these it suffices to
+know the number of nodes with at least 1, 2, 3, ... free slots. Made once for each request class; used by
 `queue_walk` before nodes are chosen, and by `forecast` after each release.
 """
 
@@ -17,15 +17,15 @@ from tarmac.sched.placing.fitting import Way, splits
 Demands = tuple[Demand, ...]
 
 AtLeast = Sequence[int]
-"""How many nodes have at least so many free slots, by that number."""
+"""The number of nodes with at least i free slots, by i."""
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What has to be counted: nodes of a shard and slot type (None: any).
+    """The counting rule of a request: nodes of a shard and slot type (None: any).
 
-    `ways` are numbers of nodes and of the slots that each of them must have; or, if there are none, `units`
-    units of `each` slots must be free on nodes.
+    `ways` are numbers of nodes and of the slots that each of them needs. If there are none, `units` units of
+    `each` slots must be free on nodes.
     """
 
     shard: str | None
@@ -36,7 +36,7 @@ class Count:
 
     @classmethod
     def of(cls, demands: Demands, target: Target, *, uneven: bool) -> Count | None:
-        """What is to be counted for this request; None if counting does not do."""
+        """The counting rule for this request; None if counting does not suffice."""
         nonempty = [demand for demand in demands if not demand.empty]
         if len(nonempty) != 1 or target.hostnames or target.excluded:
             return None
@@ -53,13 +53,13 @@ class Count:
         return cls(*where, ways, 0, 0) if ways else None
 
     def fits(self, at_least: AtLeast) -> bool:
-        """Whether the request fits nodes of which so many have at least so many free slots."""
+        """Whether the request fits nodes with these counts."""
         if not self.ways:
             return sum(at_least[self.each :: self.each]) >= self.units
         return self.way(at_least) is not None
 
     def way(self, at_least: AtLeast) -> Way | None:
-        """The first way that nodes allow of which so many have at least so many free slots."""
+        """The first way that fits nodes with these counts."""
         most = len(at_least)
         for way in self.ways:
             if way[1] < most and at_least[way[1]] >= way[0]:
@@ -68,7 +68,7 @@ class Count:
 
 
 class Tally:
-    """The same while what is free on nodes changes: each change is counted, not all nodes anew."""
+    """A `Count` on nodes that change: each change is counted, not all nodes again."""
 
     __slots__ = ("_count", "_units", "_ways")
 
@@ -88,12 +88,12 @@ class Tally:
 
     @property
     def way(self) -> Way | None:
-        """The way that fits."""
+        """The first way that fits now."""
         ways = zip(self._count.ways, self._ways, strict=True)
         return next((way for way, (_, lacking) in ways if lacking <= 0), None)
 
     def change(self, before: int, after: int) -> None:
-        """A node has another number of free slots than it had."""
+        """Change the number of free slots of a node."""
         each = self._count.each
         if each:
             self._units += after // each - before // each

@@ -1,6 +1,6 @@
-"""How one role sits on the nodes it may use: on one if it can, else on the fewest.
+"""Place one role on the nodes it may use: on one if possible, otherwise on the fewest.
 
-Called by `gangs`. Every function is exact: it finds a way if there is one, and gives None if not.
+Called by `gangs`. Every function is exact: it finds a placement if there is one, and returns None otherwise.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tarmac.sched.placing.view import View
 
 @dataclass(slots=True)
 class Part:
-    """What a role gets on one node: `count` replicas of `need` each."""
+    """The share of a role on one node: `count` replicas of `need` each."""
 
     demand: Demand
     space: Space
@@ -35,11 +35,11 @@ Way = tuple[int, int]
 def fit_role(demand: Demand, view: View, *, uneven: bool, way: Way | None = None) -> list[Part] | None:
     """A place for every replica, or for all slots, of a role that asks for something.
 
-    `way`: the one to split slots evenly, if it is known already which of them fits.
+    `way` splits the slots evenly, if it is known to fit.
     """
     if demand.slots is None:
         return _deal(demand, view) if view.spread else _pack(demand, view)
-    if uneven and demand.uneven:  # no equal split is worth having, as was found on the empty cluster
+    if uneven and demand.uneven:  # admission found no good equal split on the empty cluster
         return split_unevenly(demand, view)
     return _split_evenly(demand, view, splits(demand) if way is None else (way,))
 
@@ -59,7 +59,7 @@ def split_unevenly(demand: Demand, view: View) -> list[Part] | None:
 
 
 def share(demand: Demand, slots: int) -> Resources:
-    """What a role with `slots` in all needs on a node that holds this many of them."""
+    """The need of a role on a node that holds `slots` of its slots."""
     return _sized(demand.each, slots)
 
 
@@ -69,7 +69,7 @@ def _sized(each: Resources, slots: int) -> Resources:
 
 
 def splits(demand: Demand) -> tuple[Way, ...]:
-    """The ways to split the slots of a role evenly, on as many nodes as it says, or the fewest first."""
+    """The ways to split the slots of a role evenly: on `nodes` nodes if set, otherwise the fewest first."""
     ways = equal_splits(demand.slots or 0)
     return ways if demand.nodes is None else tuple(way for way in ways if way[0] == demand.nodes)
 
@@ -104,7 +104,7 @@ def _pack(demand: Demand, view: View) -> list[Part] | None:
 
 
 def _deal(demand: Demand, view: View) -> list[Part] | None:
-    """Equal replicas dealt out, each to the node that has most free then (packing: spread)."""
+    """Equal replicas, each placed on the node with the most free slots at that time (packing: spread)."""
     replicas = demand.replicas or 0
     each = demand.each
     choices = [
@@ -132,10 +132,10 @@ def _fill(
     need: Callable[[int], Resources],
     most: Callable[[Space, int], int],
 ) -> list[tuple[Space, int]] | None:
-    """Spread `amount` units over few nodes: the emptiest are filled up, the rest goes where it fits best.
+    """Spread `amount` units over few nodes: the emptiest are filled, the rest goes where it fits best.
 
-    So one node does if any can, and a node is broken into only for the rest. `need` tells what a number
-    of units asks of a node, `most` how many of at most so many a node takes.
+    So one node is used if any fits all, and only the rest uses a node in part. `need` gives the resources for
+    a number of units, `most` the units that a node takes of a given number.
     """
     filled: dict[Space, int] = {}
     emptiest = view.emptiest(need(1))

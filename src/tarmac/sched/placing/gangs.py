@@ -1,8 +1,8 @@
-"""A whole run on the nodes of one pool, all or none: every role of it, or nothing.
+"""Place a whole run on the nodes of one pool: every role of it, or nothing.
 
-Called by `cycle`, `admission` and `forecast`, always with the same rules: what fits an empty pool is
-placed when the pool is empty. A gang of one role is fitted exactly (`fitting`); one of several by a
-search whose length is bounded (`search`).
+Called by `cycle`, `admission` and `forecast` with the same rules: a run that fits an empty pool is placed
+when the pool is empty. A gang of one role is fitted exactly (`fitting`), a gang of several by a search of
+bounded length (`search`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ NOTHING = Resources()
 def fit(demands: Sequence[Demand], view: View, *, uneven: bool, way: Way | None = None) -> list[Part] | None:
     """A place for the whole gang, in the order of its roles; None if there is none.
 
-    `uneven` allows the slots of roles that say so to be split unevenly where no equal split does. `way` is
-    how to split the one role that asks for something, if that is known.
+    `uneven` allows the slots of roles that permit it to be split unevenly if no equal split fits. `way`
+    splits the one role that asks for something, if known.
     """
     nonempty = [demand for demand in demands if not demand.empty]
     parts: list[Part] | None = []
@@ -38,7 +38,7 @@ def fit(demands: Sequence[Demand], view: View, *, uneven: bool, way: Way | None 
 
 
 def allot(parts: Sequence[Part], pool: PoolBoard) -> Allocation:
-    """Take what the parts need from the board, and grant it."""
+    """Take the needs of the parts from the board, and return the allocation."""
     placements: list[WorkerPlacement] = []
     numbers: dict[str, int] = {}
     for part in parts:
@@ -62,8 +62,8 @@ def allot(parts: Sequence[Part], pool: PoolBoard) -> Allocation:
 
 
 def _with_weightless(demands: Sequence[Demand], parts: list[Part], view: View) -> list[Part] | None:
-    """Add the roles that ask for nothing: beside the others if they may, else where few weightless replicas
-    are.
+    """Add the roles that ask for nothing: beside the others if allowed, otherwise on the node with the fewest
+    weightless replicas.
     """
     placed: list[Part] = []
     for demand in demands:

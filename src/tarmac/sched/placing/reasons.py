@@ -1,4 +1,4 @@
-"""Why a node does not take a run: one reason per node, for people. Used by `queue_walk`."""
+"""Why a node does not take a run: one reason per node, for people. Used by `cycle`."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _STATE_REASONS = {
 }
 
 HOLDERS_SHOWN = 4
-"""So many of the runs that hold something on a node are named."""
+"""The most holders that a reason names."""
 
 
 def why_never(snapshot: Snapshot, demands: Demands, target: Target) -> tuple[Reason, ...]:
-    """Why no empty cluster holds this."""
+    """The reasons why no empty cluster fits the demands."""
     nodes = _in_scope(snapshot.nodes, target)
     if not nodes:
         return (_no_cluster(snapshot, target),)
@@ -49,8 +49,8 @@ def why_not_now(
     spaces: Mapping[str, Space],
     reserved_for: Mapping[str, str],
 ) -> tuple[Reason, ...]:
-    """Why this does not start with these spaces; `reserved_for` tells for which run a node is kept, in
-    words.
+    """The reasons why the demands do not start with these spaces; `reserved_for` maps nodes to labels of
+    runs.
     """
     nodes = _in_scope(snapshot.nodes, target)
     if not nodes:
@@ -80,12 +80,12 @@ def amount(need: Resources) -> str:
 
 
 def weighs(load: Load) -> bool:
-    """Whether a run that carries this load is in the way of another."""
+    """Whether a load can block another run."""
     return bool(load.slots or load.cpus or load.memory_bytes)
 
 
 def _in_scope(nodes: Iterable[Node], target: Target) -> list[Node]:
-    """The nodes worth a word: those of clusters that the target allows."""
+    """The nodes of clusters that the target allows, which get a reason."""
     return sorted((node for node in nodes if admits(node.cluster, target.cluster)), key=node_rank)
 
 
@@ -97,7 +97,7 @@ def _no_cluster(snapshot: Snapshot, target: Target) -> Reason:
 
 
 def _smallest(demand: Demand, nodes: Sequence[Node], *, uneven: bool) -> Resources:
-    """The least of a role that a node could take: a replica, or its share in the widest possible split."""
+    """The smallest part of a role: a replica, or a node's share in the widest possible split."""
     if demand.slots is None:
         return demand.each
     if uneven:
@@ -185,7 +185,7 @@ def _holders_text(holders: Sequence[Candidate]) -> str:
 
 
 def _free(space: Space, need: Resources) -> str:
-    """What is free of that which is needed: `1 of 4 slots and 2 of 16 cpus free`."""
+    """The free part of the needed resources: `1 of 4 slots and 2 of 16 cpus free`."""
     capacity = space.node.capacity
     parts = []
     if need.slots:
@@ -207,7 +207,7 @@ def _holds(capacity: Resources, need: Resources) -> bool:
 
 
 def _holders(holdings: Iterable[Holding]) -> dict[str, list[Candidate]]:
-    """Node name to the runs that hold something on it, in order of their grant."""
+    """Map node names to the runs that hold resources there, in order of their grant."""
     holders: dict[str, list[Candidate]] = {}
     for holding in sorted(holdings, key=lambda item: (item.granted_at, item.candidate.run_id)):
         for node, load in loads_of(holding.allocation).items():

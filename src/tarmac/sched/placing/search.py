@@ -1,7 +1,7 @@
 """Several roles on the nodes of one pool: a search for a place for each chunk. Called by `gangs`.
 
-Depth first, the biggest chunk first; the first descent is the usual best fit, decreasing. The number of
-steps is bounded, so that one odd run cannot hold up a cycle.
+Depth first, the biggest chunk first; the first descent is the usual best fit, decreasing. The number of steps
+is bounded, so that one unusual run does not delay a cycle.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tarmac.sched.placing.space import Space
 from tarmac.sched.placing.view import View
 
 SEARCH_STEPS = 5_000
-"""How many nodes a search looks at before it gives up, beyond those that its first descents need."""
+"""The number of nodes that a search looks at before it gives up, beyond those of its first descents."""
 
 NOTHING = Resources()
 
@@ -40,7 +40,7 @@ def search(demands: Sequence[Demand], view: View, *, uneven: bool) -> list[Part]
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """What must lie on one node together: a replica, or a role's share of a node (`one_per_node`: alone)."""
+    """A part that must be on one node: a replica, or a role's share of a node (`one_per_node`: alone)."""
 
     demand: Demand
     need: Resources
@@ -48,7 +48,7 @@ class _Chunk:
 
 
 def _ways(demand: Demand, *, uneven: bool) -> list[list[_Chunk] | None]:
-    """The ways to cut a role into chunks. None: it is poured, unevenly, over what the others leave."""
+    """The ways to cut a role into chunks. None: its slots are poured unevenly over the rest of the nodes."""
     if demand.slots is None:
         return [[_Chunk(demand, demand.each, False)] * (demand.replicas or 0)]
     ways: list[list[_Chunk] | None] = [
@@ -58,7 +58,7 @@ def _ways(demand: Demand, *, uneven: bool) -> list[list[_Chunk] | None]:
 
 
 class _Budget:
-    """A number of steps that a search may still take."""
+    """The number of steps that a search may still take."""
 
     __slots__ = ("steps",)
 
@@ -66,18 +66,18 @@ class _Budget:
         self.steps = steps
 
     def grant(self, steps: int) -> None:
-        """Allow so many more."""
+        """Allow more steps."""
         self.steps += steps
 
     def spend(self) -> bool:
-        """Whether there was one left."""
+        """Spend a step; False if there is none left."""
         self.steps -= 1
         return self.steps >= 0
 
 
 @dataclass(slots=True)
 class _Load:
-    """What the search has laid on a node so far."""
+    """The chunks that the search has put on a node so far."""
 
     need: Resources = NOTHING
     chunks: list[_Chunk] = field(default_factory=list)
@@ -104,7 +104,7 @@ _Loads = dict[Space, _Load]
 def _place_chunks(
     chunks: Sequence[_Chunk], poured: Sequence[Demand], view: View, budget: _Budget
 ) -> list[Part] | None:
-    """A node for each chunk, and room in what they leave for the roles that are poured."""
+    """A node for each chunk, and a place for the poured roles in the rest."""
     if not poured and (space := _one_node(chunks, view)):
         return [Part(chunk.demand, space, chunk.need, 1) for chunk in chunks]
     loads: _Loads = {}
@@ -129,7 +129,7 @@ def _place_chunks(
 
 
 def _one_node(chunks: Sequence[_Chunk], view: View) -> Space | None:
-    """A node that holds them all, if they may share one."""
+    """A node that fits all chunks, if they may share one."""
     roles_per_node = [chunk.demand.role for chunk in chunks if chunk.one_per_node]
     types = {chunk.need.slot_type for chunk in chunks} - {None}
     if len(set(roles_per_node)) < len(roles_per_node) or len(types) > 1:
@@ -143,10 +143,10 @@ def _one_node(chunks: Sequence[_Chunk], view: View) -> Space | None:
 def _choices(
     chunk: _Chunk, last: Space | None, view: View, loads: _Loads, budget: _Budget
 ) -> Iterator[Space]:
-    """Nodes for a chunk: those used already, fullest first; then one of each sort of unused ones.
+    """Nodes for a chunk: those in use, fullest first; then one of each sort of unused ones.
 
-    Before all, the node that took the `last` chunk if that was alike: it goes on being filled up. Deeper
-    tries change the loads, but whenever this is resumed they are again what they were.
+    The first is the node of the `last` chunk if that was equal, to fill it up. Deeper tries change the loads,
+    but restore them before this generator resumes.
     """
     if last is not None and loads[last].takes(chunk, last):
         if not budget.spend():
@@ -178,7 +178,7 @@ def _choices(
 
 
 def _pour(poured: Sequence[Demand], view: View, loads: _Loads) -> list[Part] | None:
-    """Uneven splits of roles over what the chunks leave, one role after another."""
+    """Uneven splits of roles over the rest of the nodes, one role after another."""
     parts: list[Part] = []
     taken = {space: load.need for space, load in loads.items()}
     for demand in poured:
@@ -194,7 +194,7 @@ def _pour(poured: Sequence[Demand], view: View, loads: _Loads) -> list[Part] | N
 
 
 def _parts(chunks: Sequence[_Chunk], spaces: Sequence[Space]) -> list[Part]:
-    """In the order of node ranks, the biggest share of a role first."""
+    """The parts in the order of node ranks, the biggest share of a role first."""
     seated = sorted(zip(chunks, spaces, strict=True), key=lambda item: (-item[0].need.slots, item[1].order))
     return [Part(chunk.demand, space, chunk.need, 1) for chunk, space in seated]
 

@@ -1,6 +1,6 @@
-"""One node as the scheduler sees it: what runs hold on it and what they leave free; nodes alike in a bucket.
+"""One node as the scheduler sees it: its loads and free resources; and buckets of equal nodes.
 
-`board` keeps the buckets of a pool; `forecast` works on copies of spaces.
+Used by `board`, which keeps the buckets of a pool, and by `forecast`, which works on copies of spaces.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from tarmac.model.resources import Resources
 from tarmac.model.run import Allocation
 
 CPU_DUST = 1e-6
-"""Processors may be asked for in fractions: what rounding leaves behind is not a shortage."""
+"""The rounding error of fractional processors, which is not a shortage."""
 
 OPEN = -1
-"""The number of no reservation: the node is open to all."""
+"""The number for no reservation: the node is open to all."""
 
 Left = tuple[int, float, int, int, int]
-"""What is left of a node: free slots, processors, memory; the mask of taken slots; weightless replicas."""
+"""The free resources of a node: slots, processors, memory; the mask of taken slots; weightless replicas."""
 
 
 class Load(NamedTuple):
-    """What one run holds on one node: a mask of slots, and amounts.
+    """The resources of one run on one node: a mask of slots, and amounts.
 
-    `weightless` are placements that hold nothing.
+    `weightless` counts placements without resources.
     """
 
     slots: int
@@ -40,9 +40,9 @@ class Load(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Space:
-    """What is free on one node. `order` is its rank among all nodes, `taken` a mask of slots.
+    """The free resources of one node. `order` is its rank among all nodes, `taken` a mask of slots.
 
-    `reserved` is the number of the reservation it is in; `bucket` is None while the node takes no work.
+    `reserved` is the number of its reservation; `bucket` is None while the node takes no work.
     """
 
     node: Node
@@ -57,12 +57,12 @@ class Space:
 
     @classmethod
     def empty(cls, node: Node, order: int) -> Space:
-        """A node nobody uses, with all its slots."""
+        """An unused node with all its slots."""
         capacity = node.capacity
         return cls(node, order, capacity.slots, capacity.cpus, capacity.memory_bytes)
 
     def copy(self) -> Space:
-        """The same, in no bucket."""
+        """A copy in no bucket."""
         return Space(
             self.node,
             self.order,
@@ -75,11 +75,11 @@ class Space:
         )
 
     def set(self, left: Left) -> None:
-        """Let this be left. A space in a bucket is changed by its board alone."""
+        """Set the free resources. Only its board may change a space in a bucket."""
         self.free, self.cpus, self.memory_bytes, self.taken, self.weightless = left
 
     def less(self, need: Resources) -> Space:
-        """A copy with this much taken from it, whichever slots they are."""
+        """A copy with these resources taken from it, whichever slots they are."""
         copy = self.copy()
         copy.free -= need.slots
         copy.cpus -= need.cpus
@@ -87,7 +87,7 @@ class Space:
         return copy
 
     def give(self, load: Load) -> None:
-        """Get back what a run held here. For copies only: a board lies sorted by what is free."""
+        """Release the load of a run. For copies only, because a board is sorted by free slots."""
         slots = self.taken & load.slots & ~self.node.drained_slots
         self.taken ^= slots
         self.free += slots.bit_count()
@@ -95,7 +95,7 @@ class Space:
         self.memory_bytes += load.memory_bytes
 
     def has(self, need: Resources) -> bool:
-        """Whether this much is free."""
+        """Whether these resources are free."""
         return (
             need.slots <= self.free
             and need.cpus <= self.cpus + CPU_DUST
@@ -126,24 +126,25 @@ class Space:
 
 
 MANY = 200
-"""From so many entries on, a bucket is sorted anew rather than changed one entry at a time."""
+"""The number of entries from which a bucket is sorted again instead of changed one entry at a time."""
 
 
 Entry = tuple[int, int, Space]
-"""Free slots (or weightless replicas), order, and the space: sorts for best fit, and never compares spaces.
+"""Free slots (or weightless replicas), order, and the space: sorts for best fit, and never compares
+spaces.
 """
 
 
 class Bucket:
-    """Nodes of one pool alike in shard and slot type: those open to all, and those of each reservation.
+    """Nodes of one pool with equal shard and slot type: the open ones, and those of each reservation.
 
-    `counts` has, for each reservation and for the open ones, how many nodes have so many free slots.
+    `counts` has, for each reservation and for the open nodes, the number of nodes by free slots.
     """
 
     __slots__ = ("_by_weightless", "_width", "counts", "open", "reserved", "shard", "slot_type")
 
     def __init__(self, shard: str | None, slot_type: str | None, width: int) -> None:
-        """`width`: no node has so many slots."""
+        """`width` is more than the slots of any node."""
         self.shard = shard
         self.slot_type = slot_type
         self._width = width
@@ -153,18 +154,18 @@ class Bucket:
         self._by_weightless: list[Entry] | None = None
 
     def put(self, space: Space) -> None:
-        """Lay a space where what is free on it belongs."""
+        """Add a space at the place of its free slots."""
         insort(self._entries(space), (space.free, space.order, space))
         self.counts[space.reserved][space.free] += 1
 
     def drop(self, space: Space) -> None:
-        """Take a space away; what is free on it has not changed since it was put."""
+        """Remove a space whose free slots are unchanged since it was added."""
         entries = self._entries(space)
         del entries[bisect_left(entries, (space.free, space.order))]
         self.counts[space.reserved][space.free] -= 1
 
     def move(self, space: Space, left: Left) -> None:
-        """Let this be left of a space, which lies here, and lay it where that belongs."""
+        """Set the free resources of a space in this bucket, and move it to its new place."""
         entries, counts = self._entries(space), self.counts[space.reserved]
         del entries[bisect_left(entries, (space.free, space.order))]
         counts[space.free] -= 1
@@ -194,7 +195,7 @@ class Bucket:
         self.counts[number] = self._counted(spaces)
 
     def open_all(self) -> None:
-        """Give the kept spaces back to all."""
+        """Open all reserved spaces."""
         back = [entry for entries in self.reserved.values() for entry in entries]
         self.counts = {OPEN: list(map(sum, zip(*self.counts.values(), strict=True)))}
         self.reserved.clear()
@@ -208,14 +209,17 @@ class Bucket:
             self.open.sort()
 
     def count_weightless(self, space: Space) -> None:
-        """Take note that the number of weightless replicas on a space has changed."""
+        """Note that the number of weightless replicas on a space has changed."""
         if self._by_weightless is not None:
             heapq.heappush(self._by_weightless, (space.weightless, space.order, space))
             if len(self._by_weightless) > MANY + 4 * len(self.open):
                 self._by_weightless = None
 
     def least_weightless(self) -> Space | None:
-        """The node with the fewest weightless replicas. They use nothing, so kept nodes take them too."""
+        """The node with the fewest weightless replicas.
+
+        They use nothing, so reserved nodes take them as well.
+        """
         if self._by_weightless is None:
             lists = (self.open, *self.reserved.values())
             self._by_weightless = [
@@ -240,7 +244,7 @@ class Bucket:
 
 
 def left_of(node: Node, loads: Iterable[Load]) -> Left:
-    """What these loads leave of a node: the same whatever the order they are told in."""
+    """The free resources that these loads leave on a node; their order does not matter."""
     capacity = node.capacity
     taken, memory_bytes, weightless = node.drained_slots, capacity.memory_bytes, 0
     cpus = []
@@ -256,7 +260,7 @@ def left_of(node: Node, loads: Iterable[Load]) -> Left:
 
 
 def loads_of(allocation: Allocation) -> dict[str, Load]:
-    """What an allocation holds on each of its nodes."""
+    """The load of an allocation on each of its nodes."""
     loads: dict[str, Load] = {}
     for placement in allocation.placements:
         slots = 0

@@ -1,7 +1,6 @@
-"""What one run may see of a pool: the nodes its target allows, best fit first or emptiest first.
+"""The nodes of a pool that one run may use, best fit first or emptiest first.
 
-Made by `queue_walk` for every try, by `admission` on an empty board, by `forecast` with nodes as they will
-be.
+Made by `cycle` for every try, by `admission` on an empty board, and by `forecast` with future nodes.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from tarmac.sched.placing.board import PoolBoard
 from tarmac.sched.placing.space import OPEN, Bucket, Entry, Space
 
 Ghosts = Mapping[Space, Space]
-"""Spaces of a board, each with the copy that is seen in its stead."""
+"""Spaces of a board, each with the copy that replaces it."""
 
 NOBODY: Ghosts = {}
 NOT_EXCLUDED: frozenset[str] = frozenset()
@@ -27,7 +26,7 @@ NOT_EXCLUDED: frozenset[str] = frozenset()
 class View:
     """The nodes of a pool that a target allows: the open ones, and those of the reservations it may use.
 
-    With `spread` the emptiest of the nodes that could take a part are chosen, else the fullest.
+    With `spread` the emptiest nodes that fit a part are chosen, otherwise the fullest.
     """
 
     __slots__ = ("_buckets", "_excluded", "_hidden", "_lists", "spread")
@@ -41,7 +40,9 @@ class View:
         hidden: Ghosts = NOBODY,
         spread: bool = False,
     ) -> None:
-        """Sorted entries, each list with the slot type of its nodes; the buckets, if they are whole ones."""
+        """`lists` are sorted entries, each with the slot type of its nodes; `buckets` are set if they are
+        whole.
+        """
         self._lists = lists
         self._buckets = buckets
         self._excluded = excluded
@@ -57,7 +58,7 @@ class View:
         reserved: Iterable[int] = (),
         ghosts: Ghosts = NOBODY,
     ) -> View:
-        """The part of `pool` that `target` allows; of `reserved` the nodes may be used."""
+        """The part of `pool` that `target` allows, including the nodes of the reservations `reserved`."""
         excluded = frozenset(target.excluded) if target.excluded else NOT_EXCLUDED
         if target.hostnames:
             lists = _named(pool, target, {OPEN, *reserved}, ghosts)
@@ -73,11 +74,11 @@ class View:
         return cls(lists, () if ghosts else buckets, excluded=excluded, hidden=ghosts, spread=pool.spread)
 
     def choice(self, need: Resources) -> Iterator[Space]:
-        """Nodes where `need` is free, in the order in which they are to be used."""
+        """Nodes where `need` is free, in order of preference."""
         return self.emptiest(need) if self.spread else self.tightest(need)
 
     def first(self, need: Resources, count: int) -> list[Space]:
-        """The first `count` of the choice, or as many as there are."""
+        """The first `count` of `choice`, or all if there are fewer."""
         if need.cpus or need.memory_bytes or self._excluded or self.spread:
             return list(islice(self.choice(need), count))
         found: list[Entry] = []
@@ -107,7 +108,7 @@ class View:
         return self._shown(entries, need)
 
     def less(self, taken: Mapping[Space, Resources]) -> View:
-        """The same nodes with this much taken from some: those appear as copies."""
+        """The same nodes less the resources in `taken`; changed nodes appear as copies."""
         lists = []
         for slot_type, entries in self._lists:
             left = []
@@ -120,7 +121,7 @@ class View:
         return View(lists, spread=self.spread)
 
     def least_weightless(self, slot_type: str | None) -> Space | None:
-        """The node with the fewest weightless replicas; None if the target allows no node at all."""
+        """The node with the fewest weightless replicas; None if the target allows no node."""
         count_weightless: Iterable[Space | None]
         if self._buckets and not self._excluded:
             buckets = (bucket for bucket in self._buckets if is_of_type(bucket.slot_type, slot_type))
@@ -142,19 +143,21 @@ class View:
         return spaces
 
     def _seen(self, entries: Iterator[Entry]) -> Iterator[Entry]:
-        """Without spaces in whose stead copies are seen (before merging: copies have the same order)."""
+        """The entries without spaces that copies replace (before merging, because copies have the same
+        order).
+        """
         return (entry for entry in entries if entry[2] not in self._hidden) if self._hidden else entries
 
 
 def is_excluded(node: Node, excluded: Collection[str]) -> bool:
-    """Whether a run keeps away from a node, by its host name or its own."""
+    """Whether a run excludes a node, by its host name or its own."""
     return node.hostname in excluded or node.name in excluded
 
 
 def _named(
     pool: PoolBoard, target: Target, reserved: set[int], ghosts: Ghosts
 ) -> list[tuple[str | None, list[Entry]]]:
-    """Lists made for this target alone: host names are few, and cut across buckets."""
+    """Lists for this target alone: host names are few, and cut across buckets."""
     lists: dict[str | None, list[Entry]] = {}
     for space in pool.named(target.hostnames):
         if target.shard in (None, space.node.shard) and space.reserved in reserved:
@@ -166,7 +169,7 @@ def _named(
 def _ghosts(
     ghosts: Ghosts, buckets: Sequence[Bucket], reserved: set[int]
 ) -> list[tuple[str | None, list[Entry]]]:
-    """Lists of the copies that stand for spaces which would be seen."""
+    """Lists of the copies of spaces that the view includes."""
     lists: dict[str | None, list[Entry]] = {}
     for space, seen in ghosts.items():
         if space.bucket in buckets and space.reserved in reserved:

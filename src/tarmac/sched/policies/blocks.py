@@ -1,10 +1,9 @@
-"""Blocks of time for interruptible runs (I12): periods, shares, credit, and who is owed what. Used by a
-cycle.
+"""Blocks of time for interruptible runs (I12): periods, shares and credit. Used by a cycle.
 
-At the beginning of a period each interruptible run of a pool is promised a block of it, all of them alike:
-so short that they would all get theirs if they ran one after another. Runs that fit side by side run side by
-side, and what is left over is used by whoever is there. What a run was promised and could not have, because
-others went before it, is its credit in the next period, of which a part is set aside for that.
+At the beginning of a period each interruptible run of a pool is promised a block of it. All blocks are equal,
+and short enough for all runs one after another. Runs that fit side by side run side by side, and any run may
+use the remaining time. Promised time that a run did not get, because others went before it, is its credit in
+the next period, which sets a part aside for that.
 """
 
 from __future__ import annotations
@@ -21,14 +20,16 @@ from tarmac.sched.decisions import ShareGrant
 from tarmac.sched.facts import Candidate, Holding
 
 SERVED_S = 1e-3
-"""A promise that is kept up to this much is kept."""
+"""A promise that is kept up to this many seconds counts as kept."""
 
 HANDOVER_SHARE = 0.1
-"""No more than this share of a block is set aside for the run before to leave."""
+"""The largest share of a block that is set aside for the previous run to leave."""
 
 
 class Tier(IntEnum):
-    """What a run may expect in this period: less than its block so far, credit beyond it, or nothing more."""
+    """The expectation of a run in this period: less than its block so far, credit beyond it, or nothing
+    more.
+    """
 
     OWED = 0
     CREDIT = 1
@@ -44,18 +45,20 @@ class Member:
 
     @property
     def cut(self) -> bool:
-        """Whether it waits in the middle of a block that it was promised."""
+        """Whether it waits in the middle of its promised block."""
         share = self.candidate.share
         return self.holding is None and share is not None and 0 < share.used_s < share.allotted_s - SERVED_S
 
     def used_s(self, period_at: float, now: float) -> float:
-        """How much it has used in the period of its share, its running attempt with it."""
+        """The seconds used in the period of its share, including the running attempt."""
         share = self.candidate.share
         before_s = share.used_s if share is not None and share.period_at == period_at else 0.0
         return before_s + self.running_s(period_at, now)
 
     def running_s(self, since: float, until: float) -> float:
-        """What its attempt has used between two moments: neither a slow start nor a slow end counts."""
+        """The seconds that its attempt has used between two times: neither a slow start nor a slow end
+        counts.
+        """
         holding = self.holding
         if holding is None:
             return 0.0
@@ -75,7 +78,7 @@ def period_end(pool: Pool, now: float) -> float:
 
 
 def tier(member: Member, pool: Pool, now: float) -> Tier:
-    """What a run may expect now."""
+    """The present expectation of a run."""
     promised_s, credit_s = _promise(member.candidate, period_at(pool, now))
     used_s = member.used_s(period_at(pool, now), now)
     if used_s < promised_s - SERVED_S:
@@ -84,7 +87,7 @@ def tier(member: Member, pool: Pool, now: float) -> Tier:
 
 
 def order_key(member: Member, pool: Pool, now: float) -> tuple[float, ...]:
-    """Who goes first: the tier; those whose block was cut; rank; beyond the promise, who used least of it."""
+    """Sort key: the tier; runs whose block was cut; rank; beyond the promise, the least usage of it."""
     began = period_at(pool, now)
     share = member.candidate.share
     expects = tier(member, pool, now)
@@ -96,12 +99,16 @@ def order_key(member: Member, pool: Pool, now: float) -> tuple[float, ...]:
 
 
 def allotted_s(candidate: Candidate, pool: Pool, now: float) -> float | None:
-    """What a run that starts now is promised: the rest of its block (None: credit and idle time are not)."""
+    """The promise to a run that starts now: the rest of its block (None: credit and idle time are no
+    promise).
+    """
     return left_s(candidate, pool, now) if tier(Member(candidate), pool, now) is Tier.OWED else None
 
 
 def left_s(candidate: Candidate, pool: Pool, now: float) -> float:
-    """How long a queued run may hold slots: what is left of its block, its credit, or else of the period."""
+    """How long a queued run may hold slots: the rest of its block, of its credit, or otherwise of the
+    period.
+    """
     member = Member(candidate)
     expects = tier(member, pool, now)
     if expects is Tier.REST:
@@ -112,7 +119,7 @@ def left_s(candidate: Candidate, pool: Pool, now: float) -> float:
 
 
 def promised_until(holding: Holding) -> float:
-    """Until when a run keeps its slots as it was promised when it was placed, though a period may end."""
+    """The time until which a run keeps its slots by the promise at its placement, even if a period ends."""
     if holding.allotted_s is None:
         return -inf
     return block_begins_at(holding.granted_at, holding.started_at) + holding.allotted_s
@@ -131,7 +138,7 @@ def changes_at(holding: Holding, pool: Pool, now: float) -> float:
 
 
 def due(members: Iterable[Member], pool: Pool, now: float) -> bool:
-    """Whether this period is to be shared out: somebody was there when it began, and nobody has a share."""
+    """Whether to share out this period: a run was there when it began, and none has a share yet."""
     began = period_at(pool, now)
     somebody = False
     for member in members:
@@ -143,9 +150,9 @@ def due(members: Iterable[Member], pool: Pool, now: float) -> bool:
 
 
 def grants(members: Iterable[Member], pool: Pool, now: float) -> tuple[ShareGrant, ...]:
-    """Shares of this period, for all who were there when it began; in the order in which they are served.
+    """Shares of this period for all runs that were there when it began, in serving order.
 
-    Where not all get a block, a run whose block was cut has the rest of that one, and no other.
+    If not all get a block, a run whose block was cut has the rest of that one, and no other.
     """
     began, end = period_at(pool, now), period_end(pool, now)
     present = [member for member in members if member.candidate.submitted_at < began]
@@ -174,7 +181,7 @@ def grants(members: Iterable[Member], pool: Pool, now: float) -> tuple[ShareGran
 
 
 def _promise(candidate: Candidate, began: float) -> tuple[float, float]:
-    """What a run was promised in the period that began then, and its credit on top."""
+    """The promised block of a run in the period that began at `began`, and its credit."""
     share = candidate.share
     if share is None or share.period_at != began:
         return 0.0, 0.0
@@ -182,7 +189,7 @@ def _promise(candidate: Candidate, began: float) -> tuple[float, float]:
 
 
 def _precedes(member: Member, now: float) -> tuple[bool, float, float, float, str]:
-    """Whose block was cut comes first, and stays so until it has had more; then who has waited longest."""
+    """Sort key: runs whose block was cut, until they have had more; then those that have waited longest."""
     candidate, share = member.candidate, member.candidate.share
     if member.holding is not None:
         return True, inf, now, candidate.submitted_at, candidate.run_id
@@ -192,16 +199,16 @@ def _precedes(member: Member, now: float) -> tuple[bool, float, float, float, st
 
 
 def _how_many(members: int, pool: Pool, time_s: float) -> int:
-    """How many blocks this much time is cut into: one for each, or as many as the floor allows."""
+    """The number of blocks in this time: one for each run, or as many as the floor allows."""
     if members * pool.floor_s <= time_s:
         return members
     return max(1, floor(time_s / pool.floor_s)) if members else 0
 
 
 def _set_aside_s(credit_s: Collection[float], time_s: float, handover_s: float) -> float:
-    """The time in which credit is paid back, or blocks would fill the period and it never were.
+    """The time in which credit is paid back. Otherwise blocks would fill the period and credit would remain.
 
-    What everybody is owed alike need not be paid; and half of the period is for blocks.
+    Credit that all runs have alike is not paid back, and half of the period is for blocks.
     """
     least_s = min(credit_s, default=0.0)
     owed = [more_s - least_s + handover_s for more_s in credit_s if more_s > least_s + SERVED_S]
@@ -209,7 +216,7 @@ def _set_aside_s(credit_s: Collection[float], time_s: float, handover_s: float) 
 
 
 def _handover_s(members: Sequence[Member]) -> float:
-    """How long the run before may take to leave."""
+    """The longest time that a previous run may take to leave."""
     return max(
         (DEFAULT_GRACE_S if member.holding is None else member.holding.grace_s for member in members),
         default=0.0,
@@ -217,7 +224,7 @@ def _handover_s(members: Sequence[Member]) -> float:
 
 
 def _carried_s(member: Member, pool: Pool, began: float) -> float:
-    """What its last share left unserved: at most a period of it."""
+    """The rest of the last share, at most a period."""
     share = member.candidate.share
     if share is None:
         return 0.0

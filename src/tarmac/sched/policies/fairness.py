@@ -1,10 +1,10 @@
-"""What users, projects or runs have used of late: the measure behind the policy `fair_share`.
+"""The recent usage of users, projects or runs: the measure of the policy `fair_share`.
 
-`PoolState` keeps the `Accounts` of a pool; a cycle orders mode queues by their `PastUsage`, and `precedence`
-goes by them too. An `Account` counts slot-seconds that fade, half of them in each half-life: those of ended
-attempts from their `Usage` records, those of holdings up to now in closed form. So nothing has to be touched
-as time goes by. Sums are kept in whole numbers: they come out alike whatever the order in which they were
-made, and what is taken back leaves nothing behind.
+`PoolState` keeps the `Accounts` of a pool; a cycle orders mode queues by their `PastUsage`, which
+`precedence` also uses. An `Account` counts slot-seconds that fade, half of them in each half-life: those of
+ended attempts from their `Usage` records, those of holdings up to now in closed form. So passing time changes
+no data. Sums are whole numbers: they do not depend on the order of changes, and undoing a change leaves no
+error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ADVANCE_GUARANTEES = 3
 """How many guarantees' worth of its own slots a run has in advance when usage is compared.
 
 Wide runs use up their share in wide steps. Without an advance a run of four slots, used for one guarantee,
-would wait until everybody else's single slot has been used for four.
+would wait until every other single slot has been used for four.
 """
 
 EPOCH_HALF_LIVES = 64
@@ -30,21 +30,21 @@ UNIT_BITS = 24
 """Amounts are whole multiples of 2**-24 slot-seconds."""
 
 LEAST_QUANTUM_S = 60.0
-"""Where a pool guarantees less, runs still change places no more often than this."""
+"""The least time between changes of order if a pool guarantees less."""
 
 LEAD_SHARE = 0.1
-"""By so much of what an entity has used others must be behind to preempt it, or by a guarantee's worth.
+"""The share of its usage by which others must be behind an entity to preempt it, or a guarantee's worth.
 
-Two that want the same slots then swap a number of times that grows with the logarithm of what they have used:
-docs/operating/scheduler.md tells why this share.
+Two entities that compete for the same slots then swap a number of times that grows with the logarithm of
+their usage: docs/operating/scheduler.md explains this share.
 """
 
 SOON_SHARE = 0.1
-"""Whether usage has turned against somebody is looked at no more often than at this share of the lead."""
+"""The share of the lead that is the least time between checks whether usage has turned against an entity."""
 
 
 class Request(Protocol):
-    """What a queued run asks for."""
+    """The request of a queued run."""
 
     @property
     def slots(self) -> int: ...
@@ -60,7 +60,7 @@ class FirstQueued(Protocol):
 
 
 def entity_of(candidate: Candidate, rules: Pool) -> str:
-    """Whose share a run counts for."""
+    """The entity whose share a run counts for."""
     match rules.share_by:
         case ShareBy.USER:
             return candidate.owner
@@ -70,7 +70,9 @@ def entity_of(candidate: Candidate, rules: Pool) -> str:
 
 
 def _entity_of_usage(usage: Usage, rules: Pool) -> str | None:
-    """Whose share it counted for; None for a run that is of no group: its facts say what it has used."""
+    """The entity whose share a record counts for; None for a run of no group, whose own facts have its
+    usage.
+    """
     match rules.share_by:
         case ShareBy.USER:
             return usage.owner
@@ -80,29 +82,29 @@ def _entity_of_usage(usage: Usage, rules: Pool) -> str | None:
 
 
 def own_usage(candidate: Candidate, rules: Pool) -> float:
-    """What ended attempts of a run have used, by its weight, where it has a share of its own."""
+    """The usage of a run's ended attempts, by its weight, if it has a share of its own; otherwise 0."""
     if rules.share_by is not ShareBy.RUN or candidate.group is not None:
         return 0.0
     return candidate.attained_slot_s / candidate.weight
 
 
 def quantum_s(rules: Pool) -> float:
-    """How long a run holds slots at least before usage may turn against it."""
+    """The least time that a run holds slots before usage may turn against it."""
     return max(rules.guaranteed_s, LEAST_QUANTUM_S)
 
 
 def epoch_of(rules: Pool, at: float) -> int:
-    """The epoch of a moment."""
+    """The epoch of a time."""
     return floor(at / rules.half_life_s / EPOCH_HALF_LIVES)
 
 
 class PastUsage:
-    """What the entities of a pool have used, by their shares, as one cycle sees it."""
+    """The usage of a pool's entities by their shares, as one cycle sees it."""
 
     def __init__(
         self, accounts: Accounts, rules: Pool, now: float, first: Callable[[str], FirstQueued | None]
     ) -> None:
-        """`first`: the first queued run of an entity."""
+        """`first` returns the first queued run of an entity."""
         self._accounts = accounts
         self._rules = rules
         self._now = now
@@ -113,10 +115,10 @@ class PastUsage:
         self.quantum_s = quantum_s(rules)
 
     def of(self, entity: str) -> float:
-        """What is held against the queued runs of an entity: the least goes first.
+        """The usage that orders an entity's queued runs: the least goes first.
 
-        That is its usage, less an advance for the width of its first run, plus what that will use at least:
-        so whoever is preempted by it does not preempt it in turn before it has had that.
+        That is its usage, less an advance for the width of its first run, plus the least usage of that run:
+        so a run that it preempts does not preempt it in turn before it has had that.
         """
         found = self._of.get(entity)
         if found is None:
@@ -125,11 +127,11 @@ class PastUsage:
         return found
 
     def of_holding(self, entity: str, slots: int) -> float:
-        """What is held against a holding of so many slots: the usage of its entity, less an advance.
+        """The usage that counts against a holding of `slots` slots: that of its entity, less an advance.
 
         The advance is for its own width, or for that of the first queued run of its entity if that is wider:
-        whoever is preempted is then ordered after the one that preempted it, as part of its entity too. The
-        last guarantee of it is the lead that an entity may have; one that used much may have a bigger one.
+        so a preempted run is ordered after its preemptor, also as part of its entity. The last guarantee in
+        the advance is the lead of an entity; the lead is bigger if it used much.
         """
         known = self._of_holding.setdefault(entity, {})
         if slots not in known:
@@ -142,7 +144,7 @@ class PastUsage:
         return known[slots]
 
     def used(self, entity: str) -> float:
-        """What this entity has used so far, by its share; it only grows during a cycle."""
+        """The usage of this entity by its share; it only grows during a cycle."""
         used = self._used.get(entity)
         if used is None:
             used = self._accounts.used_slot_s(entity, self._first(entity), self._now) / self._share(entity)
@@ -150,14 +152,14 @@ class PastUsage:
         return used
 
     def charge(self, candidate: Candidate, entity: str) -> None:
-        """A run of this entity was placed: what it will use at least counts at once."""
+        """Count the least usage of a run of this entity that was just placed."""
         used = self.quantum_s * requested_slots(candidate.demands) / candidate.weight
         self._used[entity] = self.used(entity) + used / self._share(entity)
         self._of.pop(entity, None)
         self._of_holding.pop(entity, None)
 
     def reaches_at(self, entity: str, more: float) -> float:
-        """When so much more will stand against an entity that holds slots, at the earliest (inf: never)."""
+        """When the usage of an entity that holds slots has grown by `more`, at the earliest (inf: never)."""
         growth = self._accounts.rate(entity) / self._share(entity)
         if growth <= 0:
             return inf
@@ -165,12 +167,12 @@ class PastUsage:
         return self._now + max(more / growth, soon_s)
 
     def _width(self, entity: str) -> int:
-        """How many slots its first queued run asks for (0: it has none)."""
+        """The slots of its first queued run (0: it has none)."""
         first = self._first(entity)
         return 0 if first is None else first.request.slots
 
     def _quantum_slot_s(self, entity: str, slots: int) -> float:
-        """What so many slots use in a guarantee."""
+        """The usage of these slots during a guarantee."""
         return slots * self.quantum_s / self._share(entity)
 
     def _share(self, entity: str) -> float:
@@ -178,10 +180,10 @@ class PastUsage:
 
 
 class Accounts:
-    """The accounts of all users or projects of one pool; kept only where shares are fair."""
+    """The accounts of all users or projects of one pool; empty without a fair share policy."""
 
     def __init__(self, rules: Pool, changed: Callable[[str], None] = lambda _: None) -> None:
-        """`changed` is told whose account has changed."""
+        """`changed` is called with each entity whose account has changed."""
         self._rules = rules
         self._changed = changed
         self._usage: list[Usage] = []
@@ -192,7 +194,7 @@ class Accounts:
         return self._rules.policy is Policy.FAIR_SHARE
 
     def begin(self, holding: Holding) -> None:
-        """A run holds slots of this pool."""
+        """Count a run that holds slots of this pool."""
         if self._fair:
             candidate = holding.candidate
             account = self._account(entity_of(candidate, self._rules))
@@ -200,7 +202,7 @@ class Accounts:
             account.add(own_usage(candidate, self._rules), at=candidate.queued_at)
 
     def end(self, holding: Holding) -> None:
-        """It does no more: a record of what it used follows."""
+        """Stop counting a run: a record of its usage follows."""
         if self._fair:
             candidate = holding.candidate
             entity = entity_of(candidate, self._rules)
@@ -211,14 +213,14 @@ class Accounts:
                 del self._accounts[entity]
 
     def record(self, usage: Usage) -> None:
-        """Take up what ended attempts used."""
+        """Add a record of the usage of ended attempts."""
         self._usage.append(usage)
         entity = _entity_of_usage(usage, self._rules)
         if self._fair and entity is not None:
             self._account(entity).add(usage.slot_s, at=usage.at)
 
     def restart(self, rules: Pool, holdings: Iterable[Holding]) -> None:
-        """Count anew, by other rules."""
+        """Count everything again, by other rules."""
         self._rules = rules
         self._accounts.clear()
         usage, self._usage = self._usage, []
@@ -228,20 +230,20 @@ class Accounts:
             self.begin(holding)
 
     def used_slot_s(self, entity: str, first: FirstQueued | None, now: float) -> float:
-        """What an entity has used up to now, faded; `first` is its first queued run."""
+        """The faded usage of an entity up to now; `first` is its first queued run."""
         account = self._accounts.get(entity)
         return (0.0 if account is None else account.used_slot_s(now)) + self._own(first, now)
 
     def rate(self, entity: str) -> float:
-        """How many slots an entity holds, by the weights of its runs."""
+        """The slots that an entity holds, by the weights of its runs."""
         account = self._accounts.get(entity)
         return 0.0 if account is None else account.rate
 
     def score(self, entity: str, first: FirstQueued | None, epoch: int) -> tuple[float, float]:
-        """What is held against an entity, in two parts: what stays, and what fades.
+        """The usage of an entity in two parts: one that stays and one that fades.
 
-        The first is what its holdings come to in the end, less its advance for `first`, a queued run; the
-        second is as of the beginning of the epoch, and fades from there alike for all.
+        The first is the final usage of its holdings less its advance for `first`, a queued run; the second is
+        as of the beginning of the epoch, and fades from there alike for all.
         """
         account, share = self._accounts.get(entity), self._rules.shares.get(entity, 1.0)
         width = 0 if first is None else first.request.slots
@@ -251,11 +253,11 @@ class Accounts:
         return (stays - advance) / share, fades / share
 
     def past_usage(self, now: float, first: Callable[[str], FirstQueued | None]) -> PastUsage | None:
-        """What a cycle goes by; None where shares are not fair."""
+        """The past usage for a cycle; None without a fair share policy."""
         return PastUsage(self, self._rules, now, first) if self._fair else None
 
     def _own(self, first: FirstQueued | None, at: float) -> float:
-        """What a queued run with a share of its own has used, as of a moment."""
+        """The usage of a queued run with a share of its own, as of `at`."""
         used = 0.0 if first is None else own_usage(first.candidate, self._rules)
         if not used or first is None:
             return 0.0
@@ -271,7 +273,7 @@ class Accounts:
 
 
 class Account:
-    """What one user or project has used in one pool."""
+    """The usage of one user or project in one pool."""
 
     __slots__ = ("_half_life_s", "_offsets", "_rate", "_records")
 
@@ -288,20 +290,20 @@ class Account:
 
     @property
     def rate(self) -> float:
-        """How many slots (by weight) are held now."""
+        """The slots (by weight) that are held now."""
         return _float(self._rate)
 
     def add(self, slot_s: float, *, at: float) -> None:
-        """Count what was used around `at`."""
+        """Count usage from around `at`."""
         epoch, amount = self._as_of_epoch(slot_s, at)
         self._records[epoch] = self._records.get(epoch, 0) + amount
 
     def begin(self, rate: float, *, at: float) -> None:
-        """Count so many slots (by weight) from `at` on, until `end` is told the same."""
+        """Count `rate` slots (by weight) from `at` on, until a matching `end`."""
         self._change(rate, at, 1)
 
     def end(self, rate: float, *, at: float) -> None:
-        """Forget what `begin` was told: the slots are free, and a record of their use follows."""
+        """Undo a `begin`: the slots are free, and a record of their use follows."""
         self._change(rate, at, -1)
 
     def used_slot_s(self, now: float) -> float:
@@ -311,7 +313,7 @@ class Account:
         return max(0.0, self._faded(self._records, now) + open_use)
 
     def parts(self, epoch: int) -> tuple[float, float]:
-        """What stays of the use however long it lasts, and what fades, as of the beginning of this epoch."""
+        """The part of the usage that stays, and the part that fades, as of the beginning of this epoch."""
         mean_life_s = self._half_life_s / log(2)
         at = epoch * EPOCH_HALF_LIVES * self._half_life_s
         fades = self._faded(self._records, at) - mean_life_s * self._faded(self._offsets, at)
@@ -325,7 +327,7 @@ class Account:
         self._rate += sign * _whole(rate)
 
     def _as_of_epoch(self, amount: float, at: float) -> tuple[int, int]:
-        """The epoch of a moment, and what the amount was worth at its beginning."""
+        """The epoch of a time, and the value of the amount at its beginning."""
         half_lives = at / self._half_life_s
         epoch = floor(half_lives / EPOCH_HALF_LIVES)
         return epoch, _whole(amount * 2.0 ** (half_lives - epoch * EPOCH_HALF_LIVES))

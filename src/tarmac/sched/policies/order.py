@@ -1,8 +1,8 @@
-"""The order of a pool's queue: who is asked first. Used by `queues`, and by whatever compares two runs.
+"""The order of a pool's queue. Used by `queues`, and to compare two runs by `precedence` and others.
 
-The order is total: mode, then what the policy makes of the run, then its id. Most of it is *static*: it does
-not change while a run is queued, so that queues stay sorted (`Ordering.key`). One number for each entity of
-a fair share changes from cycle to cycle (`PastUsage`).
+The order is total: mode, then the policy's measure of the run, then its id. Most of it is *static*: it does
+not change while a run is queued, so that queues stay sorted (`Ordering.key`). One number for each entity of a
+fair share changes from cycle to cycle (`PastUsage`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tarmac.sched.policies.blocks import Member
 from tarmac.sched.policies.fairness import entity_of
 
 Key = tuple[float | str, ...]
-"""Sorts the runs of one line; ends in the run's id."""
+"""Sorts the runs of one queue; ends in the run's id."""
 
 CYCLE, BATCH, INTERRUPTIBLE = range(3)
 """The ranks of the modes."""
@@ -34,10 +34,10 @@ RANKS: Mapping[Mode, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """How runs of one mode are ordered in a pool.
+    """The order of the runs of one mode in a pool.
 
-    `key` is static as long as `era` of the moment is the same (no era: for ever). `entity` names whose share
-    a run counts for, where that matters.
+    `key` is static while `era` stays the same (no era: for ever). `entity` names the entity whose share a run
+    counts for, if that matters.
     """
 
     key: Callable[[Candidate, Pool, float], Key]
@@ -46,7 +46,7 @@ class Ordering:
 
 
 def by_cycle_line(candidate: Candidate, _rules: Pool, _era: float) -> Key:
-    """One after another; back of the line after each turn, because that is when it queued again."""
+    """Cycle runs one after another; a turn ends at the back of the line, because the run is queued again."""
     place = candidate.queued_at if candidate.position is None else candidate.position
     return place, candidate.queued_at, candidate.run_id
 
@@ -54,8 +54,8 @@ def by_cycle_line(candidate: Candidate, _rules: Pool, _era: float) -> Key:
 def by_priority(candidate: Candidate, _rules: Pool, _era: float) -> Key:
     """Bigger priority first; then the place in the queue.
 
-    A run's place is its submission time until a person gives it another: both are on one scale, so that a
-    run can be put between any two others.
+    The place of a run is its submission time until a person sets another on the same scale, so that a run can
+    be put between any two others.
     """
     submitted_at = candidate.submitted_at
     place = submitted_at if candidate.position is None else candidate.position
@@ -63,12 +63,12 @@ def by_priority(candidate: Candidate, _rules: Pool, _era: float) -> Key:
 
 
 def by_submission(candidate: Candidate, _rules: Pool, _era: float) -> Key:
-    """First come, first served: within the runs of one entity of a fair share."""
+    """First come, first served, within the runs of one entity of a fair share."""
     return candidate.submitted_at, candidate.run_id
 
 
 def by_least_attained(candidate: Candidate, _rules: Pool, _era: float) -> Key:
-    """Lowest level first; a queued run has the level that its ended attempts have brought it to."""
+    """Lowest level first; a queued run has the level that its ended attempts have reached."""
     return by_attainment(
         candidate,
         slots=requested_slots(candidate.demands),
@@ -78,10 +78,10 @@ def by_least_attained(candidate: Candidate, _rules: Pool, _era: float) -> Key:
 
 
 def by_attainment(candidate: Candidate, *, slots: int, reached: float, ran_s: float) -> Key:
-    """The place of a run that has reached a level, and run so long of its time limit.
+    """The place of a run that has reached a level and spent `ran_s` of its time limit.
 
-    With a limit it is known how much is left: that counts then. Without one, of runs on the same level those
-    with fewer slots are likely to have less left, because how long runs last says little of their width.
+    With a limit the remaining time counts. Without one, runs with fewer slots come first on a level: they are
+    likely to have less left, because running times depend little on width.
     """
     if candidate.time_limit_s is None:
         return reached, slots, candidate.submitted_at, candidate.run_id
@@ -90,7 +90,9 @@ def by_attainment(candidate: Candidate, *, slots: int, reached: float, ran_s: fl
 
 
 def by_blocks(candidate: Candidate, rules: Pool, era: float) -> Key:
-    """Who is owed time in the period that began then, by rank; then who has credit; then the others."""
+    """Runs that are owed time in the period that began at `era`, by rank; then those with credit; then the
+    others.
+    """
     return (*blocks.order_key(Member(candidate), rules, era), candidate.submitted_at, candidate.run_id)
 
 
@@ -104,7 +106,7 @@ INTERRUPTIBLE_ORDERING = Ordering(by_blocks, era=blocks.period_at)
 
 
 def ordering(rank: int, rules: Pool) -> Ordering:
-    """How runs of this rank are ordered under the rules of a pool."""
+    """The ordering of the runs of this rank under the rules of a pool."""
     if rank == BATCH:
         return BATCH_ORDERINGS[rules.policy]
     return CYCLE_ORDERING if rank == CYCLE else INTERRUPTIBLE_ORDERING

@@ -1,12 +1,13 @@
-"""Who may preempt whom, and when: in one place, for `preempting` (now) and for the next cycle (then).
+"""The rules of preemption, now and later. Used by `preempting` (now) and to time the next cycle (later).
 
-- A cycle run preempts interruptible runs at once; batch runs only where the pool has preemption.
-- A batch run preempts interruptible runs beyond their promise; where the pool has preemption also those
-  within it, and batch runs ordered after it: by priority and place, by level, or by usage and an advance.
-- An interruptible run that is owed its block preempts those beyond theirs; one with credit those beyond all
-  promises that have run for the floor.
-- Nobody preempts a cycle run. Nobody is preempted within the guaranteed time of its start, but interruptible
-  runs by cycle runs or beyond their promise.
+- A cycle run preempts interruptible runs at once, and batch runs only if the pool has preemption.
+- A batch run preempts interruptible runs beyond their promise. If the pool has preemption, it also preempts
+  those within it, and batch runs ordered after it: by priority and place, by level, or by usage and an
+  advance.
+- An interruptible run that is owed its block preempts those beyond theirs; one with credit preempts those
+  beyond all promises that have run for the floor.
+- No run preempts a cycle run. No run is preempted within the guaranteed time of its start, except
+  interruptible runs by cycle runs or beyond their promise.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tarmac.sched.policies.order import BATCH, CYCLE, INTERRUPTIBLE, RANKS, Key,
 
 
 class Precedence:
-    """The rules of one pool at one moment. `past_usage` where its shares are fair."""
+    """The rules of one pool at one time. `past_usage` is set under fair share."""
 
     def __init__(self, rules: Pool, now: float, past_usage: PastUsage | None = None) -> None:
         self.rules = rules
@@ -31,7 +32,7 @@ class Precedence:
         self.past_usage = past_usage
 
     def preemptible_at(self, candidate: Candidate, holding: Holding) -> float:
-        """When, as far as can be told, a queued run may preempt a holding: now or before, later, or inf."""
+        """When a queued run may preempt a holding, as far as is known: now or before, later, or inf."""
         if holding.leaving:
             return inf
         ours, theirs = RANKS[candidate.mode], RANKS[holding.candidate.mode]
@@ -45,7 +46,7 @@ class Precedence:
         return max(after, self.guaranteed_until(holding))
 
     def guaranteed_until(self, holding: Holding) -> float:
-        """Until when a holding is safe from batch runs; one that has not started yet is."""
+        """The time until which a holding is safe from batch runs (inf: it has not started yet)."""
         if holding.started_at is None:
             return inf
         return holding.started_at + self.rules.guaranteed_s
@@ -92,7 +93,7 @@ class Precedence:
 
 
 def holder_key(holding: Holding, rules: Pool, now: float, *, slots: int | None = None) -> Key:
-    """The place in the order of batch runs that a holding (of so many slots) would have if queued now."""
+    """The place in the order of batch runs that a holding (of `slots` slots) would have if queued now."""
     candidate = holding.candidate
     slots = holding.allocation.slots if slots is None else slots
     if rules.policy is not Policy.LEAST_ATTAINED:

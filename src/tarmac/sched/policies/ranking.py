@@ -1,9 +1,8 @@
-"""Entities of a fair share in the order of what is held against them: only who changed is placed anew.
+"""Entities of a fair share in the order of their usage; only changed entities are ranked again.
 
-What is held against an entity is a part that fades, alike for all, and a part that stays (see `fairness`). So
-among those of whom the same stays the order never changes as time goes by: each such class is kept sorted,
-and a cycle merges the classes as far as it looks. Used by `fair_order` for mode queues, class queues and
-holdings.
+The usage of an entity has a part that fades, alike for all, and a part that stays (see `fairness`). Among
+entities with an equal staying part, time never changes the order: each such class stays sorted, and a cycle
+merges the classes as far as needed. Used by `fair_order` for mode queues, class queues and holdings.
 """
 
 from __future__ import annotations
@@ -14,20 +13,20 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 REMEMBERED = 32_768
-"""So many changes are remembered; who has not looked for longer begins anew."""
+"""The number of remembered changes; a ranking that has missed more starts again."""
 
 Place = tuple[Any, ...]
-"""Where something lies in its class: what fades of what is held against it, then what no two have alike."""
+"""The place of an item in its class: the fading part of its usage, then a unique key."""
 
 Placed = tuple[Hashable, Place]
-"""A class, of which all have in common whatever does not fade, and a place in it."""
+"""A class, which is of one staying part, and a place in it."""
 
 Places = Callable[[str], Sequence[Placed]]
-"""Where what counts for an entity lies; empty if nothing does."""
+"""The places of an entity's items; empty if it has none."""
 
 
 class Changes:
-    """Of whom something has changed: a list that every ranking reads as far as it has not yet."""
+    """The changed entities: a list that every ranking reads from its own position."""
 
     __slots__ = ("_dropped", "_entities", "era")
 
@@ -38,24 +37,24 @@ class Changes:
 
     @property
     def position(self) -> tuple[int, int]:
-        """Up to where a ranking has read that has read all."""
+        """The position of a ranking that has read everything."""
         return self.era, self._dropped + len(self._entities)
 
     def note(self, entity: str) -> None:
-        """Something about an entity has changed."""
+        """Note a change of an entity."""
         self._entities.append(entity)
         if len(self._entities) > 2 * REMEMBERED:
             del self._entities[:REMEMBERED]
             self._dropped += REMEMBERED
 
     def restart(self) -> None:
-        """Everything has changed."""
+        """Note that everything has changed."""
         self.era += 1
         self._dropped = 0
         self._entities.clear()
 
     def since(self, position: tuple[int, int]) -> Iterable[str] | None:
-        """Who has changed since then; None if that is not remembered."""
+        """The entities that have changed since `position`; None if that is not remembered."""
         era, read = position
         if era != self.era or read < self._dropped:
             return None
@@ -63,7 +62,7 @@ class Changes:
 
 
 class Ranking:
-    """What counts for entities, by classes."""
+    """The items of entities, in sorted classes."""
 
     __slots__ = ("_classes", "_placed", "_position")
 
@@ -78,11 +77,11 @@ class Ranking:
         return self._classes.values()
 
     def placed(self, entity: str) -> Sequence[Placed]:
-        """Where what counts for an entity lies."""
+        """The places of an entity's items."""
         return self._placed.get(entity, ())
 
     def refresh(self, entities: Iterable[str], changes: Changes, places: Places) -> None:
-        """Bring the order up to date with what has changed since the last time."""
+        """Apply the changes since the last refresh."""
         if self._position == changes.position:
             return
         changed = changes.since(self._position)
@@ -100,7 +99,7 @@ class Ranking:
                 insort(self._classes.setdefault(key, []), place)
 
     def ordered(self, value: Callable[[Place], float]) -> Iterator[tuple[float, Place]]:
-        """Everything with its value now, which keeps the order of a class: the least first."""
+        """All items with their present values, the least first; the values must keep the order of a class."""
         heap = [_head(places, 0, value) for places in self._classes.values()]
         heapq.heapify(heap)
         while heap:
