@@ -1,4 +1,4 @@
-"""Dialects to `RunSpec`: one reader each. Called by the server and by `tarmac check`."""
+"""Dialects to `RunSpec`: one reader for each. Called by the server and by `tarmac check`."""
 
 from tarmac.dialects.dialect import Reading
 from tarmac.dialects.overrides import override

@@ -1,7 +1,7 @@
-"""Changes to a run file by path, as `tarmac run --set resources.cpus=4`, before it is checked.
+"""Changes a run file by path, as in `tarmac run --set resources.cpus=4`, before the reader checks it.
 
-Called by the native reader with the tree of its text. What is changed stands at the change instead of at a
-line, so that messages say `--set resources.cpus`. Whether a run file has such a path the reader says.
+Called by the native reader with the tree of its text. A changed value has the change as its origin, not a
+line, so messages name `--set resources.cpus`. The reader checks whether a run file has such a path.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from tarmac.dialects.problems import Problems
 from tarmac.dialects.yaml_tree import compose
 
 Changes = Sequence[tuple[str, str]]
-"""Paths with dots, and the text of a YAML value for each; the last of equal paths counts."""
+"""Dotted paths, each with the text of a YAML value; the last of equal paths counts."""
 
 
 def change(tree: Table, changes: Changes, problems: Problems) -> Table:
-    """The tree with these values at these paths; what leads nowhere is noted."""
+    """The tree with these values at these paths; reports a path that does not exist as a problem."""
     for path, text in changes:
         origin = f"--set {path}"
         value = _value(text, origin, problems)
@@ -39,7 +39,7 @@ def change(tree: Table, changes: Changes, problems: Problems) -> Table:
 
 
 class _NowhereError(Exception):
-    """A path that leads into a value without parts, or beyond the end of a list."""
+    """The path leads into a value without parts, or beyond the end of a list."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -47,7 +47,7 @@ class _NowhereError(Exception):
 
 
 def _value(text: str, origin: str, problems: Problems) -> Node | None:
-    """The value that a text is; None, with the problem noted, where it is none."""
+    """The YAML value of a text; None, with a problem reported, if the text is not one."""
     if not text.strip():
         return Scalar(text="", origin=origin)
     own = Problems(origin)
@@ -60,7 +60,7 @@ def _value(text: str, origin: str, problems: Problems) -> Node | None:
 
 
 def _moved(node: Node, origin: str) -> Node:
-    """The same value, standing at a change."""
+    """The same value with the change as its origin."""
     if isinstance(node, Items):
         items = tuple(_moved(item, origin) for item in node.items)
         return Items(items=items, origin=origin)
@@ -71,7 +71,7 @@ def _moved(node: Node, origin: str) -> Node:
 
 
 def _as_written(tree: Table, parts: list[str]) -> list[str]:
-    """A path to variables by the one of its two names that the file has."""
+    """The path, where variables are named by the one of the two field names that the file uses."""
     if parts[:2] == _VARIABLES and "env" in tree.values:
         return ["env", *parts[2:]]
     environment = tree.values.get("environment")
@@ -84,7 +84,7 @@ _VARIABLES = ["environment", "variables"]
 
 
 def _with(node: Node | None, parts: Sequence[str], value: Node, origin: str) -> Node:
-    """The node with the value at a path below it; mappings on the way are made where there are none."""
+    """The node with the value at a path below it; creates the mappings that are missing on the way."""
     if not parts:
         return value
     part, rest = parts[0], parts[1:]

@@ -1,6 +1,6 @@
 """Cluster descriptions: YAML to a `model.cluster.Cluster`, every problem located. Needs no server.
 
-Read by the server (`tarmac clusters add`, `--rehearse FILE`), by the reader of run files (`rehearse:`), and
+Called by the server (`tarmac clusters add`, `--rehearse FILE`), by the reader of run files (`rehearse:`), and
 by simulations. docs/operating/clusters.md explains the fields.
 """
 
@@ -27,12 +27,12 @@ CLUSTER = Fields(
 )
 
 UNNAMED = REHEARSAL_PREFIX.removesuffix("-")
-"""What a cluster that stands in a run file is called until its run has an id."""
+"""The name of a cluster described in a run file until its run has an id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterReading:
-    """What was made of a description. `warnings` are for the user and refuse nothing."""
+    """A cluster description after reading. `warnings` are for the user and refuse nothing."""
 
     cluster: Cluster
     warnings: tuple[str, ...] = ()
@@ -41,8 +41,7 @@ class ClusterReading:
 def read_cluster(text: str, *, filename: str, named: str | None = None) -> ClusterReading:
     """The cluster in a description; raises InvalidInput with every problem in it.
 
-    A file without a `name` describes a cluster that is called like the file; with `named`, it is called so
-    whatever the file says.
+    A file without a `name` describes a cluster named after the file; `named` overrides both.
     """
     problems = Problems(filename)
     tree = compose_table(text, problems, "fields such as 'nodes: [...]' are")
@@ -58,7 +57,7 @@ def read_cluster(text: str, *, filename: str, named: str | None = None) -> Clust
 
 
 def check_cluster_name(name: str) -> str:
-    """The name, if a cluster can have it; raises InvalidInput."""
+    """The name, if it is valid for a cluster; raises InvalidInput otherwise."""
     try:
         return CLUSTER_NAME.read(Scalar(text=name))
     except Misfit as misfit:
@@ -67,7 +66,7 @@ def check_cluster_name(name: str) -> str:
 
 
 def read_inline(value: Value) -> Cluster | None:
-    """A description inside another file, for one run alone; problems are noted, None where it is not one."""
+    """A description inside another file, for one run alone; None, with problems reported, if invalid."""
     section = value.section(CLUSTER)
     if section is None:
         return None
@@ -103,7 +102,7 @@ def _cluster(section: Section, name: str) -> Cluster:
 
 
 def _settings(section: Section) -> dict[str, Any]:
-    """The engine's own settings, as they stand: the engine reads them."""
+    """The engine's own settings, unchecked: the engine reads them."""
     value = section.get("settings")
     if value is None:
         return {}
@@ -111,7 +110,7 @@ def _settings(section: Section) -> dict[str, Any]:
 
 
 def _credentials(section: Section) -> dict[str, str]:
-    """What for, and the name of the secret that has it."""
+    """The name of a secret for each credential."""
     value = section.get("credentials")
     if value is None:
         return {}
@@ -121,7 +120,7 @@ def _credentials(section: Section) -> dict[str, str]:
 
 
 def _name_from_file(section: Section, filename: str) -> str:
-    """The file's own name, made fit; noted where that cannot be the name of a cluster."""
+    """The file's name turned into a cluster name; reports a problem if no valid name results."""
     name = names.name_from_file(filename).replace(".", "-")
     try:
         return CLUSTER_NAME.read(Scalar(text=name))
@@ -150,4 +149,4 @@ def _cluster_name() -> Kind[str]:
 
 
 CLUSTER_NAME = _cluster_name()
-"""No dot: the names of its nodes are host names, a dot and this (`model.described`)."""
+"""No dot: node names are a host name, a dot and the cluster name (`model.described`)."""

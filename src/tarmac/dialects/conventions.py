@@ -1,4 +1,7 @@
-"""What several dialects need: changes to a launch, and the refusal of extras that a dialect does not take."""
+"""Shared by several dialects: changes to a launch, and the refusal of extras that a dialect does not take.
+
+Called by the conventions and readers of the dialects.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ Family = Callable[[NodeLaunch, WorkerLaunch], Mapping[str, str]]
 
 
 def with_variables(launch: Launch, family: Family) -> Launch:
-    """The launch with these variables for each worker, in place of what stood there."""
+    """The launch with these variables for each worker; they replace earlier values."""
 
     def worker(node: NodeLaunch, launched: WorkerLaunch) -> WorkerLaunch:
         return launched._replace(env={**launched.env, **family(node, launched)})
@@ -27,14 +30,14 @@ def with_variables(launch: Launch, family: Family) -> Launch:
 
 
 def with_setup_variables(launch: Launch, family: Mapping[str, str]) -> Launch:
-    """The launch with these variables for the setup steps too."""
+    """The launch with these variables for the setup steps as well."""
     return launch._replace(setup_env={**launch.setup_env, **family})
 
 
 def with_files(
     launch: Launch, files: Callable[[NodeLaunch], Mapping[str, str]], mounts: tuple[Mount, ...] = ()
 ) -> Launch:
-    """The launch with these small files on each node, and these literal paths."""
+    """The launch with these small files on each node, and these additional mounts."""
     return launch._replace(
         nodes=tuple(
             node._replace(files={**node.files, **files(node)}, mounts=(*node.mounts, *mounts))
@@ -44,7 +47,7 @@ def with_files(
 
 
 def refuse_extras(extras: Extras, *, filename: str, dialect: str) -> None:
-    """Raise InvalidInput where an entry point or parameters are given for a dialect that has none."""
+    """Raise InvalidInput if an entry point or parameters are given for a dialect that has none."""
     extra_names = [
         name
         for name, value in (("an entry point", extras.entry_point), ("parameters", extras.parameters))

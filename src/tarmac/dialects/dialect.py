@@ -1,6 +1,7 @@
-"""What a dialect consists of. Each package below this one has one in its `dialect.py`, listed in `registry`.
+"""The parts of a dialect. Each package below this one defines a dialect in its `dialect.py`, listed in
+`registry`.
 
-The registry asks every dialect to detect a text and lets the surest one read it.
+The registry asks every dialect to detect a text; the surest dialect reads it.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from tarmac.node.attempt.document import Launch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a reader made of a text. `warnings` are for the user and refuse nothing."""
+    """The result of reading a text. `warnings` are for the user and refuse nothing."""
 
     spec: RunSpec
     warnings: tuple[str, ...] = ()
 
 
 class Certainty(IntEnum):
-    """How sure a dialect is that a text is its own."""
+    """How sure a dialect is that a text is written in it."""
 
     NO = 0
     POSSIBLE = 1
@@ -34,7 +35,7 @@ class Certainty(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detection:
-    """What a dialect says of a text; `missed` says, where it is NO, what the text lacks."""
+    """A dialect's certainty about a text; `missed` names what the text lacks if the certainty is NO."""
 
     certainty: Certainty
     missed: str = ""
@@ -51,11 +52,12 @@ def not_ours(missed: str) -> Detection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extras:
-    """What goes along with a text: `files` beside it (name -> content) that its dialect asks for by name,
-    an entry point of its project, and values for that entry point's parameters. Hashable.
+    """Inputs that accompany a text: `files` beside it (name -> content) that its dialect requests by name, an
+    entry point of its project, and values for that entry point's parameters. Hashable.
 
-    `override_fields` names fields, as overrides call them, that the user gives elsewhere: the text need not.
-    `changes` are values for paths of the text or, where it is not native, of the native file of the same run.
+    `override_fields` names fields, as overrides call them, that the user gives elsewhere: the text may omit
+    them. `changes` are values for paths of the text or, if it is not native, of the native file of the same
+    run.
     """
 
     files: tuple[tuple[str, str], ...] = ()
@@ -70,7 +72,7 @@ NO_EXTRAS = Extras()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What is known of a run when its status is put into the words of its system."""
+    """The facts about a run from which its status in its system's words is derived."""
 
     state: RunState
     outcome: Outcome | None = None
@@ -86,17 +88,18 @@ class Read(Protocol):
     def __call__(self, text: str, /, *, filename: str, directory: str, extras: Extras = NO_EXTRAS) -> Reading:
         """The spec in the text. Raises InvalidInput with every problem in it, and nothing else.
 
-        Relative paths of the submitter's machine are resolved against `directory`, without looking there.
+        Relative paths of the submitter's machine are resolved against `directory`; the file system is not
+        read.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """An input syntax and its system. All functions are pure: no file, clock or environment is read.
+    """An input syntax and its system. All functions are pure: they read no file, clock or environment.
 
-    `name` is what `RunSpec.dialect` says. `detect(filename, text)` tells whether the text is in this syntax,
-    by its content: the name decides nothing alone. `apply_conventions(run, attempt, launch)` returns the
+    `name` is the value of `RunSpec.dialect`. `detect(filename, text)` decides by content whether the text is
+    in this syntax; the file name alone decides nothing. `apply_conventions(run, attempt, launch)` returns the
     launch with the variables, files and mounts that this system promises to its runs; it also decides where
     the user's own variables win. `status` is this system's own word for the state of a run.
     """

@@ -1,4 +1,4 @@
-"""Hosts files: one machine a line, to `model.machine.Machine`, every problem located. Needs no server.
+"""Hosts files: one machine per line, to `model.machine.Machine`, every problem located. Needs no server.
 
     # comment
     [user@]name [head] [port=N] [slots=N] [cpus=N] [address=IP] [python=COMMAND] [directory=PATH]
@@ -19,7 +19,7 @@ from tarmac.model.machine import Machine
 from tarmac.model.text import nearest
 
 _TARGET = re.compile(r"(?:([A-Za-z0-9_][A-Za-z0-9_.-]{0,63})@)?([A-Za-z0-9][A-Za-z0-9_.-]{0,252})", re.ASCII)
-"""Nothing that `ssh` would take for an option."""
+"""Excludes names that `ssh` would read as an option."""
 
 _PROGRAM = re.compile(r"[A-Za-z0-9_./+~-]{1,200}", re.ASCII)
 _PATH = re.compile(r"/[A-Za-z0-9_./+@-]{0,200}", re.ASCII)
@@ -29,7 +29,7 @@ LONGEST_SHOWN = 60
 
 
 class _Misfit(Exception):
-    """The value is not allowed; the message says what is."""
+    """The value is not allowed; the message names the allowed values."""
 
 
 class _Word(NamedTuple):
@@ -40,7 +40,7 @@ class _Word(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A machine, and where its name and the word `head` stand."""
+    """A machine, with the positions of its name and of the word `head`."""
 
     machine: Machine
     name: _Word
@@ -48,7 +48,7 @@ class _Line:
 
 
 def read_machines(text: str, *, filename: str) -> tuple[Machine, ...]:
-    """The machines in the order of the file, one of them the head: the first, where none is marked.
+    """The machines in the order of the file, exactly one of them the head (the first if none is marked).
 
     Raises InvalidInput with every problem in the file.
     """
@@ -82,7 +82,7 @@ def read_machines(text: str, *, filename: str) -> tuple[Machine, ...]:
 
 
 def _words(content: str, number: int) -> Iterator[_Word]:
-    """The words of a line up to a comment."""
+    """The words of a line before a comment."""
     for found in re.finditer(r"\S+", content):
         if found[0].startswith("#"):
             return
@@ -90,7 +90,7 @@ def _words(content: str, number: int) -> Iterator[_Word]:
 
 
 def _line(words: list[_Word], problems: Problems) -> _Line | None:
-    """The machine of a line; None for a line without one, or with a name that cannot be."""
+    """The machine of a line; None for an empty line or an invalid name."""
     if not words:
         return None
     name, *options = words
@@ -125,7 +125,7 @@ def _line(words: list[_Word], problems: Problems) -> _Line | None:
 
 
 def _refuse_twins(lines: list[_Line], problems: Problems) -> None:
-    """No two lines are of one name or address."""
+    """Report machines with equal names or equal addresses."""
     for what in ("name", "address"):
         known: dict[str, _Line] = {}
         for line in lines:
@@ -139,7 +139,7 @@ def _refuse_twins(lines: list[_Line], problems: Problems) -> None:
 
 
 def _refuse_differences(lines: list[_Line], problems: Problems) -> None:
-    """What every node of a cluster offers, and where things lie there, is said once for all of them."""
+    """Report fields that must be equal on all machines of a cluster but differ."""
     for field, otherwise in _ALIKE.items():
         for line in lines[1:]:
             first, value = getattr(lines[0].machine, field), getattr(line.machine, field)

@@ -1,7 +1,8 @@
-"""What a field may hold: each kind describes the values it takes, and reads a scalar or refuses it.
+"""Kinds of field values: each kind describes its values, and reads a scalar or refuses it.
 
 Used by every reader of `dialects` through `dialects.section`, which turns a refusal into a located problem.
-What a bare word is differs by dialect: `strict` for run files, `lenient` and `yaml12` for other systems.
+The value of a bare word depends on the dialect: `strict` for run files, `lenient` and `yaml12` for other
+systems.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
 
 LARGEST_TEXT_BYTES = 100 * 1024
-"""The longest command, argument or variable: the kernel takes at most 128 KiB in one string."""
+"""Maximum size of a command, argument or variable: the kernel takes at most 128 KiB in one string."""
 
 LARGEST_NUMBER = 1e300
 
 
 class Misfit(Exception):
-    """The scalar is not of the kind; `hint` may say how to put it right."""
+    """The scalar is not of the kind; `hint` may say how to correct it."""
 
     def __init__(self, hint: str | None = None) -> None:
         super().__init__(hint or "")
@@ -37,7 +38,7 @@ class Misfit(Exception):
 class Kind(Generic[T]):
     """`description` completes "... is expected, not X"; `read` returns the value or raises Misfit.
 
-    A `secret` one is never quoted back.
+    Messages never quote the value of a `secret` kind.
     """
 
     description: str
@@ -45,19 +46,19 @@ class Kind(Generic[T]):
     secret: bool = False
 
 
-# --- what a bare word is
+# --- values of bare words
 
 Reads = Callable[[Scalar], Any]
 """The value of a scalar: a text, a number, a truth value, or None."""
 
 
 def as_text(scalar: Scalar) -> str:
-    """The text, whatever it looks like."""
+    """The text, without interpretation."""
     return scalar.text
 
 
 def strict(scalar: Scalar) -> str | int | float | bool:
-    """As run files have it: a plain number, `true` or `false`; all else is a text."""
+    """Bare words in run files: plain numbers, `true` and `false`; all others are texts."""
     text = scalar.text
     if scalar.quoted or len(text) > _LONGEST_NUMBER:
         return text
@@ -67,13 +68,13 @@ def strict(scalar: Scalar) -> str | int | float | bool:
 
 
 def lenient(scalar: Scalar) -> str | int | bool:
-    """As forgiving servers had it: quotes and case do not matter, and `yes` and `on` are true."""
+    """Bare words as lenient servers read them: quotes and case do not matter, and `yes` and `on` are true."""
     text = scalar.text.strip().lower()
     return int(text) if _SHORT_NUMBER.fullmatch(scalar.text) else _TRUTHS.get(text, scalar.text)
 
 
 def yaml12(scalar: Scalar) -> str | int | float | bool | None:
-    """As YAML 1.2 has it: `1e-4` is a number, `yes` a word. What JSON cannot hold stays the text it is."""
+    """Bare words in YAML 1.2: `1e-4` is a number, `yes` a text. Values that JSON cannot hold stay texts."""
     text = scalar.text
     if scalar.quoted:
         return text
@@ -124,9 +125,9 @@ def number(
     of: Reads = strict,
     as_written: bool = False,
 ) -> Kind[float]:
-    """A number, with or without a fraction, within bounds; `above` itself is left out.
+    """A number, with or without a fraction, within bounds; `above` itself is excluded.
 
-    With `as_written` a whole one stays whole.
+    With `as_written`, a whole number stays an integer.
     """
     bounds = [f" from {minimum:g} to {maximum:g}"] if minimum is not None and maximum is not None else []
     if above is not None:
@@ -193,7 +194,7 @@ def text(description: str = "a text", *, of: Reads = as_text) -> Kind[str]:
 
 
 def line(description: str, most: int | None = None) -> Kind[str]:
-    """One line of text that is not empty, without blanks around it."""
+    """One non-empty line of text, without surrounding blanks."""
     inner = text(description)
 
     def read(scalar: Scalar) -> str:
@@ -208,7 +209,7 @@ def line(description: str, most: int | None = None) -> Kind[str]:
 
 
 def matching(pattern: str, description: str, *, of: Reads = as_text) -> Kind[str]:
-    """A text of which the whole matches; what is wrong in one becomes a dash in the hint."""
+    """A text that matches the pattern entirely; the hint replaces wrong characters by dashes."""
     compiled, inner = re.compile(pattern, re.ASCII), text(description, of=of)
 
     def read(scalar: Scalar) -> str:
@@ -223,18 +224,18 @@ def matching(pattern: str, description: str, *, of: Reads = as_text) -> Kind[str
 
 
 def secret(kind: Kind[T]) -> Kind[T]:
-    """The same, of a value that no message may show."""
+    """The same kind, whose values messages never show."""
     return replace(kind, secret=True)
 
 
 def did_you_mean(word: str, known: Iterable[str], synonyms: Mapping[str, str] | None = None) -> str | None:
-    """The hint for a word that is none of these, where one of them is near."""
+    """The hint for an unknown word that is near a known one."""
     near = nearest(word, known, synonyms)
     return f"did you mean '{near}'?" if near else None
 
 
 def _unquoted(scalar: Scalar, of: Reads, *types: type) -> str | None:
-    """The hint, where only the quotes are wrong."""
+    """The hint, if only the quotes are wrong."""
     return (
         "take the quotes away" if scalar.quoted and type(of(replace(scalar, quoted=False))) in types else None
     )

@@ -16,10 +16,11 @@ SHOWN_CHARACTERS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scalar:
-    """One value without parts. `quoted` tells text in quotes (or a block) from a bare word or number.
+    """One value without parts. `quoted` is true for a text in quotes or a block, false for a bare word or
+    number.
 
-    Lines and columns count from 1 and are None where the value did not come from a text; `origin` names
-    what it came from instead, where that is no text but a change (`--set PATH`).
+    Lines and columns count from 1 and are None if the value does not come from a text; `origin` then names
+    its source, such as the change `--set PATH`.
     """
 
     text: str
@@ -30,7 +31,7 @@ class Scalar:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing was written (`key:` alone) or an explicit null."""
+        """Whether the value is missing (`key:` alone) or an explicit null."""
         return not self.quoted and self.text in _NULLS
 
 
@@ -63,7 +64,7 @@ Node = Scalar | Items | Table
 
 
 def from_plain(value: Any) -> Node:
-    """The tree of parsed JSON: values that come without a text, such as overrides."""
+    """The tree of parsed JSON, for values without a text, such as overrides."""
     if isinstance(value, Mapping):
         return Table(entries=tuple((_scalar(str(key)), from_plain(item)) for key, item in value.items()))
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -77,7 +78,7 @@ def key_text(key: Scalar) -> str:
 
 
 def on_line(node: Node) -> str:
-    """The beginning of a warning about a value: the line it stands on, or what it came from."""
+    """The beginning of a warning about a value: its line or its origin."""
     if node.origin is not None:
         return f"{node.origin}: "
     return f"line {node.line}: " if node.line is not None else ""

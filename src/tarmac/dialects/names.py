@@ -1,7 +1,7 @@
-"""Which names are allowed: of runs, roles, clusters, hosts, labels and environment variables.
+"""Allowed names of runs, roles, clusters, hosts, labels and environment variables.
 
-Names become file names, log names, native names of other systems and parts of URLs: the rules keep all
-of those safe without quoting.
+Used by the readers. Names become file names, log names, native names of other systems and parts of URLs: the
+rules keep all of those safe without quoting.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CONTRACT_VARIABLES = frozenset(
     | {"CHECKPOINT_ARTIFACT_PATH", "CRUD_ARTIFACT_PATH", "LOSSY_ARTIFACT_PATH", "LOG_ARTIFACT_PATH"}
     | {"OUTPUT_PATH", "STRONG_COMPUTE_MODE", "STRONG_CYCLE_COUNT", "STRONG_CYCLE_TIME_MS"}
 )
-"""Variables that every worker is given, beside those named TARMAC_...: a value of one's own would be lost."""
+"""Variables that every worker gets, beside TARMAC_...: a user's own value would be lost."""
 
 
 def reserved(variable: str) -> bool:
@@ -47,12 +47,12 @@ def reserved(variable: str) -> bool:
 
 
 def name_from_file(filename: str) -> str:
-    """A run's name where its file gives none: the file's own, made fit."""
+    """The default name of a run: that of its file, made valid."""
     stem = posixpath.splitext(posixpath.basename(filename))[0]
     return fit(stem) or "run"
 
 
 def fit(text: str) -> str:
-    """The text as the name of a run: what does not fit becomes a dash; "" where nothing is left."""
+    """The text as a run name: invalid characters become dashes; "" if no valid character remains."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", text, flags=re.ASCII).strip("-._")
     return name[:LONGEST_NAME].strip("-._")

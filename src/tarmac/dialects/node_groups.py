@@ -1,4 +1,4 @@
-"""The groups of like nodes in the description of a cluster, read. Called by `clusterfile`."""
+"""Reads the groups of equal nodes in the description of a cluster. Called by `clusterfile`."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ PREFIX = matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", "letters, digits, '.', '_'
 
 
 def read_groups(value: Value, *, disks: Disks = Disks.SHARED) -> tuple[NodeGroup, ...]:
-    """The groups of a list; noted are also names that stand twice, and too many nodes.
+    """The groups of a list; reports duplicate names and too many nodes as well.
 
-    `disks` are those of groups that do not say.
+    `disks` is the default for groups.
     """
     read: list[tuple[NodeGroup, Value]] = []
     for item in value.items("a list of groups of nodes, such as [{count: 4, slots: 8}],"):
@@ -81,7 +81,7 @@ def _group(section: Section, item: Value, disks: Disks) -> NodeGroup:
 
 
 def _slots(section: Section, item: Value) -> Resources:
-    """How many slots a node has, and of which type: `slots: 8` with `slot_type: h100`, or `slots: h100:8`."""
+    """The number and type of a node's slots: `slots: 8` with `slot_type: h100`, or `slots: h100:8`."""
     slot_type = section.read("slot_type", quantities.type_name(), None)
     value = section.get("slots")
     if value is None:
@@ -96,7 +96,7 @@ def _slots(section: Section, item: Value) -> Resources:
 
 
 def _refuse_twins(read: Iterable[tuple[NodeGroup, Value]]) -> None:
-    """Note every group with a node that is called like one before it."""
+    """Report every group with a node whose name an earlier node has."""
     seen: set[str] = set()
     twins: dict[int, list[str]] = {}
     places = {id(group): item for group, item in read}

@@ -1,7 +1,7 @@
 """Changes to a spec from flags and API calls: `--slots 8`, `--env K=V`, `--clone RUN --cluster X`.
 
-Called by the server for every submission with overrides, whatever dialect the spec came from. Values are
-checked by the same kinds as in a run file.
+Called by the server for every submission with overrides, for specs of any dialect. Values are checked by the
+same kinds as in a run file.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def override(spec: RunSpec, overrides: Mapping[str, Any]) -> RunSpec:
 
 
 def _with_secrets(spec: RunSpec, flags: Section) -> RunSpec:
-    """What is said last of a variable counts, be it a value or a secret."""
+    """The spec where overridden variables and secrets replace earlier ones of the same variable."""
     if (value := flags.get("env")) is not None and isinstance(value.node, Table):
         spec = without_variables(spec, {key.text for key, _ in value.node.entries})
     uses = read_secrets(flags.get("secrets"))
@@ -92,12 +92,12 @@ def _with_secrets(spec: RunSpec, flags: Section) -> RunSpec:
 
 
 def _unquoted(kind: Kind[int]) -> Kind[int]:
-    """The same of a number that comes as a text."""
+    """The same kind for a number that comes as a text."""
     return Kind(kind.description, lambda scalar: kind.read(replace(scalar, quoted=False)))
 
 
 def _with_site_request(before: RunSpec, spec: RunSpec, flags: Section) -> RunSpec:
-    """What a site is asked for follows the slots and nodes of the run's role; its nodes stay unless given."""
+    """The spec whose site request follows the slots and nodes of its role; its nodes stay unless given."""
     site, role, flag_value = spec.site, spec.roles[0], flags.get("slots") or flags.get("nodes")
     if site is None or flag_value is None or role.slots is None:
         return spec
@@ -113,9 +113,9 @@ def _with_site_request(before: RunSpec, spec: RunSpec, flags: Section) -> RunSpe
 
 
 def _placed(spec: RunSpec, flags: Section) -> RunSpec:
-    """The spec with another target, or rehearsed; either takes the place of what the spec said.
+    """The spec with another target, or as a rehearsal; either replaces the one in the spec.
 
-    Where a rehearsal was described, its parts can be named too.
+    The user can also name parts of a described rehearsal.
     """
     rehearsal = read_rehearsal(flags)
     spec = with_rehearsal(spec, rehearsal)
@@ -152,7 +152,7 @@ def _with_slots(spec: RunSpec, role: Role, value: Value) -> Role:
         value.refuse(
             f"the run asks for {role.replicas} fixed replicas, not for slots", "change the run file instead"
         )
-    if amount.slots == 0:  # it asks for nothing: one copy, on any node
+    if amount.slots == 0:  # no slots requested: one copy, on any node
         return replace(role, replicas=1, slots=None, slot_type=None, nodes=None, uneven=False)
     return replace(
         role, replicas=None, nodes=None, slots=amount.slots, slot_type=amount.slot_type or role.slot_type
@@ -160,7 +160,7 @@ def _with_slots(spec: RunSpec, role: Role, value: Value) -> Role:
 
 
 def _bare(role: Role) -> bool:
-    """Whether a role says nothing of what it needs, so that asking for slots contradicts nothing."""
+    """Whether a role has no resource request, so that a request for slots contradicts nothing."""
     return role.replicas == 1 and len(role.processes) == 1 and role.replica_resources.empty
 
 
@@ -202,7 +202,7 @@ def _of_type(spec: RunSpec, role: Role, value: Value) -> Role:
 
 
 def _code(spec: RunSpec, flags: Section) -> LocalDirectory | Repository | None:
-    """The code, none, or another directory with the rules for what stays behind that the run has already."""
+    """The code: none, or another directory with the exclusion rules of the run."""
     value, without = flags.get("code"), flags.read("no_code", flag(), False)
     if without and value is not None:
         value.refuse("code and no_code exclude each other")

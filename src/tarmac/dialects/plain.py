@@ -1,6 +1,6 @@
 """A located tree as plain JSON, for values that a run passes on unchanged: parameters, facts, metadata.
 
-Used by readers. Bare words are read as YAML 1.1 has them (numbers, true, null), or as the dialect says; a
+Used by readers. Bare words are read as in YAML 1.1 (numbers, true, null) or by a function of the dialect; a
 value without a form in JSON, such as a date, stays text.
 """
 
@@ -19,7 +19,7 @@ _CONVERTED = frozenset({"bool", "int", "float", "null"})
 
 
 def yaml11(node: Scalar) -> Any:
-    """The JSON value of a scalar as YAML 1.1 has it: `yes` is true, `1e-4` a word."""
+    """The JSON value of a scalar in YAML 1.1: `yes` is true, `1e-4` a text."""
     if node.quoted:
         return node.text
     if node.empty:
@@ -35,7 +35,7 @@ def yaml11(node: Scalar) -> Any:
 
 
 def to_plain(node: Node, scalar: Callable[[Scalar], Any] = yaml11) -> Any:
-    """The JSON value of a node; `scalar` says what a bare word is."""
+    """The JSON value of a node; `scalar` reads bare words."""
     if isinstance(node, Table):
         return {key.text: to_plain(value, scalar) for key, value in node.entries}
     if isinstance(node, Items):
@@ -44,7 +44,7 @@ def to_plain(node: Node, scalar: Callable[[Scalar], Any] = yaml11) -> Any:
 
 
 def to_yaml(value: Any) -> str:
-    """JSON values as YAML text in blocks; the texts in it read back as what they are."""
+    """JSON values as YAML text in blocks; its texts read back unchanged."""
     text: str = yaml.dump(
         value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=100
     )
@@ -52,7 +52,7 @@ def to_yaml(value: Any) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as blocks, and never an alias."""
+    """Writes texts of several lines as blocks, and writes no aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 PyYAML's
         return True
@@ -61,12 +61,12 @@ class _Dumper(yaml.SafeDumper):
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
     style = "|" if "\n" in value and value.strip() and not value[0].isspace() else None
     if any(mark in value for mark in "\x85\u2028\u2029\ufeff"):
-        style = '"'  # line ends to YAML: only an escape keeps them
+        style = '"'  # YAML line ends: only an escape preserves them
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
 def _list(dumper: yaml.SafeDumper, value: list[Any]) -> yaml.SequenceNode:
-    """A list of short words stands on one line."""
+    """A list of short words on one line."""
     short = all(not isinstance(item, (list, dict)) and "\n" not in str(item) for item in value)
     return dumper.represent_sequence("tag:yaml.org,2002:seq", value, flow_style=short)
 

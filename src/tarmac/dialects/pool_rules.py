@@ -1,4 +1,4 @@
-"""The rules of pools, read. Called by `clusterfile`, and for the local cluster by a server's settings."""
+"""Reads the rules of pools. Called by `clusterfile`, and for the local cluster by a server's settings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LARGEST_SHARE = 100_000
 
 
 def read_pools(value: Value | None, cluster: str) -> tuple[tuple[Pool, Value], ...]:
-    """The rules by pool name, each with where it stands."""
+    """The rules by pool name, each with its node in the file."""
     if value is None:
         return ()
     read: list[tuple[Pool, Value]] = []
@@ -65,7 +65,7 @@ def _pool(section: Section, name: str, cluster: str) -> Pool:
 
 
 def _check(section: Section, pool: Pool) -> None:
-    """Note what is right by itself and makes no sense together."""
+    """Report fields that contradict each other."""
     if pool.policy is not Policy.FAIR_SHARE:
         for name in ("share_by", "shares", "half_life"):
             if (value := section.get(name)) is not None:

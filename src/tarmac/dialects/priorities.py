@@ -1,4 +1,4 @@
-"""Priorities as users write them: on the scale of the file they are for, or as a word.
+"""Priorities as users write them: on the scale of the file's dialect, or as a word.
 
 Used by the native reader and by overrides.
 """
@@ -11,11 +11,11 @@ from tarmac.dialects.located import Scalar
 
 HIGHEST_PRIORITY = 1_000_000
 PRIORITY_WORDS = {"highest": 2, "high": 1, "medium": 0, "auto": 0, "low": -1, "lowest": -2}
-"""Priorities by name, as users of other systems know them."""
+"""Priorities by name, as in other systems."""
 
 
 def priority(dialect: str = "native") -> Kind[int]:
-    """A number on the scale of the dialect, or one of the words, as a priority of tarmac."""
+    """A number on the dialect's scale, or a word, as a priority of tarmac."""
     of_determined = dialect == "determined"
     if of_determined:
         numbers = integer(determined.FIRST, determined.LAST)

@@ -1,7 +1,7 @@
-"""Collects everything wrong in one input, so that a user sees all of it at once.
+"""Collects every problem in one input, so that a user sees all of them at once.
 
-Every reader of `dialects` adds to one `Problems` and goes on with a harmless value; the caller that made it
-calls `raise_any` before the result is used.
+Every reader of `dialects` adds to one `Problems` and continues with a harmless value; the caller that created
+it calls `raise_any` before using the result.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from tarmac.dialects.located import Node, on_line
 from tarmac.model.errors import InvalidInput, Problem
 
 MOST_LISTED = 50
-"""A file with more problems than this has its last ones counted, not listed."""
+"""Maximum number of problems listed for a file; further ones are only counted."""
 
 
 class Problems:
-    """What was found wrong so far in one input; `file` is its name, None for command-line flags.
+    """The problems in one input; `file` is its name, None for command-line flags.
 
-    `warnings` are for the user too, and refuse nothing.
+    `warnings` are for the user as well, and refuse nothing.
     """
 
     def __init__(self, file: str | None) -> None:
@@ -31,16 +31,16 @@ class Problems:
 
     @property
     def first(self) -> Problem | None:
-        """The problem noted first."""
+        """The problem that was added first."""
         return self._found[0] if self._found else None
 
     @property
     def found(self) -> Sequence[Problem]:
-        """Everything noted so far, for a caller that collects further problems of its own."""
+        """The problems so far, for a caller that collects further problems of its own."""
         return tuple(self._found)
 
     def add(self, at: Node | None, message: str, hint: str | None = None) -> None:
-        """Note one problem at the place of a value (None: the input as a whole)."""
+        """Add one problem at the place of a value (None: the input as a whole)."""
         if at is not None and at.origin is not None:
             self._found.append(Problem(message=message, file=at.origin, hint=hint))
             return
@@ -48,11 +48,11 @@ class Problems:
         self.add_at(line, column, message, hint)
 
     def add_at(self, line: int | None, column: int | None, message: str, hint: str | None = None) -> None:
-        """Note one problem at a line and column."""
+        """Add one problem at a line and column."""
         self._found.append(Problem(message=message, file=self.file, line=line, column=column, hint=hint))
 
     def warn(self, at: Node | None, text: str) -> None:
-        """Note a warning, with the line of a value where it is about one."""
+        """Add a warning, with the line of a value if it refers to one."""
         self.warnings.append(f"{on_line(at) if at is not None else ''}{text}")
 
     def raise_any(self) -> None:

@@ -1,6 +1,6 @@
 """Amounts as users write them: durations (`90s`), sizes (`16GiB`), slots with a type (`h100:8`), `2x1`.
 
-Used by the readers of `dialects`; every amount leaves here in the unit its name ends with.
+Used by the readers of `dialects`; each kind returns the unit that its name ends with.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def slots(minimum: int) -> Kind[Resources]:
 
 
 def type_name() -> Kind[str]:
-    """The type of a slot alone."""
+    """The type of a slot, without a number."""
 
     def read(scalar: Scalar) -> str:
         if not _TYPE.fullmatch(scalar.text):
@@ -76,7 +76,7 @@ def type_name() -> Kind[str]:
 
 
 def slot_type(name: str | None) -> str | None:
-    """Slot types are compared without regard to case: they are kept small."""
+    """The type in lower case: comparisons ignore case."""
     return name.lower() if name is not None else None
 
 

@@ -30,7 +30,7 @@ from tarmac.node.attempt.document import Launch
 DIALECTS: Sequence[Dialect] = (NATIVE, ISC, MCLI, MANTIK, CLUSTERFUDGE, determined_dialect())
 
 CONTAINER_SYSTEMS = frozenset({"isc", "mcli", "determined"})
-"""Their files say what is to happen in a container that is thrown away: `pip install` means that one."""
+"""Systems whose setup steps expect a disposable container: `pip install` changes only that."""
 
 
 def read(
@@ -42,7 +42,7 @@ def read(
     extras: Extras = NO_EXTRAS,
     dialects: Sequence[Dialect] = DIALECTS,
 ) -> Reading:
-    """The spec in a run file; of the dialect that is named, else of the one its content shows.
+    """The spec in a run file, read by the named dialect, else by the one that its content shows.
 
     Raises InvalidInput with every problem in it.
     """
@@ -58,7 +58,7 @@ def read(
 
 
 def changed(spec: RunSpec, changes: Changes) -> RunSpec:
-    """The spec with values at these paths of the native file that says the same.
+    """The spec with values at these paths of its native run file.
 
     Raises InvalidInput with every problem in it.
     """
@@ -66,7 +66,7 @@ def changed(spec: RunSpec, changes: Changes) -> RunSpec:
 
 
 def _changed(spec: RunSpec, changes: Changes) -> RunSpec:
-    """As `changed`; what no run file says stays."""
+    """Like `changed`; parts of the spec without a form in run files stay."""
     extras = Extras(changes=tuple(changes))
     read_again = NATIVE.read(write(spec), filename=_as_file(spec), directory="/", extras=extras).spec
     code = read_again.code
@@ -89,7 +89,7 @@ def _as_file(spec: RunSpec) -> str:
 
 
 def named(name: str, *, dialects: Sequence[Dialect] = DIALECTS) -> Dialect:
-    """The dialect of this name; raises InvalidInput with the nearest where there is none."""
+    """The dialect of this name; raises InvalidInput with the nearest name if there is none."""
     known = {dialect.name: dialect for dialect in dialects}
     if name not in known:
         hint = did_you_mean(name, known) or f"known: {', '.join(sorted(known))}"
@@ -105,10 +105,10 @@ def choose(
     extras: Extras = NO_EXTRAS,
     dialects: Sequence[Dialect] = DIALECTS,
 ) -> Dialect:
-    """The dialect that is surest the text is its own.
+    """The dialect that is surest that the text is its own.
 
-    Of several that are as sure, the only one that can read it, or that finds the least wrong with it. Raises
-    InvalidInput where that leaves several, or none.
+    Of several equally sure ones, the only one that can read it, or the one that finds the fewest problems.
+    Raises InvalidInput if none or several remain.
     """
     detections = [(dialect, dialect.detect(filename, text)) for dialect in dialects]
     surest = max(detection.certainty for _, detection in detections)
@@ -127,13 +127,13 @@ def choose(
 
 
 def for_cluster(determined: ClusterDefaults) -> Sequence[Dialect]:
-    """The dialects as a server reads them, with what its cluster gives to the runs of each."""
+    """The dialects of a server, with its cluster's defaults for the runs of each."""
     configured = determined_dialect(determined)
     return tuple(configured if dialect.name == configured.name else dialect for dialect in DIALECTS)
 
 
 def apply_conventions(run: Run, attempt: Attempt, launch: Launch) -> Launch:
-    """The launch with what the conventions of the run's system promise; see `Dialect.apply_conventions`."""
+    """The launch with the conventions of the run's system; see `Dialect.apply_conventions`."""
     system = run.spec.conventions.system
     dialect = next((dialect for dialect in DIALECTS if dialect.name == system), None)
     if system in CONTAINER_SYSTEMS:
@@ -142,14 +142,14 @@ def apply_conventions(run: Run, attempt: Attempt, launch: Launch) -> Launch:
 
 
 def explained(spec: RunSpec, cause: Cause) -> Cause:
-    """Why a run failed, with what only its system's conventions tell."""
+    """The cause of a failure, with details that only its system's conventions provide."""
     return master.explain(cause) if spec.conventions.system == DETERMINED else cause
 
 
 def _problems(
     dialect: Dialect, text: str, filename: str, directory: str, extras: Extras
 ) -> Sequence[Problem]:
-    """All that this dialect finds wrong with the text."""
+    """The problems that this dialect finds in the text."""
     try:
         dialect.read(text, filename=filename, directory=directory, extras=extras)
     except InvalidInput as refusal:
@@ -174,7 +174,7 @@ def _several(filename: str, likely: Sequence[tuple[Dialect, Sequence[Problem]]])
 
 
 def _nobodys(text: str, filename: str, detections: Sequence[tuple[Dialect, Detection]]) -> list[Problem]:
-    """What each dialect missed, those first that files of such a name are usually in."""
+    """The reasons of each dialect, beginning with the usual dialects of such a file name."""
     if _binary(text):
         what = "this is no text but binary data, such as a checkpoint or an archive; no run file is"
         return [Problem(file=filename, message=what)]
@@ -202,7 +202,7 @@ def _binary(text: str) -> bool:
 
 
 def _missed(names: str, words: str, filename: str) -> Problem:
-    """What some dialects missed; where the words begin with a place, there."""
+    """The reasons of some dialects as a problem, located if the text begins with a place."""
     found = _PLACED.fullmatch(words)
     line, column, message = found.groups() if found is not None else (None, None, words)
     return Problem(
@@ -224,4 +224,4 @@ _USUAL = {
     ".py": ("clusterfudge",),
     ".json": ("clusterfudge", "mantik"),
 }
-"""Dialects that files of a name are usually written in."""
+"""Usual dialects by file extension."""

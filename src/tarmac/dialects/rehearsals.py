@@ -19,16 +19,16 @@ TARGET_FIELDS = {
     "hostnames": "hostnames",
     "exclude_hostnames": "excluded",
 }
-"""Fields that say where, with the attribute of a `Target` that each becomes."""
+"""Fields that select nodes, each with the attribute of a `Target` that it sets."""
 
 FILE = Fields(known=frozenset({"source", "filename"}))
-"""A cluster file that came along with a submission: its text, and its name for messages."""
+"""A cluster file in a submission: its text, and its name for messages."""
 
 
 def read_rehearsal(section: Section) -> Rehearsal | None:
-    """The field `rehearse`: `2x1`, a description of a cluster, or (in overrides) the file of one.
+    """The field `rehearse`: `2x1`, a description of a cluster, or (in overrides) a file with one.
 
-    Noted is also what cannot stand beside it. Raises InvalidInput for what is wrong in a file.
+    Reports fields that contradict it. Raises InvalidInput for problems in a file.
     """
     value = section.get("rehearse")
     if value is None:
@@ -44,9 +44,9 @@ def read_rehearsal(section: Section) -> Rehearsal | None:
 def with_rehearsal(spec: RunSpec, rehearsal: Rehearsal | None) -> RunSpec:
     """The spec on a cluster of its own.
 
-    On one that was given as nodes x slots, any node will do, and slots stand for any type. One that was
-    described has the pools, shards, host names and types that the spec may name; where a spec names none,
-    only that it wants GPUs, its slots stand for those too.
+    On a rehearsal given as nodes x slots, any node is suitable, and slots count as any type. A described one
+    has the pools, shards, host names and types that the spec may name; a role that requests GPUs of no
+    particular type may use any of its slots.
     """
     if rehearsal is None:
         return spec

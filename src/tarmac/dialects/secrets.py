@@ -1,6 +1,6 @@
-"""Secrets in what a file of any dialect says: references to them, and keys that stand in it as plain text.
+"""Secrets in files of any dialect: references to them, and keys in plain text.
 
-Called by `dialects.read` and `overrides`, so that every dialect's variables take `${{ secrets.NAME }}`.
+Called by `registry.read` and `overrides`, so that every dialect's variables take `${{ secrets.NAME }}`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST_LISTED = 5
 
 
 def with_secrets(reading: Reading, *, filename: str | None) -> Reading:
-    """The reading with references among its variables as secrets, and warnings of keys in plain text."""
+    """The reading with secrets for the references among its variables, and warnings of keys in plain text."""
     spec = with_references(reading.spec, filename=filename)
     warnings = tuple(_warnings(spec))
     if spec is reading.spec and not warnings:
@@ -31,7 +31,7 @@ def with_secrets(reading: Reading, *, filename: str | None) -> Reading:
 
 
 def with_references(spec: RunSpec, *, filename: str | None = None) -> RunSpec:
-    """The spec with variables that are `${{ secrets.NAME }}` as secrets; raises InvalidInput for bad ones."""
+    """The spec with secrets for variables such as `${{ secrets.NAME }}`; raises InvalidInput for bad ones."""
     named = {name: value for name, value in spec.environment.variables.items() if _NAMES.search(value)}
     if not named:
         return spec
@@ -52,19 +52,19 @@ def with_references(spec: RunSpec, *, filename: str | None = None) -> RunSpec:
 
 
 def reference_in(text: str) -> str | None:
-    """The name in a text that is `${{ secrets.NAME }}`; None for any other."""
+    """The name in a text of the form `${{ secrets.NAME }}`; None for any other."""
     match = _REFERENCE.fullmatch(text)
     return match["name"] if match is not None and NAME.fullmatch(match["name"]) else None
 
 
 def without_variables(spec: RunSpec, names: set[str]) -> RunSpec:
-    """The spec without the secrets that set one of these variables: something else is said of it."""
+    """The spec without the secrets that set one of these variables, because another value replaces them."""
     rest = tuple(use for use in spec.secrets if not names & set(variables_of(use)))
     return spec if len(rest) == len(spec.secrets) else replace(spec, secrets=rest)
 
 
 def _warnings(spec: RunSpec) -> Iterator[str]:
-    """What stands in the file that should stand in no file; no value is repeated."""
+    """Warnings of keys in plain text; no value is repeated."""
     keys = [key.name for key in keys_among(spec.environment.variables)]
     for name in keys[:_MOST_LISTED]:
         yield (

@@ -1,7 +1,7 @@
-"""Walks a located tree: typed values out, located problems noted on the way.
+"""Walks a located tree: returns typed values, and reports located problems on the way.
 
-Readers never stop at a problem. A value that is wrong is noted and replaced by the default, so that the
-rest of the file is checked as well; `Problems.raise_any` keeps the result from being used.
+Used by all readers, which never stop at a problem. A wrong value is reported and replaced by the default, so
+that the rest of the file is checked as well; `Problems.raise_any` keeps the result from being used.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ D = TypeVar("D")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fields:
-    """The keys that one mapping may have.
+    """The allowed keys of one mapping.
 
-    `synonyms`: words of other systems, with the word to use here. `within`: the fields of mappings
-    that fields here hold.
+    `synonyms`: words of other systems, with the word to use here. `within`: the fields of mappings inside
+    these fields.
     """
 
     known: frozenset[str]
@@ -33,7 +33,7 @@ class Fields:
     within: Mapping[str, Fields] = field(default_factory=dict)
 
     def near(self, word: str, value: Node | None = None) -> str | None:
-        """What an unknown field was probably meant to be, from here or one level below."""
+        """The field that an unknown one was probably meant to be, from here or one level below."""
         return self.named(word, value) or nearest(word, self.known)
 
     def named(self, word: str, value: Node | None = None) -> str | None:
@@ -47,11 +47,11 @@ class Fields:
 
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.:-]{1,40}")
-"""A value that a hint repeats: it can hold no login of a URL."""
+"""A value that a hint may repeat: it cannot contain a login of a URL."""
 
 
 def words_for(phrases: Mapping[str, str] | None = None, /, **fields: str) -> dict[str, str]:
-    """Synonyms: for each field the words of other systems, with blanks between them.
+    """Synonyms: for each field the words of other systems, separated by blanks.
 
     `phrases` likewise, for fields that are no names in Python: `{"as": "form kind"}`.
     """
@@ -64,7 +64,7 @@ Above = tuple[Fields, ...]
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One node under reading, with the dotted path that messages call it by."""
+    """A node with its dotted path for messages."""
 
     node: Node
     path: str
@@ -72,7 +72,7 @@ class Value:
     above: Above = ()
 
     def read(self, kind: Kind[T], default: D) -> T | D:
-        """The scalar as a value of the kind; noted, and the default, where it is not one."""
+        """The scalar as a value of the kind; the default, with a problem reported, if it is not one."""
         hint: str | None = None
         if isinstance(self.node, Scalar) and not self.node.empty:
             if not _passable(self.node.text):
@@ -89,7 +89,7 @@ class Value:
         return default
 
     def items(self, description: str) -> Iterator[Value]:
-        """The members of a list; noted, and none, where it is not a list."""
+        """The members of a list; none, with a problem reported, if it is no list."""
         if not isinstance(self.node, Items):
             self.expected(description)
             return
@@ -97,13 +97,15 @@ class Value:
             yield Value(item, f"{self.path}[{index}]", self.problems, self.above)
 
     def read_list(self, kind: Kind[T], description: str, *, or_one: bool = False) -> tuple[T, ...]:
-        """The members of a list, less those that are noted; with `or_one`, also a single one for a list."""
+        """The members of a list without the wrong ones, which are reported; with `or_one`, also a single
+        value.
+        """
         values = [self] if or_one and isinstance(self.node, Scalar) else self.items(description)
         read = [value.read(kind, None) for value in values]
         return tuple(found for found in read if found is not None)
 
     def entries(self, description: str) -> Iterator[tuple[Value, Value]]:
-        """Keys and values of a mapping whose keys the user chooses; noted, and none, where it is not one."""
+        """Keys and values of a mapping with any keys; none, with a problem reported, if it is no mapping."""
         if not isinstance(self.node, Table):
             self.expected(description)
             return
@@ -114,31 +116,31 @@ class Value:
             )
 
     def section(self, fields: Fields) -> Section | None:
-        """The mapping with these fields; noted, and None, where it is not a mapping."""
+        """The mapping with these fields; None, with a problem reported, if it is no mapping."""
         if not isinstance(self.node, Table):
             self.expected(f"a mapping with the fields {', '.join(sorted(fields.known))}")
             return None
         return Section(self.node, fields, problems=self.problems, path=self.path, above=self.above)
 
     def expected(self, description: str, hint: str | None = None) -> None:
-        """Note that something else is expected here."""
+        """Report that another value is expected here."""
         if isinstance(self.node, Scalar) and self.node.empty:
             self.refuse(f"there is no value; {description} is expected", hint)
         else:
             self.refuse(f"{description} is expected, not {quote(self.node)}", hint)
 
     def warn(self, text: str, at: Node | None = None) -> None:
-        """Note a warning about this value, with the line of `at` where that is another part of it."""
+        """Add a warning about this value, with the line of `at` if that is another part of it."""
         path = f"{self.path}: " if self.path else ""
         self.problems.warn(at or self.node, f"{path}{text}")
 
     def refuse(self, message: str, hint: str | None = None) -> None:
-        """Note a problem with this value."""
+        """Report a problem with this value."""
         self.problems.add(self.node, f"{self.path}: {message}" if self.path else message, hint)
 
 
 class Section:
-    """A mapping with known fields; unknown ones are noted when it is made.
+    """A mapping with known fields; its constructor reports unknown ones.
 
     `suggestions` are the fields that unknown ones were probably meant to be.
     """
@@ -162,33 +164,33 @@ class Section:
         return name in self._values
 
     def get(self, name: str) -> Value | None:
-        """The value of a field, None where it is not given."""
+        """The value of a field, None if it is not given."""
         return self._values.get(name)
 
     def read(self, name: str, kind: Kind[T], default: D) -> T | D:
-        """A scalar field, or the default where it is not given or wrong."""
+        """A scalar field, or the default if it is not given or wrong."""
         value = self._values.get(name)
         return default if value is None else value.read(kind, default)
 
     def read_list(self, name: str, kind: Kind[T], description: str, *, or_one: bool = False) -> tuple[T, ...]:
-        """A field that is a list of values of one kind, none where it is not given."""
+        """A field with a list of values of one kind; empty if it is not given."""
         value = self._values.get(name)
         return () if value is None else value.read_list(kind, description, or_one=or_one)
 
     def exclude(self, name: str, *others: str, reason: str) -> None:
-        """Note every one of the others that stands beside `name`, if that is given."""
+        """Report each of the others that is given beside `name`."""
         if name in self._values:
             for other in others:
                 if other in self._values:
                     self._values[other].refuse(f"cannot stand beside '{name}'", reason)
 
     def missing(self, name: str, hint: str) -> None:
-        """Note that a field is missing, unless an unknown one was taken for it."""
+        """Report a missing field, unless an unknown field probably is a misspelling of it."""
         if name not in self.suggestions:
             self.refuse(f"'{name}' is missing", hint)
 
     def refuse(self, message: str, hint: str | None = None) -> None:
-        """Note a problem with the mapping as a whole."""
+        """Report a problem with the mapping as a whole."""
         self.problems.add(self.node, f"{self.path}: {message}" if self.path else message, hint)
 
     def _unknown(self, key: Scalar, value: Node, fields: Fields, above: Sequence[Fields]) -> None:
@@ -208,5 +210,5 @@ def where(value: Value, node: Node | None = None) -> str:
 
 
 def _passable(text: str) -> bool:
-    """Whether a text can be an argument, a variable, a file name and JSON."""
+    """Whether a text is valid as an argument, a variable, a file name and JSON."""
     return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)

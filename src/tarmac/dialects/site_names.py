@@ -1,7 +1,7 @@
-"""Translates the names of other sites in a spec into local names, as the settings of a server say.
+"""Translates the names of other sites in a spec into local names, following the settings of a server.
 
-Run files that were written elsewhere use the names of clusters, pools and GPUs of that place. The server
-applies the translation to every spec, of any dialect.
+Called by the server for every spec, of any dialect: run files that were written elsewhere use that site's
+names of clusters, pools and GPUs.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from tarmac.model.spec import Process, Role, RunSpec
 
 ANY = ""
-"""What a name is mapped to where any will do."""
+"""The target of names that any local one may replace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """For each name of elsewhere the one of here; `slot_types` are compared without regard to case."""
+    """The local name for each foreign one; `slot_types` are compared without regard to case."""
 
     clusters: Mapping[str, str] = field(default_factory=dict)
     pools: Mapping[str, str] = field(default_factory=dict)
@@ -28,7 +28,7 @@ NO_NAMES = Names()
 
 
 def use_local_names(spec: RunSpec, names: Names) -> tuple[RunSpec, tuple[str, ...]]:
-    """The spec with the names of here, and a sentence about each that was another."""
+    """The spec with local names, and a sentence about each name that changed."""
     target = spec.target
     types = {name.lower(): here.lower() for name, here in names.slot_types.items()}
     kinds = dict.fromkeys(kind for role in spec.roles for kind in _types(role) if kind in types)

@@ -1,4 +1,7 @@
-"""Slot types known by name, and suggestions for unknown ones. Any name is allowed."""
+"""Slot types known by name, and suggestions for unknown ones. Any name is allowed.
+
+Used by the readers.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +16,21 @@ KNOWN = frozenset(
     | {"a10", "a10g", "a30", "a40", "a6000", "b200", "b300", "gb200", "gh200", "l40", "l40s", "rtx5080"}
     | {"rtx5090", "rtx8000", "mi250x", "mi300a", "mi300x", "a800", "b100", "h20", "h800", "p40"}
 )
-"""Names that many clusters share. A typing error is near to one of them without being one."""
+"""Names that many clusters share; a misspelling is near one of them."""
 
 _NEAR = 0.75
-"""How alike a word must be to one of them: `h10o` and `a100-80gb` are, `tpu` is not."""
+"""Minimum similarity to a known type: `h10o` and `a100-80gb` reach it, `tpu` does not."""
 
 
 def is_known(slot_type: str) -> bool:
-    """Whether a name is one of them, or one of them with its memory: `h100_80gb`."""
+    """Whether a name is a known type, alone or with its memory: `h100_80gb`."""
     return slot_type in KNOWN or (
         "_" in slot_type and any(is_of_type(slot_type, name) for name in KNOWN - {ACCELERATOR})
     )
 
 
 def doubt(slot_type: str) -> str | None:
-    """A sentence for the user where a slot type looks like a typing error; None where it does not."""
+    """A warning about a slot type that looks misspelt; None if it does not."""
     if is_known(slot_type):
         return None
     near = nearest(slot_type.replace("-", "_"), KNOWN, cutoff=_NEAR)

@@ -1,6 +1,6 @@
 """TOML text to a located tree, for the dialects that are written in TOML.
 
-The standard library reads the text. It reports no places, so an index of the keys at the top adds them; a
+The standard library reads the text. It reports no places, so an index of the top-level keys adds them; a
 deeper value has the place of the value that contains it. The size is bounded.
 """
 
@@ -17,18 +17,18 @@ from tarmac.dialects.located import Items, Node, Scalar, Table, quote
 from tarmac.dialects.problems import Problems
 
 LARGEST_CHARACTERS = 1 << 18
-"""The largest file."""
+"""Maximum size of a file."""
 
 MOST_PARTS = 100
-"""How many parts a dotted key may have."""
+"""Maximum number of parts in a dotted key."""
 
 
 _Note = tuple[int | None, int | None, str, str | None]
-"""Line and column of a problem, what it is, and what to do."""
+"""Line and column of a problem, the problem, and a hint."""
 
 
 def compose(text: str, problems: Problems) -> Table | None:
-    """The tree of the text; None, with the problem noted, where it is not TOML."""
+    """The tree of the text; None, with the problem reported, if it is not TOML."""
     found = _parsed(text)
     if isinstance(found, Table):
         return found
@@ -38,7 +38,7 @@ def compose(text: str, problems: Problems) -> Table | None:
 
 @lru_cache(maxsize=1)
 def _parsed(text: str) -> Table | _Note:
-    """The tree, or what is wrong. Kept for a moment: a text is looked at first, to find its dialect."""
+    """The tree, or the problem. Cached, because detecting the dialect parses a text before it is read."""
     if len(text) > LARGEST_CHARACTERS:
         size = f"{len(text):,} characters; {LARGEST_CHARACTERS:,} are allowed"
         return None, None, f"the file has {size}", "put long scripts and data into files"
@@ -64,7 +64,7 @@ def _parsed(text: str) -> Table | _Note:
 
 @dataclass(slots=True)
 class _Statement:
-    """Where one statement at the top stands, by offsets: its key, its value, the members of a list."""
+    """Offsets of a top-level statement: of its key, its value, and the members of a list."""
 
     name: str
     key: int
@@ -101,7 +101,7 @@ def _node(value: Any, place: tuple[int, int]) -> Node:
     return Scalar(text=word, quoted=isinstance(value, str), line=line, column=column)
 
 
-# --- the index of the keys at the top
+# --- the index of the top-level keys
 
 _TOKEN = re.compile(
     r"(?P<comment>#[^\n]*+)"
@@ -116,7 +116,7 @@ _TOKEN = re.compile(
 
 
 def _statements(text: str) -> Iterator[_Statement]:
-    """The statements before the first table, and the tables; their text is TOML, as far as it is read."""
+    """The statements before the first table, and the tables; assumes that the text is valid so far."""
     statement: _Statement | None = None
     heading, in_table, valued, depth = -1, False, False, 0
     before = "\n"
@@ -157,13 +157,13 @@ def _place(text: str, offset: int) -> tuple[int, int]:
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
-# --- what is wrong, in words that say what to do
+# --- problems, with hints
 
 _ERROR = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
 
 
 def _note(error: str, text: str) -> _Note:
-    """What the standard library has found; no value is repeated, for it may be a secret."""
+    """The problem that the standard library found; no value is repeated, for it may be a secret."""
     found = _ERROR.fullmatch(error)
     message, at = error if found is None else found[1], len(text.rstrip("\n"))
     if found is not None and found[2] is not None:
@@ -174,7 +174,7 @@ def _note(error: str, text: str) -> _Note:
 
 
 def _explain(message: str, text: str, at: int) -> tuple[int, str, str | None]:
-    """Where a mistake begins, what it is, and what to do; `at` is where the standard library has stopped."""
+    """The start of a mistake, its description, and a hint; `at` is where the standard library stopped."""
     if message.startswith(_NOT_CLOSED):
         unclosed = next((token for token in _TOKEN.finditer(text) if token["unclosed"] is not None), None)
         if unclosed is not None and len(unclosed[0]) == 3:

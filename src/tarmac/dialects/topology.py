@@ -1,4 +1,4 @@
-"""Finds numbers of nodes and processes in a command, where the placement decides them.
+"""Finds numbers of nodes and processes in a command that the placement should decide.
 
 Used by the readers of dialects whose commands run once on each node.
 """
@@ -18,7 +18,7 @@ _ALL = re.compile(r"--(?:num_processes|world[-_]size)[= ]+(\d{1,9})(?!\d)", re.A
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """What a system calls the numbers: nodes, processes on one of them, all processes, and slots."""
+    """A system's names for the numbers: nodes, processes on one of them, all processes, and slots."""
 
     nodes: str
     processes: str
@@ -27,7 +27,7 @@ class Names:
 
 
 def fixed_nodes(command: str, slots: int | None) -> int | None:
-    """On how many nodes the command wants to be: where it says nodes x processes, and they are all slots."""
+    """The number of nodes that a command fixes, if its nodes x processes are all slots."""
     nodes, processes = _NODES.findall(command), _PROCESSES.findall(command)
     if slots is None or len(nodes) != 1 or len(processes) != 1:
         return None
@@ -35,7 +35,7 @@ def fixed_nodes(command: str, slots: int | None) -> int | None:
 
 
 def doubts(command: str, slots: int, names: Names) -> Iterator[str]:
-    """Numbers that cannot be those of the run: its workers would wait for others. Sentences."""
+    """Warnings about numbers that differ from the run's: its workers would wait for others."""
     nodes, processes = _NODES.findall(command), _PROCESSES.findall(command)
     if fixed_nodes(command, slots) is not None:
         return
@@ -59,6 +59,6 @@ def doubts(command: str, slots: int, names: Names) -> Iterator[str]:
 
 
 def process_count(command: str) -> int | None:
-    """The processes on each node that a command names, where it names one number and no nodes."""
+    """The number of processes per node that a command fixes, if it names one number and no nodes."""
     found = set(_PROCESSES.findall(command))
     return int(found.pop()) if len(found) == 1 and not _NODES.findall(command) else None

@@ -18,7 +18,7 @@ MOST_DOCUMENTS = 4
 
 
 def unsupported_problem(text: str, filename: str) -> Problem | None:
-    """What to say of a file of another kind; None where the kind is not known."""
+    """The problem with a file of another known kind; None if the kind is unknown."""
     found = _by_lines(text) or _by_keys(text, filename)
     if found is None:
         return None
@@ -28,7 +28,7 @@ def unsupported_problem(text: str, filename: str) -> Problem | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kind:
-    """One kind of file: it has all of `keys`, and one of `further` where there are any."""
+    """One kind of file: it has all of `keys`, and one of `further` if that is not empty."""
 
     what: str
     keys: frozenset[str]
@@ -46,7 +46,7 @@ def _by_lines(text: str) -> tuple[str, str] | None:
 
 
 def _by_keys(text: str, filename: str) -> tuple[str, str] | None:
-    """The kind that the keys of the file show; of several documents, the first that shows one."""
+    """The kind that the keys of the file show; of several documents, the first with a known kind."""
     for document in _NEXT_DOCUMENT.split(text, maxsplit=MOST_DOCUMENTS)[:MOST_DOCUMENTS]:
         tree = compose(document, Problems(filename), lenient=True)
         found = _of_table(tree) if isinstance(tree, Table) else None
@@ -72,7 +72,7 @@ def _of_table(tree: Table) -> tuple[str, str] | None:
 
 
 def _is_hydra(tree: Table) -> bool:
-    """Whether a mapping composes others, configures Hydra, or names what is to be made of it."""
+    """Whether a mapping composes others, configures Hydra, or names a class to instantiate."""
     for key, node in tree.entries:
         if key.text in ("hydra", "_target_") or (key.text == "defaults" and isinstance(node, Items)):
             return True
@@ -119,13 +119,13 @@ _LINES = (
         _TORCHX,
     ),
 )
-"""What is told by its lines, whatever the rest of them is."""
+"""Kinds that single lines identify, whatever the rest of the file."""
 
 _LAUNCHING = frozenset(
     {"command", "roles", "processes", "slots", "entrypoint", "compute", "jobs", "experiment_name", "image"}
     | {"isc_project_id", "run", "commands"}
 )
-"""Keys that say how something is started: with one of these, a file is no file of parameters alone."""
+"""Keys that start something: a file with one of these does not consist of parameters alone."""
 
 _FEW = 2
 _PARAMETER_NAMES = frozenset(
@@ -160,7 +160,7 @@ _DSTACK = {
     "volume": frozenset({"backend"}),
     "gateway": frozenset({"backend"}),
 }
-"""Types of dstack, each with keys of which it has one."""
+"""Types of dstack, each with keys of which it has at least one."""
 
 
 def _kind(what: str, keys: str, further: str = "", hint: str = _ELSEWHERE) -> _Kind:

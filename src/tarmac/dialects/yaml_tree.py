@@ -1,8 +1,7 @@
 """YAML text to a located tree, for the dialects that are written in YAML.
 
-Works on the parser's events alone: nothing is ever constructed, so no tag can run code, and bare words
-stay words (`no`, `1:30` and `010` are what they look like). Depth, size and the growth through aliases
-are bounded.
+Uses the parser's events alone: no value is ever constructed, so no tag can run code, and bare words such as
+`no`, `1:30` and `010` stay texts. Depth, size and the growth through aliases are bounded.
 """
 
 from __future__ import annotations
@@ -17,18 +16,17 @@ from tarmac.dialects.located import Items, Node, Scalar, Table, quote
 from tarmac.dialects.problems import Problems
 
 LARGEST_CHARACTERS = 1 << 18
-"""The largest file, and the largest tree once aliases are written out."""
+"""Maximum size of a file, and of the tree after aliases are expanded."""
 
 DEEPEST = 20
-"""How deep lists and mappings may nest."""
+"""Maximum depth of nested lists and mappings."""
 
 
 def compose(text: str, problems: Problems, *, lenient: bool = False) -> Node | None:
-    """The tree of the one document in `text`; None, with the problem noted, where there is none.
+    """The tree of the one document in `text`; None, with the problem reported, if there is none.
 
-    Duplicate keys are noted too, and the first of them stays; merge keys are refused. With `lenient`, both
-    are as other programs have them: what is merged is taken over, the last of equal keys counts, and
-    the latter is a warning.
+    Duplicate keys are reported, and the first of them stays; merge keys are refused. With `lenient`, both
+    work as in other programs: merged keys are included, and the last of equal keys counts, with a warning.
     """
     if len(text) > LARGEST_CHARACTERS:
         size = f"{len(text):,} characters; {LARGEST_CHARACTERS:,} are allowed"
@@ -41,7 +39,7 @@ def compose(text: str, problems: Problems, *, lenient: bool = False) -> Node | N
         try:
             return _build(text, problems, _FAST, lenient)
         except (yaml.YAMLError, ValueError, OverflowError):
-            # Again with the parser whose messages do not depend on how PyYAML was built.
+            # Parse again with the parser whose messages do not depend on how PyYAML was built.
             return _build(text, problems, yaml.SafeLoader, lenient)
     except _Unreadable as stop:
         problems.add_at(stop.line, stop.column, stop.message, stop.hint)
@@ -56,7 +54,7 @@ def compose(text: str, problems: Problems, *, lenient: bool = False) -> Node | N
 
 
 def compose_table(text: str, problems: Problems, expected: str, *, lenient: bool = False) -> Table:
-    """The mapping that a text is; raises InvalidInput with what is wrong where it is none."""
+    """The mapping in a text; raises InvalidInput with the problem if it is none."""
     tree = compose(text, problems, lenient=lenient)
     if isinstance(tree, Table):
         return tree
@@ -72,7 +70,7 @@ _FAST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Unreadable(Exception):
-    """The document cannot be taken as a tree, for a reason of our own."""
+    """The document violates a limit of this module."""
 
     def __init__(self, mark: Any, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -83,7 +81,7 @@ class _Unreadable(Exception):
 
 @dataclass(slots=True)
 class _Open:
-    """A list or mapping whose end has not come yet."""
+    """A list or mapping whose end has not been parsed yet."""
 
     start: Any
     weight_before: int
@@ -103,9 +101,9 @@ def _build(text: str, problems: Problems, loader: Any, lenient: bool) -> Node | 
 
 @lru_cache(maxsize=_MOST_TEXTS)
 def _parsed(text: str, loader: Any, lenient: bool) -> _Builder:
-    """A builder that has taken the whole text; it is only looked at from then on.
+    """A builder that has taken the whole text; read-only.
 
-    Kept for a moment: to find the dialect of a text several look at it before one of them reads it.
+    Cached, because several dialects inspect a text before one of them reads it.
     """
     builder = _Builder(lenient=lenient)
     for event in yaml.parse(text, Loader=loader):
@@ -114,7 +112,7 @@ def _parsed(text: str, loader: Any, lenient: bool) -> _Builder:
 
 
 def _whole_characters(event: Any) -> str:
-    r"""The text of a scalar; JSON writes what lies beyond 16 bits as two halves: \ud83d\ude00."""
+    r"""The text of a scalar; JSON writes characters beyond 16 bits as two halves: \ud83d\ude00."""
     text: str = event.value
     try:
         text.encode()
@@ -128,7 +126,7 @@ def _whole_characters(event: Any) -> str:
 
 
 class _Builder:
-    """Turns parser events into the tree, without recursion."""
+    """Builds the tree from parser events, without recursion."""
 
     def __init__(self, *, lenient: bool) -> None:
         self.root: Node | None = None
@@ -211,7 +209,7 @@ class _Builder:
         return tuple((merged | entries).values())
 
     def _merge(self, value: Node, merged: dict[str, tuple[Scalar, Node]]) -> None:
-        """Note what a merge key takes over: of several mappings, the first that has a key."""
+        """Collect the keys of a merge; of several mappings, the first that has a key counts."""
         for table in value.items if isinstance(value, Items) else (value,):
             if not isinstance(table, Table):
                 self.notes.append((table, "'<<' merges mappings, and this is none", None))
@@ -250,7 +248,7 @@ def _note_syntax(error: yaml.MarkedYAMLError, problems: Problems) -> None:
 
 
 def _advice(error: yaml.MarkedYAMLError) -> str | None:
-    """What to try, for the mistakes that newcomers make."""
+    """A hint for common mistakes of newcomers."""
     problem = error.problem or ""
     if "mapping values are not allowed" in problem:
         return "a text with ': ' in it needs quotes, and fields of one group the same indentation"

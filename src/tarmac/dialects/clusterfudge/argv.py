@@ -1,4 +1,4 @@
-"""What looks wrong in an argument list that no shell will read. For requests and for scripts alike. Pure."""
+"""Warnings about argument lists, which no shell reads. Used for requests and for scripts. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 
 
 def argv_doubts(argv: Sequence[str]) -> Iterator[str]:
-    """Sentences for the user, each with what to write instead."""
+    """Sentences for the user, each with a correction."""
     if not argv or not argv[0]:
         return
     program, *rest = argv
@@ -31,7 +31,7 @@ def argv_doubts(argv: Sequence[str]) -> Iterator[str]:
 
 
 def split(command: str) -> str:
-    """A command line as the list to write for it."""
+    """A command line in the form of a list."""
     try:
         words = shlex.split(command)
     except ValueError:
@@ -46,7 +46,9 @@ _SHELL_HINT = 'write ["bash", "-c", "..."] where a shell is wanted'
 
 
 def _script_doubts(program: str, rest: Sequence[str]) -> Iterator[str]:
-    """`bash -c` takes one script; what follows are its parameters, the first of them $0."""
+    """Warnings about `bash -c`: it takes one script, and further arguments are its parameters, the first of
+    them $0.
+    """
     if len(rest) == 1:
         yield f"{program} {rest[0]} has no script after it"
     elif len(rest) > 2 and not _PARAMETER.search(rest[1]):

@@ -1,6 +1,6 @@
-"""What the names of a script refer to: imports of Clusterfudge, and names that are assigned once. Pure.
+"""Resolves the names of a script: imports of Clusterfudge, and names that are assigned once. Pure.
 
-Called by `script`, which checks a script without running it.
+Called by `calls`, which checks a script without running it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Bindings:
         self._values = dict(_assigned_once(tree))
 
     def member(self, node: ast.expr) -> str | None:
-        """The name in the package that an expression means, such as `Job`; None where it means none."""
+        """The name in the package that an expression refers to, such as `Job`; None for other expressions."""
         if isinstance(node, ast.Name):
             return self._names.get(node.id)
         if isinstance(node, ast.Attribute) and (path := _dotted(node.value)) in self._paths():
@@ -37,7 +37,7 @@ class Bindings:
         return None
 
     def value(self, node: ast.expr) -> ast.expr:
-        """What an expression stands for: for a name that is assigned once, what it is assigned."""
+        """The assigned expression of a name that is assigned once; any other expression unchanged."""
         for _ in range(8):
             if not isinstance(node, ast.Name) or node.id not in self._values:
                 break
@@ -72,7 +72,7 @@ def _dotted(node: ast.expr) -> str | None:
 
 
 def _assigned_once(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
-    """Names that have one value wherever they are read."""
+    """Names that are assigned exactly once, with their values."""
     times = Counter(
         node.id
         for node in ast.walk(tree)

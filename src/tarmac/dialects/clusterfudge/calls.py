@@ -29,7 +29,7 @@ _FIRST_FIELDS = frozenset({"command", "replica_resources", "replicas"})
 
 
 class Calls:
-    """The calls of one script, and what is to be said of them."""
+    """The calls of one script, and their problems and warnings."""
 
     def __init__(self, tree: ast.Module, text: str, problems: Problems) -> None:
         self.warnings: list[str] = []
@@ -39,7 +39,7 @@ class Calls:
         self._bound = Bindings(tree)
 
     def check(self) -> None:
-        """Note everything."""
+        """Check imports and calls, and note every problem."""
         launches = False
         for imported, statement in self._bound.imported:
             self._known(imported, statement)
@@ -62,7 +62,7 @@ class Calls:
         self._refuse(node, f"clusterfudge has no name {name!r}", hint)
 
     def _call(self, name: str, call: ast.Call) -> None:
-        """One call of a known name: its fields by name, then what the fields say together."""
+        """Check one call of a known name: each field by itself, then the combination of fields."""
         parameters = SIGNATURES[name]
         arguments: dict[str, ast.expr] = {}
         open_ended = False
@@ -92,7 +92,7 @@ class Calls:
         self._together(name, call, arguments)
 
     def _unknown(self, name: str, keyword: ast.keyword) -> set[str]:
-        """Note a field that is not there; the one it was probably meant to be."""
+        """Report an unknown field; return the field that was probably meant."""
         assert keyword.arg is not None, "the caller has looked"
         names = [parameter.name for parameter in SIGNATURES[name]]
         near = nearest(keyword.arg, names, SYNONYMS.get(name))
@@ -106,7 +106,7 @@ class Calls:
         return {near} if near is not None else set()
 
     def _value(self, name: str, parameter: Parameter, argument: ast.expr) -> None:
-        """Note where a value surely is not what its field takes."""
+        """Report a value that cannot be of its field's type."""
         value = self._bound.value(argument)
         if _is_none(value):
             if parameter.required:
@@ -186,7 +186,7 @@ class Calls:
         self.warnings += [f"{place}: {name}: command: {doubt}" for doubt in argv_doubts(texts)]
 
     def _together(self, name: str, call: ast.Call, arguments: dict[str, ast.expr]) -> None:
-        """What fields say together, and what only some of them may hold."""
+        """Check combinations of fields, and values that only some fields allow."""
         if name == "Resources":
             counts = {field: _constant(arguments[field]) for field in SLOT_TYPES if field in arguments}
             types = [field for field, count in counts.items() if count not in (None, 0)]
@@ -224,7 +224,7 @@ class Calls:
                 seen.add(short_name)
 
     def _surely_not(self, value: ast.expr, made: frozenset[str], *, plain: bool = False) -> str | None:
-        """What a value is, where that surely is none of what is wanted; None where nobody can tell."""
+        """A description of the value if its type is certainly wrong; None if it may be right."""
         if isinstance(value, ast.List | ast.ListComp):
             return "a list"
         if isinstance(value, ast.Dict | ast.DictComp):
@@ -248,18 +248,18 @@ class Calls:
 
 
 def _called(name: str) -> str:
-    """The hint where a class stands in place of what it makes."""
+    """The hint for a class that is given without calling it."""
     return f"write {name}({'...' if SIGNATURES[name] else ''})"
 
 
 def _named(call: ast.Call, name: str) -> Iterator[ast.expr]:
-    """The value of the first field of a call, by its name or its place."""
+    """The value of the first field of a call, given by name or by position."""
     yield from call.args[:1]
     yield from (keyword.value for keyword in call.keywords if keyword.arg == name)
 
 
 def _right(takes: Takes, constant: str | int | float | None) -> bool:
-    """Whether a literal is what a plain field takes."""
+    """Whether a literal has the type of a plain field."""
     if takes is Takes.TEXT:
         return isinstance(constant, str)
     if takes is Takes.FLAG:
@@ -269,7 +269,7 @@ def _right(takes: Takes, constant: str | int | float | None) -> bool:
 
 
 def _constant(node: ast.expr) -> str | int | float | None:
-    """The value that stands there literally; None where there is none, or it is None."""
+    """The literal value of a node; None if it has none, or if the literal is None."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str | int | float):
         return node.value
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):

@@ -1,4 +1,4 @@
-"""The variables that Clusterfudge gives each process (C9), added to a launch. Called by the dialect.
+"""Adds the variables that Clusterfudge gives each process (C9) to a launch. Called by the dialect.
 
 docs/using/dialects/clusterfudge.md explains the variables (a test compares).
 """
@@ -26,7 +26,7 @@ _Key = tuple[str, int, int]
 
 
 def apply_conventions(run: Run, _attempt: Attempt, launch: Launch) -> Launch:
-    """The launch with the variables for every worker, each in a directory of its own (C8)."""
+    """The launch with the variables for every worker, each with its own directory (C8)."""
     counted: dict[str, list[_Key]] = {}
     replicas: dict[str, set[int]] = {}
     for node in launch.nodes:

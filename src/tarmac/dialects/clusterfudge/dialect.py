@@ -1,6 +1,6 @@
 """The Clusterfudge dialect: launch requests. Listed in `dialects.registry`.
 
-A launch script is recognised, and refused with what to do with it.
+The dialect recognises a launch script and refuses it with a hint.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tarmac.model.errors import InvalidInput, Problem
 
 
 def launch_script_problem(filename: str) -> Problem:
-    """What to say of a launch script that is given where a run file is wanted."""
+    """The problem with a launch script that is given in place of a run file."""
     return Problem(
         message="this is a Clusterfudge launch script: a program that is started, not a file that is read",
         file=filename,
@@ -36,7 +36,7 @@ def launch_script_problem(filename: str) -> Problem:
 
 
 def _detect(filename: str, text: str) -> Detection:
-    """Certain of a mapping with the mark of a request, and of a script that makes one."""
+    """Certain for a mapping with the mark of a request, and for a script that makes launches."""
     if is_launch_script(text):
         return CERTAIN
     tree = compose(text, Problems(filename)) if MARK in text or '"jobs"' in text else None

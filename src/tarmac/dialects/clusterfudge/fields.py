@@ -1,6 +1,6 @@
 """The fields of a launch request, mapping by mapping, as `tarmac.clusterfudge.form` writes them.
 
-Used by the reader, and for the names of accelerators by the check of scripts.
+Used by the reader; the check of scripts uses the names of accelerators.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from tarmac.dialects.section import Fields, words_for
 
 MARK, KIND = "clusterfudge", "CreateLaunchRequest"
-"""The field and value by which a text is known as a request."""
+"""The field and value that mark a text as a request."""
 
 SLOT_TYPES = (
     *("a100_40gb", "a100_80gb", "h100", "rtx3080", "rtx3090", "rtx6000", "t4", "l4", "v100", "p100"),

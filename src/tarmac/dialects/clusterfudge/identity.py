@@ -1,4 +1,4 @@
-"""The ids that Clusterfudge gives a launch, derived from the id of the run. Pure."""
+"""The ids that Clusterfudge gives a launch, derived from the run's id. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _SPACE = uuid.UUID("a5a1f0fc-3f0d-4c55-9a53-9f7c4b1d2e60")
 
 
 def launch_uuid(run_id: str) -> str:
-    """The UUID of the launch, which its processes find in CLUSTERFUDGE_LAUNCH_ID."""
+    """The UUID of the launch, as in the variable CLUSTERFUDGE_LAUNCH_ID."""
     return str(uuid.uuid5(_SPACE, run_id))
 
 

@@ -22,7 +22,7 @@ from tarmac.model.spec import Conventions, LocalDirectory, Queueing, Repository,
 NAME = "clusterfudge"
 
 LARGEST_PROJECT_BYTES = 1 << 30
-"""How large a project may be as it lies on the disk; the client has judged already what it is when packed."""
+"""Maximum size of an unpacked project; the client has already checked its packed size."""
 
 _KIND = matching(KIND, f"the word {KIND}")
 
@@ -59,7 +59,7 @@ def read_request(source: str, *, filename: str, directory: str, extras: Extras =
 
 
 def _without_nulls(table: Table) -> Table:
-    """The mapping without what is null, in it or in its mappings: that is not given."""
+    """The mapping without null values, at any depth: null means not given."""
 
     def cleaned(node: Node) -> Node:
         if isinstance(node, Table):
@@ -80,7 +80,7 @@ def _title(request: Section) -> str:
 
 
 def _name(request: Section, title: str, fallback: str) -> str:
-    """The run's name: the launch's, made fit, else that of its script."""
+    """The run's name: the launch's in valid form, else the name of its script."""
     if not title:
         return names.name_from_file(fallback)
     fit = names.fit(title) or names.name_from_file(fallback)
@@ -90,7 +90,7 @@ def _name(request: Section, title: str, fallback: str) -> str:
 
 
 def _facts(request: Section, roles: Roles, *, title: str, script: str) -> dict[str, Any]:
-    """What variables and displays need beyond the spec; only what says something."""
+    """Facts for variables and displays beyond the spec; empty ones are left out."""
     description = request.get("description")
     facts = {
         "title": title,
@@ -102,7 +102,7 @@ def _facts(request: Section, roles: Roles, *, title: str, script: str) -> dict[s
 
 
 def _queueing(request: Section) -> Queueing:
-    """A launch waits only where it says so (C10)."""
+    """The queueing of the launch: it waits only if the request says so (C10)."""
     value = request.get("queueing_behaviour")
     section = value.section(QUEUEING) if value is not None else None
     waits = section.read("enqueue_if_cluster_busy", flag(), True) if section is not None else False

@@ -1,4 +1,4 @@
-"""Reads the jobs of a request: roles of replicas, each of processes with what they need."""
+"""Reads the jobs of a request: roles of replicas, each with its processes and their resources."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _SHORT_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]{0,30}[A-Za-z0-9])?", re.ASC
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roles:
-    """What the jobs became; `short_names` are the names that could not stay, by the role that has them."""
+    """The roles made of the jobs; `short_names` has the original names that are not valid, by role name."""
 
     roles: tuple[Role, ...] = ()
     short_names: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_roles(request: Section) -> Roles:
-    """All roles of a request."""
+    """The roles of a request."""
     listed = request.get("jobs")
     if listed is None:
         request.missing("jobs", "a launch has at least one job")
@@ -59,7 +59,7 @@ def read_roles(request: Section) -> Roles:
 
 
 def blank(node: Node) -> bool:
-    """Whether a text was written that has nothing in it."""
+    """Whether a quoted text is empty or blank."""
     return isinstance(node, Scalar) and node.quoted and not node.text.strip()
 
 
@@ -75,7 +75,7 @@ def _short_name(section: Section) -> str:
 
 
 def _role_name(short_name: str, taken: Mapping[str, object]) -> str:
-    """The name itself where it can be a role's, else one made of it; unlike every other."""
+    """The short name if it is a valid role name, else one derived from it; unique among `taken`."""
     if _SHORT_NAME.fullmatch(short_name):
         name = short_name
     else:
@@ -85,14 +85,14 @@ def _role_name(short_name: str, taken: Mapping[str, object]) -> str:
 
 
 def _role(name: str, section: Section) -> Role:
-    """One role; without a process, and a problem noted, where it has nothing to execute."""
+    """One role; without processes, and with a problem reported, if it has nothing to execute."""
     if "replicas" not in section:
         section.missing("replicas", "how many copies of the job there are")
     return Role(
         name=name,
         replicas=section.read("replicas", integer(1, MOST_REPLICAS), 1),
         processes=_processes(section),
-        # What happens where a job does not say was never written down; the names suggest this.
+        # Clusterfudge never documented the default; the names suggest this one.
         on_failure=section.read(
             "replica_failure_behaviour", choice(FailureBehaviour), FailureBehaviour.CONTINUE
         ),

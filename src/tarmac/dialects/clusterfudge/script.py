@@ -1,7 +1,7 @@
-"""Launch scripts, checked without running them: what is surely wrong in a script, and what looks wrong.
+"""Checks launch scripts without running them: certain problems, and warnings about likely ones.
 
-Called by `tarmac check` and, to recognise a script, wherever a run file is expected. Only literal values in
-the script are checked; what the script computes is checked by the server.
+Called by `tarmac check`, and by the dialect to recognise a script given as a run file. Only literal values in
+the script are checked; the server checks computed ones.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LAUNCHES = re.compile(r"\b(create_launch|CreateLaunchRequest)\b", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptReport:
-    """What was found in a script."""
+    """The problems and warnings of a script."""
 
     problems: tuple[Problem, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -40,14 +40,14 @@ def is_launch_script(text: str) -> bool:
 
 
 def check_script(text: str, *, filename: str) -> ScriptReport:
-    """Everything that is wrong with a launch script, as far as that shows without starting it."""
+    """Every problem of a launch script that is visible without running it."""
     problems = Problems(filename)
     if len(text) > LARGEST_CHARACTERS:
         message = f"the script has {len(text):,} characters; {LARGEST_CHARACTERS:,} are looked through"
         return ScriptReport(warnings=(message,))
     try:
         with python_warnings.catch_warnings():
-            python_warnings.simplefilter("ignore")  # an odd escape in the user's text is not our news
+            python_warnings.simplefilter("ignore")  # not our warning: an odd escape in the user's text
             tree = ast.parse(text)
     except SyntaxError as error:
         problems.add_at(error.lineno or 1, max(error.offset or 1, 1), f"this is not Python: {error.msg}")

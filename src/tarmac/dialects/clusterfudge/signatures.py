@@ -1,6 +1,6 @@
-"""The calls that a launch script may make: names, their fields in order, and what each field takes.
+"""The calls that a launch script may make: names, their fields in order, and the type of each field.
 
-Used by `script` to check a script without running it; a test holds it to `tarmac.clusterfudge`.
+Used by `calls` to check a script without running it; a test holds it to `tarmac.clusterfudge`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tarmac.dialects.clusterfudge.fields import (
 
 
 class Takes(StrEnum):
-    """What a field takes, in words that complete "... is expected"."""
+    """The type of a field, in words that complete "... is expected"."""
 
     TEXT = "a text"
     ARGV = 'a list such as ["python3", "train.py"]'
@@ -93,13 +93,13 @@ SIGNATURES: Mapping[str, tuple[Parameter, ...]] = {
     ),
     "SandboxletConfig": (_P("proxied_paths", Takes.ANYTHING), _P("screen_width_height", Takes.ANYTHING)),
 }
-"""The calls that are judged."""
+"""The calls that are checked."""
 
 OTHER_NAMES = frozenset(
     {"AuthenticationError", "BetaClient", "LaunchStatus", "RequestError", "SandboxClient", "SchedulingError"}
     | {"UnsupportedError", "clusterfudge", "launches_pb2", "sandboxes"}
 )
-"""Further names that the package has."""
+"""Further names in the package."""
 
 MAKES: Mapping[Takes, frozenset[str]] = {
     Takes.RESOURCES: frozenset({"Resources"}),
@@ -111,7 +111,7 @@ MAKES: Mapping[Takes, frozenset[str]] = {
     Takes.GROUPS: frozenset({"Job"}),
     Takes.PROCESSES: frozenset({"Process"}),
 }
-"""Whose call gives what a field takes (a member of it, where that is a list)."""
+"""The classes whose call gives a value of this type, or a member of it for a list."""
 
 SYNONYMS: Mapping[str, Mapping[str, str]] = {
     "Job": GROUP.synonyms,
@@ -121,4 +121,4 @@ SYNONYMS: Mapping[str, Mapping[str, str]] = {
     "CreateLaunchRequest": REQUEST.synonyms,
     "QueueingBehaviour": QUEUEING.synonyms,
 }
-"""What is often written for a field."""
+"""Words that users often write for a field."""

@@ -27,7 +27,7 @@ STATES: Mapping[RunState, str] = {
 
 
 def status(report: Report) -> str:
-    """The name of the status. A paused run is not over: it is pending, until somebody resumes it."""
+    """The name of the status. A paused run has not ended: it is pending until a user resumes it."""
     if report.state is RunState.ENDED:
         return OUTCOMES.get(report.outcome or Outcome.FAILED, "LAUNCH_STATUS_UNKNOWN")
     return STATES.get(report.state, "LAUNCH_STATUS_UNKNOWN")

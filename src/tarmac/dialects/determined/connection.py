@@ -1,6 +1,7 @@
-"""A launch whose code may call a gateway that answers in the place of Determined's master. Pure.
+"""A launch whose code may call a gateway that replaces Determined's master. Pure.
 
-`conventions` makes the launch without one; a server that has a gateway passes it through `connected`.
+Called by the server's `launching`: `conventions` makes the launch without a gateway; a server that has one
+passes it through `connected`.
 """
 
 from __future__ import annotations
@@ -16,25 +17,26 @@ from tarmac.dialects.determined.storage import CHECKPOINTS
 from tarmac.node.attempt.document import Launch, Mount, NodeLaunch, WorkerLaunch
 
 SHARED = "/determined_shared_fs"
-"""Where the library of every version keeps checkpoints of the type `shared_fs`, inside a run."""
+"""The path inside a run where the library of every version stores checkpoints of type `shared_fs`."""
 
 MODEL = "/run/determined/train/model"
-"""Where the library finds the code that it keeps with each checkpoint."""
+"""The path of the code that the library stores with each checkpoint."""
 
 _MODEL = "determined/train/model"
 _CLUSTER = "determined/info/cluster.json"
 _TRIAL = "determined/info/trial.json"
 _CONFIG = "DET_EXPERIMENT_CONFIG"
 _LOADS_ALL = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
-"""PyTorch from 2.6 on loads weights alone unless it is asked for more. Checkpoints of trial classes hold
-more, and the library does not ask. A run that sets the variable itself keeps its value."""
+"""PyTorch from 2.6 on loads only weights by default. Checkpoints of trial classes hold more, and the library
+does not request it. A run that sets the variable itself keeps its value.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """What an attempt is told: where the gateway is, a token, its numbers, the checkpoint to begin from.
+    """The gateway data of an attempt: the address, a token, its numbers, and the first checkpoint.
 
-    `steps` is how far that checkpoint is. `checkpoint` None: what the launch says.
+    `steps` is the progress of that checkpoint. `checkpoint` None: the launch decides.
     """
 
     url: str
@@ -48,12 +50,12 @@ class Connection:
 
     @property
     def whole_id(self) -> str:
-        """What the trial is called in the library's variables."""
+        """The trial's name in the library's variables."""
         return f"{self.experiment}.{uuid_of('trial', self.run_id)}"
 
 
 def connected(launch: Launch, connection: Connection) -> Launch:
-    """The launch with variables and info files that lead to the gateway, and a place for checkpoints."""
+    """The launch with variables and info files for the gateway, and a path for checkpoints."""
     return launch._replace(nodes=tuple(_node(node, connection) for node in launch.nodes))
 
 
@@ -118,11 +120,11 @@ def _of_trial(connection: Connection) -> Mapping[str, Any]:
 
 
 def _with_storage(config: Mapping[str, Any], taken: set[str]) -> tuple[dict[str, Any], str | None]:
-    """The configuration as the library is given it, and where its checkpoints come to be, if with tarmac.
+    """The configuration for the library, and the path of its checkpoints if tarmac stores them, else None.
 
-    A directory that the cluster shares is tarmac's own of the run. The type `directory` is unknown to the
-    library before 0.24, so what no file asks for is `shared_fs`, which every version knows. A directory that
-    the user has mounted stays the user's.
+    A directory shared by the cluster becomes the run's own at tarmac. The library before 0.24 does not know
+    the type `directory`, so storage that the file does not name is `shared_fs`, which every version knows. A
+    directory that the user has mounted stays the user's.
     """
     storage = dict(config.get("checkpoint_storage") or {})
     kind, path = storage.get("type"), storage.get("container_path")
@@ -137,6 +139,6 @@ def _with_storage(config: Mapping[str, Any], taken: set[str]) -> tuple[dict[str,
 
 
 def _is_below(path: str, taken: set[str]) -> bool:
-    """Whether a path is in something that is mounted."""
+    """Whether a path is inside a mount."""
     whole = posixpath.normpath(path)
     return any(whole == target or whole.startswith(target.rstrip("/") + "/") for target in taken)

@@ -1,4 +1,4 @@
-"""Which files of a context directory are left out, and how large the rest may be.
+"""The rules for context directories: excluded files, and the maximum size of the rest.
 
 Called by `reader`, and by `tarmac experiment create`, which checks before it sends.
 """
@@ -10,7 +10,7 @@ from tarmac.model.spec import LocalDirectory
 IGNORE_FILE = ".detignore"
 
 LIMIT_BYTES = 95 * 1024 * 1024
-"""The 95 MB of Determined's documents."""
+"""95 MB, as in Determined's documentation."""
 
 BUILT_IN_IGNORES = (
     *("__pycache__/", "*.py[co]", "*$py.class"),
@@ -18,11 +18,11 @@ BUILT_IN_IGNORES = (
     *(".git/", ".vscode/", ".idea/", ".mypy_cache/", "/shared_fs"),
     f"/{IGNORE_FILE}",
 )
-"""Never part of a context, whatever `.detignore` says."""
+"""Always excluded from a context, whatever `.detignore` contains."""
 
 
 def context_of(directory: str) -> LocalDirectory:
-    """The code that a context directory is."""
+    """The code in a context directory."""
     return LocalDirectory(
         path=directory, ignore_file=IGNORE_FILE, exclude=BUILT_IN_IGNORES, limit_bytes=LIMIT_BYTES
     )

@@ -1,4 +1,4 @@
-"""A launch with what Determined promises to its trials: variables, info files, library, hook. Pure.
+"""Adds Determined's promises to its trials to a launch: variables, info files, library, hook. Pure.
 
 Called by the dialect for every attempt of a run with these conventions, in whatever dialect the run was
 written.
@@ -30,14 +30,14 @@ from tarmac.node.attempt.protocol import LATE_PORT
 
 RUN_DIRECTORY = "/run/determined"
 NUMBERS = "numbers"
-"""Among the facts of a run: the numbers of its experiment and trial, where a server gave them some."""
+"""The fact with the numbers of experiment and trial, if a server assigned them."""
 
 TOKEN = "no-access"
 _FILES = "determined"
 _FIRST_PORT = 61_000
 _PORTS_EACH = 3
 _PORT_BLOCKS = 1_500
-"""Above MASTER_PORTs and what Linux gives to whoever wants any port: nobody looks whether one is free."""
+"""Ports above MASTER_PORT and above Linux's ephemeral ports: no program checks whether they are free."""
 
 _GLOO = "GLOO_SOCKET_IFNAME"
 
@@ -58,9 +58,10 @@ if [ "${{_tarmac_sdk##*/}}" = shim ]; then
 fi
 exec "$@"
 """
-"""What goes before the entry point, in its own shell: what the hook exports holds for it. The commands of the
-hook are shown, and the first that fails ends the trial. Beside the directory that makes `import tarmac` work
-is the one that makes `determined.launch` work; it comes last on PYTHONPATH, whatever the hook sets."""
+"""Runs before the entry point, in the same shell, so that exports of the hook apply to it. The shell prints
+the commands of the hook, and the first failing command ends the trial. The directory for `import tarmac` is
+followed by the one for `determined.launch`, which stays last on PYTHONPATH whatever the hook sets.
+"""
 
 
 def apply_conventions(run: Run, attempt: Attempt, launch: Launch) -> Launch:
@@ -91,12 +92,12 @@ def _with_hook(worker: WorkerLaunch) -> WorkerLaunch:
 _RELAXED = replace(
     EXPERIMENT, fields={name: replace(rule, required=None) for name, rule in EXPERIMENT.fields.items()}
 )
-"""The table with nothing that must be given."""
+"""The table without required fields."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Trial:
-    """One attempt of a trial, as Determined sees it."""
+    """One attempt of a trial, in Determined's terms."""
 
     run: Run
     attempt: Attempt
@@ -104,7 +105,7 @@ class _Trial:
 
     @cached_property
     def config(self) -> Mapping[str, Any]:
-        """The whole configuration; what a hand-written native file leaves out is filled in."""
+        """The complete configuration, with defaults for fields that a hand-written native file omits."""
         config = complete(_sound(self.run.spec.conventions.facts.get("config")), EXPERIMENT)
         config["reproducibility"] = {"experiment_seed": self._experiment_seed(config)}
         config.pop("version", None)
@@ -118,20 +119,20 @@ class _Trial:
 
     @cached_property
     def experiment(self) -> str:
-        """What the experiment's number is made of: a run with one trial is its own experiment."""
+        """The source of the experiment's number: a run with one trial is its own experiment."""
         trial = self.run.spec.trial
         return trial.experiment if trial is not None else self.run.id
 
     @cached_property
     def seed(self) -> int:
-        """The trial's: the same in every attempt."""
+        """The trial's seed: the same in every attempt."""
         if self.run.spec.trial is not None:
             return self.run.spec.trial.seed
         return number_of("trial seed", str(self.config["reproducibility"]["experiment_seed"])) - 1
 
     @cached_property
     def numbers(self) -> Mapping[str, int]:
-        """The numbers of experiment and trial: those that the server gave them, else made from their ids."""
+        """The numbers of experiment and trial: assigned by the server, else derived from their ids."""
         given = self.run.spec.conventions.facts.get(NUMBERS)
         if isinstance(given, Mapping) and all(isinstance(each, int) for each in given.values()):
             return {"experiment": 0, "trial": 0, **given}
@@ -143,13 +144,13 @@ class _Trial:
 
     @cached_property
     def checkpoint(self) -> str | None:
-        """The checkpoint to start from, where the file names one."""
+        """The first checkpoint, if the file names one."""
         searcher = self.config["searcher"]
         return searcher.get("source_checkpoint_uuid") if searcher else None
 
     @cached_property
     def common(self) -> Mapping[str, str]:
-        """What is the same for every worker."""
+        """The variables that are equal for every worker."""
         port = _FIRST_PORT + _PORTS_EACH * (number_of("ports", self.attempt.id, below=_PORT_BLOCKS) - 1)
         metadata = {
             "task_id": self.whole_id,
@@ -201,7 +202,7 @@ class _Trial:
         return {**found, "DET_INTER_NODE_NETWORK_INTERFACE": interface} if interface else found
 
     def files(self, node: NodeLaunch) -> Mapping[str, str]:
-        """The info files of one node, where `determined.get_cluster_info()` looks for them."""
+        """The info files of one node, which `determined.get_cluster_info()` reads."""
         contents = {
             "cluster": self._cluster(node),
             "trial": self._trial(node),
@@ -248,15 +249,15 @@ class _Trial:
         return f"{self.whole_id}.{self.attempt.number}"
 
     def _experiment_seed(self, config: Mapping[str, Any]) -> int:
-        """The file's, else the time of submission, as Determined has it."""
+        """The seed in the file, else the time of submission, as in Determined."""
         seed = (config["reproducibility"] or {}).get("experiment_seed")
         return int(self.run.created_at) if seed is None else int(seed)
 
 
 def _sound(hyperparameters: Any) -> Mapping[str, Any]:
-    """A configuration as facts hold it, checked once more: a native file may say anything there.
+    """A configuration from facts, checked again: a native file may contain anything there.
 
-    A launch has nobody to tell of problems, so one that has any counts as none.
+    A launch cannot report problems, so a configuration with problems counts as empty.
     """
     if not isinstance(hyperparameters, Mapping):
         return {}

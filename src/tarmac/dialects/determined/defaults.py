@@ -1,6 +1,6 @@
-"""What a cluster gives to every experiment: the table `[determined]` of the server's settings.
+"""The cluster's values for every experiment: the table `[determined]` of the server's settings.
 
-Read once by the server's wiring; the dialect merges it below what each configuration says.
+Read once by the server's wiring; the dialect merges the values below each configuration.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SETTINGS = record(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDefaults:
-    """`config` lies below every configuration; `startup_hook` runs before every entry point.
+    """`config` is merged below every configuration; `startup_hook` runs before every entry point.
 
     `library` is the version of the package `determined` that is installed for runs whose code imports it.
     """
@@ -54,7 +54,7 @@ NO_DEFAULTS = ClusterDefaults()
 
 
 def read_defaults(table: Mapping[str, Any], *, filename: str) -> ClusterDefaults:
-    """The defaults that the settings name; raises InvalidInput with all that is wrong with them."""
+    """The defaults in the settings; raises InvalidInput with every problem in them."""
     if not table:
         return NO_DEFAULTS
     problems = Problems(filename)

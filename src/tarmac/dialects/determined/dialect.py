@@ -26,11 +26,11 @@ _FOREIGN = frozenset(
     {"command", "roles", "processes", "compute", "image", "gpu_num", "gpu_type", "cluster", "platform"}
     | {"run_name", "parameters", "scheduling", "env_variables", "run_type"}
 )
-"""Fields of other systems whose files have an entry point too."""
+"""Fields of other systems whose files also have an entry point."""
 
 
 def determined_dialect(defaults: ClusterDefaults = NO_DEFAULTS) -> Dialect:
-    """The dialect; `defaults` are what the cluster gives to every experiment."""
+    """The dialect; `defaults` are the cluster's values for every experiment."""
     return Dialect(
         name=NAME,
         detect=_detect,
@@ -41,7 +41,7 @@ def determined_dialect(defaults: ClusterDefaults = NO_DEFAULTS) -> Dialect:
 
 
 def _detect(filename: str, text: str) -> Detection:
-    """Certain of a mapping with a searcher or an entry point; possible where other fields suggest it."""
+    """Certain for a mapping with a searcher or an entry point; possible if other fields suggest it."""
     problems = Problems(filename)
     tree = compose(text, problems, lenient=True)
     return _judge(tree) if tree is not None else not_ours(str(problems.first))

@@ -1,4 +1,4 @@
-"""What an experiment executes: a text for a shell, a list, a trial class, a launcher. Called by `reader`."""
+"""The command of an experiment: a shell text, a list, a trial class or a launcher. Called by `reader`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TRIAL_NEEDS = (
 
 
 def read_entrypoint(value: Value, entrypoint: Any) -> Command:
-    """The command of an entry point that was read before; what it does not mean is noted."""
+    """The command of an entry point that was already read; warns of likely mistakes in it."""
     if isinstance(entrypoint, str) and _TRIAL_CLASS.fullmatch(entrypoint):
         value.problems.warn(value.node, _TRIAL_NEEDS)
         return Command(argv=("python3", "-m", "determined.launch.autohorovod", "--trial", entrypoint))
@@ -37,7 +37,7 @@ def read_entrypoint(value: Value, entrypoint: Any) -> Command:
 
 
 def _words(entrypoint: Any) -> list[str]:
-    """The words of the entry point; those of a text as far as they can be told without a shell."""
+    """The words of the entry point; those of a text as far as they are known without a shell."""
     if not isinstance(entrypoint, str):
         return [str(word) for word in entrypoint] if any(entrypoint) and entrypoint[0] else []
     try:
@@ -46,7 +46,7 @@ def _words(entrypoint: Any) -> list[str]:
         lexer.whitespace_split = True
         lexer.commenters = ""
         return list(lexer)
-    except ValueError:  # quotes that do not close: the shell will say so
+    except ValueError:  # unclosed quotes: the shell will report them
         return entrypoint.split()
 
 
@@ -63,13 +63,13 @@ def _check_launchers(value: Value, words: Sequence[str]) -> None:
 
 
 def _arguments(words: Sequence[str]) -> list[str]:
-    """The arguments of one command, up to what ends it in a shell."""
+    """The arguments of one command, up to the operator that ends it in a shell."""
     end = next((index for index, word in enumerate(words) if _OPERATORS.fullmatch(word)), len(words))
     return list(words[:end])
 
 
 def _check_arguments(value: Value, launcher: str, arguments: list[str]) -> None:
-    """A launcher starts a trial class or a script: exactly one of them, after its own overrides."""
+    """Check that a launcher starts exactly one trial class or script, after its own overrides."""
     started = arguments[arguments.index("--") + 1 :] if "--" in arguments else arguments
     if {"-h", "--help"} & set(arguments[:1]):
         return

@@ -1,4 +1,4 @@
-"""Variables and image of an experiment, and what is for containers: `environment`. Part of `fields`."""
+"""The section `environment` of an experiment: variables, image, container settings. Part of `fields`."""
 
 from __future__ import annotations
 

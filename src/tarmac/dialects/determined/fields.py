@@ -1,6 +1,7 @@
-"""The table of the experiment configuration: every field of version 0, as Determined's schemas have it.
+"""The table of the experiment configuration: every field of version 0 in Determined's schemas.
 
-Data: `schema` reads along it, `merging` fills it in, docs/using/dialects/determined.md lists it.
+Data for `schema`, which reads along it, and `merging`, which completes it; docs/using/dialects/determined.md
+lists it.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def _amounts(section: Section, found: Mapping[str, Any]) -> None:
 
 
 def memory_bytes(amount: object) -> int | None:
-    """The bytes of a `shm_size`; None: as much as there is, or it was refused."""
+    """The bytes of a `shm_size`; None: no limit, or it was refused."""
     if not isinstance(amount, str):
         return amount if isinstance(amount, int) and amount > 0 else None
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+) ?([kmgtpKMGTP]?)[iI]?[bB]?", amount)
@@ -178,7 +179,7 @@ DEFAULT_POLICIES = [
 ]
 
 
-# --- the whole
+# --- the whole configuration
 
 
 def _profiled(section: Section, found: Mapping[str, Any]) -> None:
@@ -188,7 +189,7 @@ def _profiled(section: Section, found: Mapping[str, Any]) -> None:
 
 
 def _whereabouts(section: Section, _found: Mapping[str, Any]) -> None:
-    """A project is one of a workspace."""
+    """Report a workspace without a project, or a project without a workspace."""
     present = [name for name in ("workspace", "project") if name in section]
     if len(present) == 1:
         other = "project" if present == ["workspace"] else "workspace"
@@ -196,7 +197,7 @@ def _whereabouts(section: Section, _found: Mapping[str, Any]) -> None:
 
 
 def _grid_counts(section: Section, found: Mapping[str, Any]) -> None:
-    """A grid needs to know how many points of a range it tries."""
+    """Report ranges for which a grid lacks the number of points."""
     value = section.get("hyperparameters")
     if value is None or (found.get("searcher") or {}).get("name") != "grid":
         return
@@ -207,7 +208,7 @@ def _grid_counts(section: Section, found: Mapping[str, Any]) -> None:
 
 
 def _uncounted(item: Any, path: str = "") -> list[str]:
-    """Where ranges without a count are, in lists as well."""
+    """The paths of ranges without a count, in lists as well."""
     if isinstance(item, list):
         return [found for at, each in enumerate(item) for found in _uncounted(each, f"{path}[{at}]")]
     if not isinstance(item, Mapping):

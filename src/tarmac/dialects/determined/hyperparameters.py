@@ -1,4 +1,4 @@
-"""Reads hyperparameters: ranges, categories, constants, nested ones. Called by `schema`; see also `trial`.
+"""Reads hyperparameters: ranges, categories, constants, nested ones. Called by `schema`.
 
 A mapping with a `type` is a hyperparameter of that type; one without is a mapping of further ones; anything
 else is a constant.
@@ -33,7 +33,7 @@ _TYPE_SYNONYMS = words_for(double="float", int="integer", const="constant", cate
 
 
 def read_hyperparameters(value: Value) -> dict[str, Any]:
-    """All of them, as JSON in the form the user chose."""
+    """The hyperparameters as JSON, in the form that the user chose."""
     return {
         name.node.text: _hyperparameter(item)
         for name, item in value.entries("a mapping from names to hyperparameters")
@@ -44,7 +44,7 @@ def read_hyperparameters(value: Value) -> dict[str, Any]:
 def _hyperparameter(value: Value) -> Any:
     node = value.node
     if not isinstance(node, Table):
-        return to_plain(node, yaml12)  # a list is a constant as a whole, whatever is in it
+        return to_plain(node, yaml12)  # a list is a constant as a whole, whatever it contains
     kind = node.values.get("type")
     if kind is None:
         return read_hyperparameters(value)
@@ -101,7 +101,7 @@ def _range(section: Section, kind: str) -> dict[str, Any]:
 
 
 def whole_or_other(scalar: Scalar) -> str | int | float | bool | None:
-    """What a bare word is; a number without a fraction is whole however it is written (`1e3`, `5.0`)."""
+    """The value of a bare word; a number without a fraction is an integer in any notation (`1e3`, `5.0`)."""
     found = yaml12(scalar)
     return int(found) if isinstance(found, float) and found.is_integer() else found
 
@@ -116,7 +116,7 @@ def _number(value: Value, *, whole: bool) -> Any:
 
 
 def draw_values(parameters: Mapping[str, Any], seed: int, prefix: str = "") -> dict[str, Any]:
-    """The value of each hyperparameter, nested ones nested."""
+    """The value of each hyperparameter, with the nesting kept."""
     return {
         name: _value(value, seed, f"{prefix}{name}")
         if isinstance(value, Mapping) and "type" in value

@@ -1,6 +1,7 @@
-"""Ids in the forms that Determined has: integers for experiments and trials, UUIDs for the rest. Pure.
+"""Ids in Determined's forms: integers for experiments and trials, UUIDs for the rest. Pure.
 
-Derived from the run's own id, so that they are the same wherever they are asked for.
+Used by the conventions, the gateway and the displays. Derived from the run's own id, so they are the same
+everywhere.
 """
 
 from __future__ import annotations
@@ -12,26 +13,26 @@ _LARGEST = 2**31 - 1
 
 
 def experiment_id(run_id: str) -> int:
-    """The number of the experiment that the run is: from 1 to 2**31 - 1."""
+    """The number of the run's experiment: from 1 to 2**31 - 1."""
     return number_of("experiment", run_id)
 
 
 def trial_id(run_id: str) -> int:
-    """The number of its only trial."""
+    """The number of the run's only trial."""
     return number_of("trial", run_id)
 
 
 def number_of(kind: str, *parts: str, below: int = _LARGEST) -> int:
-    """A number from 1 that looks drawn, and is the same for the same parts."""
+    """A pseudo-random number from 1 to `below`, the same for the same parts."""
     digest = hashlib.sha256("\0".join((kind, *parts)).encode()).digest()
     return int.from_bytes(digest[:8]) % below + 1
 
 
 def fraction_of(*parts: str) -> float:
-    """A number from 0 up to 1, likewise."""
+    """A pseudo-random number from 0 up to 1, the same for the same parts."""
     return int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest()[:6]) / 2**48
 
 
 def uuid_of(kind: str, *parts: str) -> str:
-    """A UUID for a thing of ours."""
+    """A UUID, the same for the same parts."""
     return str(uuid5(NAMESPACE_URL, "/".join((f"tarmac:{kind}", *parts))))

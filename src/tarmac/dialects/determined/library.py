@@ -1,6 +1,7 @@
-"""The package `determined`, which a run gets whose code imports it while its Python does not have it. Pure.
+"""The package `determined`, installed for a run whose code imports it if its Python lacks it. Pure.
 
-The setup step that `conventions` adds is carried out on each node: only there is known what Python has.
+Called by `conventions` and `reader`. The setup step runs on each node, because only the node knows its
+Python's packages.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ LIBRARY = r"(?:\d[0-9A-Za-z.]{0,30})?"
 """A version, or nothing: no package is installed."""
 
 FACT = "library"
-"""Among the facts of a run: which version it gets, where that is not the usual one."""
+"""The fact with the version of a run, if that is not the usual one."""
 
 USUAL = "0.38.1"
 BEFORE_0_38 = "0.34.0"
-"""For configurations that say how long a trial is by `max_length`: later versions lost what those rely on."""
+"""For configurations with `max_length` as the length of a trial: later versions do not support it fully."""
 
 _PACKAGE = "determined"
 _WITH_IT = "tensorboard"
-"""The library does not begin without it, and does not bring it along."""
+"""Required by the library, but not declared as its dependency."""
 
 
 def library_fact(configured: str | None, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The fact for a run; `configured` is what the cluster says."""
+    """The fact for a run; `configured` is the version in the cluster's settings."""
     if configured is not None:
         return {FACT: configured}
     searcher = config.get("searcher") or {}
@@ -36,7 +37,7 @@ def library_fact(configured: str | None, config: Mapping[str, Any]) -> dict[str,
 
 
 def library_steps(facts: Mapping[str, Any]) -> tuple[PipStep, ...]:
-    """The setup steps of a run with these facts, which in a native file may be anything."""
+    """The setup steps of a run with these facts, which may be anything in a native file."""
     version = facts.get(FACT, USUAL)
     if not isinstance(version, str) or not re.fullmatch(LIBRARY, version):
         version = USUAL

@@ -1,8 +1,8 @@
-"""The address of a master where a server has no gateway, and what it means that a run asked there.
+"""The address of a master on a server without a gateway, and the explanation of runs that fail at it.
 
-The training library tries a master that it cannot reach again and again, for half an hour at each call.
-tarmac configures the library not to try again, so that a script which needs a master ends at once; `explain`
-says why. Used by `conventions` and by `dialects.registry`, for every failure of a run with these conventions.
+The training library retries an unreachable master for half an hour at each call. tarmac configures it not to
+retry, so that a script which needs a master ends at once; `explain` tells the user why. Used by `conventions`
+and by `dialects.registry`, for every failure of a run with these conventions.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dataclasses import replace
 from tarmac.model.run import Cause, CauseCode
 
 ADDRESS = "http://127.0.0.1:1"
-"""Nothing listens there: whoever asks a master is refused at once, instead of waiting for an answer."""
+"""No program listens there, so every request fails at once."""
 
 NO_RETRY = json.dumps({"total": 0})
-"""How often the library asks again, in the form of its variable DET_RETRY_CONFIG."""
+"""The library's retries, in the form of its variable DET_RETRY_CONFIG."""
 
 _REQUEST_FAILED = re.compile(r"127\.0\.0\.1:1(?!\d)|host='127\.0\.0\.1', port=1\)")
 _FRAME = re.compile(r'\s*File "(?P<file>[^"<>]+)", line (?P<line>\d+)', re.ASCII)
@@ -26,7 +26,7 @@ _WORK = "/work/"
 
 
 def explain(cause: Cause) -> Cause:
-    """The cause; where the worker's last lines show that it asked a master, with that and what to do."""
+    """The cause; if the worker's last lines show a failed request to a master, with that and a hint."""
     if cause.code is not CauseCode.EXIT_CODE or not any(_REQUEST_FAILED.search(line) for line in cause.tail):
         return cause
     asks = f"{_place(cause.tail) or 'it'} asks a master of Determined (Core API)"

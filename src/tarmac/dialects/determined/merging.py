@@ -1,7 +1,6 @@
-"""A configuration in one form, merged with that of the cluster and completed with defaults. Called by
-`reader`.
+"""Brings a configuration into one form, merges it with the cluster's and adds defaults. Called by `reader`.
 
-Pure functions over JSON, along the table. The form is the one that Determined itself hands to a run.
+Pure functions over JSON, along the table. The form is the one that Determined itself passes to a run.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ Json = Any
 
 
 def normalise(config: Mapping[str, Json]) -> dict[str, Json]:
-    """The configuration with its short forms written out."""
+    """The configuration with its short forms expanded."""
     found = dict(config)
     if isinstance(environment := found.get("environment"), Mapping):
         found["environment"] = {
@@ -42,7 +41,7 @@ def normalise(config: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def merge(upper: Mapping[str, Json], lower: Mapping[str, Json], shape: Record) -> dict[str, Json]:
-    """`upper` where it says something, else `lower`; both normalised."""
+    """The values of `upper`, then those of `lower`; both normalised."""
     found = {**lower, **upper}
     for name in upper.keys() & lower.keys():
         rule = shape.fields.get(name)
@@ -52,7 +51,7 @@ def merge(upper: Mapping[str, Json], lower: Mapping[str, Json], shape: Record) -
 
 
 def complete(config: Mapping[str, Json], shape: Record) -> dict[str, Json]:
-    """The configuration with every field: its default where it is not given, null where it has none."""
+    """The configuration with every field: missing ones have their default, or null."""
     return {
         name: _completed_field(config.get(name), rule)
         for name, rule in shape.fields.items()
@@ -84,7 +83,7 @@ def _device(value: Json) -> Json:
 
 
 def _policy(value: Mapping[str, Json]) -> Json:
-    """A policy with its action in the form of today: the older one, a mapping with `type`, as its word."""
+    """A policy with its action in the current form: a mapping with `type`, the older form, becomes a word."""
     action = value.get("action")
     return {**value, "action": action["type"]} if isinstance(action, Mapping) else value
 
@@ -126,7 +125,7 @@ def _deep(upper: Json, lower: Json, shape: Shape) -> Json:
 
 
 def _deep_hyperparameters(upper: Mapping[str, Json], lower: Mapping[str, Json]) -> dict[str, Json]:
-    """Nested mappings merge, hyperparameters with a type never do."""
+    """Merge nested mappings, but never hyperparameters with a type."""
     found = {**lower, **upper}
     for name in upper.keys() & lower.keys():
         pair = (upper[name], lower[name])
@@ -162,6 +161,6 @@ def _completed(value: Json, shape: Shape) -> Json:
 
 
 def _normal_shape(shape: Alternatives) -> Shape:
-    """The shape of the long form; a length keeps the one unit that was given."""
+    """The shape of the long form; a length keeps its one unit."""
     assert shape.table is not None
     return shape.table

@@ -1,5 +1,5 @@
-"""Values in place of those of the file: `--config resources.slots_per_trial=4`. Called by `reader`, and for
-what is continued with another configuration by the gateway.
+"""Values that replace those of the file: `--config resources.slots_per_trial=4`. Called by `reader`, and by
+the gateway for runs continued with another configuration.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tarmac.dialects.yaml_tree import compose, compose_table
 
 
 def values_of(text: str, name: str) -> dict[str, Any]:
-    """The values in a configuration, or a part of one; raises InvalidInput, which calls the text `name`."""
+    """The values in all or part of a configuration; raises InvalidInput, which calls the text `name`."""
     problems = Problems(name)
     if not text.strip():
         return {}
@@ -38,7 +38,7 @@ def _value(path: str, text: str, problems: Problems) -> Node:
     own = Problems(None)
     found = compose(text, own, lenient=True)
     if found is None:
-        # A bare null is a value too; what is no YAML is the text that it is, as in a shell.
+        # A bare null is a value as well; a text that is not YAML stays text, as in a shell.
         return Scalar(text=text, quoted=not Scalar(text=text).empty)
     if own:
         problems.add(None, f"{path}: {own.first.message if own.first else ''}")
@@ -46,7 +46,7 @@ def _value(path: str, text: str, problems: Problems) -> Node:
 
 
 def _nowhere(node: Node) -> Node:
-    """The node without its place: it is none of the file."""
+    """The node without its place, because it is not part of the file."""
     if isinstance(node, Table):
         return Table(
             entries=tuple(

@@ -1,4 +1,4 @@
-"""Reads an experiment configuration: checked as Determined does, merged, completed, made into a `RunSpec`.
+"""Reads an experiment configuration: checks it as Determined does, merges, completes, makes a `RunSpec`.
 
 Called by the dialect.
 """
@@ -55,7 +55,7 @@ NAME = "determined"
 
 MOST_RETRIES = 1_000
 WORK_DIRECTORY = "/run/determined/workdir"
-"""Where configurations and scripts expect the context, by its literal path."""
+"""The literal path where configurations and scripts expect the context."""
 
 
 def read_experiment(
@@ -68,7 +68,7 @@ def read_experiment(
 ) -> Reading:
     """The spec in an experiment configuration; raises InvalidInput with every problem in it.
 
-    The parameters in `extras` are values in place of the file's, each a dotted path and a text of YAML.
+    The parameters in `extras` replace values of the file: each is a dotted path and a text of YAML.
     """
     refuse_extras(replace(extras, parameters=()), filename=filename, dialect=NAME)
     problems = Problems(filename)
@@ -111,7 +111,7 @@ def read_experiment(
 
 
 def _whole(record: Mapping[str, Any], filename: str, defaults: ClusterDefaults) -> dict[str, Any]:
-    """The configuration as a run of Determined is handed it."""
+    """The configuration that a run of Determined would get."""
     below = {"checkpoint_storage": dict(DEFAULT_STORAGE), **defaults.config}
     config = complete(merge(normalise(record), below, EXPERIMENT), EXPERIMENT)
     del config["version"]
@@ -127,25 +127,25 @@ def _facts(config: Mapping[str, Any], defaults: ClusterDefaults) -> dict[str, An
 
 
 class _File:
-    """The file under reading: turns parts of its configuration into parts of a spec, problems located."""
+    """A file during reading: turns parts of its configuration into parts of a spec, problems located."""
 
     def __init__(self, tree: Table, problems: Problems) -> None:
         self._tree = tree
         self._problems = problems
 
     def search(self, record: Mapping[str, Any], config: Mapping[str, Any]) -> SearchSpec | None:
-        """What it searches; None where it has one trial, or something in it is wrong."""
+        """The search; None for a single trial, or if the search has a problem."""
         word = (record.get("searcher") or {}).get("name", SINGLE)
         if word == SINGLE or self._problems:
             return None
         return search_of(config)
 
     def name(self, name: str | None, usual: str) -> str:
-        """A name that tarmac can use, from one that may be any text."""
+        """A valid run name, derived from any text."""
         if not name:
             return usual
         fit = _fit(name)
-        if _letters(fit) != _letters(name):  # blanks and signs become '-' in silence
+        if _letters(fit) != _letters(name):  # blanks and signs become '-' without a warning
             self._warn("name", f"the run is called {fit or usual!r} here: names are short, without accents")
         return fit or usual
 
@@ -182,7 +182,7 @@ class _File:
         return min(restarts, MOST_RETRIES)
 
     def environment(self, config: Mapping[str, Any]) -> Environment:
-        """Variables and image for the kind of device that the trial runs on."""
+        """Variables and image for the device kind of the trial."""
         kind = "cuda" if config["resources"]["slots_per_trial"] > 0 else "cpu"
         settings = config["environment"]
         image = (settings["image"] or {}).get(kind)
@@ -208,7 +208,7 @@ class _File:
         return tuple(SecretUse(name=name, form=SecretForm.REGISTRY) for name in names[:1])
 
     def check_storage(self, record: Mapping[str, Any], storage: Mapping[str, Any]) -> None:
-        """Whether file and cluster together say all of it; and what becomes of it here."""
+        """Warn of the effect of the storage here, and report what file and cluster together lack."""
         if "checkpoint_storage" in record:
             note_missing(self._at("checkpoint_storage"), storage)
             self._warn(
@@ -224,7 +224,7 @@ class _File:
             )
 
     def refuse_too_large(self, config: Mapping[str, Any]) -> None:
-        """A run gets the configuration as one variable, and the kernel takes only so much in one."""
+        """Report a configuration that is too large for the one variable in which a run gets it."""
         size = len(json.dumps(mask(config)))
         if size > LARGEST_TEXT_BYTES:
             self._problems.add(
@@ -252,7 +252,7 @@ class _File:
         self._problems.warn(self._at(*path.split(".")).node, f"{path}: {text}")
 
     def _at(self, *keys: str) -> Value:
-        """The value at a path, or the nearest thing above it that is there."""
+        """The value at a path, or its nearest ancestor in the file."""
         node: Any = self._tree
         for key in keys:
             inner = (
@@ -267,7 +267,7 @@ class _File:
 
 
 def labels_of(config: Mapping[str, Any]) -> dict[str, str]:
-    """Labels, workspace and description, as far as labels can hold them."""
+    """Labels, workspace and description, in the form of labels."""
     labels = {fit: "" for label in config["labels"] if (fit := _fit(label))}
     if config["workspace"]:
         labels["workspace"] = _one_line(config["workspace"])
@@ -277,7 +277,7 @@ def labels_of(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _log_policies(config: Mapping[str, Any]) -> tuple[LogPolicy, ...]:
-    """Those with a pattern; each of the `actions` that versions between the eras list is one of its own."""
+    """The policies with a pattern, one for each of the `actions` that some versions list."""
     return tuple(
         LogPolicy(pattern=item["pattern"], name=item.get("name"), action=action)
         for item in config["log_policies"]
@@ -292,12 +292,12 @@ def _log_actions(policy: Mapping[str, Any]) -> list[LogAction | None]:
 
 
 def _bare(path: str | None) -> str:
-    """A path without a slash at its end or other idle parts; "" for one that could not be read."""
+    """A path without trailing slash and redundant parts; "" for one that could not be read."""
     return re.sub("^//", "/", posixpath.normpath(path)) if path else ""
 
 
 def _below_work(path: str) -> str:
-    """What is meant to lie in the work directory, by the path that this has in a container."""
+    """A path below the work directory, relative to it; any other path unchanged."""
     inner = path.removeprefix(f"{WORK_DIRECTORY}/")
     return inner if inner and inner != path else path
 
@@ -311,5 +311,5 @@ def _letters(text: str) -> str:
 
 
 def _fit(text: str) -> str:
-    """The nearest name that is allowed; "" where nothing is left."""
+    """The nearest valid name; "" if no valid character remains."""
     return names.fit(text)

@@ -1,7 +1,7 @@
-"""The shapes that the table of the experiment configuration is made of, and the reading of a tree along it.
+"""The shapes in the table of the experiment configuration, and the reader of a tree along them.
 
-A shape says what a value may be: a `Kind` for a scalar, or one of the shapes here. A field adds what a given
-and a missing value mean. `fields` writes the table with them, `merging` completes what was read. Null is the
+A shape defines the allowed values: a `Kind` for a scalar, or one of the shapes here. A field adds the meaning
+of given and missing values. `fields` writes the table with them, `merging` completes the result. Null is the
 same as absent, as in Determined.
 """
 
@@ -22,15 +22,15 @@ Json = Any
 """A value as JSON has it."""
 
 Check = Callable[[Section, Mapping[str, Json]], None]
-"""Notes what is wrong between the fields of one mapping, given it and the values that could be read."""
+"""Reports contradictions between the fields of one mapping, from its section and its valid values."""
 
 MISSING: Any = object()
-"""What could not be read, with the problem noted."""
+"""A value that could not be read, with the problem reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """Anything; with `table`, any mapping."""
+    """Any value; with `table`, any mapping."""
 
     table: bool = False
 
@@ -46,7 +46,7 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True)
 class MapOf:
-    """A mapping whose keys the user chooses."""
+    """A mapping with any keys."""
 
     item: Shape
     description: str
@@ -54,7 +54,7 @@ class MapOf:
 
 @dataclass(frozen=True, slots=True)
 class Alternatives:
-    """One shape per kind of value: scalar, list, mapping. What has none is refused with `description`."""
+    """One shape per kind of value: scalar, list, mapping. Other kinds are refused with `description`."""
 
     description: str
     scalar: Shape | None = None
@@ -68,20 +68,20 @@ class Hyperparameters:
 
 
 class Merge(StrEnum):
-    """What becomes of a value where the cluster has one too; without a word, the user's wins."""
+    """How a value combines with the cluster's; without a `Merge`, the user's replaces it."""
 
     DEEP = "deep"  # field by field
-    APPEND = "append"  # a list: the cluster's come first
-    PATHS = "paths"  # a list: what the user names by container_path wins, the rest is added
-    POLICIES = "policies"  # a list: united, one of each name
+    APPEND = "append"  # a list: the cluster's items come first
+    PATHS = "paths"  # a list: items of the user replace those with the same container_path
+    POLICIES = "policies"  # a list: the union, one item for each name
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field: its shape, its default (JSON), whether the user must give it, what giving it means here.
+    """One field: its shape, its default (JSON), whether it is required, and its meaning here.
 
-    `refused` says why it cannot be given; `ignored` what is lost when it is. A `legacy` one is of older
-    versions: a run is handed it only where the file has it.
+    `refused` is the reason why it cannot be given; `ignored` is the consequence of giving it. A `legacy`
+    field is of older versions: a run gets it only if the file has it.
     """
 
     shape: Shape
@@ -106,10 +106,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """A mapping that is one of several records, told apart by its field `key`.
+    """A mapping that is one of several records, selected by its field `key`.
 
-    `completes`: it may say a part of what the cluster has, without `key` fields of any of the cases; what is
-    missing then is looked for once both are merged.
+    `completes`: without `key`, it may hold a part of the cluster's value, with fields of any case; missing
+    fields are reported after the merge.
     """
 
     key: str
@@ -122,13 +122,13 @@ Shape = Kind[Any] | Free | ListOf | MapOf | Alternatives | Hyperparameters | Rec
 
 
 def record(fields: Mapping[str, Field | Shape], *checks: Check, **more: Any) -> Record:
-    """A record of fields; one of which there is nothing to say is its shape alone."""
+    """A record of fields; a field without further properties is given as its shape."""
     known = {name: rule if isinstance(rule, Field) else Field(rule) for name, rule in fields.items()}
     return Record(known, checks=checks, **more)
 
 
 def read_value(value: Value, shape: Shape) -> Json:
-    """The JSON value, or MISSING with the problem noted."""
+    """The JSON value, or MISSING with the problem reported."""
     match shape:
         case Kind():
             return value.read(shape, MISSING)
@@ -151,7 +151,7 @@ def read_value(value: Value, shape: Shape) -> Json:
 
 
 def read_record(value: Value, shape: Record, *, besides: frozenset[str] = frozenset()) -> Json:
-    """A mapping with known fields; `besides` are known, and of no use here."""
+    """A mapping with known fields; those in `besides` are accepted and dropped."""
     if not isinstance(value.node, Table):
         value.expected(f"a mapping with the fields {', '.join(sorted(shape.fields))}")
         return MISSING
@@ -173,7 +173,7 @@ def read_record(value: Value, shape: Record, *, besides: frozenset[str] = frozen
 
 
 def _words(shape: Shape, *, depth: int) -> Fields:
-    """The fields of a record, or of the cases of a union, and `depth` levels of what they hold."""
+    """The fields of a record, or of the cases of a union, and of `depth` nested levels."""
     if isinstance(shape, Union):
         cases = [_words(case, depth=depth) for case in shape.cases.values()]
         return Fields(known=frozenset[str]().union(*(case.known for case in cases)))
@@ -266,12 +266,12 @@ def _any_case(shape: Union) -> Record:
 
 
 def _partial(shape: Record) -> Record:
-    """The same, with no field required."""
+    """The same record, with no field required."""
     return replace(shape, fields={name: replace(rule, required=None) for name, rule in shape.fields.items()})
 
 
 def _says_nothing(found: Json, rule: Field) -> bool:
-    """Whether a value is what holds without it, as in configurations that a program wrote out in full."""
+    """Whether a value equals its absence, as in configurations that a program wrote out in full."""
     if isinstance(found, Mapping):
         return all(_says_nothing(item, rule) for item in found.values())
     return found is None or found is False or found in ("", [], rule.default)
@@ -287,7 +287,7 @@ def _without_nulls(table: Table, known: frozenset[str]) -> Table:
     return replace(table, entries=entries)
 
 
-# --- what many fields hold
+# --- kinds of many fields
 
 
 def whole(least: int | None = None, most: int | None = None) -> Kind[int]:
@@ -296,7 +296,7 @@ def whole(least: int | None = None, most: int | None = None) -> Kind[int]:
 
 
 def word(description: str = "a text", pattern: str = r"(?s:.*)") -> Kind[str]:
-    """A text of which the whole matches."""
+    """A text that matches entirely."""
     return matching(pattern, description, of=yaml12)
 
 

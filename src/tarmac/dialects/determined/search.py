@@ -22,7 +22,7 @@ METHODS: Mapping[str, SearchMethod] = {
     "async_halving": SearchMethod.ASHA,
     "adaptive_asha": SearchMethod.ADAPTIVE_ASHA,
 }
-"""The searchers that there are, by the name in the file."""
+"""The search method for each searcher's name in the file."""
 
 _KINDS = {
     "const": RangeKind.CONST,
@@ -34,9 +34,10 @@ _KINDS = {
 
 
 def search_of(config: Mapping[str, Any]) -> SearchSpec:
-    """The search of a whole configuration.
+    """The search of a complete configuration.
 
-    One of before 0.38 says `max_length` and no `max_time`, and promotes trials unless it says `stop_once`.
+    Before 0.38, a configuration has `max_length` and no `max_time`, and promotes trials unless it sets
+    `stop_once`.
     """
     searcher, storage = config["searcher"], config["checkpoint_storage"] or {}
     method, most = METHODS[searcher["name"]], config["resources"]["max_slots"]

@@ -32,7 +32,7 @@ LENGTH_UNITS = ("batches", "records", "epochs")
 
 
 def length(least: int) -> Record:
-    """`{batches: N}` or the like."""
+    """`{batches: N}`, or another unit."""
     synonyms = {"batch": "batches", "record": "records", "epoch": "epochs", "steps": "batches"}
     return record(dict.fromkeys(LENGTH_UNITS, whole(least)), _one_unit, sparse=True, synonyms=synonyms)
 
@@ -46,9 +46,9 @@ def _one_unit(section: Section, _found: Mapping[str, Any]) -> None:
 
 
 def _longest_trial(section: Section, found: Mapping[str, Any]) -> None:
-    """An adaptive searcher needs how long its longest trial is. With `max_time` the search goes by that.
+    """Check that an adaptive searcher has the length of its longest trial; `max_time` takes precedence.
 
-    The trial classes of 0.38 go by a `max_length` beside it.
+    The trial classes of 0.38 use a `max_length` beside it.
     """
     new, old = [name for name in ("max_time", "time_metric") if name in section], "max_length" in section
     if new and len(new) < 2:

@@ -18,12 +18,12 @@ _SECTIONS = frozenset(
 
 
 def mask(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration with stars in place of secrets; the user's own (data, hyperparameters) stays."""
+    """The configuration with stars in place of secrets; user data and hyperparameters stay unchanged."""
     return {key: _masked(value) if key in _SECTIONS else value for key, value in config.items()}
 
 
 def holds_secret(config: Mapping[str, Any]) -> bool:
-    """Whether the configuration says a secret in one of its own fields."""
+    """Whether one of the configuration's own fields holds a secret."""
     return any(_masked(config[key]) != config[key] for key in _SECTIONS & config.keys())
 
 
@@ -38,7 +38,7 @@ def _masked(value: Any) -> Any:
 
 
 def _variable(text: str) -> str:
-    """A variable `NAME=VALUE` whose name tells of a secret, without its value."""
+    """The variable `NAME=VALUE` without its value if its name suggests a secret."""
     name, equals, value = text.partition("=")
     if equals and name.isidentifier() and names_secret(name) and not is_reference(value):
         return f"{name}={MASK}"
@@ -46,7 +46,7 @@ def _variable(text: str) -> str:
 
 
 def _is_one(item: Any) -> bool:
-    """Whether this is a secret itself, and not the name of one."""
+    """Whether this is a secret itself, not a reference to one."""
     return (
         isinstance(item, str | int | float)
         and bool(item)

@@ -24,7 +24,7 @@ _LIVE: Mapping[RunState, str] = {
     RunState.PREEMPTING: "QUEUED",
     RunState.STOPPING: "STOPPING_CANCELED",
 }
-"""An experiment is PAUSED as soon as that is asked; one that the scheduler preempts is queued again."""
+"""An experiment is PAUSED as soon as a user requests it; a preempted one is queued again."""
 
 
 _WAITS = (RunState.PENDING, RunState.QUEUED, RunState.SUBMITTED)
@@ -36,7 +36,7 @@ def status(report: Report) -> str:
 
 
 def queue_word(state: RunState) -> str | None:
-    """The state in the job queue: None for what is not listed there."""
+    """The state in the job queue; None for runs that the queue does not list."""
     if state in (RunState.PAUSED, RunState.PAUSING, RunState.ENDED):
         return None
     return "STATE_QUEUED" if state in _WAITS else "STATE_SCHEDULED"
@@ -46,10 +46,10 @@ FIRST, USUAL, LAST = 1, 42, 99
 
 
 def to_tarmac(priority: int) -> int:
-    """The same on tarmac's scale: the usual one is 0."""
+    """The priority on tarmac's scale: the usual one is 0."""
     return USUAL - priority
 
 
 def of_tarmac(priority: int) -> int:
-    """The same on Determined's; it may lie beyond the ends of that."""
+    """The priority on Determined's scale; it may exceed the ends of that."""
     return USUAL - priority

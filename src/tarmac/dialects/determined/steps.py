@@ -1,7 +1,7 @@
 """Converts configurations from before 0.13, which count in steps of several batches. Called by `reader`.
 
 `batches_per_step` is now `scheduling_unit`; a period or a length in steps becomes a length in batches. A
-value that cannot be converted for sure is left unchanged, and the reader refuses it at its place.
+value without an unambiguous conversion is left unchanged, and the reader refuses it at its place.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from tarmac.dialects.problems import Problems
 
 _UNIT = "batches_per_step"
 _USUAL_BATCHES = 100
-"""A step, where the file does not say how long it is."""
+"""The default number of batches in a step."""
 
 _PERIODS = frozenset({"min_validation_period", "min_checkpoint_period"})
 _LENGTHS = {"max_steps": "max_length", "target_trial_steps": "max_length"}
 
 
 def in_batches(tree: Table, problems: Problems) -> Table:
-    """The tree without steps; a warning says where they were and how long one is."""
+    """The tree without steps; a warning names their fields and the batches of each."""
     batches = _whole(tree.values.get(_UNIT))
     if tree.values.get(_UNIT) is not None and (not batches or tree.values.get("scheduling_unit") is not None):
         return tree
@@ -47,7 +47,7 @@ def in_batches(tree: Table, problems: Problems) -> Table:
 
 
 def _searcher(table: Table, batches: int, found: list[Scalar]) -> Table:
-    """The searcher with its length in batches, where it has one length."""
+    """The searcher with its length in batches, if it has exactly one length."""
     keys = [key for key, _ in table.entries if key.text in {*_LENGTHS, "max_length"}]
     if len(keys) != 1 or keys[0].text not in _LENGTHS or not _whole(table.values.get(keys[0].text)):
         return table

@@ -1,4 +1,4 @@
-"""Where checkpoints are kept: the union `checkpoint_storage` of a configuration. Part of `fields`."""
+"""The union `checkpoint_storage` of a configuration: the place of checkpoints. Part of `fields`."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Fields, Section, Value
 
 CHECKPOINTS = "/mnt/checkpoints"
-"""Where every run of tarmac finds its checkpoint directory, as far as its node allows."""
+"""The path of the checkpoint directory in every run of tarmac, as far as its node allows."""
 
 DEFAULT_STORAGE: Mapping[str, Any] = {"type": "directory", "container_path": CHECKPOINTS}
-"""Where the settings of the cluster name no storage: checkpoints go with the run's own."""
+"""Used if the cluster's settings name no storage: the run's own checkpoint directory."""
 
 
 def _below_root(section: Section, found: Mapping[str, Any]) -> None:
-    """`storage_path` is a directory of `host_path`, however it is written."""
+    """Check that `storage_path` is inside `host_path`, in any notation."""
     root, inner, value = found.get("host_path"), found.get("storage_path"), section.get("storage_path")
     if not isinstance(root, str) or not isinstance(inner, str) or value is None:
         return
@@ -88,13 +88,13 @@ STORAGE = Union(
 
 
 def note_missing(value: Value, storage: Mapping[str, Any]) -> None:
-    """Note what a storage needs and has not, once that of the cluster is merged with what `value` says."""
+    """Report the missing fields of a storage, merged from the cluster's and `value`."""
     case = STORAGE.cases.get(str(storage.get("type")))
     if case is None or not isinstance(value.node, Table):
         return
     known = frozenset(case.fields) | {"type"}
     section = Section(value.node, Fields(known=known), problems=Problems(""), path=value.path)
-    section.problems = value.problems  # what is unknown was noted before
+    section.problems = value.problems  # unknown fields are already reported
     for name, rule in case.fields.items():
         if rule.required is not None and storage.get(name) is None and name not in section:
             section.missing(name, rule.required)

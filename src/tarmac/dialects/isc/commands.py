@@ -1,7 +1,7 @@
-"""The command of an ISC launch file: its line breaks act as blanks, and warnings say where that changes its
+"""The command of an ISC launch file: line breaks act as blanks, and warnings say where that changes its
 meaning.
 
-Called by the reader. The shell of the node expands the variables; nothing is expanded here.
+Called by the reader. The node's shell expands the variables; this module expands nothing.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ NAMES = topology.Names(nodes="$NNODES", processes="$N_PROC", world="$((NNODES * 
 
 
 def joined(text: str) -> str:
-    """The command as the node's shell is given it (I5)."""
+    """The command as the node's shell receives it (I5)."""
     *lines, last = text.replace("\\\n", "").split("\n")
     return "".join([*(f"{_without_end(line)} " for line in lines), last]).strip()
 
 
 def _without_end(line: str) -> str:
-    """A line less the blanks and the backslash at its end; a backslash with blanks behind it counts apart."""
+    """A line without trailing blanks and without the backslash at its end, even one with blanks behind it."""
     bare = line.rstrip(" \t")
     if bare != line:
         bare = bare.removesuffix("\\").rstrip(" \t")
@@ -32,14 +32,14 @@ def _without_end(line: str) -> str:
 
 
 def command_of(text: str) -> Command:
-    """What each node executes: as there, a command that fails inside the text does not end it."""
+    """The command of each node: as in the ISC, a failing command inside the text does not end it."""
     return Command(argv=(*SHELL, joined(text)))
 
 
 def doubts(text: str, slots: int | None, *, has_code: bool = False) -> Iterator[str]:
-    """What is likely not meant, as sentences.
+    """Warnings about a command, as sentences.
 
-    `slots` is how many processes there are to be, `has_code` whether the submission brings a directory.
+    `slots` is the expected number of processes; `has_code` is whether the submission brings a directory.
     """
     yield from _swallowed(text)
     yield from _script(text)
@@ -49,7 +49,7 @@ def doubts(text: str, slots: int | None, *, has_code: bool = False) -> Iterator[
         yield from _relative(text)
 
 
-# --- what the joining of lines does
+# --- effects of joining the lines
 
 _STARTERS = re.compile(
     r"(?:cd|source|\.|export|unset|set|echo|printf|mkdir|rm|cp|mv|ln|ls|cat|touch|chmod|sleep|ulimit|pwd|eval|exec"
@@ -67,7 +67,7 @@ _COMMENT = re.compile(r"""'[^']*+'|"(?:[^"\\]++|\\[\s\S])*+"|\\[\s\S]|(?:(?<=[\s
 
 
 def _swallowed(text: str) -> Iterator[str]:
-    """A comment ends with its line, and the joined command has only one."""
+    """Warn of a comment: it ends with its line, but the joined command has only one line."""
     for found in _COMMENT.finditer(text):
         if found[1] is None:
             continue
@@ -82,7 +82,7 @@ def _swallowed(text: str) -> Iterator[str]:
 
 
 def _script(text: str) -> Iterator[str]:
-    """Lines that begin a command of their own, as in a script, are arguments of the line before."""
+    """Warn of lines that begin a command of their own: joined, they become arguments of the line before."""
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     for (_, before), (number, line) in pairwise(lines):
         found = _STARTERS.match(line.strip())
@@ -96,13 +96,13 @@ def _script(text: str) -> Iterator[str]:
             return
 
 
-# --- where its files are looked for
+# --- where the command looks for its files
 
 _PROGRAM_FILE = re.compile(r"(?:^|\s)((?!-)[\w.][\w./-]*\.(?:py|sh))(?=\s|$)", re.ASCII)
 
 
 def _relative(text: str) -> Iterator[str]:
-    """A program that is named without its directory, where the command never goes to one."""
+    """Warn of a program named without its directory if the command never changes into one."""
     if re.search(r"(?:^|[\s;&|(])(?:cd|pushd|git)\s", text):
         return
     found = _PROGRAM_FILE.search(text)

@@ -1,7 +1,7 @@
 """The variables that the ISC promises to experiments, beyond those of every worker (I14-I16).
 
 Used by the dialect; docs/using/dialects/isc.md lists the variables, and a test compares. The runner sets the
-artifact paths, the same for runs of any dialect.
+artifact paths, which are the same for runs of any dialect.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ RANK = "RANK"
 
 DATA = "/data"
 DATASET_AT_DATA = "dataset_id"
-"""The fact that names the dataset whose content lies at /data itself: that of the retired key."""
+"""The fact that names the dataset whose content is at /data itself, as with the retired key."""
 
 
 def apply_conventions(run: Run, attempt: Attempt, launch: Launch) -> Launch:
-    """The launch with the family in every worker, and what is the same on every node in the setup steps."""
+    """The launch with the variables in every worker, and in the setup steps those that are equal on every
+    node.
+    """
     launch = _with_dataset_at_data(launch, run.spec.conventions.facts.get(DATASET_AT_DATA))
     ranks = {node.address: node.rank for node in launch.nodes}
     common = {
@@ -48,19 +50,19 @@ def apply_conventions(run: Run, attempt: Attempt, launch: Launch) -> Launch:
 
 
 def _with_dataset_at_data(launch: Launch, identifier: object) -> Launch:
-    """The launch with the content of this dataset at /data itself too, where /data/ID is among its mounts."""
+    """The launch with this dataset's content at /data as well, if /data/ID is among its mounts."""
 
     def quote(node: NodeLaunch) -> NodeLaunch:
         one = next((mount for mount in node.mounts if mount.target == f"{DATA}/{identifier}"), None)
         if one is None:
             return node
-        # Before the others, which lie in it.
+        # Before the others, which are inside it.
         return node._replace(mounts=(one._replace(target=DATA, variables=()), *node.mounts))
 
     return launch._replace(nodes=tuple(quote(node) for node in launch.nodes))
 
 
 def _name(run: Run) -> str:
-    """The name as the file has it, unless the run was given another one since."""
+    """The name as written in the file, unless the run has since been given another one."""
     written = run.spec.conventions.facts.get("experiment_name")
     return written if isinstance(written, str) and (fit(written) or "experiment") == run.name else run.name

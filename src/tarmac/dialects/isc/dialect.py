@@ -1,4 +1,4 @@
-"""The ISC's dialect: TOML of whatever name, `.isc` by convention. Listed in `dialects.registry`."""
+"""The ISC's dialect: TOML under any file name, `.isc` by convention. Listed in `dialects.registry`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tarmac.dialects.toml_tree import compose
 
 
 def _detect(filename: str, text: str) -> Detection:
-    """Certain of a key that nobody else has; possible of any of its keys, or of broken TOML by name.
+    """Certain for a key that no other dialect has; possible for any ISC key, or for broken TOML named `.isc`.
 
-    A file of credentials is its own as well: nobody else would know that none of it may be repeated.
+    The dialect also claims a credentials file: no other reader would know that none of it may be quoted.
     """
     problems = Problems(filename)
     tree = compose(text, problems)

@@ -1,6 +1,6 @@
-"""The keys of an ISC launch file: current ones, retired ones, and unknown ones.
+"""The keys of an ISC launch file: current, retired, and unknown ones.
 
-Used by the reader. The ISC ignores unknown keys; tarmac does too, with a warning.
+Used by the reader. The ISC and tarmac ignore unknown keys; tarmac warns of them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ RUN = Fields(
 REQUIRED = frozenset({"isc_project_id", "experiment_name", "gpus", "command"})
 
 RETIRED = frozenset({"nnodes", "output_path", "gpu_type", "dataset_id", "venv_path"})
-"""Keys of earlier years; `retired` brings them into today's."""
+"""Keys of earlier years; the reader translates them into current ones."""
 
 _PLACES = frozenset({"checkpoint_artifact_path", "crud_artifact_path", "lossy_artifact_path"})
-"""Variables that some write as keys, in the place of `output_path`."""
+"""Variables that some files have as keys, in place of `output_path`."""
 
 _SYNONYMS: Mapping[str, str] = words_for(
     experiment_name="name",
@@ -41,7 +41,7 @@ _SYNONYMS: Mapping[str, str] = words_for(
 
 
 class Retired(dict[str, Value]):
-    """The values of retired keys, and what is to be said of them: one warning for all."""
+    """The values of retired keys, and one warning that covers all of them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,16 +52,16 @@ class Retired(dict[str, Value]):
         self._notes.append((value.node.line or 0, value, text))
 
     def warn(self) -> None:
-        """Note the warning, at the first line that it is about."""
+        """Add the warning, at the first line that it covers."""
         notes = sorted(self._notes, key=lambda note: note[0])
         if notes:
             warn(notes[0][1], f"retired keys: {'; '.join(text for _, _, text in notes)}")
 
 
 def split_keys(tree: Table, problems: Problems) -> tuple[Section, Retired]:
-    """The file with today's keys alone, and the values of retired ones; the rest is warned of or refused.
+    """The file with current keys only, and the values of retired ones; warns of other keys or refuses them.
 
-    Where a key is missing that an unknown one was probably meant to be, that is noted here.
+    If a required key is missing, its probable misspelling is reported here.
     """
     known: list[tuple[Scalar, Node]] = []
     retired = Retired()
@@ -89,28 +89,28 @@ def split_keys(tree: Table, problems: Problems) -> tuple[Section, Retired]:
 
 
 def only_credentials(keys: Collection[str]) -> bool:
-    """Whether a file is not for launching: the one that `isc login` leaves, say."""
+    """Whether a file holds only credentials, such as the one that `isc login` writes."""
     return bool(keys) and all(_is_credential(key) for key in keys)
 
 
 def _is_credential(key: str) -> bool:
-    """Whether a key stands in files of credentials: refused, and its value never told."""
+    """Whether a key belongs to a credentials file: it is refused, and its value is never shown."""
     return names_secret(key) or key.lower() == "username"
 
 
 def warn(value: Value, text: str) -> None:
-    """Note a warning with the line it is about; its text says which key."""
+    """Add a warning with the line it refers to; its text names the key."""
     value.problems.warn(value.node, text)
 
 
 def line_of(warning: str) -> int:
-    """The line that a warning of `warn` is about."""
+    """The line that a warning of `warn` refers to."""
     found = re.match(r"line (\d+): ", warning)
     return int(found[1]) if found is not None else 0
 
 
 def keys_of_lines(text: str, marks: str = "=:") -> set[str]:
-    """What looks like a key at the beginning of a line: of a text that cannot be read as a whole."""
+    """Likely keys at the beginning of lines, for a text that does not parse."""
     return {key for key, mark in _KEY.findall(text) if mark in marks}
 
 
@@ -118,7 +118,7 @@ _KEY = re.compile(r"^([A-Za-z_]+)[ \t]*([=:])(?!=)", re.ASCII | re.MULTILINE)
 
 
 def _judge(key: Scalar, section: Section) -> None:
-    """Say that a key is passed over, or that it is one that must not be."""
+    """Warn that a key is ignored, or refuse it."""
     if key.text.startswith("_"):
         section.problems.warn(key, f"{quote(key)} is ignored: a key with '_' before it is put aside")
         return

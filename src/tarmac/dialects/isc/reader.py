@@ -39,7 +39,7 @@ MOST_BURST_SLOTS = 48
 MOST_INPUTS = 3
 MOST_NODES = 100_000
 OLD_SLOTS_PER_NODE = 6
-"""What a node had in the years when files said `nnodes`."""
+"""Slots per node in the years when files had `nnodes`."""
 
 _CREDENTIALS = (
     "this file holds credentials and launches nothing (none of it is repeated here)",
@@ -94,7 +94,7 @@ def read_isc(source: str, *, filename: str, directory: str, extras: Extras = NO_
 
 
 def _role(run: Section, retired: Retired, slots: int | None, *, has_code: bool) -> Role:
-    """The command once on each node: of as many nodes as it says itself, else of the fewest."""
+    """The command once on each node: on as many nodes as the command names, else on as few as possible."""
     command = _command(run, retired, slots, has_code=has_code)
     nodes = fixed_nodes(str(command), slots)
     if nodes is not None and nodes > 1 and (value := run.get("command")) is not None:
@@ -146,7 +146,7 @@ def _project(run: Section, retired: Retired, facts: dict[str, Any]) -> str:
 
 
 def _words(value: Value) -> str:
-    """A text that is not empty."""
+    """A quoted text that is not empty."""
     if isinstance(value.node, Scalar) and not value.node.quoted:
         value.refuse(f"a text in quotes is expected, not {value.node.text[:60]!r}")
         return ""
@@ -162,7 +162,7 @@ def _stripped(value: Value, written: str) -> str:
     return written.strip()
 
 
-# --- how much, and how
+# --- size and mode
 
 
 def _slots(run: Section, retired: Retired) -> int | None:
@@ -183,7 +183,7 @@ def _slots(run: Section, retired: Retired) -> int | None:
 
 
 def _slot_type(retired: Retired) -> str | None:
-    """A type that is known by name is asked for; others told the memory of the one type there was."""
+    """The slot type, if its name is known; otherwise None, with a note that `gpu_type` is ignored."""
     value = retired.get("gpu_type")
     if value is None:
         return None
@@ -228,7 +228,7 @@ def _shapes(run: Section, mode: Mode, facts: dict[str, Any]) -> None:
         warn(value, f"'burst_shape_priority_list' has no effect: it is for burst, this is {mode}")
 
 
-# --- what it runs, and on what
+# --- command and inputs
 
 
 def _command(run: Section, retired: Retired, slots: int | None, *, has_code: bool) -> Command:
@@ -248,9 +248,9 @@ def _command(run: Section, retired: Retired, slots: int | None, *, has_code: boo
 
 
 def _activated(command: str, retired: Retired) -> str:
-    """The command of a file with the retired `venv_path`: its script of activation goes before it.
+    """The command, preceded by its activation script if the file has the retired `venv_path`.
 
-    In those years torchrun was called by the ISC itself: a command could be no more than a program for it.
+    In those years the ISC itself called torchrun: the command could be only a program for it.
     """
     value = retired.get("venv_path")
     path = value.read(text("a path in quotes"), "").strip() if value is not None else ""
@@ -262,7 +262,7 @@ def _activated(command: str, retired: Retired) -> str:
             "take it out, and begin the command with: source /SOMEWHERE/bin/activate &&",
         )
         return command
-    if not path.endswith("/activate"):  # the directory of the environment was taken too
+    if not path.endswith("/activate"):  # the ISC also accepted the environment's directory
         path = f"{path.rstrip('/')}/bin/activate"
     retired.note(value, f"'venv_path' begins the command with source {path} &&")
     if re.match(r"\s*(-m\s|[\w./~-]+\.py(\s|$))", command, re.ASCII):
@@ -275,7 +275,7 @@ TORCHRUN = (
     "torchrun --nnodes=$NNODES --nproc-per-node=$N_PROC --node_rank=$RANK --master_addr=$MASTER_ADDR "
     "--master_port=$MASTER_PORT"
 )
-"""As the document calls it."""
+"""As in the ISC's documentation."""
 
 
 def _note_output(retired: Retired) -> None:
@@ -288,7 +288,7 @@ def _note_output(retired: Retired) -> None:
 
 
 def _datasets(run: Section, retired: Retired, facts: dict[str, Any]) -> tuple[str, ...]:
-    """The ids; the content of the one that the retired key names lies at /data itself too."""
+    """The dataset ids; the content of the one named by the retired key is also mounted at /data."""
     value, old = run.get("dataset_id_list"), retired.get("dataset_id")
     found = _ids(value)
     if old is None:

@@ -20,7 +20,7 @@ def status(report: Report) -> str:
     """One of enqueued, burst_staged, running, interrupting, paused, cancelling, cancelled, completed, failed,
     strong_failed.
 
-    A run that waits is paused there as soon as it has run; the end of a cycle is no interruption.
+    In the ISC a waiting run is paused once it has run; the end of a cycle is no interruption.
     """
     if report.state is RunState.ENDED:
         return _ended(report)

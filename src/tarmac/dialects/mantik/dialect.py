@@ -12,9 +12,9 @@ from tarmac.dialects.yaml_tree import compose
 
 
 def _detect(filename: str, text: str) -> Detection:
-    """Certain of a site and resources (or an environment), possible where either stands alone.
+    """Certain for a site with resources (or an environment), possible for either alone.
 
-    The one key that nobody else has is known in small letters, too: the reader says how it is spelt.
+    A key that only Mantik has is recognised in lower case as well: the reader reports its spelling.
     """
     problems = Problems(filename)
     tree = compose(text, problems, lenient=True)
@@ -43,5 +43,5 @@ def _has(node: object, keys: frozenset[str]) -> bool:
     return isinstance(node, Table) and any(key.text in keys for key, _ in node.entries)
 
 
-# What a batch script sets stands in the script that `launch` makes for a site.
+# The script that `launch` makes for a site sets these variables.
 MANTIK = Dialect(name=NAME, detect=_detect, read=read_mantik, apply_conventions=no_conventions, status=status)

@@ -1,4 +1,4 @@
-"""Reads `Environment`: image or virtual environment, modules, variables, commands around (K2-K6).
+"""Reads `Environment`: image or virtual environment, modules, variables, surrounding commands (K2-K6).
 
 Called by the reader.
 """
@@ -39,7 +39,7 @@ class SiteEnvironment:
 
 
 def read_environment(config: Section, directory: str, *, firecrest: bool) -> SiteEnvironment:
-    """The environment, every problem noted; relative paths of this machine are below `directory`."""
+    """The environment, every problem reported; relative paths of this machine are below `directory`."""
     image = _old_image(config, directory)
     value = config.get("Environment")
     if value is None:
@@ -68,7 +68,7 @@ def read_environment(config: Section, directory: str, *, firecrest: bool) -> Sit
 
 
 def _old_image(config: Section, directory: str) -> Apptainer | None:
-    """`SingularityImage` at the top, as first versions had it."""
+    """`SingularityImage` at the top level, as in the first versions."""
     value = config.get("SingularityImage")
     if value is None:
         return None
@@ -83,7 +83,7 @@ def _old_image(config: Section, directory: str) -> Apptainer | None:
 
 
 def _image(section: Section, directory: str) -> Apptainer | None:
-    """`Apptainer`, or `Singularity` as it was called before; never beside a virtual environment."""
+    """`Apptainer`, or its older name `Singularity`; never beside a virtual environment."""
     section.exclude(
         "Apptainer", "Singularity", reason="Apptainer is the new name of Singularity: one image is run"
     )
@@ -127,7 +127,7 @@ def _image_of(value: Value, directory: str) -> Apptainer | None:
 
 
 def _local_image(path: str, directory: str, options: tuple[str, ...]) -> Apptainer:
-    """An image of the submitter's machine: in the project it keeps its place, from outside it comes along."""
+    """An image of the submitter's machine: inside the project its path stays; from outside it is uploaded."""
     inside = posixpath.normpath(path)
     if not posixpath.isabs(inside) and not inside.startswith("../"):
         return Apptainer(path=inside, options=options)
@@ -138,7 +138,7 @@ def _local_image(path: str, directory: str, options: tuple[str, ...]) -> Apptain
 
 
 def _options(value: Value | None) -> tuple[str, ...]:
-    """A string or a list of them, as the words a shell would make of them."""
+    """A string, or a list of strings, split into words as a shell does."""
     if value is None:
         return ()
     items = value.items("options") if isinstance(value.node, Items) else iter([value])
@@ -186,7 +186,7 @@ def _venv(section: Section) -> str | None:
 
 
 def _modules(value: Value | None) -> tuple[str, ...]:
-    """A list of modules; one text is one module, or several with blanks between them."""
+    """A list of modules; a text is one module, or several separated by blanks."""
     if value is None:
         return ()
     if isinstance(value.node, Scalar):
@@ -200,7 +200,7 @@ def _modules(value: Value | None) -> tuple[str, ...]:
 
 
 def _without_semicolon(read: str, value: Value) -> str:
-    """The text less the `;` that a line of a shell would end with."""
+    """The text without a trailing `;`."""
     trimmed = read.rstrip("; ")
     if trimmed == read or not trimmed:
         return read
@@ -209,7 +209,7 @@ def _without_semicolon(read: str, value: Value) -> str:
 
 
 def _variables(value: Value) -> dict[str, str]:
-    """Variables by name, their values as they are written."""
+    """Variables by name, with their values as written."""
     variables = {}
     for key, item in value.entries("a mapping from names to values"):
         name = key.read(VARIABLE_NAME, "")
@@ -237,7 +237,9 @@ def _variables(value: Value) -> dict[str, str]:
 
 
 def _split_old_variables(value: Value) -> tuple[dict[str, str], Value]:
-    """What first versions had: variables straight in `Environment`. They are in capitals, as no key is."""
+    """Variables directly in `Environment`, as in the first versions, told from keys by their upper case; and
+    the rest.
+    """
     if not isinstance(value.node, Table):
         return {}, value
     old = [
@@ -287,7 +289,7 @@ _EXPANSION = re.compile(r"\$(\w+|\{\w+\})|\$\(", re.ASCII)
 
 
 def path_of_site(description: str) -> Kind[str]:
-    """A path on one line; `~` would not be expanded in every place it goes to."""
+    """A path on one line; refuses `~`, which not every use of the path would expand."""
 
     def read(scalar: Scalar) -> str:
         found = scalar.text.strip()

@@ -21,7 +21,7 @@ COMMANDS = {
     "PostRunCommandOnComputeNode": "after",
     "PostRunCommandOnLoginNode": "after_login",
 }
-"""The keys of commands around the application, in the order in which they run, with the hook of each."""
+"""The keys of commands around the application, in the order in which they run, each with its hook."""
 
 ENVIRONMENT = Fields(
     known=frozenset({"Apptainer", "Singularity", "Python", "Modules", "Variables", *COMMANDS}),
@@ -53,13 +53,14 @@ _LEGACY = frozenset({"SSH", "SingularityImage", "Singularity", "CPUs", "Memory"}
 MLFLOW_KEYS = frozenset(
     {"ENV_MANAGER", "SYNCHRONOUS", "DOCKER_ARGS", "STORAGE_DIR", "PROJECT_DIR", "build_image", "docker_auth"}
 )
-"""What MLflow itself adds to a configuration that it hands to a backend: it says nothing about the run."""
+"""Keys that MLflow itself adds to a backend's configuration: they say nothing about the run."""
 
 
 def known_part(value: Value, fields: Fields, *, ignored: frozenset[str] = frozenset()) -> Section | None:
-    """The mapping with these fields, less the keys that are none; noted, and None, where it is no mapping.
+    """The mapping with these fields, without unknown keys; None, with a problem reported, if it is no
+    mapping.
 
-    `ignored` are left out without a word. Keys without a value count as not given.
+    Keys in `ignored` are dropped silently. Keys without a value count as not given.
     """
     if not isinstance(value.node, Table):
         value.section(fields)
@@ -70,13 +71,13 @@ def known_part(value: Value, fields: Fields, *, ignored: frozenset[str] = frozen
             if not (isinstance(item, Scalar) and item.empty):
                 entries.append((key, item))
         elif key.text not in ignored and not _waved_through(key, item, fields, value):
-            entries.append((key, item))  # the section refuses it, with the nearest right name
+            entries.append((key, item))  # the section refuses it and suggests the nearest right name
     table = Table(entries=tuple(entries), line=value.node.line, column=value.node.column)
     return Section(table, fields, problems=value.problems, path=value.path)
 
 
 def _waved_through(key: Scalar, item: Node, fields: Fields, value: Value) -> bool:
-    """Whether an unknown key is done with: refused as a secret, or ignored with a warning."""
+    """Whether an unknown key is already handled: refused as a secret, or ignored with a warning."""
     path = f"{value.path}.{key_text(key)}" if value.path else key_text(key)
     if names_secret(key.text):
         value.problems.add(

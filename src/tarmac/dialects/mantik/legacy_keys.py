@@ -1,4 +1,4 @@
-"""Renames legacy keys, and moves keys that are one level off to their place. Called by the reader.
+"""Renames legacy keys, and moves misplaced keys by one level. Called by the reader.
 
 The meaning of such keys is plain, so an old file works unchanged; a warning names the right place.
 """
@@ -20,7 +20,7 @@ _OF_IMAGES = ("Apptainer", "Singularity")
 
 
 def update_keys(tree: Table, problems: Problems) -> Table:
-    """The configuration with every key in today's place; what is wrong in a legacy one is noted."""
+    """The configuration with every key in its current place; reports problems in legacy keys."""
     tree = _without_docker(tree, problems)
     tree = _moved_down(tree, ENVIRONMENT.known | {*_LEGACY_COMMANDS}, "Environment", problems)
     tree = _moved_down(tree, RESOURCES.known, "Resources", problems)
@@ -35,14 +35,14 @@ def update_keys(tree: Table, problems: Problems) -> Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Renamed:
-    """A command of a legacy key, under the key of today."""
+    """A command of a legacy key, under the current key."""
 
     key: Scalar
     command: Node
 
 
 def _with_commands(inside: Table, problems: Problems) -> Table:
-    """`PreRunCommand: {Command, ExecuteOnLoginNode}` as the key of the node that it runs on."""
+    """`PreRunCommand: {Command, ExecuteOnLoginNode}` under the key of the node where it runs."""
     entries: list[tuple[Scalar, Node]] = []
     for key, node in inside.entries:
         if key.text not in _LEGACY_COMMANDS or (isinstance(node, Scalar) and node.empty):
@@ -60,7 +60,7 @@ def _with_commands(inside: Table, problems: Problems) -> Table:
 
 
 def _renamed(key: Scalar, node: Node, problems: Problems) -> _Renamed | None:
-    """The command, by default on the compute node; None where it is wrong, which is noted."""
+    """The command, by default on the compute node; None, with a problem reported, if it is invalid."""
     path = f"Environment.{key.text}"
     if not isinstance(node, Table):
         return _Renamed(key=replace(key, text=f"{key.text}OnComputeNode"), command=node)
@@ -77,7 +77,9 @@ def _renamed(key: Scalar, node: Node, problems: Problems) -> _Renamed | None:
 
 
 def _without_docker(tree: Table, problems: Problems) -> Table:
-    """`DockerImage` of the first version, which made an Apptainer image of it at the submitter's."""
+    """Drops `DockerImage` of the first version, from which an Apptainer image was built on the submitter's
+    machine.
+    """
     for key, _ in tree.entries:
         if key.text == "DockerImage":
             problems.warn(
@@ -91,7 +93,7 @@ def _without_docker(tree: Table, problems: Problems) -> Table:
 def _moved_down(
     tree: Table, keys: frozenset[str], into: str, problems: Problems, *, below: str = ""
 ) -> Table:
-    """The tree with its keys of these names moved into this part of it, unless they stand there, too."""
+    """The tree with keys of these names moved into one of its mappings, unless that has them already."""
     inner = tree.values.get(into)
     if inner is not None and not isinstance(inner, Table) and not (isinstance(inner, Scalar) and inner.empty):
         return tree

@@ -1,7 +1,7 @@
-"""Reads an MLflow project file: the entry point that is asked for, as one command for a shell (K10).
+"""Reads an MLflow project file: the requested entry point, as one command for a shell (K10).
 
-Called by the reader with the file beside the configuration, or without one: then any script of the project
-is an entry point, as MLflow has it. Values are quoted for the shell before they are put into the command.
+Called by the reader, with or without the file beside the configuration; without it, any script of the project
+is an entry point, as in MLflow. Values are quoted for the shell before they are put into the command.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tarmac.dialects.yaml_tree import compose
 from tarmac.model.text import nearest
 
 FILE_NAMES = ("MLproject", "mlproject", "MLProject", "MLPROJECT")
-"""How the file is called; MLflow looks at no case."""
+"""Names of the file; MLflow ignores case."""
 
 DEFAULT_ENTRY_POINT = "main"
 
@@ -38,7 +38,7 @@ _TYPES = ("string", "float", "path", "uri")
 _OTHER_TYPES = frozenset(
     {"str", "text", "int", "integer", "number", "double", "bool", "boolean", "list", "dict"}
 )
-"""Types of other tools: MLflow takes their values as text, too, without a word."""
+"""Types of other tools: MLflow silently takes their values as text as well."""
 
 _CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)\\\r?\n")
 _SCRIPTS = {".py": "python", ".sh": "bash"}
@@ -46,7 +46,7 @@ _SCRIPTS = {".py": "python", ".sh": "bash"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """What the project says: its name, and the command of the entry point (None: noted as a problem)."""
+    """The project's name, and the command of the entry point (None: a problem is reported)."""
 
     name: str | None
     command: str | None
@@ -59,7 +59,7 @@ def read_project(
     parameters: Mapping[str, str],
     problems: Problems,
 ) -> Project:
-    """The project in the text of its file, None where it has none; problems are noted in that file's."""
+    """The project in the text of its file, which may be None; problems carry that file's name."""
     name: str | None = None
     listed: dict[str, Value] = {}
     if source is not None:
@@ -101,7 +101,7 @@ def _entry_points(section: Section) -> dict[str, Value]:
 
 
 def _script(entry: str, parameters: Mapping[str, str]) -> str | None:
-    """The command of a script of the project; None where the name is not that of one."""
+    """The command of a script of the project; None if the name is not that of a script."""
     program = _SCRIPTS.get(posixpath.splitext(entry)[1])
     inside = posixpath.normpath(entry)
     if program is None or posixpath.isabs(inside) or inside.startswith("../"):
@@ -163,7 +163,7 @@ def _command(value: Value, name: str, parameters: Mapping[str, str]) -> str | No
 
 
 def _parameters(value: Value | None) -> dict[str, str | None]:
-    """The default of each parameter; None: a value has to be given."""
+    """The default of each parameter; None: a value is required."""
     if value is None:
         return {}
     found: dict[str, str | None] = {}
@@ -182,7 +182,7 @@ def _parameters(value: Value | None) -> dict[str, str | None]:
 
 
 def _on_one_line(template: str) -> str:
-    """Line breaks as blanks; a backslash before one only says that the command goes on, as in a shell."""
+    """The command on one line: each line break, with or without a backslash before it, becomes a blank."""
     return " ".join(_CONTINUED.sub(r"\1 ", template).splitlines())
 
 
@@ -191,7 +191,7 @@ def _usual_type(written: str) -> bool:
 
 
 def _filled(template: str, values: Mapping[str, str], command: Value) -> str | None:
-    """The command with the values in place of their names; None, with the problem noted, where that fails."""
+    """The command with values in place of parameter names; None, with a problem reported, if that fails."""
     quoted = re.findall(r"\"[^\"]*+\"|'[^']*+'", template)
     if found := next((part for part in quoted if re.search(r"\{\w+\}", part)), None):
         _warn(command, f"values are quoted already: take the quotes away: {found[:60]}")
@@ -244,7 +244,7 @@ def _note_mismatch(
 
 
 def _further(parameters: Mapping[str, str]) -> str:
-    """Parameters that the entry point does not know, as options at the end of its command."""
+    """Parameters that the entry point does not declare, as options at the end of its command."""
     return "".join(f" {shlex.quote(f'--{name}')} {shlex.quote(value)}" for name, value in parameters.items())
 
 

@@ -1,6 +1,6 @@
 """Reads a compute backend configuration and the MLflow project beside it into a `RunSpec`.
 
-Called by the dialect. Every problem of both files is noted before anything is raised.
+Called by the dialect. Every problem of both files is collected before the reader raises.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def read_mantik(text_: str, *, filename: str, directory: str, extras: Extras = N
 def _spec(
     resources: SiteResources, environment: SiteEnvironment, project: Project, *, name: str
 ) -> dict[str, Any]:
-    """What of the run has nothing to do with a site."""
+    """The parts of the spec that do not depend on a site."""
     return {
         "name": name,
         "dialect": NAME,
@@ -89,13 +89,13 @@ def _spec(
 
 
 def _image_name(environment: SiteEnvironment) -> str | None:
-    """The image as run files name one; a path with blanks is only for the site."""
+    """The image as run files name it; None for a path with blanks, which only the site can use."""
     path = environment.apptainer.path if environment.apptainer is not None else None
     return path if path is not None and not re.search(r"\s", path) else None
 
 
 def _with_srun_rule(environment: SiteEnvironment, resources: SiteResources) -> dict[str, str]:
-    """The variables; srun takes as many processors as were asked for, unless they say otherwise (K8)."""
+    """The variables; unless they say otherwise, srun takes the requested number of processors (K8)."""
     if resources.cpus_per_node is None:
         return dict(environment.variables)
     return {SRUN_CPUS: str(resources.cpus_per_node), **environment.variables}
@@ -198,12 +198,12 @@ def _pattern(value: Value) -> str:
     if "\n" in read or "\r" in read:
         value.refuse("a pattern is one line")
     if read.startswith("#"):
-        return f"\\{read}"  # what .gitignore would take for a comment
+        return f"\\{read}"  # .gitignore would read it as a comment
     return read.removeprefix("./")
 
 
 def _project(extras: Extras, *, filename: str, beside: Problems) -> Project:
-    """The MLflow project; its problems carry the name of its own file, if there is one."""
+    """The MLflow project; its problems carry the name of its own file, if it has one."""
     files = {name.lower(): (name, content) for name, content in extras.files}
     found = files.get(FILE_NAMES[0].lower())
     if found is not None:
@@ -232,7 +232,7 @@ def _name(project: Project, filename: str) -> str:
 
 
 def url() -> Kind[str]:
-    """The address of a service, without a login in it."""
+    """The URL of a service, without a login in it."""
 
     def read(scalar: Scalar) -> str:
         found = scalar.text.strip()
@@ -249,7 +249,7 @@ def url() -> Kind[str]:
 
 
 def has_login(text: str) -> bool:
-    """Whether a URL carries a name or password before its host."""
+    """Whether a URL has a user name or password before its host."""
     return re.match(r"[a-z]+://[^/?#]*@", text, re.IGNORECASE | re.ASCII) is not None
 
 

@@ -1,4 +1,4 @@
-"""Reads `Resources`: what a run requests from the site's batch system (K7). Called by the reader."""
+"""Reads `Resources`: a run's request to the site's batch system (K7). Called by the reader."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SiteResources:
 
 
 def read_resources(config: Section, *, firecrest: bool) -> SiteResources:
-    """The resources, every problem noted."""
+    """The resources, every problem reported."""
     value = config.get("Resources")
     if value is None:
         config.missing("Resources", "add 'Resources:' with at least 'Queue: ...'")
@@ -60,7 +60,7 @@ def read_resources(config: Section, *, firecrest: bool) -> SiteResources:
 
 
 def _total_cpus(section: Section) -> int | None:
-    """`TotalCPUs`, or `CPUs` as its first version was called."""
+    """`TotalCPUs`, or its first name `CPUs`."""
     kind: Kind[int] = integer(1, MOST_CPUS, of=lenient)
     section.exclude("TotalCPUs", "CPUs", reason="'CPUs' is the old name of 'TotalCPUs'")
     old = section.get("CPUs")
@@ -83,7 +83,7 @@ def _memory(section: Section, *, firecrest: bool) -> int | None:
 
 
 def _compare(section: Section, resources: SiteResources) -> None:
-    """Warn where what is asked for in all is not what is asked for by node."""
+    """Warn if the total of processors differs from the sum over nodes."""
     total = section.get("TotalCPUs") or section.get("CPUs")
     if total is None or resources.total_cpus is None:
         return
@@ -126,7 +126,7 @@ def runtime_s() -> Kind[float]:
 
 
 def memory_bytes(bare_unit_bytes: int) -> Kind[int]:
-    """An amount of memory; a bare number counts units of `bare_unit_bytes`."""
+    """An amount of memory in bytes; a bare number counts units of `bare_unit_bytes`."""
 
     def read(scalar: Scalar) -> int:
         found = _MEMORY.fullmatch(scalar.text.strip())
@@ -143,7 +143,7 @@ def memory_bytes(bare_unit_bytes: int) -> Kind[int]:
 
 
 def bare_number(scalar: Scalar) -> bool:
-    """Whether an amount of memory says no unit."""
+    """Whether an amount of memory has no unit."""
     return _MEMORY.fullmatch(scalar.text.strip()) is not None and scalar.text.strip()[-1:].isdigit()
 
 

@@ -1,6 +1,6 @@
-"""HPC sites that are known with their URLs and machines (K1): what `tarmac sites` lists. Data, nothing else.
+"""Known HPC sites, with their URLs and machines (K1): the list that `tarmac sites` prints. Pure data.
 
-Each entry names where it was found. Sites move: their own documentation has the last word.
+Each entry names its source. Sites change: their own documentation is authoritative.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What an MCLI file requests: `compute`, and the older fields at the top with the same meaning.
+"""The resources of an MCLI file: `compute`, and the older top-level fields with the same meaning.
 
-A value with one sensible choice may be left out (M2): a file without accelerators, nodes or an instance needs
-none. A file that begins a request (a key without a value, a type without a number) is refused, unless the
-number comes from elsewhere: tarmac never guesses that a training runs on processors.
+A value with one sensible choice may be omitted (M2): a file without accelerators, nodes or an instance needs
+none. An incomplete request (a key without a value, a type without a number) is refused, unless the number
+comes from elsewhere: tarmac never assumes that a training runs on processors.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tarmac.model.resources import ACCELERATOR, Resources
 from tarmac.model.spec import Command, Process, Role, Target
 
 USUAL_SLOTS_PER_NODE = 8
-"""What a node of that platform had, where its instance does not say."""
+"""Slots per node of that platform, for an instance that does not specify them."""
 
 MOST_NODES = 10_000
 _NO_SLOTS = frozenset({"none", "cpu", "cpus", "cpu_only", "null"})
@@ -30,9 +30,9 @@ _INSTANCE = re.compile(r"[._x-]([1-9][0-9]?)$", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compute:
-    """`slots` 0 is a run on processors alone; a slot that stands for no GPU never counts as one.
+    """With `slots` 0 the run uses processors alone; a slot that is no GPU never counts as one.
 
-    `nodes` None: as few as hold it.
+    `nodes` None: as few as possible.
     """
 
     slots: int = 0
@@ -57,7 +57,7 @@ class Compute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ComputeFields:
-    """The fields of compute by their names of today, wherever they stand, and the keys without a value."""
+    """The fields of compute by their current names, and the keys without a value."""
 
     values: dict[str, Value]
     left_out: dict[str, LeftOut]
@@ -73,7 +73,9 @@ class _ComputeFields:
 
 
 def read_compute(run: KnownSection, *, counted: bool = False) -> Compute:
-    """The compute of a run, wherever its parts stand; `counted`: how many slots, the user says elsewhere."""
+    """The compute of a run, from `compute` or the top level; `counted`: the user gives the slots
+    elsewhere.
+    """
     fields = _gathered(run)
     slot_type, without = _slot_type(fields)
     instance = _text(fields, "instance")
@@ -93,7 +95,7 @@ def read_compute(run: KnownSection, *, counted: bool = False) -> Compute:
 
 
 def _refuse_without_number(run: KnownSection, fields: _ComputeFields) -> None:
-    """Note that the file begins to ask for GPUs, and does not say how many, where that is so."""
+    """Report a request for GPUs that lacks their number."""
     left = next((fields.left_out[name] for name in _COUNTS if name in fields.left_out), None)
     if left is not None:
         Value(left.key, "", run.problems).refuse(f"how many GPUs? ({left.reason})", _HOW_MANY)
@@ -102,7 +104,7 @@ def _refuse_without_number(run: KnownSection, fields: _ComputeFields) -> None:
 
 
 def _gathered(run: KnownSection) -> _ComputeFields:
-    """Every field of compute by its name of today; what `compute` says wins."""
+    """The fields of compute by their current names; `compute` takes precedence."""
     values: dict[str, Value] = {}
     left_out = {name: run.left_out[old] for old, name in _OLDER.items() if old in run.left_out}
     value = run.get("compute")
@@ -133,7 +135,7 @@ def _gathered(run: KnownSection) -> _ComputeFields:
 
 
 def _slot_type(fields: _ComputeFields) -> tuple[str | None, bool]:
-    """The type of slot, and whether it says that there is to be none."""
+    """The slot type, and whether it asks for a run without accelerators."""
     value = fields.get("gpu_type")
     written = _text(fields, "gpu_type")
     if value is None or written is None:

@@ -1,6 +1,6 @@
 """Adds to a launch what MCLI promises: its variables, and the files below /mnt/config. Called by the dialect.
 
-The user's own `env_variables` win, as in MCLI.
+The user's own `env_variables` take precedence, as in MCLI.
 """
 
 from __future__ import annotations
@@ -78,6 +78,6 @@ def apply_conventions(run: Run, attempt: Attempt, launch: Launch) -> Launch:
 
 
 def _parameters(spec: RunSpec) -> str:
-    """The parameters as YAML; those whose name begins with `_` are the file's own business."""
+    """The parameters as YAML, without names that begin with `_`: those are private to the file."""
     parameters = spec.parameters or {}
     return to_yaml({name: value for name, value in parameters.items() if not name.startswith("_")})

@@ -15,18 +15,18 @@ _OWN = frozenset(
     {"compute", "scheduling", "env_variables", "gpu_num", "run_name", "platform", "optimization_level"}
     | {"dependent_deployment", "experiment_tracker"}
 )
-"""Fields that no other dialect has at its top."""
+"""Top-level fields that no other dialect has."""
 
 _ACTS = frozenset({"command", "entrypoint"})
 _FOREIGN = frozenset(
     {"slots", "roles", "processes", "resources", "setup", "code", "mode", "environment", "conventions"}
     | {"searcher", "hyperparameters", "experiment_name", "bind_mounts", "project", "workspace", "jobs"}
 )
-"""Fields of other dialects, which no MCLI file has at its top."""
+"""Fields of other dialects that no MCLI file has at its top level."""
 
 
 def _detect(_filename: str, text: str) -> Detection:
-    """Certain where a field that only MCLI has stands at the top, or an image beside a command."""
+    """Certain for a top-level field that only MCLI has, or for an image beside a command."""
     problems = Problems(None)
     tree = compose(text, problems, lenient=True)
     if not isinstance(tree, Table):
@@ -40,7 +40,7 @@ def _detect(_filename: str, text: str) -> Detection:
 
 
 def _shown(fields: dict[str, Node]) -> bool:
-    """Whether fields that others might have too are used as MCLI does."""
+    """Whether fields that other dialects may share are used as in MCLI."""
     image, listed = fields.get("image"), fields.get("integrations")
     if isinstance(listed, Items) and any(_is_integration(item) for item in listed.items):
         return True

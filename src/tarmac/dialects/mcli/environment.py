@@ -20,14 +20,14 @@ MOST_METADATA = 200
 LONGEST_METADATA_KEY = 200
 LARGEST_METADATA_BYTES = 100_000
 DATABRICKS = "databricks"
-"""Where MLflow goes when nothing is said."""
+"""The default destination of MLflow."""
 
 EXPANSION = re.compile(r"\$(\w+|\{\w+\})", re.ASCII)
-"""A variable as a shell would expand it."""
+"""A variable that a shell would expand."""
 
 
 def read_env(value: Value) -> dict[str, str]:
-    """Variables by name; those that tarmac's contract sets are passed over with a warning."""
+    """Variables by name; warns of those that tarmac sets itself, and ignores them."""
     variables: dict[str, str] = {}
     for key, item in _pairs(value):
         name = key.read(VARIABLE_NAME, None)
@@ -46,7 +46,7 @@ def read_env(value: Value) -> dict[str, str]:
 
 
 def read_metadata(value: Value) -> tuple[dict[str, Any], dict[str, str]]:
-    """All metadata, and of them what can be a label to find the run by."""
+    """All metadata, and the part of it that can be labels of the run."""
     labels: dict[str, str] = {}
     if not isinstance(value.node, Table):
         value.expected("a mapping from names to values")
@@ -86,7 +86,7 @@ def read_trackers(run: Section) -> dict[str, str]:
 
 
 def expand_variables(value: Value, word: str, variables: Mapping[str, str]) -> str:
-    """The text with `$NAME` replaced by what env_variables says, as the shell of the platform did."""
+    """The text with `$NAME` replaced by values of env_variables, as the platform's shell did."""
 
     def named(found: re.Match[str]) -> str:
         name = found[1].strip("{}")

@@ -1,7 +1,7 @@
-"""The fields of an MCLI run file, mapping by mapping: all of every public version, old names included.
+"""The fields of an MCLI run file, mapping by mapping: those of every public version, old names included.
 
-`read_known` brings a mapping into current names: null counts as unset, `gpuNum` and `run_name` get their
-current names. An unknown field causes a warning, as in MCLI, unless it looks like a typing error.
+`read_known` converts a mapping to current names: null counts as unset, `gpuNum` and `run_name` get their
+current names. An unknown field causes a warning, as in MCLI, unless it is probably a typing error.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from tarmac.model.text import nearest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vocabulary:
-    """The words of one mapping. `renamed`: old or other words for a known one; `old` of these get a warning.
+    """The words of one mapping. `renamed`: old or other words for a known one; `old` ones cause a warning.
 
-    `ignored`: known there, without effect here, with what is lost; `refused`: with the reason.
+    `ignored`: known but without effect here, with the consequence; `refused`: with the reason.
     """
 
     known: frozenset[str]
@@ -32,15 +32,15 @@ class Vocabulary:
 
     @property
     def fields(self) -> Fields:
-        """What is left once a mapping is tidied."""
+        """The fields after renaming."""
         return Fields(known=self.known)
 
 
 WORKSPACE = "/workspace"
-"""The working directory of the platform's images: that of the run, where a file names it."""
+"""The working directory of the platform's images, and of the run if a file names it."""
 
 _FREE = frozenset({"name", "command", "parameters", "metadata", "env_variables"})
-"""Fields that may hold what elsewhere would be a placeholder."""
+"""Fields whose values may look like placeholders."""
 
 _PLACEHOLDER = re.compile(r"<[^<>]*>|TODO.*|YOUR_.*|REPLACE_.*")
 _SHOUTED = re.compile(r"[A-Z]++[ _-][A-Z _-]*+")
@@ -118,14 +118,14 @@ COMET = Vocabulary(known=frozenset({"project_name", "workspace"}), renamed={"pro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """A key whose value is not used: `reason` tells what stands in its place."""
+    """A key whose value is not used, with the reason."""
 
     key: Scalar
     reason: str
 
 
 class KnownSection(Section):
-    """A mapping in today's words, with what was left out of it by name, and old words with those of today."""
+    """A mapping in current words, with its unused keys by name, and old words with their current ones."""
 
     def __init__(self, table: Table, vocabulary: Vocabulary, value: Value) -> None:
         super().__init__(table, vocabulary.fields, problems=value.problems, path=value.path)
@@ -133,7 +133,7 @@ class KnownSection(Section):
         self.old: dict[str, str] = {}
 
     def missing(self, name: str, hint: str) -> None:
-        """As of any section; where something unusable stands there, that is said, at its place."""
+        """Report a missing field; if it has an unusable value, report that at its place."""
         if name not in self.left_out:
             super().missing(name, hint)
             return
@@ -142,13 +142,13 @@ class KnownSection(Section):
 
 
 def known_as(key: str, vocabulary: Vocabulary) -> str:
-    """Today's word for a key, in any of its spellings."""
+    """The current word for a key, in any of its spellings."""
     word = re.sub(r"(?<=[a-z0-9])([A-Z])", lambda found: f"_{found[1].lower()}", key)
     return vocabulary.renamed.get(word, word)
 
 
 def read_known(value: Value, vocabulary: Vocabulary, *, description: str) -> KnownSection | None:
-    """The mapping in today's words; noted, and None, where it is none."""
+    """The mapping in current words; None, with a problem reported, if it is no mapping."""
     if not isinstance(value.node, Table):
         value.expected(description)
         return None
@@ -180,7 +180,7 @@ def read_known(value: Value, vocabulary: Vocabulary, *, description: str) -> Kno
 
 
 def _is_placeholder(node: Node) -> bool:
-    """Whether somebody left what a template has in place of a value."""
+    """Whether the value is still a template's placeholder."""
     if isinstance(node, Table) and len(node.entries) == 1:
         key, item = node.entries[0]
         return isinstance(item, Scalar) and item.empty and bool(_SHOUTED.fullmatch(key.text))
@@ -193,9 +193,9 @@ def _placeholder(node: Node) -> str:
 
 
 def _unknown(value: Value, key: Scalar, vocabulary: Vocabulary, present: set[str]) -> set[str]:
-    """Say what becomes of the key; the field it was probably meant to be, if it is refused for that.
+    """Warn of an unknown key or refuse it; return the field that was probably meant if it is refused.
 
-    A key that is near a field which is given as well is no typing error of it, but somebody's own.
+    A key that is near a field of the same mapping is no typing error, but the user's own key.
     """
     at = Value(key, f"{value.path}.{key.text}" if value.path else key.text, value.problems)
     word = known_as(key.text, vocabulary)
@@ -215,14 +215,14 @@ def _unknown(value: Value, key: Scalar, vocabulary: Vocabulary, present: set[str
 def _intended(word: str, vocabulary: Vocabulary, present: set[str]) -> str | None:
     if word.lower() in vocabulary.synonyms:
         return vocabulary.synonyms[word.lower()]
-    if word.startswith(("_", "x-")):  # put aside, as for anchors
+    if word.startswith(("_", "x-")):  # holds YAML anchors
         return None
     near = nearest(word, vocabulary.known)
     return None if near in present else near
 
 
 def read_word(value: Value | None, description: str = "a text") -> str | None:
-    """A text of one line, or None where it is not given or wrong."""
+    """A text of one line, or None if it is missing or wrong."""
     if value is None:
         return None
     if not isinstance(value.node, Scalar):

@@ -1,4 +1,7 @@
-"""Reads `integrations`, in order: repositories and packages become setup steps, trackers variables (M8)."""
+"""Reads `integrations`, in order: repositories and packages become setup steps, trackers variables (M8).
+
+Called by the reader.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,9 @@ _CREDENTIALS = re.compile(r"(?<=//)[^/@\s]+@")
 
 @dataclass(slots=True, kw_only=True)
 class Integrations:
-    """What they come to. `records`: without credentials, for /mnt/config/run_config.yaml."""
+    """The results of all integrations. `records` holds them without credentials, for
+    /mnt/config/run_config.yaml.
+    """
 
     setup: list[SetupStep] = field(default_factory=list)
     variables: dict[str, str] = field(default_factory=dict)
@@ -83,7 +88,7 @@ def _clean(value: Any) -> Any:
 
 
 def _named(node: Node) -> set[str]:
-    """The variables that the texts below a node name."""
+    """The variables named by the texts below a node."""
     if isinstance(node, Scalar):
         return {name.strip("{}") for name in EXPANSION.findall(node.text)}
     parts = node.items if isinstance(node, Items) else [item for _, item in node.entries]
@@ -130,9 +135,9 @@ def _git_repo(section: Section, found: Integrations, env: Mapping[str, str]) -> 
     url = _url(value, repository or "", site=site, by_ssh=by_ssh)
     branch, commit = _revision(section, "git_branch", env), _revision(section, "git_commit", env)
     if commit and not _COMMIT.fullmatch(commit):
-        branch, commit = commit, None  # the name of a branch or tag is taken there too
+        branch, commit = commit, None  # in MCLI it may name a branch or tag as well
     elif branch and not commit and _WHOLE_COMMIT.fullmatch(branch):
-        branch, commit = None, branch  # and so is the other way about
+        branch, commit = None, branch  # and the branch may be a commit
     if branch and commit:
         value.warn(f"git_commit {commit} wins over git_branch {branch}")
     path = _path(section, env)
@@ -156,7 +161,7 @@ def _git_repo(section: Section, found: Integrations, env: Mapping[str, str]) -> 
 
 
 def _url(value: Value, repository: str, *, site: str, by_ssh: bool) -> str | None:
-    """The address of a repository: `org/name` on a site, or a whole address as it is."""
+    """The address of a repository: `org/name` on a site, or a complete address unchanged."""
     if re.match(r"[A-Za-z0-9+.-]+:(//|:)|[\w.-]+@[\w.-]+:", repository, re.ASCII):
         return _checked(value, repository)
     name = repository.removesuffix(".git").strip("/")
@@ -170,7 +175,7 @@ def _url(value: Value, repository: str, *, site: str, by_ssh: bool) -> str | Non
 
 
 def _checked(value: Value, url: str) -> str | None:
-    """The address, if it is one that git may be given."""
+    """The address, if git may be called with it."""
     at = Scalar(text=url, quoted=True, line=value.node.line, column=value.node.column)
     return read_url(Value(at, value.path, value.problems))
 
@@ -186,7 +191,7 @@ def _revision(section: Section, name: str, env: Mapping[str, str]) -> str | None
 
 
 def _path(section: Section, env: Mapping[str, str]) -> str | None:
-    """Where the repository goes, in the working directory, which is what /workspace was there."""
+    """The repository's path in the working directory, which /workspace stands for."""
     word = _word(section, "path", env)
     value = section.get("path")
     if word is None or value is None:
@@ -260,7 +265,7 @@ def _comet(section: Section, found: Integrations, env: Mapping[str, str]) -> Non
 
 
 def _set(found: Integrations, section: Section, env: Mapping[str, str], **names: str) -> None:
-    """Set the variables to what the parameters say, as far as they are given."""
+    """Set the variables to the given parameters."""
     for variable, name in names.items():
         if (word := _word(section, name, env)) is not None:
             found.variables[variable] = word

@@ -24,7 +24,7 @@ from tarmac.model.spec import Command, Conventions, Environment, RunSpec
 
 NAME = "mcli"
 SHELL = ("bash", "-ec")
-"""What runs the command: it ends at the first line that fails; a pipe fails where its last part does."""
+"""Runs the command: it ends at the first failing line; only a pipe's last command counts."""
 
 _WORKSPACE = re.compile(rf"(?<![\w.-]){WORKSPACE}(?![\w.-])", re.ASCII)
 _IMAGE = re.compile(
@@ -46,7 +46,7 @@ def read_mcli(source: str, *, filename: str, directory: str, extras: Extras = NO
 
 
 def _line(warning: str) -> int:
-    """Where in the text a warning belongs; those on the whole of it come first."""
+    """The line of a warning, for sorting; 0 for a warning about the whole text."""
     found = re.match(r"line ([0-9]+): ", warning)
     return int(found[1]) if found else 0
 
@@ -90,7 +90,7 @@ def _spec(run: KnownSection, source: str, *, elsewhere: frozenset[str]) -> RunSp
 
 
 def _command(run: Section) -> Command:
-    """What runs once on each node, without blanks around it."""
+    """The command that runs once on each node, without surrounding blanks."""
     value, entry = run.get("command"), run.get("entrypoint")
     if (
         value is not None
@@ -120,7 +120,7 @@ NAMES = topology.Names(
 
 
 def _doubts(command: str, compute: Compute) -> Iterator[str]:
-    """What the command says of nodes and processes, and cannot know; sentences."""
+    """Sentences about numbers of nodes and processes that the command fixes."""
     yield from topology.doubts(command, compute.slots, NAMES)
     count = topology.process_count(command)
     if count and compute.slots % count == 0 and compute.slots != count * (compute.nodes or 0):
@@ -166,7 +166,7 @@ def _refuse_deployment(value: Value | None) -> None:
 
 
 def _facts(scheduling: Scheduling, integrations: Integrations, metadata: dict[str, Any]) -> dict[str, Any]:
-    """What the files and the words of the run need beyond its spec. Never a value of env_variables."""
+    """Facts for the files and words of the run, beyond its spec. Never a value of env_variables."""
     facts: dict[str, Any] = {
         "priority": scheduling.word,
         "preemptible": scheduling.preemptible or None,
@@ -178,13 +178,13 @@ def _facts(scheduling: Scheduling, integrations: Integrations, metadata: dict[st
 
 
 LONGEST = 56
-"""Of what users write: 63 are allowed in all, and the server adds a dash and six characters."""
+"""Limit for the user's part: names have at most 63 characters, and the server adds a dash and six."""
 
 _VALID = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", re.ASCII)
 
 
 def read_name(run: Section, *, elsewhere: bool = False) -> str:
-    """The name, made valid with a warning; `elsewhere`: the user names the run there."""
+    """The name, made valid with a warning; `elsewhere`: the user gives the name outside the file."""
     value = run.get("name")
     if value is None and elsewhere:
         return "run"

@@ -22,16 +22,16 @@ PRIORITIES = {
     "low": -1,
     "lowest": -2,
 }
-"""What each word means inside tarmac, where a bigger number is sooner; without regard to case."""
+"""The priority in tarmac of each word; a higher number runs sooner. Case does not matter."""
 
 
 WATCHDOG_RETRIES = 10
-"""How often a watched run is tried again where its file does not say."""
+"""Default number of retries of a watched run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheduling:
-    """`priority` with its word as it was written; None: not given."""
+    """`priority` has its word as written; None: not given."""
 
     priority: int = 0
     word: str | None = None
@@ -72,7 +72,7 @@ def read_scheduling(run: Section) -> Scheduling:
 
 
 def _priority(value: Value | None) -> str | None:
-    """The word of the priority, in small letters."""
+    """The priority's word, in lower case."""
     if value is None:
         return None
     known = ", ".join(PRIORITIES)

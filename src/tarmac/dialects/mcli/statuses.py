@@ -10,7 +10,7 @@ from tarmac.model.run import CauseCode, Outcome
 
 
 class Status(StrEnum):
-    """A run's status, from the earliest to the latest, as it is shown."""
+    """A run's displayed status, from the earliest to the latest."""
 
     UNKNOWN = "Unknown"
     PENDING = "Pending"
@@ -43,7 +43,7 @@ _OUTCOMES = {
 
 
 def status(report: Report) -> Status:
-    """The status of a run. One that was preempted is queued again; one that a person paused is stopped."""
+    """The status of a run. A preempted run is queued again; a run that a user paused is stopped."""
     if report.state is not RunState.ENDED:
         return _STATES.get(report.state, Status.UNKNOWN)
     if report.outcome is Outcome.FAILED and report.cause is CauseCode.IMAGE_PULL:

@@ -1,4 +1,4 @@
-"""A run in MCLI's current words: its run_config.yaml, and what a changed run was submitted as.
+"""A run in MCLI's current words: its run_config.yaml, and the submitted form of a changed run.
 
 Used by `apply_conventions`, and by the display of that name.
 """
@@ -18,11 +18,11 @@ from tarmac.model.spec import Command, RunSpec, Target
 from tarmac.node.files.secrecy import hidden_tree
 
 _OF_A_REHEARSAL = frozenset({"cluster", "gpu_type"})
-"""Parts of `compute` that a rehearsal sets aside."""
+"""Parts of `compute` that a rehearsal ignores."""
 
 
 def configuration(spec: RunSpec, *, name: str, slot_types: Sequence[str] = ()) -> dict[str, Any]:
-    """The whole of it; `slot_types` are those that an attempt was given."""
+    """The complete configuration; `slot_types` are those that the attempt got."""
     facts, slot_type = spec.conventions.facts, spec.roles[0].slot_type
     slot_type = slot_type if slot_type != ACCELERATOR else (slot_types[0] if len(slot_types) == 1 else None)
     compute = {"cluster": spec.target.cluster, "gpus": spec.slots, "gpu_type": slot_type}
@@ -47,13 +47,13 @@ def configuration(spec: RunSpec, *, name: str, slot_types: Sequence[str] = ()) -
 
 
 def submitted(spec: RunSpec, *, name: str) -> str:
-    """The text that the run was submitted with; where it was changed on the way, what ran instead.
+    """The text that the run was submitted with; if it was changed, the configuration that ran instead.
 
-    Values that may be secrets are hidden in the latter.
+    The latter hides values that may be secrets.
     """
     try:
         plain = read_mcli(spec.source, filename="run.yaml", directory="/").spec
-    except InvalidInput:  # it lacked what the command line gave
+    except InvalidInput:  # the text lacked values that the command line gave
         plain = None
     if plain is not None and _compared(spec, spec) == _compared(plain, spec):
         return spec.source
@@ -69,7 +69,9 @@ def script(spec: RunSpec) -> str:
 
 
 def _compared(spec: RunSpec, ran: RunSpec) -> dict[str, Any]:
-    """What is held against the other: less what a rehearsal sets aside, and the end that a name was given."""
+    """The configuration for comparison: without parts that a rehearsal ignores, and without the name's
+    suffix.
+    """
     name = spec.name if spec is not ran else spec.name.rpartition("-")[0]
     found = configuration(spec, name=name)
     if ran.rehearsal is not None:
@@ -79,7 +81,7 @@ def _compared(spec: RunSpec, ran: RunSpec) -> dict[str, Any]:
 
 
 def _priority(spec: RunSpec) -> str | None:
-    """The word of the file, or of what the command line has put in its place."""
+    """The word in the file, or the one that the command line set instead."""
     word = spec.conventions.facts.get("priority")
     if PRIORITIES.get(str(word), 0) == spec.priority:
         return word

@@ -1,4 +1,4 @@
-"""Reads what a run waits for (`RUN`, `RUN:completed` or `RUN:ended`), and the indices of an array.
+"""Reads the dependencies of a run (`RUN`, `RUN:completed` or `RUN:ended`), and the indices of an array.
 
 Called by `reader` and `overrides`.
 """
@@ -19,7 +19,7 @@ _FORMS = "a run, by name or id, and which end of it is awaited: RUN, RUN:complet
 
 
 def read_after(run: Section, default: tuple[Dependency, ...] = ()) -> tuple[Dependency, ...]:
-    """One dependency or a list of them; `default` where nothing is said."""
+    """One dependency or a list of them; `default` if the field is not given."""
     if run.get("after") is None:
         return default
     return run.read_list("after", DEPENDENCY, f"a list; each item is {_FORMS}", or_one=True)

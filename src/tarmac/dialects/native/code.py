@@ -31,7 +31,7 @@ COMMIT = matching(r"[0-9a-fA-F]{4,64}", "a commit of 4 to 64 hexadecimal digits"
 
 
 def read_code(run: Section, directory: str) -> LocalDirectory | Repository | None:
-    """The code a run brings; None, with a problem noted where there is one."""
+    """The code of a run; None if there is none, or if it is invalid, with a problem reported."""
     value = run.get("code")
     if value is None:
         return None
@@ -60,7 +60,9 @@ def read_repository(section: Section) -> Repository | None:
 
 
 def read_url(value: Value) -> str | None:
-    """The URL of a repository, over HTTPS or SSH; a password or token in it is refused unseen."""
+    """The URL of a repository, over HTTPS or SSH; one with a password or token is refused without quoting
+    it.
+    """
     if not isinstance(value.node, Scalar) or value.node.empty:
         value.expected(URL)
         return None

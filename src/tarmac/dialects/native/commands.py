@@ -14,7 +14,7 @@ COMMAND = "a script, or a list of a program and its arguments,"
 
 
 def read_command(value: Value) -> Command | None:
-    """The command, or None with the problem noted."""
+    """The command; None, with a problem reported, if it is invalid."""
     if isinstance(value.node, Scalar):
         return _script(value)
     if not isinstance(value.node, Items) or not value.node.items:
@@ -34,7 +34,7 @@ def read_command(value: Value) -> Command | None:
 
 
 def warn_of_fixed_numbers(value: Value) -> None:
-    """Warn where a command that is placed by its slots says itself how many nodes or processes there are."""
+    """Warn if a command that is placed by its slots fixes the number of nodes or processes itself."""
     words = value.node.items if isinstance(value.node, Items) else (value.node,)
     for word in words:
         found = _FIXED.search(word.text) if isinstance(word, Scalar) else None
@@ -44,7 +44,7 @@ def warn_of_fixed_numbers(value: Value) -> None:
 
 
 def refuse_launcher_programs(value: Value, launcher: str) -> None:
-    """Refuse a command that starts the processes of a node itself: it would be run once for each of them."""
+    """Refuse a command that starts the processes of a node itself: it would run once for each of them."""
     words = value.node.items if isinstance(value.node, Items) else (value.node,)
     line = " ".join(word.text for word in words if isinstance(word, Scalar))
     found = _PROGRAM.search(line)
@@ -66,7 +66,7 @@ _EXPANSION = re.compile(r"\$(\w+|\{\w+\})", re.ASCII)
 
 
 def _is_shell(argv: tuple[str, ...]) -> bool:
-    """Whether the list hands a text to a shell, which expands it."""
+    """Whether the list passes a text to a shell, which expands it."""
     return (
         len(argv) > 2
         and posixpath.basename(argv[0]) in _SHELLS

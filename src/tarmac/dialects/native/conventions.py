@@ -1,5 +1,5 @@
-"""Reads what `tarmac convert` writes of other systems: their conventions, and requests to a site's batch
-system.
+"""Reads the fields that `tarmac convert` writes for other systems: conventions, and requests to a site's
+batch system.
 
 Called by the reader. People seldom write these by hand, so they follow the records of `model` field by field.
 """
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 def read_conventions(value: Value | None) -> Conventions:
-    """Whose variables, files and words hold in the run."""
+    """The system whose variables, files and words apply to the run."""
     section = value.section(CONVENTIONS) if value is not None else None
     if section is None:
         return Conventions()
@@ -39,7 +39,7 @@ def read_conventions(value: Value | None) -> Conventions:
 
 
 def read_site(value: Value | None) -> SiteRequest | None:
-    """What a site's batch system is asked for."""
+    """The request to a site's batch system."""
     if value is None:
         return None
     if not isinstance(value.node, Table):

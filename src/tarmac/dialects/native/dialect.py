@@ -12,10 +12,9 @@ from tarmac.model.text import nearest
 
 
 def _detect(filename: str, text: str) -> Detection:
-    """Certain of a mapping of known fields with something to execute; possible where any field is known.
+    """Certain for a mapping of known fields with something to execute; possible for any known field.
 
-    A text that is not YAML has no content to judge: there its name must do, so that the reader can
-    say where it breaks.
+    A text that is not YAML is detected by its file name, so that the reader can locate its error.
     """
     problems = Problems(filename)
     tree = compose(text, problems)
@@ -47,7 +46,7 @@ def _like(key: str, ours: frozenset[str]) -> bool:
 
 _CLOSE = 0.75
 _ACTS = frozenset({"command", "roles", "processes"})
-"""The fields that say what is executed."""
+"""The fields with something to execute."""
 
 
 def _status(report: Report) -> str:

@@ -17,14 +17,14 @@ from tarmac.model.spec import DEFAULT_GRACE_S, Environment, PausePolicy
 
 
 class Pull(StrEnum):
-    """When the registry of an image is asked for it."""
+    """When an image's registry is asked for the image."""
 
     MISSING = "missing"
     ALWAYS = "always"
 
 
 class PauseSignal(StrEnum):
-    """Signals that can ask a worker to leave."""
+    """Signals that can ask a worker to exit."""
 
     SIGTERM = "SIGTERM"
     SIGINT = "SIGINT"
@@ -68,7 +68,7 @@ def read_environment(run: Section, directory: str) -> Environment:
 
 
 def read_variables(value: Value) -> dict[str, str]:
-    """Variables by name; their values are taken as they are written."""
+    """Variables by name, with their values as written."""
     variables = {}
     for key, item in value.entries("a mapping from names to values"):
         name = key.read(VARIABLE_NAME, "")
@@ -102,7 +102,7 @@ def read_pause(run: Section) -> PausePolicy:
 
 
 def path_from(directory: str) -> Kind[str]:
-    """A path of the submitter's machine, relative ones from the run file's directory."""
+    """A path of the submitter's machine; relative paths start at the run file's directory."""
 
     def read(scalar: Scalar) -> str:
         path = scalar.text

@@ -17,7 +17,7 @@ ROLE_FIELDS = (
     "launcher",
     "on_failure",
 )
-"""Fields of a role; a file without `roles` has them at its top, for its only role."""
+"""Fields of a role; a file without `roles` has them at its top level, for its only role."""
 
 RESOURCES = Fields(
     known=frozenset({"slots", "type", "cpus", "memory"}),
@@ -96,12 +96,12 @@ MOST_RAPID_CYCLES = 5
 
 
 def read_mode(run: Section, default: Mode = Mode.BATCH) -> Mode:
-    """The mode. Whether a cluster can be had for a burst run is seen when it is submitted."""
+    """The mode. Submission checks whether a burst run can get a cluster."""
     return run.read("mode", choice(Mode), default)
 
 
 def read_rapid_cycles(run: Section, mode: Mode, default: int) -> int:
-    """How many turns a cycle run has; refused of any other run (I7)."""
+    """The number of turns of a cycle run; refused for any other run (I7)."""
     value = run.get("max_rapid_cycles")
     if value is None:
         return default

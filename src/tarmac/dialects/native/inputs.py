@@ -1,5 +1,4 @@
-"""Reads the inputs of a run beside its code: datasets, artifacts of other runs, paths of the node,
-parameters.
+"""Reads a run's inputs beside its code: datasets, artifacts of other runs, paths of the node, parameters.
 
 Called by the reader.
 """
@@ -36,7 +35,7 @@ IDENTIFIER = matching(
 
 
 def read_ids(value: Value | None, what: str) -> tuple[str, ...]:
-    """One id or a list of them, each once."""
+    """One id or a list of them, without duplicates."""
     if value is None:
         return ()
     if isinstance(value.node, Scalar):
@@ -69,7 +68,7 @@ def read_artifacts(value: Value | None) -> ArtifactRules:
 
 
 def read_binds(value: Value | None) -> tuple[Bind, ...]:
-    """Files and directories of the node, and where the run sees them."""
+    """Files and directories of the node, and their paths inside the run."""
     if value is None:
         return ()
     binds: list[Bind] = []
@@ -91,7 +90,7 @@ def read_binds(value: Value | None) -> tuple[Bind, ...]:
 
 
 def read_parameters(run: Section) -> Mapping[str, Any] | None:
-    """What reaches the run as a file: any mapping, passed on as it is."""
+    """The parameters, which the run gets as a file: any mapping, passed on unchanged."""
     value = run.get("parameters")
     if value is None:
         return None

@@ -1,4 +1,4 @@
-"""Reads `log_policies`: what is done about lines in the logs of a run that fails. Called by `reader`."""
+"""Reads `log_policies`: reactions to log lines of a run that fails. Called by `reader`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Reads `notify`: who is told what happens to a run. Called by `reader` and `overrides`.
+"""Reads `notify`: the receivers of messages about a run. Called by `reader` and `overrides`.
 
-An address alone says most of it: `ann@lab.example` is mail, `https://...` a webhook, and a URL of Slack's own
-the form that Slack takes. `from_address` also reads the addresses in a server's settings.
+An address alone usually suffices: `ann@lab.example` is mail, `https://...` a webhook, and a URL of Slack
+selects Slack's form. `from_address` also reads the addresses in a server's settings.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _WORDS = (*(str(occasion) for occasion in Occasion), _ENDED)
 
 
 def read_notify(run: Section, default: tuple[Subscription, ...] = ()) -> tuple[Subscription, ...]:
-    """One subscription or a list of them; `default` where nothing is said."""
+    """One subscription or a list of them; `default` if the field is not given."""
     value = run.get("notify")
     if value is None:
         return default
@@ -50,13 +50,13 @@ def read_notify(run: Section, default: tuple[Subscription, ...] = ()) -> tuple[S
 
 
 def read_occasions(texts: Iterable[str]) -> tuple[Occasion, ...]:
-    """What these words stand for, in order, each once. Raises ValueError for a word that is none."""
+    """The occasions that these words name, in order, each once. Raises ValueError for an unknown word."""
     found = [occasion for text in texts for occasion in (ENDED if text == _ENDED else (Occasion(text),))]
     return tuple(dict.fromkeys(found))
 
 
 def from_address(text: str) -> Receiver | None:
-    """The receiver that an address alone stands for; None where it is none."""
+    """The receiver that an address alone describes; None if it describes none."""
     if not text.isprintable() or len(text) > LONGEST_ADDRESS or any(mark in text for mark in " \t<>\"'"):
         return None
     if "://" not in text:
@@ -102,7 +102,7 @@ def _subscription(item: Value) -> Subscription | None:
 
 
 def _occasions(section: Section) -> tuple[Occasion, ...] | None:
-    """What is told of; None where a word is none, which is refused with all others."""
+    """The occasions; None if a word is unknown, which the reader refuses together with all others."""
     value = section.get("on")
     if value is None:
         return ENDED
@@ -112,7 +112,7 @@ def _occasions(section: Section) -> tuple[Occasion, ...] | None:
 
 
 def _misfit(receiver: Receiver, channel: Channel | None) -> tuple[str, str] | None:
-    """Why messages cannot be sent to the receiver in this form, with a hint."""
+    """The reason why messages cannot be sent to the receiver in this form, with a hint."""
     mail = receiver.channel is Channel.EMAIL
     if receiver.secret and channel in (None, Channel.EMAIL):
         return "a secret holds the URL of a webhook or of Slack", "say which: as: slack, or as: webhook"

@@ -1,4 +1,4 @@
-"""Reads a native run file: a located tree to a `RunSpec`, every problem noted. Called by the dialect."""
+"""Reads a native run file: a located tree to a `RunSpec`, every problem reported. Called by the dialect."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ HOSTNAMES = "a list of host names"
 
 
 def read_target(run: Section) -> Target:
-    """Which nodes the run may use."""
+    """The nodes that the run may use."""
     target = Target(
         cluster=run.read("cluster", names.NAME, None),
         pool=run.read("pool", names.NAME, None),

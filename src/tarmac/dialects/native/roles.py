@@ -1,4 +1,7 @@
-"""Reads roles: their command or processes, and what they request: `slots` in all, or replicas."""
+"""Reads roles: their command or processes, and their request: `slots` in all, or replicas.
+
+Called by the reader and by overrides.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ MOST_PROCESSES = 100
 
 
 def read_roles(run: Section) -> tuple[Role, ...]:
-    """All roles of a run file: those under `roles`, else the one its top fields describe."""
+    """The roles of a run file: those under `roles`, else the one that its top-level fields describe."""
     listed = run.get("roles")
     if listed is None:
         return _only(_read_role(DEFAULT_ROLE, run))
@@ -50,7 +53,7 @@ def _only(role: Role | None) -> tuple[Role, ...]:
 
 
 def _read_role(name: str, section: Section) -> Role | None:
-    """One role; None, with a problem noted, where it has nothing to execute."""
+    """One role; None, with a problem reported, if it has nothing to execute."""
     section.exclude("processes", "command", "resources", reason="each process has its own")
     section.exclude(
         "slots",
@@ -88,7 +91,7 @@ def _read_role(name: str, section: Section) -> Role | None:
 
 
 def _launcher(section: Section) -> Launcher | None:
-    """What starts one process for each slot; a command that starts them itself cannot be started so."""
+    """The launcher, which starts one process for each slot; refuses commands that do so themselves."""
     section.exclude("launcher", "processes", reason="a launcher starts one command, once for each slot")
     launcher = section.read("launcher", choice(Launcher), None)
     command = section.get("command")
@@ -100,7 +103,7 @@ def _launcher(section: Section) -> Launcher | None:
 
 
 def _nodes(section: Section, spread: Resources | None) -> int | None:
-    """On how many nodes the slots are split; said of slots only, and equally."""
+    """The number of nodes among which the slots are split equally; allowed with slots only."""
     value = section.get("nodes")
     if value is None:
         return None
@@ -115,7 +118,7 @@ def _nodes(section: Section, spread: Resources | None) -> int | None:
 
 
 def _uneven(section: Section) -> bool:
-    """Whether the slots may be split unequally; said of slots only."""
+    """Whether the slots may be split unequally; allowed with slots only."""
     value = section.get("uneven")
     if value is not None and "slots" not in section:
         value.refuse("cannot stand without 'slots'", "it says how slots may be split over nodes")
@@ -161,7 +164,7 @@ def _process(command: Value, resources: Value | None) -> tuple[Process, ...]:
 
 
 def _resources(value: Value) -> Resources:
-    """`h100:8`, `8`, or a mapping that says more."""
+    """`h100:8`, `8`, or a mapping with more fields."""
     if isinstance(value.node, Scalar):
         return value.read(quantities.slots(0), Resources())
     section = value.section(RESOURCES)

@@ -1,7 +1,7 @@
-"""The field `search` of a native run file, and the ranges among its parameters: read, and written again.
+"""The field `search` of a native run file, and the ranges among its parameters: reader and writer.
 
-Called by the native reader and view. A mapping with one of `log`, `uniform`, `int` and `choice` is a range
-where the file searches; without a search, parameters are whatever they are.
+Called by the native reader and view. In a file with a search, a parameter with one of `log`, `uniform`, `int`
+and `choice` is a range; without a search, parameters are passed on unchanged.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ POLICIES: Mapping[str, CheckpointPolicy] = {
     "latest": CheckpointPolicy(experiment_best=0, trial_best=1, trial_latest=1),
     "all": CheckpointPolicy(every=True),
 }
-"""What `checkpoints: WORD` keeps once an experiment has ended."""
+"""The checkpoints that `checkpoints: WORD` keeps after an experiment has ended."""
 
 _METHODS = {"async_halving": "asha", "adaptive": "adaptive_asha", "cmaes": "cma_es"}
 
 
 def read_search(run: Section) -> SearchSpec | None:
-    """The search with the ranges among the parameters; None where the file has none."""
+    """The search with the ranges among the parameters; None if the file has none."""
     value = run.get("search")
     section = value.section(SEARCH) if value is not None else None
     if section is None:
@@ -104,7 +104,7 @@ def read_search(run: Section) -> SearchSpec | None:
 
 
 def _check(section: Section, spec: SearchSpec, parameters: Value | None) -> None:
-    """Note what the method needs and is not there."""
+    """Report fields that the method needs and the file lacks."""
     method = spec.method
     if method not in (SearchMethod.SINGLE, SearchMethod.GRID, SearchMethod.RANDOM) and not spec.metric:
         section.missing("metric", "the name under which the code reports what is compared")
@@ -224,7 +224,7 @@ _METHOD = Kind(choice(SearchMethod).description, _read_method)
 
 
 def written_search(spec: SearchSpec) -> dict[str, Any]:
-    """The field `search` that says the same."""
+    """The field `search` for a spec."""
     usual = SearchSpec(method=spec.method)
     fields = {
         name: getattr(spec, name)
@@ -255,7 +255,7 @@ def written_parameters(spec: SearchSpec) -> dict[str, Any]:
 
 
 def written_range(item: ParameterRange) -> Any:
-    """A range as a run file has it; a constant as it is."""
+    """A range as in a run file; a constant is written as its value."""
     match item.kind:
         case RangeKind.CONST:
             return item.values[0]

@@ -1,4 +1,4 @@
-"""Reads `secrets`: which secrets a run is given, by name, and how. Called by the reader."""
+"""Reads `secrets`: the secrets that a run uses, by name, each with its form. Called by the reader."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_SECRETS = 100
 
 
 class VariableForm(StrEnum):
-    """The forms of which a run file may name the variable."""
+    """The forms for which a run file may name a variable."""
 
     VARIABLE = SecretForm.VARIABLE.value
     FILE = SecretForm.FILE.value
@@ -61,7 +61,7 @@ def _mapped(key: Value, item: Value) -> SecretUse | None:
 
 
 def _listed(item: Value) -> SecretUse | None:
-    """`NAME`, in its own form, or `{name: NAME, as: FORM}`."""
+    """`NAME`, in the secret's own form, or `{name: NAME, as: FORM}`."""
     if isinstance(item.node, Scalar):
         name = item.read(SECRET_NAME, None)
         return None if name is None else SecretUse(name=name)

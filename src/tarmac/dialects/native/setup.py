@@ -1,4 +1,4 @@
-"""Reads `setup`: what prepares a node, step by step. Called by the reader.
+"""Reads `setup`: the steps that prepare a node. Called by the reader.
 
 A step is a command, `{git: {url: ...}}`, `{pip: [...]}` or `{apt: [...]}`.
 """
@@ -54,7 +54,7 @@ def read_setup(value: Value) -> tuple[SetupStep, ...]:
 
 
 def default_path(url: str) -> str:
-    """Where a repository is put that names no place: as git has it, the last part of its URL."""
+    """The default path of a repository: as with git, the last part of its URL."""
     last = url.rstrip("/").rpartition("/")[2].rpartition(":")[2]
     return last.removesuffix(".git") or "repository"
 

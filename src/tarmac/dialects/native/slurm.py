@@ -12,7 +12,7 @@ VALUE = "a text or number, true for a directive without a value, or null to drop
 
 
 def read_slurm(value: Value | None) -> dict[str, str | None]:
-    """The directives by name, every mistake noted where it stands."""
+    """The directives by name, every mistake reported at its place."""
     found: dict[str, str | None] = {}
     for key, item in value.entries(DIRECTIVES) if value is not None else ():
         name = key.node.text if isinstance(key.node, Scalar) else ""

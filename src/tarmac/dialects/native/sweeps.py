@@ -14,17 +14,17 @@ from tarmac.model.search import ParameterRange, RangeKind, SearchMethod, SearchS
 from tarmac.model.spec import RunSpec
 
 MOST_POINTS = 10_000
-"""How many values one `A..B` has at most."""
+"""Maximum number of values in one `A..B`."""
 
 _SPAN = re.compile(r"(-?\d{1,15})\.\.(-?\d{1,15})")
 _LIKE_SPAN = re.compile(r"[^/\s]*\.\.[^/\s]*")
-"""What means a range, and is none; with a slash it is a path."""
+"""A malformed range; a text with a slash is a path."""
 
 
 def swept(spec: RunSpec, sweep: Sequence[tuple[str, str]]) -> RunSpec:
-    """The spec as a grid over these values; the other parameters stay as they are.
+    """The spec as a grid over these values; the other parameters stay unchanged.
 
-    Raises InvalidInput for a sweep without values, or of a file that searches already.
+    Raises InvalidInput for a sweep without values, or for a file that has a search.
     """
     if spec.search is not None and spec.search.method is not SearchMethod.GRID:
         raise InvalidInput(
@@ -81,7 +81,7 @@ def _problems(name: str, text: str) -> list[Problem]:
 
 
 def _refuse_unknown(named: Collection[tuple[str, ...]], kept: Sequence[ParameterRange]) -> None:
-    """A file that has parameters has all of them: another is most likely one of these, misspelt."""
+    """Raise InvalidInput for a parameter that the file does not list: it is probably misspelt."""
     known = {item.path for item in kept}
     groups = {path[:end] for path in (*known, *named) for end in range(1, len(path))}
     problems = [

@@ -1,7 +1,7 @@
-"""Writes a spec as a native run file: what `tarmac convert` prints. The inverse of `reader`.
+"""Writes a spec as a native run file, for `tarmac convert`. The inverse of `reader`.
 
-Only what differs from the defaults is written, so that a short file stays short. What comes back when the
-text is read is the same spec, less the text itself and the dialect it came in.
+Only differences from the defaults are written, so that a short file stays short. Reading the text returns the
+same spec, without the text itself and its original dialect.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ from tarmac.model.spec import (
 
 
 def write(spec: RunSpec, *, directory: str | None = None) -> str:
-    """The native run file that says the same; paths below `directory` are written relative to it."""
+    """The native run file for a spec; paths below `directory` are written relative to it."""
     fields = without_empty(_fields(spec, directory))
     if spec.search is not None:
         fields["parameters"] = _plain(written_parameters(spec.search))
         fields["search"] = _plain(written_search(spec.search))
-    elif spec.parameters is not None:  # none of them is still a file of its own
+    elif spec.parameters is not None:  # without entries, the run still gets a file of them
         fields["parameters"] = _plain(spec.parameters)
     return to_yaml(fields)
 
@@ -243,7 +243,7 @@ def _environment(environment: Environment, directory: str | None) -> Fields:
             else None,
             "modules": list(environment.modules),
             "venv": _relative(environment.venv, directory) if environment.venv is not None else None,
-            # What tarmac sets itself would win anyway, and a run file that sets it is refused.
+            # Variables that tarmac sets would override these, and a run file that sets them is refused.
             "variables": {name: value for name, value in environment.variables.items() if not reserved(name)},
         }
     )
@@ -254,7 +254,7 @@ def _bind(bind: Bind) -> Fields:
 
 
 def _secrets(uses: Sequence[SecretUse]) -> dict[str, Any] | list[Any]:
-    """A mapping from variables where every secret has one, else a list."""
+    """A mapping from variables if every secret has one, else a list."""
     if all(use.variable is not None and use.form in (SecretForm.VARIABLE, SecretForm.FILE) for use in uses):
         return {str(use.variable): _secret(use) for use in uses}
     return [
@@ -292,7 +292,7 @@ def _conventions(conventions: Conventions) -> Fields:
 
 
 def _relative(path: str, directory: str | None) -> str:
-    """A path of the submitter's machine, from the directory of the run file where it lies below it."""
+    """A path of the submitter's machine, relative to the run file's directory if it is below it."""
     if directory is None:
         return path
     below = posixpath.relpath(path, directory)
@@ -309,11 +309,11 @@ def _plain(value: Any) -> Any:
 
 
 _NAMES = {"nodes": "count", "memory_bytes": "memory"}
-"""Attributes that a description calls otherwise; durations lose their unit."""
+"""Attributes with another name in a description; durations lose their unit."""
 
 
 def cluster_fields(cluster: Cluster) -> Fields:
-    """The fields `nodes` and `pools` that describe it."""
+    """The fields `nodes` and `pools` that describe the cluster."""
     nodes = [_stated(group, {"nodes": None, "slots": None}) for group in cluster.groups]
     usual = Pool(cluster="")
     pools = {
@@ -358,12 +358,12 @@ Fields = dict[str, Any]
 
 
 def without_empty(fields: Fields) -> Fields:
-    """Those that say something."""
+    """The fields without None and empty values."""
     return {name: value for name, value in fields.items() if value is not None and value not in ([], {})}
 
 
 def written_duration(seconds: float | None) -> str | None:
-    """In the largest unit that makes a whole number of it."""
+    """The duration in the largest unit that divides it."""
     if seconds is None:
         return None
     for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
@@ -373,7 +373,7 @@ def written_duration(seconds: float | None) -> str | None:
 
 
 def written_size(size_bytes: int) -> str:
-    """In the largest unit that makes a whole number of it."""
+    """The size in the largest unit that divides it."""
     for unit, power in (("TiB", 4), ("GiB", 3), ("MiB", 2), ("KiB", 1)):
         if size_bytes and size_bytes % 1024**power == 0:
             return f"{size_bytes // 1024**power}{unit}"
@@ -381,5 +381,5 @@ def written_size(size_bytes: int) -> str:
 
 
 def written_number(value: float) -> int | float:
-    """Without a fraction where there is none."""
+    """The number without a fraction if it is whole."""
     return int(value) if float(value).is_integer() else value
