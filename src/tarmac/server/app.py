@@ -16,6 +16,7 @@ from tarmac.model.home import Home
 from tarmac.server.http import errors
 from tarmac.server.http.auth import Access, AuthMiddleware
 from tarmac.server.http.bodies import Bodies
+from tarmac.server.http.opening import OpenInTurn
 from tarmac.server.routes.annotations import annotation_routes
 from tarmac.server.routes.arrays import array_routes
 from tarmac.server.routes.artifacts import artifact_routes
@@ -71,7 +72,7 @@ _TOP_ROUTES = ((operation_routes, "operation"),)
 
 def build(service: Service, *, home: Home, access: Access) -> AuthMiddleware:
     """The whole application over a service, behind its access rules."""
-    app = Bodies(routed(service, home=home))
+    app = OpenInTurn(Bodies(routed(service, home=home)))
     return AuthMiddleware(app, access=access, version=tarmac.__version__, requests=service.requests)
 
 

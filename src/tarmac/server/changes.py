@@ -1,14 +1,23 @@
 """News from the control plane's threads to the event loop: streams wait here instead of polling.
 
-`ControlPlane.subscribe` gets `tell`; each event stream opens a `Watch` on its run and awaits it.
+`ControlPlane.subscribe` gets `tell`; each event stream opens a `Watch` on its run and awaits it. What streams
+read, they read in few threads, and less often the more of them there are: requests and runs come first.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import ParamSpec, TypeVar
+
+from anyio import CapacityLimiter, to_thread
+
+READING_THREADS = 4
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Watch:
@@ -42,6 +51,7 @@ class Changes:
         self._watches: dict[str, set[Watch]] = {}
         self._pending: set[str] = set()
         self._lock = threading.Lock()
+        self._readers = CapacityLimiter(READING_THREADS)
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """The loop whose streams are to be woken."""
@@ -59,6 +69,14 @@ class Changes:
             watches.discard(watch)
             if not watches:
                 self._watches.pop(run_id, None)
+
+    async def read(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function that reads for a stream, in one of the threads for that."""
+        return await to_thread.run_sync(partial(function, *args, **kwargs), limiter=self._readers)
+
+    def spread_s(self, least_s: float, each_s: float) -> float:
+        """How long a stream rests: so long for every stream that is open, and at least `least_s`."""
+        return max(least_s, each_s * sum(map(len, self._watches.values())))
 
     def tell(self, run_ids: Collection[str]) -> None:
         """These runs changed. Costs little when nobody watches them; a storm wakes each watcher once."""

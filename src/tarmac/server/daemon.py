@@ -34,6 +34,9 @@ KEEP_ALIVE_S = 75
 FAREWELL_S = 2
 """How long open answers may take once the server stops; streams end by themselves at once."""
 
+HOME_BACKLOG = 128
+"""How many connections to the socket of the home wait to be accepted. One more waits in its own process."""
+
 SWITCH_S = 0.001
 """How long a busy pass may keep the event loop waiting: a fifth of Python's default."""
 
@@ -122,6 +125,11 @@ def _with_gateway(
 
 class Server(uvicorn.Server):
     """uvicorn, with the signals left to us: a stop ends the streams first."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if sockets:
+            sockets[0].listen(HOME_BACKLOG)  # uvicorn has one number for all
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -24,9 +24,10 @@ HEAD = f"POST /api/v1/runs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\
 
 
 @contextlib.contextmanager
-def connected(plane: Served) -> Iterator[socket.socket]:
-    """A bare connection over TCP."""
-    with socket.create_connection(("127.0.0.1", plane.tcp_port), timeout=PATIENCE_S) as opened:
+def connected(plane: Served, source: str = "127.0.0.1") -> Iterator[socket.socket]:
+    """A bare connection over TCP, from an address of this machine."""
+    server = "127.0.0.1", plane.tcp_port
+    with socket.create_connection(server, timeout=PATIENCE_S, source_address=(source, 0)) as opened:
         yield opened
 
 
@@ -46,6 +47,13 @@ def rest(connection: socket.socket) -> bytes:
         while piece := connection.recv(65536):
             found += piece
     return found
+
+
+def first(connection: socket.socket, size: int) -> bytes:
+    """The first bytes of an answer; none where the server closed."""
+    with contextlib.suppress(ConnectionError):
+        return connection.recv(size)
+    return b""
 
 
 def test_a_body_that_is_too_large_is_refused_before_it_is_parsed(plane: Served) -> None:
@@ -111,6 +119,22 @@ def test_idle_connections_make_room_for_new_ones_and_requests_stay(tmp_path: Pat
         assert plane.client().runs()["runs"] == []
         first.sendall(HELLO.encode())
         assert b"HTTP/1.1 422 " in rest(first), "it had a request, and was left alone"
+
+
+def test_one_peer_has_half_of_the_connections(tmp_path: Path) -> None:
+    """However busy they are, another peer finds room; without idle ones a peer beyond its half is refused."""
+    end = f"Content-Length: {len(HELLO)}\r\nConnection: close\r\nExpect: 100-continue\r\n\r\n"
+    with served(tmp_path / "home", limits=Limits(tcp=4)) as plane, contextlib.ExitStack() as stack:
+        busy = []
+        for _ in range(4):
+            connection = stack.enter_context(connected(plane))
+            with contextlib.suppress(ConnectionError):
+                connection.sendall(f"{HEAD}{end}".encode())
+            busy.append(first(connection, 12))
+        assert busy == [b"HTTP/1.1 100", b"HTTP/1.1 100", b"", b""]
+        other = stack.enter_context(connected(plane, source="127.0.0.2"))
+        other.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert b"HTTP/1.1 200 " in rest(other)
 
 
 def test_connections_without_a_token_leave_the_home_its_own(tmp_path: Path) -> None:

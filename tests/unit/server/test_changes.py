@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import ExitStack
 
-from tarmac.server.changes import Changes
+import pytest
+
+from tarmac.server.changes import READING_THREADS, Changes
 
 
 def attached() -> Changes:
@@ -80,3 +83,36 @@ def test_telling_after_the_loop_is_gone_is_harmless() -> None:
         return changes
 
     asyncio.run(watched()).tell(["r1"])
+
+
+def test_many_streams_look_less_often_each() -> None:
+    changes = Changes()
+    with ExitStack() as open_streams:
+        for number in range(20):
+            open_streams.enter_context(changes.watch(f"r{number % 2}"))
+        assert changes.spread_s(0.05, 0.001) == 0.05, "as often as their engine allows"
+        for _ in range(80):
+            open_streams.enter_context(changes.watch("r1"))
+        assert changes.spread_s(0.05, 0.001) == pytest.approx(0.1)
+
+
+def test_streams_leave_threads_to_requests() -> None:
+    """However many streams read at once, few threads do it."""
+    running, most = 0, 0
+    lock, full = threading.Lock(), threading.Barrier(READING_THREADS)
+
+    def look() -> None:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        full.wait(120)
+        with lock:
+            running -= 1
+
+    async def crowd() -> None:
+        changes = attached()
+        await asyncio.gather(*(changes.read(look) for _ in range(10 * READING_THREADS)))
+
+    asyncio.run(crowd())
+    assert most == READING_THREADS

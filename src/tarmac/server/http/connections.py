@@ -10,7 +10,8 @@ import asyncio
 import resource
 import socket
 import struct
-from dataclasses import dataclass
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -21,6 +22,8 @@ from tarmac.server.http.auth import PEER_UID
 LARGEST_HEAD_BYTES = 1 << 16
 MOST_OPEN_FILES = 1 << 16
 
+PEER = "tarmac.peer"
+"""The key in the scope of a request for its peer: the id of a process, or an address."""
 
 _KEEP_ALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))
 """Seconds of silence, seconds between the kernel's questions then, and how many may go unanswered."""
@@ -30,44 +33,74 @@ _KEEP_ALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TC
 class Limits:
     """The most connections over TCP and over the home's socket; how long the head of a request may take."""
 
-    tcp: int = 512
+    tcp: int = 1024
     home: int = 4096
     head_s: float = 15.0
 
 
+Connections = dict["LimitedProtocol", None]
+"""In the order in which they were added."""
+
+
+@dataclass(slots=True)
+class _Peer:
+    """The connections of one peer, and those of them that wait for a request."""
+
+    open: Connections = field(default_factory=dict)
+    idle: Connections = field(default_factory=dict)
+
+
 class Budget:
-    """The connections of one kind of address. When it is spent, the one that has been idle longest goes."""
+    """The connections of one kind of address, at most half of them of one peer.
+
+    A peer is a process, or an address of TCP. When its share is spent, its longest idle connection
+    goes; when all is spent, such a one of the peer with most connections.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._open: set[LimitedProtocol] = set()
-        self._idle: dict[LimitedProtocol, None] = {}
+        self._count = 0
+        self._peers: dict[Hashable, _Peer] = {}
 
     def open(self, connection: LimitedProtocol) -> bool:
         """Add a connection; False where there is no room and no idle connection to close."""
-        if len(self._open) >= self._most:
-            if not self._idle:
+        own = self._peers.get(connection.peer, _Peer())
+        crowd: _Peer | None = None
+        if len(own.open) >= self._most // 2:
+            crowd = own
+        elif self._count >= self._most:
+            crowd = max(self._peers.values(), key=lambda peer: len(peer.open) if peer.idle else 0)
+        if crowd is not None:
+            if not crowd.idle:
                 return False
-            oldest = next(iter(self._idle))
+            oldest = next(iter(crowd.idle))
             self.close(oldest)
             oldest.transport.abort()
-        self._open.add(connection)
-        self._idle[connection] = None
+        own = self._peers.setdefault(connection.peer, own)
+        own.open[connection] = own.idle[connection] = None
+        self._count += 1
         return True
 
     def busy(self, connection: LimitedProtocol) -> None:
         """The connection has a request, so it is not closed for others."""
-        self._idle.pop(connection, None)
+        if (peer := self._peers.get(connection.peer)) is not None:
+            peer.idle.pop(connection, None)
 
     def idle(self, connection: LimitedProtocol) -> None:
         """The request of the connection was answered."""
-        if connection in self._open:
-            self._idle[connection] = None
+        if (peer := self._peers.get(connection.peer)) is not None and connection in peer.open:
+            peer.idle[connection] = None
 
     def close(self, connection: LimitedProtocol) -> None:
         """The connection is closed."""
-        self._open.discard(connection)
-        self._idle.pop(connection, None)
+        peer = self._peers.get(connection.peer)
+        if peer is None or connection not in peer.open:
+            return
+        del peer.open[connection]
+        peer.idle.pop(connection, None)
+        self._count -= 1
+        if not peer.open:
+            del self._peers[connection.peer]
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -83,6 +116,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._head_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
         self._peer_uid: int | None = None
+        self.peer: Hashable = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -90,8 +124,9 @@ class LimitedProtocol(HttpToolsProtocol):
         if found is not None and found.family == socket.AF_UNIX:
             if found.getsockname() != GATEWAY_SOCKET:  # over that come runs of other machines
                 self._budget = self.home
-            self._peer_uid = _peer_uid(found)
+            self.peer, self._peer_uid = _peer_process(found)
         elif found is not None:
+            self.peer = found.getpeername()[0]
             found.setsockopt(
                 socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1
             )  # sessions end with their person's machine
@@ -117,8 +152,10 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        scope = cast(dict[str, Any], self.scope)
+        scope[PEER] = self.peer
         if self._peer_uid is not None:
-            cast(dict[str, Any], self.scope)[PEER_UID] = self._peer_uid
+            scope[PEER_UID] = self._peer_uid
         self._await_head()
 
     def on_headers_complete(self) -> None:
@@ -150,11 +187,11 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.abort()
 
 
-def _peer_uid(connection: socket.socket) -> int:
-    """The user of the process that connected, from the kernel: it cannot be forged."""
+def _peer_process(connection: socket.socket) -> tuple[int, int]:
+    """The process that connected, and its user, from the kernel: they cannot be forged."""
     size = struct.calcsize("3i")
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-    return int(struct.unpack("3i", credentials)[1])
+    pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+    return pid, uid
 
 
 def limited(limits: Limits) -> type[LimitedProtocol]:

@@ -12,7 +12,6 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from tarmac import api
@@ -29,6 +28,9 @@ from tarmac.server.service import Service
 SURVEY_PERIOD_S = 1.0
 """How often a stream reads the state of its run without news (another server may have changed it)."""
 
+LOOK_REST_S, SURVEY_REST_S = 0.001, 0.005
+"""How long a stream rests between two looks, or surveys, for every stream that is open."""
+
 SURVEY_GAP_S = 0.02
 """How long a stream rests between two surveys, so that a storm of changes does not make a storm of reads."""
 
@@ -38,19 +40,19 @@ async def event_frames(
 ) -> AsyncIterator[bytes]:
     """The history of a run after event number `after`, then what happens, until its end."""
     pace = _Pace(request)
-    run = await run_in_threadpool(service.plane.find, actor, run_id)
+    run = await service.changes.read(service.plane.find, actor, run_id)
     over = run.state in TERMINAL_STATES
     with service.changes.watch(run_id) as watch:
         while True:
             version = watch.version
             pace.surveyed()
-            events = await run_in_threadpool(service.plane.events, actor, run_id, after)
+            events = await service.changes.read(service.plane.events, actor, run_id, after)
             for event in events:
                 yield frame("event", copy_fields(api.Event, event), identifier=str(event.seq))
                 after = event.seq
                 pace.spoke()
             if over or (events and events[-1].state in TERMINAL_STATES):
-                run = await run_in_threadpool(service.plane.find, actor, run_id)
+                run = await service.changes.read(service.plane.find, actor, run_id)
                 yield frame("end", run_record(run))
                 return
             if service.changes.stopping:
@@ -60,7 +62,7 @@ async def event_frames(
                 return
             if pace.silent():
                 yield COMMENT
-            await watch.after(version, SURVEY_PERIOD_S)
+            await watch.after(version, service.changes.spread_s(SURVEY_PERIOD_S, SURVEY_REST_S))
             await pace.gap()
 
 
@@ -96,7 +98,7 @@ async def log_slices(
                 pace.surveyed()
             look = NOTHING
             with suppress(Unavailable):  # the engine or the store cannot be reached now: look again later
-                look = await run_in_threadpool(view.look, survey=survey)
+                look = await service.changes.read(view.look, survey=survey)
             if look.messages:
                 yield look
                 pace.spoke()
@@ -109,8 +111,9 @@ async def log_slices(
                 yield NOTHING
             survey = look.more and watch.version > version
             if not look.more:
-                changed = await watch.after(version, SURVEY_PERIOD_S if view.idle else view.period_s)
-                survey = changed or pace.survey_due()
+                period_s = SURVEY_PERIOD_S if view.idle else view.period_s
+                changed = await watch.after(version, service.changes.spread_s(period_s, LOOK_REST_S))
+                survey = changed or pace.survey_due(service.changes.spread_s(SURVEY_PERIOD_S, SURVEY_REST_S))
             if survey:
                 await pace.gap()
 
@@ -131,9 +134,9 @@ class _Pace:
         """The state of the run is being read now."""
         self._surveyed_at = time.monotonic()
 
-    def survey_due(self) -> bool:
+    def survey_due(self, period_s: float) -> bool:
         """Whether to read the state of the run without news."""
-        return time.monotonic() - self._surveyed_at >= SURVEY_PERIOD_S
+        return time.monotonic() - self._surveyed_at >= period_s
 
     async def gap(self) -> None:
         """Wait until the state may be read again."""
