@@ -35,9 +35,19 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def one(root: Path, tmp_path: Path) -> Syncer:
+def one(root: Path) -> Syncer:
+    return syncer(root)
+
+
+@pytest.fixture
+def full(root: Path) -> Syncer:
+    """The same on a disk without room."""
+    return syncer(root, is_full=True)
+
+
+def syncer(root: Path, *, is_full: bool = False) -> Syncer:
     place = Place(run_id="r1", attempt=1, kind="checkpoint", rank=0, root=str(root), seen_at=(str(root),))
-    return Syncer(DirectoryBlobs(tmp_path / "store"), place)
+    return Syncer(DirectoryBlobs(root.parent / "store"), place, is_full=lambda _: is_full)
 
 
 def write(path: Path, text: str, *, at: float | None = LONG_AGO) -> Path:
@@ -108,24 +118,30 @@ def test_text_cut_short_while_it_was_written_over_is_as_before(root: Path, one: 
 
 @pytest.mark.parametrize("content", [BINARY, lines(1)], ids=["binary", "text"])
 def test_half_a_file_that_its_program_closed_on_a_full_disk_is_as_before(
-    root: Path, one: Syncer, content: str
+    root: Path, full: Syncer, content: str
 ) -> None:
-    """Its writer lived on, and left with an error; a sync had taken the half for a whole file."""
+    """Its writer lives on for a moment, and leaves with an error: neither sync takes the half."""
     write(root / "model", content)
     write(root / "older", content)
-    assert one.sync() is not None
+    assert full.sync() is not None
     write(root / "model", f"2{content}", at=None)
-    assert one.sync() is not None
+    assert full.sync() is None
+    assert full.restless
     write(root / "new.json", '{"whole": 1}', at=None)
-    kept = next_start(one, root, struck()._replace(full=True))
+    kept = next_start(full, root, struck())
     assert kept == {"model": content, "older": content, "new.json": '{"whole": 1}'}
 
 
-def test_what_was_appended_to_on_a_full_disk_is_kept(root: Path, one: Syncer) -> None:
+def test_what_is_written_on_a_full_disk_is_kept_at_a_good_end(root: Path, full: Syncer) -> None:
+    write(root / "model", BINARY, at=None)
+    assert next_start(full, root, struck()._replace(clean=True)) == {"model": BINARY}
+
+
+def test_what_was_appended_to_on_a_full_disk_is_kept(root: Path, full: Syncer) -> None:
     write(root / "history", BINARY)
-    assert one.sync() is not None
+    assert full.sync() is not None
     write(root / "history", BINARY * 2, at=None)
-    assert next_start(one, root, struck()._replace(full=True)) == {"history": BINARY * 2}
+    assert next_start(full, root, struck()) == {"history": BINARY * 2}
 
 
 @pytest.mark.parametrize("number", range(3))

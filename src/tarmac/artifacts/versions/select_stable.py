@@ -23,6 +23,9 @@ from tarmac.node.files import untrusted
 DOUBT_S = 5.0
 """Where closings tell nothing: a file written so shortly before a violent end may be half-written."""
 
+ROOM_BYTES = 1 << 20
+"""Where a disk has less room, a write may just have failed."""
+
 
 class Unstable(Exception):
     """The directory is changing, or holds half-written files: there is no version now."""
@@ -31,14 +34,12 @@ class Unstable(Exception):
 class Ending(NamedTuple):
     """The attempt's workers have ended. `clean`: each of them left with 0.
 
-    `torn` are the files that were cut short, each with its size when it was opened; None: not known. `full`:
-    the disk had no room left.
+    `torn` are the files that were cut short, each with its size when it was opened; None: not known.
     """
 
     at: float
     clean: bool
     torn: Mapping[str, int] | None = None
-    full: bool = False
 
 
 class Selection(NamedTuple):
@@ -56,13 +57,17 @@ class Selection(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What a directory holds: `known` is what the last version has, `changed` the files that differ."""
+    """What a directory holds: `known` is what the last version has, `changed` the files that differ.
+
+    `full`: its disk has no room left, so a program may have closed half a file itself.
+    """
 
     root: Path
     found: Sequence[Found]
     known: Mapping[str, Entry]
     changed: Collection[str]
     logs: Logs
+    full: bool = False
 
 
 def select_stable(
@@ -87,19 +92,31 @@ def select_stable(
     return _while_it_runs(look, loose, incomplete - whole)
 
 
-def cut_short(found: Sequence[Found], ending: Ending, *, seen_at: Collection[str]) -> set[str]:
+def is_full(directory: str) -> bool:
+    """Whether this user may write next to nothing on the disk of a directory."""
+    found = os.statvfs(directory)
+    return (found.f_bfree if os.geteuid() == 0 else found.f_bavail) * found.f_frsize < ROOM_BYTES
+
+
+def cut_short(
+    found: Sequence[Found], ending: Ending, *, seen_at: Collection[str], full: bool = False
+) -> set[str]:
     """The files that the end cut short, or may have: where nobody saw it, or the disk was full.
 
-    Those were written shortly before it, and not renamed since: on a full disk a program closes half a file
-    itself. That a version holds one says nothing: it may have been made after the death of the writer.
+    That a version holds one says nothing: it may have been made after the death of the writer.
     """
     torn = set(ending.torn or ())
-    if not ending.clean and (ending.torn is None or ending.full):
-        late = quiescence.changed_since(found, ending.at - DOUBT_S)
-        named_at = {item.path: item.renamed_ns for item in found if item.renamed_ns}
-        torn |= {item.path for item in found if item.path in late and not _was_renamed(item, named_at)}
+    if not ending.clean and (ending.torn is None or full):
+        torn |= _in_doubt(found, ending.at)
     whole = _surely_whole(found, seen_at) if torn else ()
     return {item.path for item in found if item.path in torn and not quiescence.below(item.path, whole)}
+
+
+def _in_doubt(found: Sequence[Found], now: float) -> set[str]:
+    """The files that were written a moment ago, and not renamed since."""
+    late = quiescence.changed_since(found, now - DOUBT_S)
+    named_at = {item.path: item.renamed_ns for item in found if item.renamed_ns}
+    return {item.path for item in found if item.path in late and not _was_renamed(item, named_at)}
 
 
 def _surely_whole(found: Sequence[Found], seen_at: Collection[str]) -> set[str]:
@@ -117,6 +134,7 @@ def _while_it_runs(look: Look, loose: Sequence[Found], incomplete: Collection[st
     root, found, known = look.root, look.found, look.known
     moving = quiescence.being_written(loose)
     young = quiescence.changed_since(loose, time.time() - quiescence.QUIET_S)
+    doubtful = _in_doubt(loose, time.time()) if look.full else ()
     drop: set[str] = set()
     left_out = set(incomplete)
     growing: set[str] = set()
@@ -133,7 +151,9 @@ def _while_it_runs(look: Look, loose: Sequence[Found], incomplete: Collection[st
                 carried.append(old)
             else:
                 raise Unstable(f"{item.path} is being written")
-        elif formats.is_cut(root / item.path):
+        elif formats.is_cut(root / item.path) or (
+            item.path in doubtful and not formats.is_complete(root / item.path)
+        ):
             left_out.add(item.path if old is not None else quiescence.unit_of(item, found, known))
         elif item.path in young and old is None:
             unit = quiescence.unit_of(item, found, known)

@@ -52,7 +52,6 @@ from tarmac.node.attempt.protocol import TORN
 FIRST_DELAY_S = 1.0
 LONGEST_DELAY_S = 60.0
 STILL_AGAIN_S = 3.0
-ROOM_BYTES = 1 << 20
 _NEVER_S = 1e6
 _REPORT_UNSETTLED = 10
 """After so many tries in a row at changing files, the next try comes after the whole interval."""
@@ -234,7 +233,7 @@ class Sidecar:
 
     def _end(self, kind: _Kind, ending: Ending, what: str) -> None:
         try:
-            self._sync_once(kind, ending._replace(full=_is_full(self._order.directories[kind.kind])))
+            self._sync_once(kind, ending)
             self._mend(kind, what)
         except Unstable as reason:
             why = f"{reason}, when {what} ended: the previous version is kept"
@@ -299,13 +298,6 @@ class Sidecar:
                     # A runner of an earlier version gives the paths alone.
                     torn=dict.fromkeys(torn, 0) if isinstance(torn, list) else torn,
                 )
-
-
-def _is_full(directory: str) -> bool:
-    """Whether a write on this disk may just have failed."""
-    found = os.statvfs(directory)
-    free = found.f_bfree if os.geteuid() == 0 else found.f_bavail
-    return free * found.f_frsize < ROOM_BYTES
 
 
 def in_words(paths: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ import hashlib
 import os
 import resource
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -73,11 +73,12 @@ class Syncer:
         inputs: Sequence[Manifest] = (),
         logs: Logs | None = None,
         threads: int = THREADS,
+        is_full: Callable[[str], bool] = select_stable.is_full,
     ) -> None:
         """`foreign` was placed into the directory from another node, which syncs it.
 
         `inputs` are the artifacts that the run starts from, while it has no version of its own; `logs` are
-        those of an earlier syncer of the directory.
+        those of an earlier syncer of the directory. `is_full` tells whether the disk of a directory is.
         """
         self._blobs = blobs
         self._place = place
@@ -85,6 +86,7 @@ class Syncer:
         self._inputs = inputs
         self._logs = logs or Logs(place.root)
         self._threads = threads
+        self._is_full = is_full
         self._last: Manifest | None = None
         self._last_known = False
         self._sent: set[str] = set()
@@ -154,12 +156,13 @@ class Syncer:
             item.path for item in found if item.kind == FILE and not self._same(item, known.get(item.path))
         }
         torn: set[str] = set()
+        full = self._is_full(self._place.root)
         if ending is not None:
             if self._last is None:
                 known = self._restorable_inputs()
-            torn = select_stable.cut_short(found, ending, seen_at=self._place.seen_at)
+            torn = select_stable.cut_short(found, ending, seen_at=self._place.seen_at, full=full)
             self._look_further_back(found, known, torn)
-        look = Look(Path(self._place.root), found, known, changed, self._logs)
+        look = Look(Path(self._place.root), found, known, changed, self._logs, full)
         return select_stable.select_stable(look, seen_at=self._place.seen_at, ending=ending, torn=torn)
 
     def _restorable_inputs(self) -> dict[str, Entry]:
