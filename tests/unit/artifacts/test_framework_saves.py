@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,7 +16,7 @@ import pytest
 
 from tarmac.artifacts.versions.blobs import DirectoryBlobs
 from tarmac.artifacts.versions.listed import latest, read_manifest
-from tarmac.artifacts.versions.manifest import FILE
+from tarmac.artifacts.versions.manifest import FILE, Manifest
 from tarmac.artifacts.versions.restore import fill, mend
 from tarmac.artifacts.versions.select_stable import Ending, Unstable
 from tarmac.artifacts.versions.sync import Place, Syncer
@@ -45,9 +45,11 @@ def full(root: Path) -> Syncer:
     return syncer(root, is_full=True)
 
 
-def syncer(root: Path, *, is_full: bool = False) -> Syncer:
-    place = Place(run_id="r1", attempt=1, kind="checkpoint", rank=0, root=str(root), seen_at=(str(root),))
-    return Syncer(DirectoryBlobs(root.parent / "store"), place, is_full=lambda _: is_full)
+def syncer(
+    root: Path, *, run_id: str = "r1", inputs: Sequence[Manifest] = (), is_full: bool = False
+) -> Syncer:
+    place = Place(run_id=run_id, attempt=1, kind="checkpoint", rank=0, root=str(root), seen_at=(str(root),))
+    return Syncer(DirectoryBlobs(root.parent / "store"), place, inputs=inputs, is_full=lambda _: is_full)
 
 
 def write(path: Path, text: str, *, at: float | None = LONG_AGO) -> Path:
@@ -64,13 +66,13 @@ def put(path: Path, text: str) -> Path:
     return write(path.parent / ".tmpSVNRet", text, at=None).rename(path)
 
 
-def next_start(one: Syncer, root: Path, ending: Ending) -> dict[str, str]:
+def next_start(one: Syncer, root: Path, ending: Ending, run_id: str = "r1") -> dict[str, str]:
     """The files that the next attempt finds, after the last sync of this one, on another node."""
     blobs = DirectoryBlobs(root.parent / "store")
     with suppress(Unstable):
         one.sync(ending)
     mend(blobs, root, seen_at=str(root), torn=one.left_out, put_back=one.put_back)
-    newest = latest(blobs, "r1", "checkpoint", 0)
+    newest = latest(blobs, run_id, "checkpoint", 0)
     elsewhere = root.parent / "elsewhere"
     fill(blobs, [read_manifest(blobs, newest)] if newest else [], elsewhere, seen_at=str(root))
     here = dict(files(root))
@@ -142,6 +144,26 @@ def test_what_was_appended_to_on_a_full_disk_is_kept(root: Path, full: Syncer) -
     assert full.sync() is not None
     write(root / "history", BINARY * 2, at=None)
     assert next_start(full, root, struck()) == {"history": BINARY * 2}
+
+
+@pytest.mark.parametrize("name", ["model_{}.bin", "step-{}/model.bin"])
+@pytest.mark.parametrize("as_input", [False, True])
+def test_the_checkpoint_before_is_put_back_where_all_later_ones_are_in_doubt(
+    root: Path, one: Syncer, name: str, as_input: bool
+) -> None:
+    """Its runner was killed within the seconds in which it saved three and removed the one before."""
+    write(root / name.format(6), BINARY)
+    before = one.sync()
+    assert before is not None
+    run_id = "r2" if as_input else "r1"
+    if as_input:
+        one = syncer(root, run_id=run_id, inputs=[before])
+    for step in (7, 8, 9):
+        write(root / name.format(step), BINARY * step, at=None)
+    (root / name.format(6)).unlink()
+    with suppress(Unstable):
+        one.sync()
+    assert next_start(one, root, unseen(), run_id) == {name.format(6): BINARY}
 
 
 @pytest.mark.parametrize("number", range(3))

@@ -19,7 +19,7 @@ _MOST_HEADER_BYTES = 100_000_000
 _LENGTH_BYTES = 8
 _MOST_TEXT_BYTES = 1_000_000
 _FEW_WORDS = 256
-_NEVER_EMPTY = frozenset({".bin", ".ckpt", ".npy", ".npz", ".pkl", ".pt", ".pth", ".safetensors"})
+_NEVER_EMPTY = frozenset({".bin", ".ckpt", ".json", ".npy", ".npz", ".pkl", ".pt", ".pth", ".safetensors"})
 _ZIP = b"PK\x03\x04"
 _UNREADABLE = (
     OSError,

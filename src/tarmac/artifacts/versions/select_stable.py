@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -101,15 +101,36 @@ def is_full(directory: str) -> bool:
 def cut_short(
     found: Sequence[Found], ending: Ending, *, seen_at: Collection[str], full: bool = False
 ) -> set[str]:
-    """The files that the end cut short, or may have: where nobody saw it, or the disk was full.
-
-    That a version holds one says nothing: it may have been made after the death of the writer.
-    """
+    """The files that the end cut short, or may have: where nobody saw it, or the disk was full."""
     torn = set(ending.torn or ())
     if not ending.clean and (ending.torn is None or full):
         torn |= _in_doubt(found, ending.at)
     whole = _surely_whole(found, seen_at) if torn else ()
     return {item.path for item in found if item.path in torn and not quiescence.below(item.path, whole)}
+
+
+def replace_suspects(
+    known: dict[str, Entry], found: Sequence[Found], torn: Collection[str], earlier: Iterable[Sequence[Entry]]
+) -> None:
+    """Replace in `known` what the last version may hold torn: it may have been made after a writer had died.
+
+    The entries of `earlier` versions take their place: of the same file with another content, or, where that
+    was all of its kind, the newest others.
+    """
+    times = {item.path: item.mtime_ns for item in found if item.path in torn}
+    same = [path for path, entry in known.items() if times.get(path) == entry.mtime_ns]
+    suspect = {path: known.pop(path) for path in same}
+    # A directory may have come with what was torn: an earlier version tells.
+    above = {path for each in suspect for path in quiescence.parents(each) if known.pop(path, None)}
+    kinds = set(map(quiescence.kind_of, suspect)) - set(map(quiescence.kind_of, known))
+    for entries in earlier if suspect else ():
+        others = {entry.path for entry in entries if quiescence.kind_of(entry.path) in kinds} - suspect.keys()
+        kinds -= set(map(quiescence.kind_of, others))
+        others |= above.union(*map(quiescence.parents, others))
+        for entry in entries:
+            path = entry.path
+            if path in others or (path in suspect and entry.chunks != suspect[path].chunks):
+                known.setdefault(path, entry)
 
 
 def _in_doubt(found: Sequence[Found], now: float) -> set[str]:

@@ -10,7 +10,7 @@ import hashlib
 import os
 import resource
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -22,7 +22,6 @@ from tarmac.artifacts.versions.listed import latest, read_manifest, versions
 from tarmac.artifacts.versions.logs import Logs, saved_at
 from tarmac.artifacts.versions.manifest import (
     CHUNK_BYTES,
-    DIRECTORY,
     FILE,
     LINK,
     Broken,
@@ -161,7 +160,7 @@ class Syncer:
             if self._last is None:
                 known = self._restorable_inputs()
             torn = select_stable.cut_short(found, ending, seen_at=self._place.seen_at, full=full)
-            self._look_further_back(found, known, torn)
+            select_stable.replace_suspects(known, found, torn, self._earlier())
         look = Look(Path(self._place.root), found, known, changed, self._logs, full)
         return select_stable.select_stable(look, seen_at=self._place.seen_at, ending=ending, torn=torn)
 
@@ -171,34 +170,15 @@ class Syncer:
         has = self._blobs.has
         return {entry.path: entry for entry in entries if all(has(chunk.name) for chunk in entry.chunks)}
 
-    def _look_further_back(self, found: list[Found], known: dict[str, Entry], torn: Collection[str]) -> None:
-        """A version made when a writer had just died may hold what it tore: an earlier one must do."""
-        suspect = {item.path: known[item.path] for item in found if item.path in torn and item.path in known}
-        suspect = {
-            item.path: suspect[item.path]
-            for item in found
-            if item.path in suspect and item.mtime_ns == suspect[item.path].mtime_ns
-        }
-        for path in suspect:
-            del known[path]
-        if not suspect or self._last is None:
-            return
+    def _earlier(self) -> Iterator[Sequence[Entry]]:
+        """What the versions before the last one have, the newest first, and then the inputs."""
         place = self._place
-        directories = {path for path, entry in known.items() if entry.kind == DIRECTORY}
-        for path in directories:
-            if any(torn_path.startswith(f"{path}/") for torn_path in suspect):
-                del known[path]  # it may have come with what was torn; an earlier version tells
         for version in reversed(versions(self._blobs, place.run_id)):
-            if (version.kind, version.rank) != (place.kind, place.rank):
-                continue
-            try:
-                entries = read_manifest(self._blobs, version).entries
-            except (NotFound, Broken):
-                continue  # removed meanwhile, or damaged
-            for entry in entries if version != self._last.version else ():
-                is_above = entry.path in directories
-                if is_above or (entry.path in suspect and entry.chunks != suspect[entry.path].chunks):
-                    known.setdefault(entry.path, entry)
+            is_last = self._last is not None and version == self._last.version
+            if (version.kind, version.rank) == (place.kind, place.rank) and not is_last:
+                with suppress(NotFound, Broken):  # removed meanwhile, or damaged
+                    yield read_manifest(self._blobs, version).entries
+        yield tuple(self._restorable_inputs().values())
 
     def _is_foreign(self, item: Found) -> bool:
         """Whether this was placed here from another node, and not changed since."""
