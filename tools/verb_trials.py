@@ -56,7 +56,6 @@ def lines() -> tuple[list[str], list[str]]:
 
 
 VARYING = {
-    ("CYCLE", "slurm"): "!mode batch runs there",
     ("CYCLE", None): "hello",
     ("EXCLUDED", "slurm"): "!has no node 'nobody'",
     ("EXCLUDED", None): "hello from hello",

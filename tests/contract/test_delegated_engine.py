@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine_harness import LOG, Work, ended, running, submit
+from engine_harness import LOG, Work, ended, running, started, submit
 from tarmac.model.abilities import Delegates, OffersNodes
 from tarmac.model.errors import NotFound
 from tarmac.model.leaving import LeaveRequest
@@ -111,3 +111,55 @@ def test_a_job_that_the_system_forgot_is_lost_not_absent(harness: Any) -> None:
     over = seen(harness, attempt)
     assert (over.state, over.outcome) == (ObservedState.ENDED, Outcome.LOST)
     assert over.cause is not None
+
+
+def test_i11_the_turns_of_a_cycle_run_are_attempts_in_one_job(harness: Any) -> None:
+    """The queue gives nodes to nobody meanwhile: the job has kept them."""
+    first = started(harness, Work(lasts=True), nodes=2, turns=2)
+    before = seen(harness, first)
+    harness.hold_the_queue(True)
+    harness.engine.request_leave(first, LeaveRequest.PREEMPT)
+    assert harness.settle(first, ended).outcome is Outcome.PREEMPTED
+    second = started(harness, Work(lasts=True), nodes=2, turns=1, number=2)
+    now = seen(harness, second)
+    assert before.native is not None
+    assert now.native is not None
+    assert (now.native.id, now.nodes) == (before.native.id, before.nodes)
+    harness.engine.request_leave(second, LeaveRequest.PREEMPT)
+    assert harness.settle(second, ended).outcome is Outcome.PREEMPTED
+    third = submit(harness, Work(), number=3)
+    assert seen(harness, third).state is ObservedState.SUBMITTED, "the job was for two turns"
+
+
+def test_i11_a_cycle_run_that_was_paused_by_a_person_has_no_nodes_any_more(harness: Any) -> None:
+    first = started(harness, Work(lasts=True), turns=3)
+    harness.hold_the_queue(True)
+    harness.engine.request_leave(first, LeaveRequest.PAUSE)
+    assert harness.settle(first, ended).outcome is Outcome.PAUSED
+    second = submit(harness, Work(), number=2, turns=3)
+    assert seen(harness, second).state is ObservedState.SUBMITTED
+    harness.hold_the_queue(False)
+    assert harness.settle(second, ended).outcome is Outcome.COMPLETED
+
+
+def test_a_turn_that_is_stopped_ends_its_job(harness: Any) -> None:
+    """Also where the job runs an attempt that it was not submitted for."""
+    first = started(harness, Work(lasts=True), turns=3)
+    harness.engine.request_leave(first, LeaveRequest.PREEMPT)
+    harness.settle(first, ended)
+    second = started(harness, Work(lasts=True), number=2, turns=2)
+    harness.engine.reap(second)
+    assert harness.settle(second, ended).outcome is not Outcome.COMPLETED
+    third = submit(harness, Work(), number=3, turns=1)
+    assert harness.settle(third, ended).outcome is Outcome.COMPLETED
+
+
+def test_a_turn_that_no_other_follows_gives_its_nodes_back_when_it_is_reaped(harness: Any) -> None:
+    """A person stopped the run after its turn had ended: the job does not wait for another."""
+    first = started(harness, Work(lasts=True), nodes=2, turns=3)
+    harness.engine.request_leave(first, LeaveRequest.PREEMPT)
+    assert harness.settle(first, ended).outcome is Outcome.PREEMPTED
+    harness.engine.reap(first)
+    harness.hold_the_queue(True)
+    second = submit(harness, Work(), nodes=2, turns=2, number=2)
+    assert seen(harness, second).state is ObservedState.SUBMITTED

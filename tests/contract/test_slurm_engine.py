@@ -145,6 +145,56 @@ def test_what_slurm_will_never_take_is_refused(standin: StandInHarness) -> None:
         standin.engine.submit(other)
 
 
+# --- turns --------------------------------------------------------------------------------------------
+
+
+def test_a_turn_that_fails_as_it_is_asked_to_leave_ends_its_job_at_once(slurm_harness: SlurmHarness) -> None:
+    """The job keeps its nodes for the next turn only."""
+    fails = ("bash", "-c", "trap 'exit 3' TERM; echo working; while true; do sleep 0.05; done")
+    attempt = started(slurm_harness, Work(lasts=True), argvs={0: fails}, turns=2)
+    slurm_harness.engine.request_leave(attempt, LeaveRequest.PREEMPT)
+    over = slurm_harness.settle(attempt, ended)
+    assert (over.outcome, over.ended_at is not None) == (Outcome.FAILED, True)
+
+
+def test_a_turn_after_one_whose_job_is_gone_has_a_job_of_its_own(standin: StandInHarness) -> None:
+    first = started(standin, Work(lasts=True), turns=2)
+    job = standin.job(first)
+    standin.engine.request_leave(first, LeaveRequest.PREEMPT)
+    standin.settle(first, ended)
+    standin.command("scancel", job)
+    second = submit(standin, Work(), number=2, turns=1)
+    assert standin.settle(second, ended).outcome is Outcome.COMPLETED
+    assert standin.job(second) != job
+
+
+def test_a_turn_that_asks_for_other_nodes_has_a_job_of_its_own(standin: StandInHarness) -> None:
+    """As where a pool was changed, or the server updated: the job would start another runner."""
+    first = started(standin, Work(lasts=True), turns=2)
+    standin.engine.request_leave(first, LeaveRequest.PREEMPT)
+    standin.settle(first, ended)
+    second = submit(standin, Work(), nodes=2, number=2, turns=1)
+    assert standin.job(second) != standin.job(first)
+    assert standin.settle(second, ended).outcome is Outcome.COMPLETED
+
+
+def test_a_server_that_comes_back_between_two_turns_finds_their_job(slurm_harness: SlurmHarness) -> None:
+    """Whatever it had done of the handover, the next turn runs once."""
+    first = started(slurm_harness, Work(lasts=True), turns=2)
+    job = slurm_harness.job(first)
+    slurm_harness.engine.request_leave(first, LeaveRequest.PREEMPT)
+    slurm_harness.settle(first, ended)
+    launch = slurm_harness.launch(Work(output="once\n", lasts=True), number=2, turns=1)
+    slurm_harness.engine.submit(slurm_harness.engine.render(launch))
+    slurm_harness.engine = slurm_harness.open()
+    slurm_harness.engine.submit(slurm_harness.engine.render(launch))
+    slurm_harness.at_work(launch.attempt_id)
+    assert slurm_harness.job(launch.attempt_id) == job
+    slurm_harness.engine.reap(launch.attempt_id)
+    slurm_harness.settle(launch.attempt_id, ended)
+    assert slurm_harness.engine.read(launch.attempt_id, "logs/main.0.0.log").count(b"once") == 1
+
+
 # --- asking Slurm -------------------------------------------------------------------------------------
 
 

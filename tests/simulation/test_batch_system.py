@@ -15,7 +15,7 @@ from tarmac.control.service import Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.run import Outcome
-from tarmac.model.spec import Target
+from tarmac.model.spec import Mode, Target
 from tarmac.node.attempt.document import Launch
 
 SEEDS_PER_CASE = 30
@@ -176,3 +176,85 @@ def test_what_waits_is_told_in_the_words_of_the_cluster_and_uses_nothing() -> No
     assert set(attempt.allocation.nodes) == {"batch1", "batch2"}
     assert run.attained_slot_s == 4 * 60.0, "only what it held"
     assert run.spec.time_limit_s is None
+
+
+def turns_of_a_cycle_run(**behaviour: float) -> tuple[Simulation, str, list[tuple[int, dict[str, str]]]]:
+    """A cycle run of three turns, where the queue closes once it has begun; what its attempts found."""
+    found: list[tuple[int, dict[str, str]]] = []
+
+    def behave(launch: Launch) -> Behaviour:
+        found.append((launch.number, dict(launch.nodes[0].workers[0].env)))
+        return Behaviour(**{"duration_s": 1e6, "first_output_s": 1.0, **behaviour})
+
+    simulation = Simulation(
+        behaviour=behave, cluster=nodes(1, 1), batches={BATCH: nodes(2, 2, cluster=BATCH)}
+    )
+    batch, plane = simulation.batches[BATCH], simulation.server.plane
+    wanted = spec(slots=4, mode=Mode.CYCLE, max_rapid_cycles=3, target=Target(cluster=BATCH))
+    run_id = plane.submit([Submission(spec=wanted, actor=ADA)])[0].run.id
+    simulation.settle_until(lambda: simulation.store.run(run_id).state is RunState.RUNNING)
+    batch.closed = True  # whoever waits in the queue now gets no nodes
+    simulation.settle()
+    return simulation, run_id, found
+
+
+def test_i11_a_cycle_run_has_its_turns_one_after_another_in_one_job() -> None:
+    """I11, I15: the report and the variables are those of the local cluster."""
+    simulation, run_id, found = turns_of_a_cycle_run(checkpoint_period_s=10.0)
+    run, attempts = simulation.store.run(run_id), simulation.store.attempts(run_id)
+    assert (run.outcome, run.cause, run.turns, run.preemptions) == (Outcome.COMPLETED, None, 3, 0)
+    assert run.cycle_report.proven
+    assert len({(attempt.native.id, attempt.allocation.nodes) for attempt in attempts}) == 1
+    assert [attempt.leave_requested_at - attempt.started_at >= 90.0 for attempt in attempts] == [True] * 3
+    told = [(number, env["STRONG_CYCLE_COUNT"], env["STRONG_CYCLE_TIME_MS"]) for number, env in found]
+    assert told == [(number, str(number), "90000") for number in (1, 2, 3)]
+    assert {env["STRONG_COMPUTE_MODE"] for _, env in found} == {"cycle"}
+    Promises(simulation).check_end([run_id])
+
+
+def test_i11_a_cycle_run_without_a_checkpoint_is_unproven_there_too() -> None:
+    simulation, run_id, _ = turns_of_a_cycle_run()
+    run = simulation.store.run(run_id)
+    assert (run.outcome, run.turns) == (Outcome.COMPLETED, 3)
+    assert run.cause.message == "completed, pause and resume unproven: no checkpoint was left"
+
+
+def test_i12_an_interruptible_run_goes_on_there_and_says_what_differs() -> None:
+    """No blocks: nothing is promised, and nobody asks it to leave."""
+    simulation = Simulation(
+        behaviour=lambda _launch: Behaviour(duration_s=10 * 7200.0),
+        cluster=nodes(1, 1),
+        batches={BATCH: nodes(1, 2, cluster=BATCH)},
+    )
+    plane = simulation.server.plane
+    wanted = spec(slots=2, mode=Mode.INTERRUPTIBLE, target=Target(cluster=BATCH))
+    run_id = plane.submit([Submission(spec=wanted, actor=ADA)])[0].run.id
+    simulation.settle_until(lambda: simulation.store.run(run_id).state is RunState.RUNNING)
+    assert plane.why(ADA, run_id).headline == (
+        "it runs on batch1. Cluster batch gives no blocks of time: its job keeps its nodes until it ends, "
+        "its time is over, or it is preempted there for another job; then the run is submitted again, and "
+        "resumes from its checkpoint"
+    )
+    simulation.settle()
+    run, (attempt,) = simulation.store.run(run_id), simulation.store.attempts(run_id)
+    assert (run.outcome, run.share, attempt.allotted_s) == (Outcome.COMPLETED, None, None)
+
+
+@pytest.mark.parametrize("leaves", ["stop", "pause"])
+def test_i11_a_cycle_run_that_is_ended_between_two_turns_gives_its_nodes_back(leaves: str) -> None:
+    """The server learns of the end of its turn after a person wanted no other."""
+    simulation = Simulation(
+        behaviour=lambda _launch: Behaviour(duration_s=1e6, leave_s=10.0),
+        cluster=nodes(1, 1),
+        batches={BATCH: nodes(1, 2, cluster=BATCH)},
+    )
+    plane = simulation.server.plane
+    wanted = spec(slots=2, mode=Mode.CYCLE, target=Target(cluster=BATCH))
+    first, second = (run.run.id for run in plane.submit([Submission(spec=wanted, actor=ADA)] * 2))
+    simulation.settle_until(lambda: simulation.store.run(first).state is RunState.PREEMPTING)
+    simulation.clock.advance(15.0)  # it has left by now, and no server has looked
+    getattr(plane, leaves)(ADA, first)
+    looked_at = simulation.clock.now()
+    simulation.settle_until(lambda: simulation.store.run(second).state is RunState.RUNNING)
+    (attempt,) = simulation.store.attempts(second)
+    assert attempt.granted_at - looked_at < 5.0, "its nodes were kept for a turn that never comes"

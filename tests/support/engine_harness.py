@@ -270,7 +270,7 @@ def make_launch(argv: tuple[str, ...], **wanted: Any) -> Launch:
         pause_signal=wanted.get("pause_signal", "SIGTERM"),
         grace_s=wanted.get("grace_s", 20.0),
         rehearsal=wanted.get("rehearsal", False),
-        batch=BatchLaunch(pool=DEFAULT_POOL),
+        batch=BatchLaunch(pool=DEFAULT_POOL, turns=wanted.get("turns", 0)),
     )
 
 

@@ -15,7 +15,6 @@ from tarmac.control.delegation import (
     other_pools,
     queue_doubt,
     refuse_unknown_hostnames,
-    refuse_what_is_not_delegated,
     request_of,
 )
 from tarmac.control.dependencies import awaited_runs
@@ -115,7 +114,6 @@ class Admission:
             return
         delegate = self._control.engines.delegate_of(run.spec.target.cluster)
         if delegate is not None:
-            refuse_what_is_not_delegated(run.spec)
             refuse_unknown_hostnames(run.spec, delegate)
             pools = {offer.pool for offer in offers_of(delegate)}
             _refuse_pool(run.spec, pools or {node.pool for node in capacity_of(delegate)})

@@ -14,7 +14,7 @@ from dataclasses import replace
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.control.state.facts import candidate_of
 from tarmac.model.abilities import ReadsCapacity
-from tarmac.model.cluster import Node, QueueOffer
+from tarmac.model.cluster import TURN_S, Node, QueueOffer
 from tarmac.model.copying import changed
 from tarmac.model.errors import Refused, Unavailable
 from tarmac.model.run import Allocation, Attempt, CauseCode, Run
@@ -39,15 +39,6 @@ def learn_capacity(engine: AttachedEngine) -> None:
     if not capacity_of(engine) and isinstance(reader, ReadsCapacity):
         with engine.question():
             reader.read_capacity()
-
-
-def refuse_what_is_not_delegated(spec: RunSpec) -> None:
-    """Refuse a mode that takes turns: only tarmac's own scheduler gives them."""
-    if spec.mode is not Mode.BATCH:
-        raise Refused(
-            f"{spec.name} has mode {spec.mode}, and cluster {spec.target.cluster} has a queue of its own",
-            hint="mode batch runs there; turns and blocks are given on clusters where tarmac places",
-        )
 
 
 def refuse_unknown_hostnames(spec: RunSpec, engine: AttachedEngine) -> None:
@@ -110,8 +101,12 @@ def request_of(
     like = (candidate.demands, candidate.target, candidate.queueing, limits)
     if like not in answers:
         nodes = tuple(node for node in capacity if offer is None or node.pool == offer.pool)
-        answers[like] = _answer(replace(candidate, not_before=None, awaits=(), group=None), nodes, offer, now)
-    return replace(answers[like], run_id=run.id, seq=run.seq)
+        plain = replace(candidate, mode=Mode.BATCH, not_before=None, awaits=(), group=None)
+        answers[like] = _answer(plain, nodes, offer, now)
+    answer = replace(answers[like], run_id=run.id, seq=run.seq)
+    if run.spec.mode is Mode.CYCLE and isinstance(answer, Placement):
+        return replace(answer, allotted_s=TURN_S)
+    return answer
 
 
 def _answers(engine: AttachedEngine, capacity: tuple[Node, ...]) -> dict[object, Placement | Refusal]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tarmac.control.admission import Submission, new_run_record, refuse_system_packages
-from tarmac.control.decisions.steps import placed, submitted
-from tarmac.control.delegation import learn_capacity, refuse_what_is_not_delegated, request_of
+from tarmac.control.decisions.steps import placed
+from tarmac.control.delegation import learn_capacity, request_of
 from tarmac.control.reconcilers.deliver import launch_of
 from tarmac.control.reconcilers.schedule import FIRST_PORT
 from tarmac.control.state.control_state import ControlState
@@ -113,16 +113,13 @@ def _placed_here(control: ControlState, run: Run, now: float) -> DryRun:
 
 def _delegated(control: ControlState, run: Run, engine: AttachedEngine, now: float) -> DryRun:
     """What a cluster with a queue of its own would be sent, and what it would be asked for."""
-    refuse_what_is_not_delegated(run.spec)
     learn_capacity(engine)
     request = request_of(run, engine, now)
     if request is None:
         raise Unavailable(f"nothing is known yet of cluster {run.spec.target.cluster}", hint="try again soon")
     if isinstance(request, Refusal):
         return DryRun(run=run, launch=None, request=None, reasons=request.reasons, largest=request.largest)
-    step = submitted(run, request, engine=engine.name, token="", now=now)
-    assert step.attempt is not None, "submitting makes an attempt"
-    launch = launch_of(control, step.after, step.attempt, {})
+    launch = _launch(control, run, request, {}, now)
     native = engine.adapter.render(launch)
     script = native.script if isinstance(native, SendsScript) else None
     return DryRun(run=run, launch=launch, request=native, rendered=script)
@@ -131,7 +128,8 @@ def _delegated(control: ControlState, run: Run, engine: AttachedEngine, now: flo
 def _launch(
     control: ControlState, run: Run, placement: Placement, nodes: dict[str, Node], now: float
 ) -> Launch:
-    engine = control.engines.at(placement.allocation.cluster).name
-    step = placed(run, placement, engine=engine, token="", port=FIRST_PORT, now=now)
+    allocation = placement.allocation
+    engine, port = control.engines.at(allocation.cluster).name, None if allocation.delegated else FIRST_PORT
+    step = placed(run, placement, engine=engine, token="", port=port, now=now)
     assert step.attempt is not None, "placing makes an attempt"
     return launch_of(control, step.after, step.attempt, nodes)

@@ -14,7 +14,7 @@ from tarmac.model.loss import loss_of
 from tarmac.model.loss_text import loss_text
 from tarmac.model.native import NativeStatus
 from tarmac.model.run import Attempt, CauseCode, Outcome, Run
-from tarmac.model.spec import Repository
+from tarmac.model.spec import Mode, Repository
 from tarmac.sched import (
     Estimate,
     EstimateBasis,
@@ -313,12 +313,12 @@ def _headline(control: ControlState, run: Run, attempt: Attempt | None) -> str:
         case RunState.PENDING:
             return _on_its_code(run, control.code_failures.get(run.id))
         case RunState.SUBMITTED:
-            return _in_its_queue(control, run, attempt)
+            return f"{_in_its_queue(control, run, attempt)}{_without_blocks(run, attempt)}"
         case RunState.STARTING:
             return f"{_being_started(run, attempt)}{where}{_silence(control, attempt)}"
         case RunState.RUNNING:
             goes_on = _silence(control, attempt, "The run goes on.")
-            return f"it runs{where}{goes_on}"
+            return f"it runs{where}{goes_on}{_without_blocks(run, attempt)}"
         case RunState.PAUSING:
             return f"it was asked to pause: {_leaving(control, run, attempt, where)}"
         case RunState.PREEMPTING:
@@ -330,6 +330,17 @@ def _headline(control: ControlState, run: Run, attempt: Attempt | None) -> str:
         case _:
             reason = f": {run.cause.message}" if run.cause is not None else ""
             return f"it ended, {run.outcome}{reason}"
+
+
+def _without_blocks(run: Run, attempt: Attempt | None) -> str:
+    """How an interruptible run shares a cluster that has a queue of its own, and so no blocks of time."""
+    if run.spec.mode is not Mode.INTERRUPTIBLE or attempt is None or not attempt.delegated:
+        return ""
+    return (
+        f". Cluster {attempt.allocation.cluster} gives no blocks of time: its job keeps its nodes until it "
+        "ends, its time is over, or it is preempted there for another job; then the run is submitted again, "
+        "and resumes from its checkpoint"
+    )
 
 
 def _being_started(run: Run, attempt: Attempt | None) -> str:

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from tarmac.launch.batch_script import site_directives
 from tarmac.model.resources import ACCELERATOR, is_of_type
 from tarmac.model.run import Allocation, Run
-from tarmac.model.spec import RunSpec
+from tarmac.model.spec import Mode, RunSpec
 from tarmac.node.attempt.document import BatchLaunch
 
 
 def batch_launch(run: Run, allocation: Allocation) -> BatchLaunch:
     """The request for the job of a run."""
     spec = run.spec
+    turns_share = spec.mode is Mode.CYCLE and spec.site is None and not spec.secrets
     return BatchLaunch(
         pool=allocation.pool,
         slot_types=_slot_types(spec, allocation),
@@ -21,6 +22,8 @@ def batch_launch(run: Run, allocation: Allocation) -> BatchLaunch:
         starts_steps=spec.site is not None and spec.rehearsal is None,
         hostnames=spec.target.hostnames,
         excluded=(*spec.target.excluded, *run.excluded_nodes),
+        # A job has the key to the secrets of its first attempt alone.
+        turns=spec.max_rapid_cycles - run.turns if turns_share else 0,
     )
 
 

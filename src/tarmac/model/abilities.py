@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from tarmac.model.cluster import Cluster, Node, QueueOffer
-from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import WorkerStatus
-from tarmac.model.run import Outcome
 from tarmac.model.utilization import NodeUtilization
 
 
@@ -60,16 +58,6 @@ class PreparesClusters(Protocol):
         `others` are all other clusters of the database. Raises Refused where there is nothing left to give.
         """
         ...
-
-
-LEFT_AS_REQUESTED = {
-    LeaveRequest.PAUSE: Outcome.PAUSED,
-    LeaveRequest.PREEMPT: Outcome.PREEMPTED,
-    LeaveRequest.STOP: Outcome.STOPPED,
-    LeaveRequest.STOP_NOW: Outcome.STOPPED,
-    LeaveRequest.TIME_LIMIT: Outcome.STOPPED,
-}
-"""How an attempt ends that left as it was asked, also one that was taken out of its cluster's queue."""
 
 
 @runtime_checkable

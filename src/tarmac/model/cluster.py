@@ -91,6 +91,13 @@ class QueueOffer:
     most_nodes: int | None = None
 
 
+TURN_S = 90.0
+"""How long a turn of a cycle run lasts where nothing else is set."""
+
+HOLD_S = 60
+"""How long a job keeps its nodes between two turns, for a server that is slow or restarts."""
+
+
 class Policy(StrEnum):
     """How the batch runs of a pool are ordered."""
 
@@ -136,7 +143,7 @@ class Pool:
     share_by: ShareBy = ShareBy.USER
     shares: Mapping[str, float] = field(default_factory=dict)
     half_life_s: float = 7 * 86_400.0
-    turn_s: float = 90.0
+    turn_s: float = TURN_S
     period_s: float = 7200.0
     floor_s: float = 300.0
 

@@ -57,6 +57,11 @@ def test_gpus_on_two_nodes_with_directives_added_and_dropped() -> None:
     assert_golden(HERE / "gpus.sh", made)
 
 
+def test_i11_the_job_of_a_cycle_run_is_for_all_of_its_turns() -> None:
+    launch = late(make_launch(("train",), nodes=2, turns=3))
+    assert_golden(HERE / "turns.sh", script(launch, CPUS))
+
+
 def test_a_type_is_asked_for_where_the_run_names_it_or_there_is_but_one() -> None:
     """K7: GPUs of a type; on a partition with several, any will do where the run does not say."""
     both = GPUS.replace("gpu:a100:4(S:0-1)", "gpu:A100:4,gpu:V100:2")

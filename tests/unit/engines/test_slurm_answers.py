@@ -11,7 +11,7 @@ from tarmac.engines.slurm.commands import Commands, job_id
 from tarmac.engines.slurm.observing import expected_start_at
 from tarmac.engines.slurm.partition import parse_limits, parse_nodes, parse_partitions, widest
 from tarmac.engines.slurm.places import Place, parse_places
-from tarmac.engines.slurm.queue import parse_accounting, parse_queue
+from tarmac.engines.slurm.queue import Snapshot, parse_accounting, parse_queue
 from tarmac.engines.slurm.settings import read_settings
 from tarmac.engines.slurm.states import MEANINGS, Stage, meaning
 from tarmac.model.errors import InvalidInput, Unavailable
@@ -306,3 +306,12 @@ def test_pools_say_what_they_do_not_share() -> None:
     assert debug.extra == {"mem": None, "nice": "5"}
     assert found.pool("debug") is debug
     assert [pool.name for pool in read_settings(NEEDED).pools] == ["default"]
+
+
+def test_the_job_of_a_later_turn_is_found_by_its_id_under_the_name_of_an_earlier_one() -> None:
+    """Also where a job of its own name came to be, whose answer was lost."""
+    lines = "7|RUNNING|N/A|N/A|None|tarmac-r1.1\n9|PENDING|N/A|N/A|None|tarmac-r1.2\n"
+    snapshot = Snapshot(began_at=0.0, jobs=parse_queue(lines))
+    found = [snapshot.job("r1.2", each) for each in ("7", "9", None, "8")]
+    assert [each and each.id for each in found] == ["7", "9", "9", None]
+    assert [job.id for job in snapshot.of("r1.2", "7")] == ["9", "7"]

@@ -55,9 +55,10 @@ from tarmac.control.decisions.wall_time import futile_text, is_futile, next_star
 from tarmac.dialects.registry import explained
 from tarmac.model.changes import RunStep, StepEvent
 from tarmac.model.copying import changed
+from tarmac.model.ends import lost
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState, step
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import PLATFORM_FAULTS, Attempt, Cause, CauseCode, Milestones, Outcome, Release, Run
+from tarmac.model.run import PLATFORM_FAULTS, Attempt, Milestones, Outcome, Release, Run
 
 CHECKPOINT_STEP_S = 10.0
 """A newer checkpoint of an attempt that runs is recorded when it is newer by so much."""
@@ -69,7 +70,6 @@ _LEAVES = {
     RunState.PAUSING: RunEvent.ATTEMPT_PAUSED,
     RunState.PREEMPTING: RunEvent.VACATED,
 }
-_VANISHED = Cause(code=CauseCode.PLATFORM_FAULT, message="the attempt vanished from its engine")
 
 
 def apply_observation(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
@@ -79,7 +79,7 @@ def apply_observation(run: Run, attempt: Attempt, observation: Observation, now:
     if observation.state in (ObservedState.STARTING, ObservedState.RUNNING):
         return _going_on(run, attempt, observation, now)
     if observation.state is ObservedState.ABSENT and _was_seen(attempt):
-        observation = Observation(state=ObservedState.ENDED, outcome=Outcome.LOST, cause=_VANISHED)
+        observation = lost("the attempt vanished from its engine")
     if observation.state is ObservedState.ENDED:
         if observation.cause is not None:
             observation = replace(observation, cause=explained(run.spec, observation.cause))

@@ -58,19 +58,22 @@ def placed(
     *,
     engine: str,
     token: str,
-    port: int,
+    port: int | None,
     now: float,
     home: str | None = None,
 ) -> RunStep:
-    """It is granted an allocation: its next attempt begins.
+    """Begin the next attempt of a run on an allocation.
 
+    Where the cluster has a queue of its own, the attempt waits there first; the nodes settle its port.
     The place that a person gave a cycle run in its line is that of one turn.
     """
     number, allocation = run.attempt + 1, placement.allocation
+    waits = allocation.delegated
+    event = RunEvent.SUBMITTED if waits else RunEvent.PLACED
     attempt = Attempt(
         run_id=run.id,
         number=number,
-        state=AttemptState.STARTING,
+        state=AttemptState.SUBMITTED if waits else AttemptState.STARTING,
         engine=engine,
         allocation=allocation,
         token=token,
@@ -79,46 +82,19 @@ def placed(
         allotted_s=placement.allotted_s,
         home=home,
     )
-    after = _after(run, RunEvent.PLACED, attempt=number)
+    after = _after(run, event, attempt=number)
     if run.spec.mode is Mode.CYCLE and run.queue_position is not None:
         after = changed(after, queue_position=changed(run.queue_position, position=None))
     detail = {
         "attempt": number,
         "cluster": allocation.cluster,
         "pool": allocation.pool,
-        "nodes": list(allocation.nodes),
+        "nodes": len(allocation.nodes) if waits else list(allocation.nodes),
         "slots": allocation.slots,
     }
     if placement.allotted_s is not None:
         detail["allotted_s"] = placement.allotted_s
-    return _step(run, after, RunEvent.PLACED, now, detail, attempt=attempt)
-
-
-def submitted(
-    run: Run, placement: Placement, *, engine: str, token: str, now: float, home: str | None = None
-) -> RunStep:
-    """It is given to a cluster that has a queue of its own: its next attempt begins, and waits there."""
-    number, allocation = run.attempt + 1, placement.allocation
-    attempt = Attempt(
-        run_id=run.id,
-        number=number,
-        state=AttemptState.SUBMITTED,
-        engine=engine,
-        allocation=allocation,
-        token=token,
-        master_port=None,
-        created_at=now,
-        home=home,
-    )
-    detail = {
-        "attempt": number,
-        "cluster": allocation.cluster,
-        "pool": allocation.pool,
-        "nodes": len(allocation.nodes),
-        "slots": allocation.slots,
-    }
-    after = _after(run, RunEvent.SUBMITTED, attempt=number)
-    return _step(run, after, RunEvent.SUBMITTED, now, detail, attempt=attempt)
+    return _step(run, after, event, now, detail, attempt=attempt)
 
 
 def granted_nodes(

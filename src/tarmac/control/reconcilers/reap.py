@@ -6,9 +6,9 @@ from tarmac.control.decisions.apply_observation import apply_observation
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.model.changes import RunStep
+from tarmac.model.ends import lost
 from tarmac.model.lifecycle import AttemptState
-from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import Cause, CauseCode, Outcome
+from tarmac.model.ports import ObservedState
 from tarmac.model.serving import Lease
 
 START_LIMIT_S = 120.0
@@ -37,17 +37,10 @@ def reap_pass(control: ControlState, lease: Lease | None, engine: AttachedEngine
         if seen.state not in (ObservedState.ABSENT, ObservedState.STARTING) or seen.claimed_at is not None:
             continue  # it lives: setting up may take longer than this
         if engine.reaper is not None:
-            engine.reaper.reap(
-                attempt.id
-            )  # fences its nodes: a runner that wakes up late finds the claim taken
-        step = apply_observation(run, attempt, _never_began(now - (attempt.allocated_at or now)), now)
+            engine.reaper.reap(attempt.id)  # it fences its nodes: a runner that wakes up late ends
+        waited_s = now - (attempt.allocated_at or now)
+        silent = lost(f"no sign of life from its nodes in {waited_s:.0f} s")
+        step = apply_observation(run, attempt, silent, now)
         if step is not None:
             decisions.append(step)
     return control.commit(decisions, lease=lease)
-
-
-def _never_began(waited_s: float) -> Observation:
-    cause = Cause(
-        code=CauseCode.PLATFORM_FAULT, message=f"no sign of life from its nodes in {waited_s:.0f} s"
-    )
-    return Observation(state=ObservedState.ENDED, outcome=Outcome.LOST, cause=cause)

@@ -12,17 +12,16 @@ from tarmac.control.decisions.apply_observation import apply_observation
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.model.changes import RunStep
+from tarmac.model.ends import lost
 from tarmac.model.errors import StorageFull, Unavailable
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import Attempt, Cause, CauseCode, Outcome, Run
 from tarmac.model.serving import Lease
 
-_TAKEN_OVER = Observation(
-    state=ObservedState.ENDED,
-    outcome=Outcome.LOST,
-    cause=Cause(code=CauseCode.NODE_LOST, message="another home took its cluster over"),
-)
+_NO_MORE_TURNS = (RunState.PAUSING, RunState.STOPPING)
+
+_TAKEN_OVER = lost("another home took its cluster over", CauseCode.NODE_LOST)
 """What becomes of attempts that a home started which no longer serves the cluster: no server can see them."""
 
 
@@ -56,7 +55,10 @@ def reconcile_pass(
             continue
         ended = step.attempt is not None and step.attempt.state is AttemptState.ENDED
         lost_here = ended and observation.outcome is Outcome.LOST and attempt.id in observed
-        if lost_here and engine.reaper is not None:
+        # A job that keeps its nodes for another turn has to be ended where a person wants none.
+        unused = ended and attempt.delegated and run.state in _NO_MORE_TURNS
+        unused = unused and observation.outcome is Outcome.PREEMPTED
+        if (lost_here or unused) and engine.reaper is not None:
             engine.reaper.reap(attempt.id)  # before the record: its slots are given away right after
         decisions.append(step)
     return control.commit(decisions, lease=lease)

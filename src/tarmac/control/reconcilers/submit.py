@@ -1,7 +1,7 @@
 """Submit: gives queued runs to the clusters that have a queue of their own. Run by the schedule loop.
 
 Nothing is placed here: a run waits in one queue at a time, and there it is the cluster's. The attempt is
-recorded first; the deliver loop of the cluster's engine takes it there.
+recorded first; the deliver loop of the cluster's engine takes it there. Turns of cycle runs end here.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from tarmac.control.reconcilers.schedule import refusal_cause
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.model.changes import RunStep
+from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Outcome, Run
 from tarmac.model.serving import Lease
-from tarmac.sched import Refusal
+from tarmac.sched import Preemption, PreemptionReason, Refusal
 
 
 def submit_pass(control: ControlState, lease: Lease | None) -> float | None:
-    """Submit every run that waits for such a cluster; when to look again, if one pauses before a new try."""
+    """Submit every run that waits for such a cluster, and end turns that are over; when to look again."""
     if control.engines.alone:
         return None
     decisions: list[RunStep] = []
@@ -33,6 +34,14 @@ def submit_pass(control: ControlState, lease: Lease | None) -> float | None:
             step = _step(control, engine, run, now)
             if step is not None:
                 decisions.append(step)
+    for run, attempt in control.live():
+        if attempt.delegated and run.state is RunState.RUNNING and attempt.allotted_s is not None:
+            ends_at = (attempt.started_at or now) + attempt.allotted_s
+            if ends_at > now:
+                pauses.append(ends_at)
+            else:
+                over = Preemption(run_id=run.id, seq=run.seq, reason=PreemptionReason.TURN_OVER)
+                decisions.append(steps.preempt_run(run, attempt, over, now))
     control.commit(decisions, lease=lease)
     return min(pauses, default=None)
 
@@ -59,4 +68,4 @@ def _step(control: ControlState, engine: AttachedEngine, run: Run, now: float) -
     if request is None:
         return None
     token = control.ids.token()
-    return steps.submitted(run, request, engine=engine.name, token=token, now=now, home=control.home)
+    return steps.placed(run, request, engine=engine.name, token=token, port=None, now=now, home=control.home)

@@ -39,11 +39,11 @@ from tarmac.model.abilities import FileEntry, KeptImage
 from tarmac.model.cluster import Cluster, Node
 from tarmac.model.containers import ContainerRules
 from tarmac.model.described import NodeCache
+from tarmac.model.ends import lost
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import Unavailable
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState, WorkerStatus
-from tarmac.model.run import Cause, CauseCode, Outcome
 from tarmac.model.secret import SecretValues, no_secrets
 from tarmac.node.attempt.document import Launch, NodeSettings
 from tarmac.node.container import keeping
@@ -240,8 +240,7 @@ class LocalEngine(ReportsAttempts):
 
     def _look(self, view: AttemptView) -> Observation:
         if view.damage is not None:
-            cause = Cause(code=CauseCode.PLATFORM_FAULT, message=view.damage)
-            return Observation(state=ObservedState.ENDED, outcome=Outcome.LOST, cause=cause)
+            return lost(view.damage)
         view.refresh()
         supervision.supervise(view, self._runners, self._patience)
         over = all(node.over for node in view.nodes)

@@ -46,11 +46,11 @@ from tarmac.engines.ray.settings import RaySettings
 from tarmac.model.abilities import FileEntry, KeptImage, Pace
 from tarmac.model.cluster import Cluster, Node
 from tarmac.model.containers import ContainerRules
+from tarmac.model.ends import lost
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import NotFound, Refused, Unavailable
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState, StreamsCode, WorkerStatus
-from tarmac.model.run import Cause, CauseCode, Outcome
 from tarmac.model.secret import SecretValues, no_secrets
 from tarmac.node.attempt.document import Launch, NodeSettings
 from tarmac.node.files.gitrules import GitRules
@@ -347,8 +347,7 @@ class RayEngine(ReportsAttempts):
 
     def _look(self, view: AttemptView) -> Observation:
         if view.damage is not None:
-            cause = Cause(code=CauseCode.PLATFORM_FAULT, message=view.damage)
-            return Observation(state=ObservedState.ENDED, outcome=Outcome.LOST, cause=cause)
+            return lost(view.damage)
         view.refresh()
         supervision.supervise(view, self._runners, self._patience)
         with suppress(Unavailable):  # the next look tries again

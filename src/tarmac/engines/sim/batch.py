@@ -15,12 +15,13 @@ from tarmac.engines.sim.clock import VirtualClock
 from tarmac.engines.sim.request import SimRequest
 from tarmac.engines.sim.simulated import SimulatedEngine
 from tarmac.engines.sim.story import STRENGTH
-from tarmac.model.abilities import LEFT_AS_REQUESTED
-from tarmac.model.cluster import Node
+from tarmac.model.cluster import HOLD_S, Node
+from tarmac.model.ends import LEFT_AS_REQUESTED, lost
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.native import NativeStatus
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import Cause, CauseCode, Outcome
+from tarmac.model.run import Outcome
+from tarmac.model.run import attempt_id as attempt_id_of
 from tarmac.node.attempt.document import Launch, NodeLaunch
 
 
@@ -28,7 +29,7 @@ from tarmac.node.attempt.document import Launch, NodeLaunch
 class Job:
     """A job of the system. `leave_request`: it left the queue for that; `lost`: it was forgotten.
 
-    `launch` None: it was fenced before anybody submitted it.
+    `launch` None: it was fenced before anybody submitted it. A later turn is in the job of the one before.
     """
 
     number: int
@@ -73,7 +74,7 @@ class SimBatchEngine(SimulatedEngine):
         self._reach()
         with self._lock:
             self.interrupt(Moment.BEFORE_SUBMIT, request.attempt_id)
-            if request.attempt_id not in self._jobs:
+            if request.attempt_id not in self._jobs and not self._take_over(request.launch):
                 self._jobs[request.attempt_id] = Job(number=len(self._jobs) + 1, launch=request.launch)
                 self._queue.append(request.attempt_id)
                 self._serve()
@@ -110,7 +111,9 @@ class SimBatchEngine(SimulatedEngine):
             if job is None:
                 job = self._jobs[attempt_id] = Job(number=len(self._jobs) + 1, launch=None)
             if job.granted_at is not None:
+                job.lost = True
                 self._world.reap(attempt_id)
+                self._serve()
             elif job.ended_at is None:
                 self._lose(attempt_id, job)
             self.interrupt(Moment.AFTER_REAP, attempt_id)
@@ -176,20 +179,46 @@ class SimBatchEngine(SimulatedEngine):
             attempt_id = self._queue[0]
             job = self._jobs[attempt_id]
             assert job.launch is not None, "what was fenced is in no queue"
-            launch = self._placed(attempt_id, job.launch)
-            if launch is None:
+            if not self._begin(attempt_id, job, job.launch):
                 return
             self._queue.pop(0)
-            job.granted_at = self._clock.now()
-            job.nodes = tuple(node.node for node in launch.nodes)
-            self._world.begin(launch, self.behaviour(launch))
-            self._notify(attempt_id)
+
+    def _begin(self, attempt_id: str, job: Job, unplaced: Launch) -> bool:
+        """Give a job nodes, where there are enough."""
+        launch = self._placed(attempt_id, unplaced)
+        if launch is None:
+            return False
+        job.granted_at = self._clock.now()
+        job.nodes = tuple(node.node for node in launch.nodes)
+        self._world.begin(launch, self.behaviour(launch))
+        self._notify(attempt_id)
+        return True
+
+    def _take_over(self, launch: Launch) -> bool:
+        """Begin the next turn of a cycle run in the job of the one before, where that keeps its nodes."""
+        self._take_back()
+        before = attempt_id_of(launch.run_id, launch.number - 1)
+        if not launch.batch.turns or before not in self._allocated:
+            return False
+        self._give_back(before)
+        job = self._jobs[launch.attempt_id] = Job(number=self._jobs[before].number, launch=launch)
+        return self._begin(launch.attempt_id, job, launch)
 
     def _take_back(self) -> None:
+        """Free the nodes of jobs that are over; a job with more turns to come keeps them for a while."""
         live = self._world.live()
         for attempt_id in [each for each in self._allocated if each not in live]:
-            for name, slots in self._allocated.pop(attempt_id):
-                self._free[name] = sorted([*self._free[name], *slots])
+            seen, job = self._window.observation(attempt_id), self._jobs[attempt_id]
+            more = seen.outcome is Outcome.PREEMPTED and job.launch is not None and job.launch.batch.turns > 1
+            until = (seen.ended_at or 0.0) + HOLD_S if more and not job.lost else 0.0
+            if self._clock.now() < until:
+                self._clock.call_at(until, self._serve)
+            else:
+                self._give_back(attempt_id)
+
+    def _give_back(self, attempt_id: str) -> None:
+        for name, slots in self._allocated.pop(attempt_id):
+            self._free[name] = sorted([*self._free[name], *slots])
 
     def _placed(self, attempt_id: str, launch: Launch) -> Launch | None:
         """The launch on real nodes, each part on another; None while there are not enough."""
@@ -228,10 +257,7 @@ class SimBatchEngine(SimulatedEngine):
             running = replace(native, state=seen.native_state.upper(), reason="")
             return replace(seen, native=running, granted_at=job.granted_at, nodes=job.nodes)
         if job.lost:
-            cause = Cause(code=CauseCode.PLATFORM_FAULT, message=f"job {job.number} is gone from its queue")
-            return Observation(
-                state=ObservedState.ENDED, outcome=Outcome.LOST, cause=cause, ended_at=job.ended_at
-            )
+            return replace(lost(f"job {job.number} is gone from its queue"), ended_at=job.ended_at)
         if job.leave_request is not None:
             return Observation(
                 state=ObservedState.ENDED, outcome=LEFT_AS_REQUESTED[job.leave_request], ended_at=job.ended_at

@@ -22,7 +22,7 @@ from tarmac.engines.hosts.installing import Sidecar
 from tarmac.engines.hosts.store_files import HostStoreFiles
 from tarmac.engines.slurm import observing
 from tarmac.engines.slurm.commands import Commands
-from tarmac.engines.slurm.files import SCRIPT_FILE, SUBMITTED_FILE
+from tarmac.engines.slurm.files import NEXT_FILE, SCRIPT_FILE, SUBMITTED_FILE
 from tarmac.engines.slurm.queue import Queue
 from tarmac.engines.slurm.script import SlurmRequest
 from tarmac.engines.slurm.settings import SlurmSettings
@@ -36,6 +36,7 @@ from tarmac.node.files import bundles
 from tarmac.node.starting import NODE_DIRECTORY, Installation
 
 REMEMBERED = 4096
+MOST_SCRIPT_BYTES = 1 << 16
 COMPILE = ("-I", "-S", "-m", "compileall", "-q", "--invalidation-mode=unchecked-hash")
 """A version is called after its content: nobody has to look whether a file is newer than what it became."""
 
@@ -107,19 +108,38 @@ class Delivery:
                 self._note(request, found)
                 return
             self._host.write(script, request.script.encode())
-        variables = self._seal_secrets(request)
-        job_id = self._commands.submit(str(script), variables) or self._queue.named(request.attempt_id)
+        job_id = self._take_over(request)
+        if job_id is None:
+            variables = self._seal_secrets(request)
+            job_id = self._commands.submit(str(script), variables) or self._queue.named(request.attempt_id)
         if job_id is None:
             raise Unavailable("sbatch gave no id of a job, and there is none of that name")
         self._note(request, job_id)
 
+    def _take_over(self, request: SlurmRequest) -> str | None:
+        """Name the attempt to the job that keeps the nodes of the turn before: that job; None without one."""
+        seen = self._known_directory(request.follows) if request.follows else None
+        if seen is None:
+            return None
+        directory = self._host.directory(request.follows)
+        job = self._queue.now(fresh=True).job(request.follows, observing.job_id(seen))
+        script = self._host.read(directory, SCRIPT_FILE, offset=0, limit=MOST_SCRIPT_BYTES)
+        if job is None or job.state != "RUNNING" or not request.is_like(script or b""):
+            return None
+        own = f"{request.attempt.directory}\n".encode()
+        return job.id if self._host.write_once(directory / NEXT_FILE, own) == own else None
+
     def _has_job(self, attempt_id: str) -> bool:
         """Whether its directory knows of a job."""
-        self._host.refresh([attempt_id])
-        directory = self._host.seen.attempt(attempt_id)
+        directory = self._known_directory(attempt_id)
         return directory is not None and (
             observing.submitted(directory) is not None or observing.begun(directory) is not None
         )
+
+    def _known_directory(self, attempt_id: str) -> Path | None:
+        """Where what an attempt has reported by now is read."""
+        self._host.refresh([attempt_id])
+        return self._host.seen.attempt(attempt_id)
 
     def prepare(self) -> None:
         """Make the directory ready, once. Raises Unavailable."""

@@ -37,10 +37,12 @@ from tarmac.engines.slurm.tempo import DEFAULT_TEMPO, Tempo
 from tarmac.model.abilities import FileEntry, Pace, StoreFiles
 from tarmac.model.cluster import Cluster, Node, QueueOffer
 from tarmac.model.containers import ContainerRules
+from tarmac.model.ends import lost
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState, StreamsCode, WorkerStatus
+from tarmac.model.run import attempt_id as attempt_id_of
 from tarmac.model.secret import SecretValues, no_secrets
 from tarmac.node.attempt.document import Launch, NodeSettings
 from tarmac.node.files.gitrules import GitRules
@@ -121,7 +123,9 @@ class SlurmEngine(ReportsAttempts, SharedImages):
             partition=partition,
             installation=self._delivery.installation,
         )
-        return SlurmRequest(attempt=attempt, script=script)
+        again = launch.batch.turns and launch.number > 1
+        follows = attempt_id_of(launch.run_id, launch.number - 1) if again else ""
+        return SlurmRequest(attempt=attempt, script=script, follows=follows)
 
     def submit(self, request: SlurmRequest) -> None:
         self._delivery.deliver(request)
@@ -268,7 +272,7 @@ class SlurmEngine(ReportsAttempts, SharedImages):
             raise error
         return {attempt_id: view.final or NO_ANSWER for attempt_id, view in views.items()}
 
-    def _recorded(self, views: Mapping[str, AttemptView], snapshot: Snapshot) -> dict[str, Job]:
+    def _recorded(self, views: Mapping[str, AttemptView], snapshot: Snapshot) -> Snapshot:
         """What accounting says of the jobs that the queue has forgotten, all in one query."""
         missing = []
         for attempt_id, view in views.items():
@@ -277,14 +281,14 @@ class SlurmEngine(ReportsAttempts, SharedImages):
                 missing.append(job_id)
         return self._queue.recorded(missing)
 
-    def _observe(self, view: AttemptView, snapshot: Snapshot, recorded: Mapping[str, Job]) -> Observation:
+    def _observe(self, view: AttemptView, snapshot: Snapshot, recorded: Snapshot) -> Observation:
         with view.lock:
             if view.damage is not None:
-                return observing.damaged(view.damage)
+                return lost(view.damage)
             if observing.begun(view.directory) == observing.TAKEN_BACK:
                 return observing.taken_back(view)
             job_id = observing.job_id(view.directory)
-            job = snapshot.job(view.attempt_id, job_id) or recorded.get(view.attempt_id)
+            job = snapshot.job(view.attempt_id, job_id) or recorded.job(view.attempt_id, job_id)
             seen = observing.reported(view)
             if not observing.left_as_requested(view, seen):
                 judged = self._judge(view, snapshot, job, job_id, seen)
@@ -356,7 +360,8 @@ class SlurmEngine(ReportsAttempts, SharedImages):
 
         They go by their name: where a controller has lost its state, the number may be that of another job.
         """
-        found = self._queue.now(fresh=True).jobs.get(view.attempt_id, ())
+        job_id = observing.job_id(view.directory)
+        found = self._queue.now(fresh=True).of(view.attempt_id, job_id)
         open_jobs = [job.id for job in found if meaning(job.state).stage is not Stage.OVER]
         if open_jobs:
             self._commands.cancel(open_jobs)

@@ -14,5 +14,8 @@ VARIABLES_FILE = "slurm-variables"
 BEGUN_FILE = "slurm-begun"
 """Made by the first job of the attempt that begins, with its id in it, or by whoever keeps all from it."""
 
+NEXT_FILE = "slurm-next"
+"""After a turn: the directory of the attempt that runs in the same job, or `none` where the job leaves."""
+
 COPIED_FILES = (SUBMITTED_FILE, BEGUN_FILE, OVER_FILE)
 """Those that are copied to the server's machine, where the site is another."""

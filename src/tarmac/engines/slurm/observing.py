@@ -22,7 +22,7 @@ from tarmac.engines.slurm.places import Place
 from tarmac.engines.slurm.queue import Job
 from tarmac.engines.slurm.reasons import Reason, explained
 from tarmac.engines.slurm.states import GONE, SILENT, Stage, meaning
-from tarmac.model.abilities import LEFT_AS_REQUESTED
+from tarmac.model.ends import LEFT_AS_REQUESTED, lost
 from tarmac.model.errors import Unavailable
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.native import NativeStatus
@@ -120,8 +120,7 @@ def taken_back(view: AttemptView) -> Observation:
     request = view.leave_request()
     if request is not None:
         return Observation(state=ObservedState.ENDED, outcome=LEFT_AS_REQUESTED[request])
-    cause = Cause(code=CauseCode.PLATFORM_FAULT, message="its job was taken back before it began")
-    return Observation(state=ObservedState.ENDED, outcome=Outcome.LOST, cause=cause)
+    return lost("its job was taken back before it began")
 
 
 def reported(view: AttemptView) -> Observation:
@@ -261,12 +260,6 @@ def just_submitted(job_id: str) -> Observation:
     """Of a job that was submitted after the queue was last looked at."""
     native = NativeStatus(id=job_id, state="PENDING", reason="just submitted")
     return Observation(state=ObservedState.SUBMITTED, native=native, native_state="PENDING")
-
-
-def damaged(why: str) -> Observation:
-    """Of an attempt whose description cannot be read."""
-    cause = Cause(code=CauseCode.PLATFORM_FAULT, message=why)
-    return Observation(state=ObservedState.ENDED, outcome=Outcome.LOST, cause=cause)
 
 
 def stop_is_overdue(view: AttemptView) -> bool:

@@ -11,12 +11,15 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from threading import Lock
 
 from tarmac.engines.slurm.commands import Commands
 from tarmac.engines.slurm.reasons import reason_of
 from tarmac.engines.slurm.states import Stage, meaning
 from tarmac.model.errors import Unavailable
+from tarmac.model.run import attempt_id as attempt_id_of
+from tarmac.model.run import split_attempt_id
 
 NAME_PREFIX = "tarmac-"
 """What the name of a job begins with; the attempt's id follows."""
@@ -59,9 +62,17 @@ class Snapshot:
 
     def job(self, attempt_id: str, job_id: str | None) -> Job | None:
         """The job of an attempt; of several (an answer was lost) the one of that id, else the first."""
+        found = self.of(attempt_id, job_id)
+        return next((job for job in found if job_id in (None, job.id)), None)
+
+    def of(self, attempt_id: str, job_id: str | None) -> Sequence[Job]:
+        """The jobs called after an attempt, and the one of that id that an earlier turn began in."""
         found = self.jobs.get(attempt_id, ())
-        same = [job for job in found if job.id == job_id]
-        return next(iter(same if job_id is not None else found), None)
+        if any(job_id in (None, job.id) for job in found):
+            return found
+        run_id, number = split_attempt_id(attempt_id)
+        earlier = (self.jobs.get(attempt_id_of(run_id, before), ()) for before in range(1, number))
+        return [*found, *(job for job in chain(*earlier) if job.id == job_id)]
 
 
 class Queue:
@@ -84,11 +95,10 @@ class Queue:
                 self._last = Snapshot(began_at=began_at, jobs=parse_queue(self._commands.query(SQUEUE)))
             return self._last
 
-    def recorded(self, job_ids: Sequence[str]) -> dict[str, Job]:
-        """Jobs that the queue has forgotten, by attempt, as accounting tells them, where there is any."""
-        if not job_ids:
-            return {}
-        return {job.attempt_id: job for job in self._account([f"--jobs={','.join(job_ids)}"])}
+    def recorded(self, job_ids: Sequence[str]) -> Snapshot:
+        """Jobs that the queue has forgotten, as accounting tells them, where there is any."""
+        found = self._account([f"--jobs={','.join(job_ids)}"]) if job_ids else []
+        return Snapshot(began_at=time.monotonic(), jobs={job.attempt_id: [job] for job in found})
 
     def named(self, attempt_id: str) -> str | None:
         """The id of a job that an attempt has, in the queue or in accounting. Raises Unavailable."""

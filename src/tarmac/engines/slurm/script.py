@@ -1,13 +1,15 @@
 """The job of an attempt: one script, pure text, which the dry run prints as well. Called by `SlurmEngine`.
 
-One job is one attempt. Its script starts one runner on each node through `srun` and tells it its rank, the
-names of all nodes and its devices; all else is in the attempt directory. Nothing that a user wrote is in it.
-Where roles need different nodes, the job is a heterogeneous one: a component for each kind of node.
+One job is one attempt, or all turns of a cycle run, an attempt each. Its script starts one runner on each
+node through `srun` and tells it its rank, the names of all nodes and its devices; all else is in the attempt
+directory. Nothing that a user wrote is in it. Where roles need different nodes, the job is a heterogeneous
+one: a component for each kind of node.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -15,7 +17,7 @@ from pathlib import Path
 
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import AttemptRequest
-from tarmac.engines.slurm.files import BEGUN_FILE, LOG_FILE, SCRIPT_FILE, VARIABLES_FILE
+from tarmac.engines.slurm.files import BEGUN_FILE, LOG_FILE, NEXT_FILE, SCRIPT_FILE, VARIABLES_FILE
 from tarmac.engines.slurm.node_names import node_directives
 from tarmac.engines.slurm.partition import Partition, minutes
 from tarmac.engines.slurm.queue import NAME_PREFIX
@@ -23,7 +25,9 @@ from tarmac.engines.slurm.settings import PoolSettings
 from tarmac.launch import variables
 from tarmac.launch.directives import amended, directive_lines
 from tarmac.launch.quoting import quote
+from tarmac.model.cluster import HOLD_S
 from tarmac.model.resources import ACCELERATOR
+from tarmac.node.attempt import protocol, words
 from tarmac.node.attempt.document import BatchLaunch, Launch, NodeLaunch
 from tarmac.node.attempt.granted import END_MARGIN_S
 from tarmac.node.starting import Installation
@@ -72,12 +76,36 @@ printf -v year '%(%s)T' -1
 ((year += 360 * 86400))
 ((${{ends_at:-0}} < year)) || ends_at=
 export attempt nodes ends_at
-exec srun {steps}
+{run}"""
+
+ONCE = """exec srun {steps}
+"""
+
+TURNS = f"""# A cycle run: between two turns the job keeps its nodes, until the server names the next attempt.
+turns={{turns}}
+trap 'turns=0; kill -TERM "$step" 2> /dev/null' TERM
+while true; do
+    srun {{steps}} &
+    step=$!
+    wait "$step" || wait "$step"
+    code=$?
+    left={HOLD_S} asked='"{words.PREEMPT}"' over='"{words.PREEMPTED}"'
+    other=$(grep -h '"ended"' "$attempt"/{protocol.NODES}/*/{protocol.EVENTS_FILE} | grep -v "$over")
+    grep -qs "$asked" "$attempt/{protocol.ASK_FILE}" && [ -z "$other" ] && ((--turns > 0)) || turns=0
+    until [ -s "$attempt/{NEXT_FILE}" ] || ((turns <= 0 || left-- <= 0)); do sleep 1; done
+    (set -o noclobber; echo none > "$attempt/{NEXT_FILE}") 2> /dev/null
+    read -r attempt < "$attempt/{NEXT_FILE}"
+    [ "$attempt" != none ] || exit "$code"
+    (set -o noclobber; echo "$SLURM_JOB_ID" > "$attempt/{BEGUN_FILE}") 2> /dev/null || exit 0
+done
 """
 
 STEP = """{group}--nodes={nodes} --ntasks={nodes} --ntasks-per-node=1 {overlap}{cpus}\\
     --export=ALL --cpu-bind=none --kill-on-bad-exit=1 --wait=0 --input=none \\
     bash -c {task}"""
+
+_OF_ONE_TURN = re.compile(r"(\.|attempts/|turns=)[0-9]+\b")
+"""What the scripts of two turns differ in: the numbers of the attempts, and how many turns are left."""
 
 KEEP_VARIABLES = f"""# The run starts steps itself, as a job's own script would, with these variables.
 declare -px "${{!SLURM_@}}" > "$attempt/{VARIABLES_FILE}"
@@ -89,15 +117,23 @@ exec {runner} ${{devices:+"$devices"}}"""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmRequest:
-    """What is sent for one attempt: its directory, and the script of its job."""
+    """What is sent for one attempt: its directory, and the script of its job.
+
+    `follows`: the attempt of the turn before, whose job may still have its nodes; empty where none was.
+    """
 
     attempt: AttemptRequest
     script: str
+    follows: str = ""
 
     @property
     def attempt_id(self) -> str:
         """The id of the attempt."""
         return self.attempt.attempt_id
+
+    def is_like(self, script: bytes) -> bool:
+        """Whether another attempt's script asks for the same job, and starts the same runner."""
+        return _OF_ONE_TURN.sub("", script.decode()) == _OF_ONE_TURN.sub("", self.script)
 
     @property
     def artifact_paths(self) -> Mapping[str, str]:
@@ -149,7 +185,10 @@ def job_script(
         seconds=int(limit) * 60 if limit.isdigit() else "",
         variables=KEEP_VARIABLES if launch.batch.starts_steps else "",
         node_lists=_node_lists(len(components)),
-        steps=_steps(launch, components, directives, TASK.format(runner=command)),
+        run=(TURNS if launch.batch.turns else ONCE).format(
+            turns=launch.batch.turns,
+            steps=_steps(launch, components, directives, TASK.format(runner=command)),
+        ),
     )
     lines = list(directive_lines(directives[0]))
     for further in directives[1:]:

@@ -155,7 +155,8 @@ class BatchLaunch(NamedTuple):
 
     `slot_types` are the types of slots that roles ask for, by role; `directives` as `RunSpec.slurm` has them.
     With `starts_steps` the worker is a job's own script, which starts the other processes by the commands of
-    that system. The job may have only the nodes `hostnames` (none: any), and none of `excluded`.
+    that system. The job may have only the nodes `hostnames` (none: any), and none of `excluded`. `turns`
+    counts those that a cycle run has left, with this one: they share a job (0: each attempt has one).
     """
 
     pool: str = ""
@@ -164,6 +165,7 @@ class BatchLaunch(NamedTuple):
     starts_steps: bool = False
     hostnames: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
+    turns: int = 0
 
 
 NO_BATCH = BatchLaunch()
