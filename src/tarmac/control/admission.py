@@ -119,7 +119,7 @@ class Admission:
             _refuse_pool(run.spec, pools or {node.pool for node in capacity_of(delegate)})
             _refuse_delegated_that_never_fits(run, delegate)
             return
-        if not self._control.engines.know_nodes_for(run.spec.target.cluster):
+        if self._control.engines.with_unknown_nodes(run.spec.target.cluster):
             return  # it waits in the queue, which says for what
         nodes = self._control.lasting_nodes()
         if nodes is not self._known[0] and nodes != self._known[0]:

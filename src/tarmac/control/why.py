@@ -234,6 +234,14 @@ def _why_queued(control: ControlState, run: Run) -> Why:
         )
     if isinstance(answer, Refusal):
         never = answer.code is CauseCode.NEVER_FITS
+        unknown = control.engines.with_unknown_nodes(run.spec.target.cluster) if never else ()
+        if unknown:
+            return Why(
+                run_id=run.id,
+                state=run.state,
+                headline=f"queued: it waits until the nodes of cluster {' and '.join(unknown)} are known",
+                unblocked_by=f"tarmac clusters check {unknown[0]} says whether they join.",
+            )
         return Why(
             run_id=run.id,
             state=run.state,

@@ -188,7 +188,8 @@ def test_a_wait_is_told_with_its_likely_end_where_that_is_known() -> None:
     assert streams.err.getvalue() == (
         "tarmac: queued: it waits for 2 slots; 1 ahead of it. It is likely to start in 2 min "
         "(tarmac why r1)\n"
-        "tarmac: queued: it waits for 2 slots; 1 ahead of it. Later (tarmac why r1)\n"
+        "tarmac: queued: it waits for 2 slots; 1 ahead of it. Later (tarmac why r1). "
+        "Ctrl-C leaves it queued, tarmac stop r1 ends it\n"
     )
 
 
@@ -199,8 +200,10 @@ def test_waiting_and_progress() -> None:
     streams.view.waiting({**why, "ahead": 0, "unblocked_by": "It starts when r0 has ended."})
     streams.view.report({"progress": 0.25, "step": 120, "metrics": {"loss": 0.5, "acc": 0.9}})
     assert streams.err.getvalue() == (
-        "tarmac: queued: it waits for 2 slots; 3 ahead of it (tarmac why r1)\n"
-        "tarmac: queued: it waits for 2 slots. It starts when r0 has ended (tarmac why r1)\n"
+        "tarmac: queued: it waits for 2 slots; 3 ahead of it (tarmac why r1). "
+        "Ctrl-C leaves it queued, tarmac stop r1 ends it\n"
+        "tarmac: queued: it waits for 2 slots. It starts when r0 has ended (tarmac why r1). "
+        "Ctrl-C leaves it queued, tarmac stop r1 ends it\n"
         "tarmac: 25%, step 120, acc 0.9, loss 0.5\n"
     )
     assert report_text({"progress": None, "step": None, "metrics": {}}) == "a report without values"

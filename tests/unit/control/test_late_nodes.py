@@ -81,6 +81,19 @@ def test_before_its_nodes_are_known_a_run_waits_for_them_and_is_not_refused(
         submit(plane, slots=9)
 
 
+def test_why_of_a_run_whose_nodes_are_not_known_yet_is_no_refusal(
+    plane: ControlPlane, far: LateEngine
+) -> None:
+    """As admission, which takes it: it may start as soon as they are known."""
+    run_id = submit(plane, slots=8)
+    schedule_pass(plane.control, None)
+    waits = plane.why(ADA, run_id)
+    assert waits.headline == "queued: it waits until the nodes of cluster far are known"
+    assert waits.unblocked_by == "tarmac clusters check far says whether they join."
+    far.learned, far.knows = everyone(far)[:1], True
+    assert plane.why(ADA, run_id).headline == "it can never start here"
+
+
 def test_what_is_for_another_cluster_is_refused_as_ever(plane: ControlPlane) -> None:
     with pytest.raises(NeverFits):
         submit(plane, slots=2, cluster="local")

@@ -100,7 +100,9 @@ class TextView:
         place = f"; {ahead} ahead of it" if ahead else ""
         known = estimate.get("start_at") is not None
         until = (estimate["text"] if known else why.get("unblocked_by") or "").rstrip(".")
-        self._remark(f"{why['headline']}{place}{until and f'. {until}'} (tarmac why {why['run_id']})")
+        run_id = why["run_id"]
+        leave = "" if known else f". Ctrl-C leaves it queued, tarmac stop {run_id} ends it"
+        self._remark(f"{why['headline']}{place}{until and f'. {until}'} (tarmac why {run_id}){leave}")
 
     def report(self, report: Json) -> None:
         self._remark(report_text(report))

@@ -81,9 +81,8 @@ def _decisions(control: ControlState, decided: Plan) -> tuple[list[RunStep], boo
 
 def _is_premature(control: ControlState, run: Run, refusal: Refusal) -> bool:
     """Whether a run was found to fit nowhere while not all nodes are known: after a restart, it waits."""
-    return refusal.code is CauseCode.NEVER_FITS and not control.engines.know_nodes_for(
-        run.spec.target.cluster
-    )
+    unknown = control.engines.with_unknown_nodes(run.spec.target.cluster)
+    return refusal.code is CauseCode.NEVER_FITS and bool(unknown)
 
 
 def refusal_cause(refusal: Refusal) -> Cause:

@@ -213,10 +213,10 @@ class Engines:
         """The engine of a cluster."""
         return self._others.get(cluster, self.own)
 
-    def know_nodes_for(self, cluster: str | None) -> bool:
-        """Whether every engine that could run what is for this cluster (None: for any) knows its nodes."""
-        learners = (each.learner for each in self if cluster in (None, each.key))
-        return all(learner is None or learner.knows_nodes() for learner in learners)
+    def with_unknown_nodes(self, cluster: str | None) -> list[str]:
+        """Of the clusters that may run what is for this one (None: for any), those not all known yet."""
+        learners = ((each.key, each.learner) for each in self if cluster in (None, each.key))
+        return [key for key, learner in learners if learner is not None and not learner.knows_nodes()]
 
     def delegate_of(self, cluster: str | None) -> AttachedEngine | None:
         """The engine of a cluster that has a queue of its own; None for every other cluster, and for any."""
