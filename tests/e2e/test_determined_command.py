@@ -145,7 +145,7 @@ def test_an_experiment_from_its_creation_to_its_end(det: Det) -> None:
     det("experiment", "download-model-def", "1")
     for verb in ("describe", "show"):
         assert "2 trials begun" in tarmac(det, "experiment", verb, "1")
-    assert "lr=0.1" in tarmac(det, "show", "grid-1", "--as", "determined")
+    assert "lr=0.2" in tarmac(det, "show", "grid-1", "--as", "determined"), "a grid begins with its last"
     det("experiment", "archive", "1")
     assert "grid" not in det("experiment", "list")
     det("experiment", "unarchive", "1")

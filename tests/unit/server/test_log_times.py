@@ -42,6 +42,17 @@ def test_what_a_worker_wrote_into_the_index_does_no_harm() -> None:
     assert chunks(files) == [(100.0, "one\n"), (101.0, "two\n"), (102.0, "six\n")]
 
 
+def test_what_waits_for_its_time_is_read_once_the_index_has_it() -> None:
+    files = {"a.log": b"one\ntwo\n", "a.idx": b"100 4\n"}
+    times = LogTimes(over(files), "a.log", now=lambda: None)
+    log = LogFile(over(files), "a.log", key=KEY, mask=lambda: NO_SECRETS, times=times)
+    assert [log.chunk() is None for _ in range(3)] == [False, True, True]
+    files["a.idx"] = b"100 4\n101 8\n"
+    chunk = log.chunk()
+    assert chunk is not None
+    assert (chunk["at"], chunk["text"]) == (101.0, "two\n")
+
+
 def test_without_an_index_or_without_asking_nothing_is_made_up() -> None:
     assert chunks({"a.log": b"one\n"}) == [(NOW, "one\n")]
     log = LogFile(over({"a.log": b"one\n"}), "a.log", key=KEY, mask=lambda: NO_SECRETS)

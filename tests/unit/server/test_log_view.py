@@ -108,6 +108,32 @@ def test_places_lead_to_the_same_bytes_in_a_new_view(plane: Served) -> None:
     assert texts == {"more main 0", "more main 1", "more setup 0"}
 
 
+def test_a_follower_finds_the_times_that_others_find_later(plane: Served) -> None:
+    """I2: a line waits for its time, at most until its attempt has ended; setup has that of the start."""
+    run = _begin(plane, TWO.replace("replicas: 2\n", ""))
+    view = LogView(plane.plane, ADA, run, LogQuery(times=True, follow=True))
+    attempt = plane.plane.attempts(ADA, run)[0]
+    node = attempt.allocation.nodes[0]
+
+    def lines(view: LogView) -> list[tuple[object, object]]:
+        return [(data["at"], data["text"]) for name, data in _drain(view) if name == "log"]
+
+    plane.engine.write(attempt.id, f"logs/setup.{node}.log", b"prepared\n")
+    plane.engine.write(attempt.id, "logs/main.0.0.log", b"one\n")
+    assert lines(view) == [(attempt.started_at, "prepared\n")]
+    plane.clock.advance(1.0)
+    plane.engine.write(attempt.id, "logs/main.0.0.idx", b"1000000.5 4\n")
+    assert lines(view) == [(1000000.5, "one\n")]
+    plane.engine.write(attempt.id, "logs/main.0.0.log", b"two\n")
+    assert lines(view) == []
+    plane.advance(9)
+    ended_at = plane.plane.attempts(ADA, run)[0].ended_at
+    plane.clock.advance(60.0)
+    assert lines(view) == [(ended_at, "two\n")]
+    later = LogView(plane.plane, ADA, run, LogQuery(times=True))
+    assert lines(later) == [(attempt.started_at, "prepared\n"), (1000000.5, "one\n"), (ended_at, "two\n")]
+
+
 def test_a_tail_counts_for_what_was_there_not_for_what_comes(plane: Served) -> None:
     run = _begin(plane)
     plane.engine.write(f"{run}.1", "logs/main.0.0.log", b"1\n2\n3\n")

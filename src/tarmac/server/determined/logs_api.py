@@ -38,8 +38,9 @@ def _run(call: Call) -> Run:
 async def _logs(call: Call) -> StreamingResponse:
     run = await run_in_threadpool(_run, call)
     gateway, experiment = call.gateway, run.spec.trial.experiment if run.spec.trial is not None else run.id
+    query = LogQuery(times=True, follow=call.flag("follow") is True and not is_descending(call))
     view = await run_in_threadpool(
-        LogView, gateway.service.plane, call.actor, run.id, LogQuery(times=True), gateway.service.secrets.mask
+        LogView, gateway.service.plane, call.actor, run.id, query, gateway.service.secrets.mask
     )
     lines = LogLines(
         task=task_name(experiment_number(gateway, experiment), run.id),
@@ -54,17 +55,15 @@ async def _logs(call: Call) -> StreamingResponse:
     return StreamingResponse(body, media_type="application/json")
 
 
-async def _lines(
-    call: Call, view: LogView, lines: LogLines, *, follow: bool
-) -> AsyncIterator[list[dict[str, Any]]]:
-    async for look in log_slices(call.gateway.service, call.request, view, follow=follow):
+async def _lines(call: Call, view: LogView, lines: LogLines) -> AsyncIterator[list[dict[str, Any]]]:
+    async for look in log_slices(call.gateway.service, call.request, view):
         yield [line for name, data in look.messages if name == "log" for line in lines.take(data)]
     yield list(lines.finish())
 
 
 async def _first(call: Call, view: LogView, lines: LogLines, limit: int) -> AsyncIterator[bytes]:
     sent = 0
-    async for found in _lines(call, view, lines, follow=call.flag("follow") is True):
+    async for found in _lines(call, view, lines):
         part = found[: limit - sent] if limit else found
         sent += len(part)
         if part:
@@ -75,7 +74,7 @@ async def _first(call: Call, view: LogView, lines: LogLines, limit: int) -> Asyn
 
 async def _last(call: Call, view: LogView, lines: LogLines, limit: int) -> AsyncIterator[bytes]:
     kept: deque[dict[str, Any]] = deque(maxlen=limit)
-    async for found in _lines(call, view, lines, follow=False):
+    async for found in _lines(call, view, lines):
         kept.extend(found)
     yield b"".join(_framed(list(reversed(kept))))
 

@@ -64,7 +64,7 @@ class LogFile:
 
     def chunk(self) -> dict[str, Any] | None:
         """New text, up to a block of it; None when there is none."""
-        while data := self._read(self._path, self._read_to, self._limit_bytes()):
+        while (limit := self._limit_bytes()) and (data := self._read(self._path, self._read_to, limit)):
             if b"\0" in data and (gap := self._gap()) is not None:
                 begin, end = gap
                 if begin <= self._read_to < end:
@@ -76,10 +76,12 @@ class LogFile:
         return None
 
     def _limit_bytes(self) -> int:
-        """How much to read next: no more than was written by one time, where times are asked for."""
+        """How much to read next: where times are asked for, no more than has one, and nothing without one."""
         if self._times is None:
             return BLOCK_BYTES
         self._at, end = self._times.of(self._read_to)
+        if self._at is None:
+            return 0
         return BLOCK_BYTES if end is None else min(BLOCK_BYTES, end - self._read_to)
 
     @property

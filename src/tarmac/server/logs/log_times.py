@@ -17,9 +17,12 @@ MOST_ENTRIES = 1_000_000
 
 
 class LogTimes:
-    """The times of one log, read as far as they are needed. `now` is the time of what has none yet."""
+    """The times of one log, read as far as they are needed.
 
-    def __init__(self, read: Read, log: str, *, now: Callable[[], float]) -> None:
+    `now` is the time of what has none yet; None: a reader waits for it.
+    """
+
+    def __init__(self, read: Read, log: str, *, now: Callable[[], float | None]) -> None:
         self._read = read
         self._path = f"{log.removesuffix('.log')}.idx"
         self._now = now
@@ -28,7 +31,7 @@ class LogTimes:
         self._ends: list[int] = []
         self._seconds: list[float] = []
 
-    def of(self, offset: int) -> tuple[float, int | None]:
+    def of(self, offset: int) -> tuple[float | None, int | None]:
         """By when the byte at `offset` was written, and up to which offset that holds (None: to the end)."""
         at = bisect_right(self._ends, offset)
         if at == len(self._ends):

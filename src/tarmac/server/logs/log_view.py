@@ -42,7 +42,7 @@ class LogQuery:
 
     The lines of a worker are counted over all attempts. A rank selects among the workers that have one, and
     does not restrict the others. `since` is a time; `places` are the next offsets of a returning client,
-    and win over both.
+    and win over both. A query with `times` that follows is sent a line once its time is known.
     """
 
     role: str | None = None
@@ -53,6 +53,7 @@ class LogQuery:
     tail: int | None = None
     since: float | None = None
     times: bool = False
+    follow: bool = False
     places: Mapping[str, int] = field(default_factory=dict)
 
     def wants(self, key: Mapping[str, Any]) -> bool:
@@ -120,6 +121,11 @@ class LogView:
     def period_s(self) -> float:
         """How often the open files are to be looked at: a follower's lag is this and a little."""
         return max((view.period_s for view in self._open.values()), default=0.0)
+
+    @property
+    def follows(self) -> bool:
+        """Whether the client wants what comes, too."""
+        return self._query.follow
 
     @property
     def run_id(self) -> str:
@@ -250,6 +256,7 @@ class _AttemptView:
         `old`: the workers had started before the client came, so `tail` and `since` apply to them.
         """
         self._old = old
+        self._attempt = attempt
         self.ended = attempt.state is AttemptState.ENDED
         if setup and attempt.state is not AttemptState.SUBMITTED:  # its nodes have no names yet
             for rank, node in enumerate(attempt.allocation.nodes):
@@ -294,16 +301,25 @@ class _AttemptView:
             "rank": rank,
             "node": node,
         }
-        log = LogFile(self._read, path, key=key, mask=self._mask, times=self._times(path))
+        log = LogFile(self._read, path, key=key, mask=self._mask, times=self._times(role, path))
         if log.name in self._logs or not self._query.wants(key):
             return
         log.seek(self._first_offset(log.name, (role, replica, worker), path))
         self._logs[log.name] = log
 
-    def _times(self, path: str) -> LogTimes | None:
+    def _times(self, role: str, path: str) -> LogTimes | None:
         if not self._query.times:
             return None
-        return LogTimes(self._read, path, now=self._plane.control.clock.now)
+
+        def now() -> float | None:
+            """Setup has no index but ends when workers start; the index of a killed runner lacks the end."""
+            started_at = self._attempt.started_at if role == SETUP_ROLE else None
+            known = self._attempt.ended_at if started_at is None else started_at
+            if known is not None or (self._query.follow and role != SETUP_ROLE):
+                return known
+            return self._plane.control.clock.now()
+
+        return LogTimes(self._read, path, now=now)
 
     def _first_offset(self, name: str, worker: tuple[str, int, int], path: str) -> int:
         if name in self._query.places:

@@ -66,11 +66,9 @@ async def event_frames(
             await pace.gap()
 
 
-async def log_frames(
-    service: Service, request: Request, view: LogView, *, follow: bool
-) -> AsyncIterator[bytes]:
-    """The logs of a run as `view` finds them; without `follow`, those of now."""
-    async for look in log_slices(service, request, view, follow=follow):
+async def log_frames(service: Service, request: Request, view: LogView) -> AsyncIterator[bytes]:
+    """The logs of a run as `view` finds them."""
+    async for look in log_slices(service, request, view):
         if look.messages:
             yield _framed(look, view)
         elif look.over:
@@ -82,9 +80,7 @@ async def log_frames(
         yield stopping_frame()
 
 
-async def log_slices(
-    service: Service, request: Request, view: LogView, *, follow: bool
-) -> AsyncIterator[LogSlice]:
+async def log_slices(service: Service, request: Request, view: LogView) -> AsyncIterator[LogSlice]:
     """What `view` finds, as it comes; a slice without messages is a sign of life, or, `over`, the end.
 
     It ends without that sign where the client has gone or the server is leaving.
@@ -102,7 +98,7 @@ async def log_slices(
             if look.messages:
                 yield look
                 pace.spoke()
-            if look.over or (not follow and not look.more):
+            if look.over or (not view.follows and not look.more):
                 yield THE_END
                 return
             if service.changes.stopping or await pace.abandoned():

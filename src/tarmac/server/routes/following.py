@@ -73,10 +73,11 @@ def following_routes(router: APIRouter, service: Service) -> None:
         last_event_id: LastEventId = None,
     ) -> Response:
         """What a run's workers wrote; as an event stream also what they write, until its end."""
-        query = _log_query(parameters, last_event_id, now=service.clock.now())
+        streams = wants_stream(request)
+        query = _log_query(parameters, last_event_id, now=service.clock.now(), streams=streams)
         view = await run_in_threadpool(LogView, plane, actor, ref, query, service.secrets.mask)
-        if wants_stream(request):
-            return StreamResponse(log_frames(service, request, view, follow=parameters.follow))
+        if streams:
+            return StreamResponse(log_frames(service, request, view))
         return StreamingResponse(_log_list(view), media_type="application/json")
 
     @router.get("/runs/{ref}/reports", response_model=list[api.Report])
@@ -96,7 +97,9 @@ def _sequence_number(text: str) -> int:
     return number
 
 
-def _log_query(parameters: LogParameters, last_event_id: str | None, *, now: float) -> LogQuery:
+def _log_query(
+    parameters: LogParameters, last_event_id: str | None, *, now: float, streams: bool
+) -> LogQuery:
     return LogQuery(
         role=parameters.role,
         replica=parameters.replica,
@@ -106,6 +109,7 @@ def _log_query(parameters: LogParameters, last_event_id: str | None, *, now: flo
         tail=parameters.tail,
         since=None if parameters.since is None else now - parameters.since,
         times=parameters.times,
+        follow=streams and parameters.follow,
         places=parse(last_event_id or ""),
     )
 
