@@ -1,6 +1,6 @@
-"""The table of commands: name, where it lives, its line in `tarmac --help`. Used by `main` and the docs tool.
+"""The table of commands: name, module, help line in `tarmac --help`. Used by `main` and the docs tool.
 
-The help of the whole program comes from here, so that no command is imported before it is called.
+The program's help is made from this table, so that no command is imported before it is called.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _SESSIONS = f"{_HOME}.sessions"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One command: the module and attribute that hold it, its one-line help, its section in the list."""
+    """One command: its module and attribute, its one-line help, its section in the list."""
 
     section: str
     module: str

@@ -1,6 +1,7 @@
-"""What the shell offers for RUN and NODE. Called by click's completion, in the middle of someone's typing.
+"""The shell's completions for RUN, NODE and clusters. Called by click's completion through `options`, while
+the user is typing.
 
-So: quick, silent whatever goes wrong, and never the reason a server starts.
+So it is quick, silent about errors, and never starts a server.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from tarmac.cli.views.messages import state_of
 from tarmac.model.errors import TarmacError
 
 MOST = 200
-"""Newest runs that are looked at: more would not be read."""
+"""Number of newest runs to consider."""
 
 
 def run_candidates(incomplete: str) -> Iterator[tuple[str, str]]:
-    """(value, explanation) of runs whose name or id begins as typed; a name once, for its newest run."""
+    """(value, explanation) of runs whose name or id begins with the text; a name once, for its newest run."""
     if LAST.startswith(incomplete) and incomplete:
         yield LAST, "the newest run"
     try:
@@ -35,7 +36,7 @@ def run_candidates(incomplete: str) -> Iterator[tuple[str, str]]:
 
 
 def node_candidates(incomplete: str) -> Iterator[tuple[str, str]]:
-    """(value, explanation) of nodes whose name begins as typed."""
+    """(value, explanation) of nodes whose name begins with the text."""
     try:
         nodes = connect(start=False).nodes()
     except (TarmacError, OSError):
@@ -46,7 +47,7 @@ def node_candidates(incomplete: str) -> Iterator[tuple[str, str]]:
 
 
 def cluster_candidates(incomplete: str) -> Iterator[tuple[str, str]]:
-    """(value, explanation) of clusters whose name begins as typed."""
+    """(value, explanation) of clusters whose name begins with the text."""
     try:
         clusters = connect(start=False).clusters()
     except (TarmacError, OSError):

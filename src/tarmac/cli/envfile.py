@@ -1,7 +1,7 @@
-"""Files of variables (`.env`) for `tarmac run --env-file`. Called by `run`.
+"""Reads files of variables (`.env`) for `tarmac run --env-file`. Called by `overriding`.
 
-The syntax is that of dotenv files, but nothing is substituted: `$` stands for itself. No line is quoted in an
-error, because such files hold keys and passwords.
+The syntax is that of dotenv files, without substitution: `$` stands for itself. Errors quote no line, because
+such files hold keys and passwords.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 def read_env_file(file: str, environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables in a file; a name alone has its value from `environment`, by default that of the process.
+    """The variables in a file; a name alone takes its value from `environment`, by default this process's.
 
-    Raises InvalidInput with all that is wrong, each with file and line.
+    Raises InvalidInput with all problems, each with file and line.
     """
     text = read_text(file, what="a file of variables").text.replace("\r\n", "\n")
     return _Parser(file, text, os.environ if environment is None else environment).variables()
 
 
 class _Parser:
-    """Reads assignments one after the other, collecting problems."""
+    """Reads assignments one after the other, and collects problems."""
 
     def __init__(self, file: str, text: str, environment: Mapping[str, str]) -> None:
         self._file = file
@@ -55,7 +55,7 @@ class _Parser:
         return found
 
     def _assignment(self, at: int, end: int, found: dict[str, str]) -> int:
-        """Read one that begins at `at` into `found`; where the next line begins."""
+        """Read the assignment at `at` into `found`; return the start of the next line."""
         start = _START.match(self._text, at, end)
         if start is None or not _NAME.fullmatch(start["name"]):
             self._refuse(at, "this is not of the form NAME=VALUE", "a NAME is letters, digits and _")

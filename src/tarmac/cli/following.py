@@ -1,7 +1,7 @@
-"""Following a run to its end: it shows the server's messages in a view. Called by `run` and `logs -f`.
+"""Follows a run to its end: shows the server's messages in a view. Called by `run`, `logs -f` and others.
 
-The client's stream survives a server that dies; this module adds what a person needs beside
-it: the workers to expect (one or several), their nodes, and `news` while nothing comes.
+The client's stream survives a server that dies; this module adds information for people: the expected workers
+(one or several), their nodes, and `news` during silence.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PLACED = frozenset({"running", "pausing", "preempting", "stopping"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogChoice:
-    """Which logs of a run to show; None: all."""
+    """A selection of a run's logs; None means all."""
 
     role: str | None = None
     replica: int | None = None
@@ -37,7 +37,7 @@ class LogChoice:
     times: bool = False
 
     def arguments(self) -> dict[str, Any]:
-        """For the client's `logs` and `follow`."""
+        """Arguments for the client's `logs` and `follow`."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -70,21 +70,21 @@ def follow(client: Client, run_id: str, view: View, choice: LogChoice) -> int:
 
 
 def expected_workers(run: Json, attempt: Json, choice: LogChoice) -> Iterator[dict[str, Any]]:
-    """The chosen workers of an attempt, known from its placements before any of them has started."""
+    """The selected workers of an attempt, known from its placements before any of them has started."""
     roles = {role.get("name", DEFAULT_ROLE): role for role in run["spec"]["roles"]}
     for placement in attempt["placements"]:
         if choice.role not in (None, placement["role"]) or choice.replica not in (None, placement["replica"]):
             continue
         role = roles.get(placement["role"])
         if choice.rank is not None and role is not None and role.get("launcher") is not None:
-            continue  # one of them alone writes
+            continue  # only one of them writes this log
         for index in range(_workers(role, placement) if role is not None else 1):
             if choice.worker in (None, index):
                 yield {"role": placement["role"], "replica": placement["replica"], "index": index}
 
 
 def _workers(role: Json, placement: Json) -> int:
-    """How many workers a replica has: with a launcher, one for each of its slots."""
+    """The number of workers of a replica: with a launcher, one for each of its slots."""
     return len(role["processes"]) if role.get("launcher") is None else max(1, len(placement["slots"]))
 
 
@@ -115,11 +115,11 @@ class _Places:
         self._known: dict[int, tuple[tuple[Json, ...], tuple[str, ...]]] = {}
 
     def state_detail(self, summary: Json) -> str:
-        """The text beside a new state."""
+        """The detail text of a new state."""
         return state_detail(self._client, summary)
 
     def of(self, number: int) -> tuple[tuple[Json, ...], tuple[str, ...]]:
-        """The workers to expect of attempt `number` the first time it is asked for, and its nodes."""
+        """The nodes of attempt `number`, and, on the first call for it, its expected workers."""
         if number in self._known:
             return (), self._known[number][1]
         run = self._client.run(self._run_id)

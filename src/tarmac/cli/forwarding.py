@@ -1,4 +1,4 @@
-"""A port of this machine that leads to a port beside a worker. Used by port-forward and jupyter."""
+"""Forwards a port of this machine to a port beside a worker. Used by port-forward and jupyter."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from tarmac.client.session_calls import ClientSession
 
 HERE = "127.0.0.1"
-"""Nobody else on the network gets through."""
+"""The loopback address: other machines cannot connect."""
 
 
 class Forward:
-    """A listener on this machine alone; each of its connections is a session of its own."""
+    """A listener on this machine only; each connection opens its own session."""
 
     def __init__(self, client: Client, *, local: int, instead: str) -> None:
-        """Listen at `local` (0: any free port). Raises ClickException where that is taken."""
+        """Listen at `local` (0: any free port). Raises ClickException if that is in use."""
         self._client = client
         self._refusal: str | None = None
         try:
@@ -39,12 +39,12 @@ class Forward:
         self.local: int = self._listener.getsockname()[1]
 
     def start(self, run: str, port: int, **worker: Any) -> None:
-        """Lead connections to a port beside a worker, in threads that end with this program."""
+        """Forward connections to a port beside a worker, in threads that end with this program."""
         self._target = {"reference": run, "port": port, **worker}
         Thread(target=self._serve, name=f"forward-{self.local}", daemon=True).start()
 
     def close(self) -> None:
-        """Take no more."""
+        """Stop listening."""
         self._listener.close()
 
     def _serve(self) -> None:
@@ -58,7 +58,7 @@ class Forward:
             try:
                 session = self._client.open_session(**self._target)
             except (TarmacError, OSError) as refusal:
-                if str(refusal) != self._refusal:  # a browser tries again and again
+                if str(refusal) != self._refusal:  # browsers retry often
                     self._refusal = str(refusal)
                     remark(str(refusal))
                 return
@@ -70,7 +70,7 @@ class Forward:
 
 
 def _pass_on(connection: socket.socket, session: ClientSession) -> None:
-    """Both ways, until each side has sent its last, or one has gone."""
+    """Pass data in both directions, until both sides have finished or one has disconnected."""
     back = Thread(target=_pass_back, args=(connection, session), daemon=True)
     back.start()
     with suppress(OSError):

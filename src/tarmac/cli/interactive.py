@@ -1,7 +1,7 @@
-"""A run that a person sits in: it waits for a session, and ends with it. Used by shell and jupyter.
+"""An interactive run: it waits for a session, and ends with it. Used by shell and jupyter.
 
-Its own command only waits. The session notes its process in a file of the working directory; once that is
-gone, for whatever reason, the run ends by itself: nobody has to be there to stop it.
+Its own command only waits. The session stores its process id in a file of the working directory; once that
+process is gone, for whatever reason, the run ends by itself, without a request to stop it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tarmac.client import Client
 
 COMING_S = 120
-"""So long the run waits for its session."""
+"""Maximum time that the run waits for its session."""
 
 _WAITING = f"""\
 left={COMING_S}
@@ -31,13 +31,13 @@ while kill -0 "$(cat ".tarmac-session-$TARMAC_RUN_ID")" 2>/dev/null; do sleep 1;
 """
 
 _BEGINNING = 'f=".tarmac-session-$TARMAC_RUN_ID"; echo $$ > "$f.new" && mv "$f.new" "$f" && exec "$@"'
-"""What a session does first: `$$` stays the process of what it becomes."""
+"""The first commands of a session: `$$` stays its process id after exec."""
 
 SHELL = ("sh", "-c", 'exec "${SHELL:-/bin/sh}"')
 
 
 class NotStarted(Exception):
-    """The run came to nothing before its session; `code` is the exit code."""
+    """The run ended before its session started; `code` is the exit code."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -45,7 +45,9 @@ class NotStarted(Exception):
 
 
 def begin(client: Client, name: str, overrides: dict[str, Any]) -> str:
-    """Submit such a run, and follow it until it runs; its id. Ctrl-C ends it. Raises NotStarted."""
+    """Submit an interactive run and follow it until it runs; return its id. Ctrl-C ends it. Raises
+    NotStarted.
+    """
     text = from_command(("sh", "-c", _WAITING), directory=Path.cwd(), home=Path.home())
     run = client.submit(
         text.text, filename=text.filename, directory=text.directory, overrides={"name": name, **overrides}
@@ -86,7 +88,9 @@ def sit(
     interrupt: int | None = None,
     listener: Listener | None = None,
 ) -> int:
-    """The session of such a run; its exit code. The run ends with it, also where it cannot begin."""
+    """Open the session of an interactive run; return its exit code. The run ends with it, even if it
+    fails.
+    """
     try:
         session = client.open_session(
             run_id,

@@ -1,4 +1,4 @@
-"""A click group that imports a command only when it is called. Used by `main`."""
+"""A click group that imports a command only when it is called. Used by `main` and groups of commands."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Subcommands(click.Group):
 def unknown_command(
     name: str, known: list[str], ctx: click.Context, synonyms: Mapping[str, str] | None = None
 ) -> click.UsageError:
-    """The error for a command that is not there; `synonyms` are words of other programs."""
+    """The error for an unknown command; `synonyms` are words of other programs."""
     if ours := (synonyms or {}).get(name.lower()):
         return click.UsageError(f"there is no command {name!r}; did you mean `tarmac {ours}`?", ctx)
     near = nearest(name, known)

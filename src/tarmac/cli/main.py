@@ -1,8 +1,8 @@
 """The program `tarmac`: finds the command, runs it, turns its result or error into output and an exit code.
 
-Called by the `tarmac` script and `python -m tarmac.cli`. Starts quickly: nothing of a command is imported
-before the command is called. The one broad `except` of the command line is here: no traceback ever
-reaches a user.
+Called by the `tarmac` script and `python -m tarmac.cli`. Starts quickly: no part of a command is imported
+before the command is called. The one broad `except` of the command line is here, so that no traceback reaches
+a user.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tarmac.model.text import nearest
 PROGRAM = "tarmac"
 
 COMPLETE_VARIABLE = "_TARMAC_COMPLETE"
-"""Set by the scripts of `tarmac completion`; click names it so."""
+"""Set by the scripts of `tarmac completion`; the name is click's."""
 
 program = LazyGroup(
     name=PROGRAM,
@@ -51,16 +51,16 @@ program = LazyGroup(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line (that of the process by default); never returns."""
+    """Run the command line (by default that of the process); never returns."""
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError):  # a stream replaced by something simpler
+        with contextlib.suppress(AttributeError):  # a stream was replaced by a simpler object
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     code = _guarded(sys.argv[1:] if arguments is None else arguments)
     sys.exit(_flushed(code))
 
 
 def _guarded(arguments: list[str]) -> int:
-    """The exit code of the command line `arguments`; every error is rendered here."""
+    """The exit code of the command line `arguments`; renders every error."""
     try:
         return _called(arguments)
     except SystemExit as end:
@@ -88,7 +88,7 @@ def _guarded(arguments: list[str]) -> int:
 
 
 def _called(arguments: list[str]) -> int:
-    """Do what the command line says, or complete it for a shell; what goes wrong is raised."""
+    """Run the command line, or complete it for a shell; raises errors."""
     if instruction := os.environ.get(COMPLETE_VARIABLE):
         from click.shell_completion import shell_complete
 
@@ -120,7 +120,7 @@ def _usage(error: click.UsageError) -> str:
 
 
 def _without_option(error: click.NoSuchOption) -> str:
-    """The message for an option that is not there, with the nearest one that is."""
+    """The message for an unknown option, with the nearest known one."""
     known = (
         [name for param in error.ctx.command.get_params(error.ctx) for name in param.opts]
         if error.ctx
@@ -131,14 +131,14 @@ def _without_option(error: click.NoSuchOption) -> str:
 
 
 def _refused_by_system(error: OSError) -> str:
-    """A disk that is full, a directory that has gone: what the system says, and of what."""
+    """The message for an error of the operating system, such as a full disk, with its file."""
     text = (error.strerror or str(error)).lower()
     of = f": {error.filename}" if error.filename else ""
     return f"{errors.label('error', stderr_terminal())} {text}{of}"
 
 
 def _internal(error: Exception) -> str:
-    """One line about a mistake of ours, the story of it written to a file."""
+    """One line about an internal error, whose traceback is written to a file."""
     import tempfile
     import traceback
 
@@ -155,12 +155,12 @@ def _internal(error: Exception) -> str:
 
 
 def _say(text: str) -> None:
-    with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+    with contextlib.suppress(OSError, ValueError):  # the reader has disconnected
         click.echo(text, err=True)
 
 
 def _flushed(code: int) -> int:
-    """`code`, once the last output is out; that may be the moment to learn that nobody reads it."""
+    """`code`, after the last output is flushed; flushing may reveal that the reader has disconnected."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -174,7 +174,7 @@ def _flushed(code: int) -> int:
 
 
 def _abandon_stdout() -> int:
-    """Point stdout nowhere, so that the interpreter's own flush at exit stays quiet."""
+    """Redirect stdout to the null device, so that the interpreter's flush at exit succeeds."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return errors.BROKEN_PIPE

@@ -1,4 +1,4 @@
-"""What `tarmac metrics` writes for other programs: CSV, and event files for TensorBoard."""
+"""Writes metrics for other programs: CSV, and event files for TensorBoard. Called by `tarmac metrics`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS = ("run", "run_name", "group", "name", "rank", "step", "time", "value")
 
 
 def every_point(client: Client, found: Sequence[api.MetricSeries]) -> Iterator[api.MetricSeries]:
-    """The same series with all their points, asked for one by one."""
+    """The same series with all their points, requested one by one."""
     for series in found:
         whole = client.metrics(
             series["run"],
@@ -34,7 +34,7 @@ def every_point(client: Client, found: Sequence[api.MetricSeries]) -> Iterator[a
 
 
 def write_csv(found: Iterable[api.MetricSeries]) -> None:
-    """A line for each point, to standard output."""
+    """Write a line for each point to standard output."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(COLUMNS)
     for series in found:
@@ -47,7 +47,7 @@ def write_csv(found: Iterable[api.MetricSeries]) -> None:
 
 
 def write_tensorboard(found: Iterable[api.MetricSeries], directory: str) -> None:
-    """An event file for each run, in a directory of its own. Raises Unavailable where one cannot be."""
+    """Write an event file for each run, in its own directory. Raises Unavailable if one cannot be written."""
     for run, series in groupby(found, key=lambda each: f"{each['run_name']}-{each['run']}"):
         try:
             path = write_events(Path(directory) / run, series)

@@ -1,7 +1,7 @@
-"""A session at a person's terminal: keys and size one way, output the other. Used by exec, shell and jupyter.
+"""A session at a person's terminal: sends keys and size, shows output. Used by exec, shell and jupyter.
 
-One thread writes what comes, the calling one sends. Signals are bytes in a pipe, so that both wait for all of
-it at once.
+One thread writes received output, the calling one sends. Signals are bytes in a pipe, so that one call waits
+for input and signals.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 STDIN, STDOUT, STDERR = 0, 1, 2
 
 SIGNALLED = 128
-"""A command that a signal ended has this exit code and the number of the signal, as in shells."""
+"""Added to a signal's number in the exit code of a command that it ended, as in shells."""
 
 USUAL_ROWS, USUAL_COLUMNS = 24, 80
-"""Of a terminal that does not know its size."""
+"""For a terminal of unknown size."""
 
 _LEAVE = (signal.SIGTERM, signal.SIGHUP)
 _HEARD = (signal.SIGWINCH, signal.SIGINT, *_LEAVE)
@@ -41,7 +41,7 @@ Listener = Callable[[bytes], None]
 
 
 def terminal_size() -> dict[str, Any]:
-    """The terminal of this program, as a session's opening has it."""
+    """The terminal of this program, in the form of a session's opening."""
     try:
         size = os.get_terminal_size(STDIN)
     except OSError:
@@ -59,11 +59,11 @@ def attend(
     interrupt: int | None = None,
     listener: Listener | None = None,
 ) -> int:
-    """Be the near end of a command until it has ended; its exit code.
+    """Serve the near end of a command until it has ended; return its exit code.
 
-    `terminal`: it has one, so ours passes on every key. `typed` is all of its input where there is none of
-    ours. `interrupt` is the signal that Ctrl-C sends, where not SIGINT; `listener` hears what the command
-    writes. Raises Unavailable where the connection breaks off.
+    `terminal`: the command has one, so every key is passed on. `typed` is its complete input if `stdin` is
+    false. `interrupt` is the signal that Ctrl-C sends, if not SIGINT; `listener` receives the command's
+    output. Raises Unavailable if the connection breaks.
     """
     with _raw_terminal(terminal and stdin), _signal_pipe() as (hear, say):
         near = _NearEnd(session, hear, say, listener, interrupt or signal.SIGINT)
@@ -86,7 +86,7 @@ class _NearEnd:
         reader = Thread(target=self._show, name="session", daemon=True)
         reader.start()
         try:
-            with suppress(OSError):  # it is over, and the reader has the story
+            with suppress(OSError):  # the session has ended, and the reader reports it
                 if typed:
                     self._session.write(typed)
                     self._session.write(b"")
@@ -100,7 +100,7 @@ class _NearEnd:
         return _exit_code(self._ended or {})
 
     def _send(self, *, stdin: bool, terminal: bool) -> int | None:
-        """Send what is typed until the session is over (None), or a signal asks us to leave."""
+        """Send input until the session has ended (None), or until a signal requests an exit (its number)."""
         while True:
             has_room = self._session.has_room()
             reading = [STDIN] if stdin and has_room else []
@@ -124,7 +124,7 @@ class _NearEnd:
                 self._session.send(frames.PING)
 
     def _show(self) -> None:
-        """Write what comes, to its end."""
+        """Write the received output, to its end."""
         try:
             for frame in self._session.frames():
                 if frame.kind == frames.OUTPUT:
@@ -158,23 +158,23 @@ def _exit_code(ended: dict[str, Any]) -> int:
 
 @contextmanager
 def _raw_terminal(raw: bool) -> Iterator[None]:
-    """Every key is passed on, Ctrl-C too; afterwards the terminal is as it was."""
+    """Pass on every key, including Ctrl-C; restores the terminal afterwards."""
     if not raw:
         yield
         return
     sys.stdout.flush()
     before = termios.tcgetattr(STDIN)
-    tty.setraw(STDIN, termios.TCSADRAIN)  # what was typed ahead is for the command
+    tty.setraw(STDIN, termios.TCSADRAIN)  # keys typed in advance are for the command
     try:
         yield
     finally:
-        with suppress(termios.error):  # the terminal itself is gone
+        with suppress(termios.error):  # the terminal was closed
             termios.tcsetattr(STDIN, termios.TCSADRAIN, before)
 
 
 @contextmanager
 def _signal_pipe() -> Iterator[tuple[int, int]]:
-    """A pipe whose bytes are the numbers of signals that came."""
+    """A pipe that receives the numbers of signals as bytes."""
     hear, say = os.pipe()
     os.set_blocking(say, False)
     before = {number: signal.signal(number, lambda _number, _frame: None) for number in _HEARD}

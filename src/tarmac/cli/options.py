@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class KeyValue(click.ParamType):  # type: ignore[type-arg]
-    """`K=V`; with `inherit`, `K` alone takes the value it has here."""
+    """`K=V`; with `inherit`, `K` alone copies the value from this environment."""
 
     name = "K=V"
 
@@ -42,7 +42,7 @@ class KeyValue(click.ParamType):  # type: ignore[type-arg]
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]
-    """`90s`, `10m`, `1h30m`, `2d`, or a number of seconds; becomes seconds."""
+    """`90s`, `10m`, `1h30m`, `2d`, or a number of seconds, in seconds."""
 
     name = "duration"
 
@@ -56,7 +56,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg]
 
 
 def complete_run(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Names and ids of runs, for the shell: from a running server; silent otherwise."""
+    """Names and ids of runs for shell completion: from a running server; silent otherwise."""
     from click.shell_completion import CompletionItem
 
     from tarmac.cli.completing import run_candidates
@@ -65,7 +65,7 @@ def complete_run(_ctx: click.Context, _param: click.Parameter, incomplete: str) 
 
 
 def complete_node(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Names of nodes, likewise."""
+    """Names of nodes for shell completion, in the same way."""
     from click.shell_completion import CompletionItem
 
     from tarmac.cli.completing import node_candidates
@@ -74,7 +74,7 @@ def complete_node(_ctx: click.Context, _param: click.Parameter, incomplete: str)
 
 
 def complete_cluster(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Names of clusters, likewise."""
+    """Names of clusters for shell completion, in the same way."""
     from click.shell_completion import CompletionItem
 
     from tarmac.cli.completing import cluster_candidates
@@ -95,5 +95,5 @@ def runs_argument(function: F) -> F:
 
 
 def json_option(function: F) -> F:
-    """--json: the same for programs."""
+    """The option --json."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")(function)

@@ -1,4 +1,4 @@
-"""Answers on stdout: JSON documents, tables, plain text. Used by every command but the followers."""
+"""Prints answers on stdout: JSON documents, tables, plain text. Used by every command except followers."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ def print_json(document: Any) -> None:
 
 
 def print_text(text: str, *, err: bool = False) -> None:
-    """An answer for people. What may be in it is decided by the renderers, not by click."""
+    """Print an answer for people. The renderers, not click, decide which escapes it may contain."""
     click.echo(escapes.lines_only(text), err=err, color=True)
 
 
 def print_verbatim(text: str) -> None:
-    """The content of a file, as it is; to a terminal without what a terminal obeys."""
+    """Print the content of a file: unchanged, but on a terminal without unsafe escapes."""
     click.echo(escapes.lines_only(text) if sys.stdout.isatty() else text, nl=False, color=True)
 
 
 def print_warnings(warnings: Iterable[str]) -> None:
-    """What was read differently than it was written, and the like: a line each on stderr."""
+    """Print warnings, such as values read differently than written, one line each on stderr."""
     for warning in warnings:
         click.echo(render_warning(warning, stderr_terminal()), err=True, color=True)
 
 
 def print_error(error: TarmacError) -> None:
-    """What could not be done, on stderr, where the command goes on."""
+    """Print an error on stderr, in a command that continues."""
     click.echo(render_error(error, stderr_terminal()), err=True, color=True)
 
 
 def remark(text: str) -> None:
-    """Something worth knowing beside the answer, on stderr."""
+    """Print a remark beside the answer, on stderr."""
     click.echo(stderr_terminal().paint(f"tarmac: {escapes.lines_only(text)}", "dim"), err=True, color=True)

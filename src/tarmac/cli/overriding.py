@@ -1,4 +1,4 @@
-"""Options that change what a file says, and the changes they make. Used by `run` and `experiment create`."""
+"""Options that override values of a file, and their changes. Used by `run` and `experiment create`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLAIN = (
     *("name", "slots", "cluster", "pool", "shard", "mode", "max_rapid_cycles"),
     *("priority", "weight", "time_limit", "retries", "rehearse", "slot_type", "image", "nodes", "array"),
 )
-"""Options that say the same as a field of a run file."""
+"""Options with the same meaning as a field of a run file."""
 
 _OPTIONS = (
     click.option("--name", metavar="NAME", help="Name of the run."),
@@ -133,7 +133,7 @@ _OPTIONS = (
 
 
 def override_options(function: F) -> F:
-    """The options that `overrides` takes from what the command was given."""
+    """Add the options that `overrides` reads."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
@@ -175,7 +175,7 @@ def overrides(options: dict[str, Any], command: tuple[str, ...] | None) -> dict[
 
 
 def _variables(files: Sequence[str], pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """The variables of these files, a later one counting more, and of --env, which counts most."""
+    """The variables of these files and of --env; later files override earlier ones, --env overrides all."""
     found: dict[str, str] = {}
     if files:
         for file in files:
@@ -190,7 +190,7 @@ def secret_use(text: str) -> str | dict[str, str]:
 
 
 def directive(text: str) -> tuple[str, str | bool | None]:
-    """`NAME=VALUE`, `NAME` for one without a value, `NAME=` to drop one: as in `slurm` of a run file."""
+    """`NAME=VALUE`, `NAME` for one without a value, `NAME=` to remove one: as in `slurm` of a run file."""
     name, equals, value = text.removeprefix("--").partition("=")
     return name, (value or None) if equals else True
 

@@ -1,4 +1,4 @@
-"""Sends changes of the queue to the server, and prints the queues after them.
+"""Sends changes of the queue to the server, and prints the changed queues.
 
 Used by the commands `queue` and `experiment`.
 """
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 _DETERMINED = "determined"
 _ITS_SCALE = "tarmac.dialects.determined.statuses"
-"""Imported for its runs alone: all readers come with it."""
+"""Imported only for runs of Determined: it imports all readers."""
 
 
 def change_queue(changes: Sequence[Change], *, as_json: bool, dialect: str | None = None) -> None:
-    """Make these changes, all or none, and print the queues they were made in.
+    """Make all of these changes or none, and print the changed queues.
 
-    A priority is on the scale of the run's own file; of `dialect`, where that is given.
+    A priority is on the scale of `dialect`, by default that of the run's file.
     """
     client = connect()
     sent = _on_our_scale(client, changes, dialect=dialect)
@@ -42,7 +42,7 @@ def change_queue(changes: Sequence[Change], *, as_json: bool, dialect: str | Non
 
 
 def shown_runs(*, as_json: bool) -> int | None:
-    """How many runs of each pool are shown by default: on a terminal only the first."""
+    """The default number of runs shown for each pool: on a terminal only the first ones."""
     return None if as_json or stdout_terminal().width is None else LISTED
 
 
@@ -55,7 +55,7 @@ def print_queue(pools: Sequence[api.QueuePool], *, as_json: bool) -> None:
 
 
 def _on_our_scale(client: Client, changes: Sequence[Change], *, dialect: str | None) -> list[Change]:
-    """The changes with tarmac's priorities; raises InvalidInput with all that lie beyond Determined's."""
+    """The changes with tarmac's priorities; raises InvalidInput with all that exceed Determined's scale."""
     problems: list[Problem] = []
     found: list[Change] = []
     for change in changes:

@@ -1,7 +1,7 @@
 """Reads the changes of `tarmac queue set` from its words: options, or `RUN.priority=1 RUN2.pool=x`.
 
-All problems with the words are reported at once; the server checks whether the runs and pools exist, and
-whether the change is allowed.
+Called by `queue`, `experiment` and `queueacts`. All problems with the words are reported at once; the server
+checks whether the runs and pools exist, and whether the change is allowed.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _MOVES = frozenset({"ahead_of", "behind_of"})
 
 
 def is_assignment(word: str) -> bool:
-    """Whether a word is of the batch form; names of runs have no equals sign."""
+    """Whether a word has the batch form; names of runs have no equals sign."""
     return "=" in word
 
 
 def read_assignments(words: Sequence[str]) -> list[Change]:
-    """The changes that `RUN.OPERATION=VALUE ...` asks for, in this order; raises all that is wrong with them.
+    """The changes of `RUN.OPERATION=VALUE ...`, in order; raises InvalidInput with all problems.
 
-    The last dot before the first equals sign parts the two: names and weights may have dots of their own.
+    The last dot before the first equals sign separates run and operation: names and weights may have dots.
     """
     problems: list[Problem] = []
     changes: list[Change] = []
@@ -70,7 +70,7 @@ def read_assignments(words: Sequence[str]) -> list[Change]:
 
 
 def read_options(references: Sequence[str], options: Mapping[str, str]) -> list[Change]:
-    """The same changes for each of these runs; `options` are the texts given for each field."""
+    """The same changes for each of these runs; `options` has the text of each field."""
     values: Change = {}
     problems: list[Problem] = []
     for field, text in options.items():
@@ -84,7 +84,7 @@ def read_options(references: Sequence[str], options: Mapping[str, str]) -> list[
 
 
 def _contradictions(changes: Sequence[Change]) -> list[Problem]:
-    """Fields set twice for one run; and moves of a run together with the priority that they would set."""
+    """Fields set twice for one run; and moves of a run combined with the priority that they would set."""
     first: dict[tuple[str, str], Any] = {}
     problems = []
     for change in changes:

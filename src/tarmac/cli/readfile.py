@@ -1,4 +1,4 @@
-"""Reading a run file here, without a server. Used by `check` and `convert`."""
+"""Reads a run file without a server. Used by `check` and `convert`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from tarmac.dialects.dialect import Extras
 
 
 def reading_of(file: str, how: How) -> tuple[RunText, Reading]:
-    """The text and what it says; raises InvalidInput with every problem in it."""
+    """The text and its reading; raises InvalidInput with every problem in it."""
     text = read_run_file(file)
     return text, reading_in(text, how)
 
 
 def reading_in(text: RunText, how: How) -> Reading:
-    """What a text says; likewise."""
+    """The reading of a text; raises InvalidInput with every problem in it."""
     extras = how.extras(text.directory)
     return read(
         text.text,

@@ -1,7 +1,7 @@
-"""How a run file is to be read: its dialect, and what goes along. For `run`, `check` and `convert`.
+"""How to read a run file: its dialect, and accompanying files. For `run`, `check` and `convert`.
 
-The files beside a run file that a dialect may ask for are few and small: they are always sent along, because
-only the server knows the dialect.
+The files beside a run file that a dialect may request are few and small: they are always sent, because only
+the server knows the dialect.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from tarmac.cli.options import KeyValue
 F = TypeVar("F", bound=Callable[..., Any])
 
 COMPANIONS = frozenset({"mlproject"})
-"""Names of such files, in small letters."""
+"""Names of such files, in lower case."""
 
 _LARGEST_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class How:
-    """What the options say about the reading of a run file."""
+    """The options for reading a run file."""
 
     dialect: str | None = None
     entry_point: str | None = None
@@ -43,7 +43,7 @@ class How:
 
 
 def reading_options(function: F) -> F:
-    """--dialect, --entry-point, --parameter, --set; `how_of` takes them from what the command was given."""
+    """Add --dialect, --entry-point, --parameter and --set, which `how_of` reads."""
     for option in (
         click.option(
             "--set",
@@ -75,7 +75,7 @@ def reading_options(function: F) -> F:
 
 
 def how_of(options: dict[str, Any]) -> How:
-    """What the options say; they are taken out of `options`."""
+    """The reading options, removed from `options`."""
     parameters: Sequence[tuple[str, str]] = options.pop("parameters")
     return How(
         dialect=options.pop("dialect"),
@@ -86,7 +86,7 @@ def how_of(options: dict[str, Any]) -> How:
 
 
 def companions(directory: Path) -> dict[str, str]:
-    """The files beside a run file that its dialect may ask for; what cannot be read as text is left out."""
+    """The files beside a run file that its dialect may request; files that are not text are left out."""
     found: dict[str, str] = {}
     try:
         for path in sorted(directory.iterdir()):

@@ -1,4 +1,4 @@
-"""The text of a run: from a file, standard input, or a command line. Used by `run` and `check`."""
+"""The text of a run: from a file, standard input, or a command line. Used by `run`, `check` and others."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _ARCHIVES = {
     b"\x1f\x8b": "a compressed file",
     b"\x89HDF": "an HDF5 file",
 }
-"""How files begin that are given the name of a run file by mistake."""
+"""First bytes of files that users mistake for run files."""
 _OF_A_SYSTEM = re.compile(rb"clusterfudge|^#(SBATCH|PBS|BSUB)\s|^#\$ -[a-zA-Z]", re.MULTILINE)
 _LIMIT_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunText:
-    """What is submitted: the text, its name in messages, the directory its paths start from."""
+    """A text to submit, its name in messages, and the directory for its relative paths."""
 
     text: str
     filename: str
@@ -38,7 +38,7 @@ class RunText:
 
 
 def read_run_file(file: str) -> RunText:
-    """The run file `file` ("-": standard input); raises InvalidInput when it cannot be read."""
+    """The run file `file` ("-": standard input); raises InvalidInput if it cannot be read."""
     path = Path(file)
     if path.suffix in _PROGRAMS and path.is_file() and not _known(path):
         raise InvalidInput(
@@ -48,7 +48,7 @@ def read_run_file(file: str) -> RunText:
 
 
 def rehearsal_of(rehearsal: str) -> str | dict[str, str]:
-    """What `--rehearse` says, as an override: `2x1` as it is, else the file of a cluster."""
+    """The override of `--rehearse`: `2x1` unchanged, otherwise the file of a cluster."""
     if re.fullmatch(r"\d+x\d+", rehearsal, re.ASCII):
         return rehearsal
     if Path(rehearsal).suffix or os.sep in rehearsal or Path(rehearsal).exists():
@@ -58,7 +58,7 @@ def rehearsal_of(rehearsal: str) -> str | dict[str, str]:
 
 
 def read_text(file: str, *, what: str) -> RunText:
-    """The text of a file that should be `what`, likewise."""
+    """The text of a file that should be `what`; raises InvalidInput if it cannot be read."""
     if file == STDIN:
         return RunText(
             text=_decoded(_bounded(sys.stdin.buffer, "standard input", what), "<stdin>"),
@@ -79,9 +79,9 @@ def read_text(file: str, *, what: str) -> RunText:
 
 
 def from_command(argv: Sequence[str], *, directory: Path, home: Path) -> RunText:
-    """A run file for `tarmac run -- COMMAND`: the command itself, with the code of this directory.
+    """A run file for `tarmac run -- COMMAND`: the command with the code of this directory.
 
-    From the home directory or the root no code is taken along: it would be too much.
+    The home directory and the root are too large to be code, and are left out.
     """
     lines = [f"name: {json.dumps(name_of(argv))}"]
     if directory not in (home, Path(directory.anchor)):
@@ -91,7 +91,7 @@ def from_command(argv: Sequence[str], *, directory: Path, home: Path) -> RunText
 
 
 def name_of(argv: Sequence[str]) -> str:
-    """A name for a command: of its script where an interpreter runs one, else of the program."""
+    """A name for a command: that of the script if an interpreter runs one, else of the program."""
     words = [word for word in argv if word]
     program = Path(words[0]).name if words else ""
     if _INTERPRETERS.search(program):
@@ -111,7 +111,7 @@ def _known(path: Path) -> bool:
 
 
 def _bounded(stream: BinaryIO, name: str, what: str) -> bytes:
-    """All of a stream; an error beyond the length of any run file, because /dev/zero never ends."""
+    """The content of a stream; raises InvalidInput beyond the size limit, because /dev/zero never ends."""
     content = stream.read(_LIMIT_BYTES + 1)
     if len(content) > _LIMIT_BYTES:
         raise InvalidInput(f"{name} is too large to be {what} (more than {_LIMIT_BYTES} bytes)")
@@ -131,13 +131,13 @@ def _decoded(content: bytes, name: str) -> str:
 
 
 def _inside(directory: Path) -> str | None:
-    """A hint to the run file in a directory."""
+    """A hint that names a run file in a directory."""
     found = [path for pattern in ("run.yaml", "*.yaml", "*.yml") for path in sorted(directory.glob(pattern))]
     return f"did you mean {found[0]}?" if found else None
 
 
 def _beside(path: Path) -> str | None:
-    """A hint to a file of nearly the same name."""
+    """A hint that names a file with a similar name."""
     try:
         known = [entry.name for entry in path.parent.iterdir() if entry.is_file()]
     except OSError:

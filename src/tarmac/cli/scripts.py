@@ -1,4 +1,4 @@
-"""Starting a launch script: with which Python, and what becomes of signals and its exit code."""
+"""Runs a launch script: selects its Python, and handles signals and its exit code. Called by `launch`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PROBE_LIMIT_S = 20.0
 
 
 def script_python(environment: Mapping[str, str]) -> str:
-    """The Python of the user's shell, where it can run a launch script; else the one tarmac runs on."""
+    """The Python of the user's shell if it can run a launch script, else the one that runs tarmac."""
     for name in ("python3", "python"):
         program = shutil.which(name, path=environment.get("PATH"))
         if program is not None and _fit(program, environment):
@@ -25,9 +25,9 @@ def script_python(environment: Mapping[str, str]) -> str:
 
 
 def run_script(argv: Sequence[str], environment: Mapping[str, str], *, aside: bool = False) -> int:
-    """Run a script to its end; its exit code as a shell has it. Ctrl-C is the script's.
+    """Run a script to its end; return its exit code as a shell does. Ctrl-C is left to the script.
 
-    `aside`: what it prints goes to stderr, because stdout is for something else.
+    `aside`: its output goes to stderr, because stdout is used for the answer.
     """
     stdout = sys.stderr.fileno() if aside else None
     with subprocess.Popen(argv, env=dict(environment), stdout=stdout) as process, _signals_for(process):
@@ -52,7 +52,7 @@ def _fit(program: str, environment: Mapping[str, str]) -> bool:
 
 @contextmanager
 def _signals_for(process: subprocess.Popen[Any]) -> Iterator[None]:
-    """While a script runs: its terminal sends it Ctrl-C as well as us, other signals are passed on."""
+    """While a script runs, ignore Ctrl-C, which its terminal sends to it as well; pass other signals on."""
 
     def passed_on(number: int, _frame: FrameType | None) -> None:
         process.send_signal(number)

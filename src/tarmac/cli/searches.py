@@ -1,4 +1,4 @@
-"""Beginning an experiment from a run file and following it to its end. Used by `run` and `experiment`."""
+"""Begins an experiment from a run file and follows it to its end. Used by `run` and `experiment`."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from tarmac.client import Client
 
 LOOK_S = 0.5
-"""How often the trials are looked at while they are followed."""
+"""Interval between polls of the trials while they are followed."""
 
 MOST_NAMES = 8
-"""So many metrics are named in a hint."""
+"""Maximum number of metrics named in a hint."""
 
 RUNS_AT_ONCE = 50
-"""So many trials are asked about in one request."""
+"""Maximum number of trials in one request."""
 
 EXIT_CODES = {"completed": 0, "failed": 1, "stopped": 130}
 
 
 def begin(client: Client, request: dict[str, Any], key: str | None, *, detach: bool, as_json: bool) -> int:
-    """Create an experiment, and follow it unless `detach`; the exit code."""
+    """Create an experiment, and follow it unless `detach`; return the exit code."""
     record = client.create_experiment(**request, idempotency_key=key)
     if detach:
         if as_json:
@@ -54,7 +54,7 @@ def begin(client: Client, request: dict[str, Any], key: str | None, *, detach: b
 
 
 def sweep_of(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """The values of `--sweep`, by parameter; raises UsageError for one that is swept twice."""
+    """The values of `--sweep`, by parameter; raises UsageError for a repeated parameter."""
     found: dict[str, str] = {}
     for name, values in pairs:
         if name in found:
@@ -67,7 +67,7 @@ def sweep_of(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 
 def print_preview(client: Client, request: dict[str, Any], *, as_json: bool) -> None:
-    """How many trials of what length a search comes to; nothing is started."""
+    """Print the number and length of a search's trials, without starting it."""
     found = client.preview_search(**request)
     if as_json:
         print_json(found)
@@ -76,7 +76,7 @@ def print_preview(client: Client, request: dict[str, Any], *, as_json: bool) -> 
 
 
 def follow_experiment(client: Client, experiment_id: str, *, as_json: bool) -> int:
-    """Say how each trial ends, then show them all and the best; the exit code."""
+    """Print the end of each trial, then all trials and the best; return the exit code."""
     ended: set[int] = set()
     pause = threading.Event()
     while True:
@@ -95,7 +95,7 @@ def follow_experiment(client: Client, experiment_id: str, *, as_json: bool) -> i
 
 
 def show(client: Client, record: api.Experiment, *, as_json: bool) -> None:
-    """An experiment, the table of its trials, and the best of them."""
+    """Print an experiment, the table of its trials, and the best of them."""
     trials, best = client.trials(record["id"]), client.best_trials(record["id"])
     if as_json:
         print_json({**record, "trials": trials, "best": best[0] if best else None})
@@ -111,7 +111,7 @@ def show(client: Client, record: api.Experiment, *, as_json: bool) -> None:
 
 
 def unreported(client: Client, record: api.Experiment, trials: Sequence[api.Trial]) -> NotFound:
-    """That no trial reported the metric of its search, and what they did report."""
+    """The error that no trial reported the metric of its search, with the metrics that they did report."""
     metric, runs = record["search"]["metric"], [trial["run"] for trial in trials][:RUNS_AT_ONCE]
     names = sorted({each["name"] for each in client.metrics(*runs)}) if runs else []
     hint = suggestion(metric, names, f"they reported {listed(names, MOST_NAMES)}") if names else None
@@ -121,9 +121,9 @@ def unreported(client: Client, record: api.Experiment, trials: Sequence[api.Tria
 def metrics_of(
     client: Client, record: api.Experiment, trials: Sequence[api.Trial], *, points: int | None = None
 ) -> list[api.MetricSeries]:
-    """What its trials reported: the metric of its search, or, where it has none, all of them.
+    """The metrics that the trials reported: the metric of the search, or all if it has none.
 
-    Without `points` nothing is asked of a search with a metric: its trials know that themselves.
+    Without `points` and with a metric, no request is sent: the trials' records hold its values.
     """
     metric, runs = record["search"]["metric"], [trial["run"] for trial in trials]
     if metric and points is None:

@@ -1,4 +1,4 @@
-"""Which runs a command concerns: by reference, `--name`, `--label` or `--all`. Used by `stop` and others."""
+"""The selection of runs: by reference, `--name`, `--label` or `--all`. Used by `stop` and others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SELECTION = ("runs", "name_glob", "labels", "everything")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What the user wrote: references of runs, or conditions for the user's own runs."""
+    """The user's selection: references of runs, or conditions for the user's own runs."""
 
     runs: tuple[str, ...] = ()
     name_glob: str | None = None
@@ -35,12 +35,12 @@ class Selection:
 
     @property
     def by_condition(self) -> bool:
-        """Whether runs are selected by a condition, not named."""
+        """Whether runs are selected by a condition, not by name."""
         return bool(self.name_glob is not None or self.labels or self.everything)
 
 
 def selection_options(function: F) -> F:
-    """RUN..., --name, --label and --all: exactly one way to say which runs are meant."""
+    """Add RUN..., --name, --label and --all, of which exactly one selects the runs."""
     for add in (
         click.option("--all", "everything", is_flag=True, help="All of your own runs."),
         click.option(
@@ -59,12 +59,12 @@ def selection_options(function: F) -> F:
 
 
 def yes_option(function: F) -> F:
-    """-y: answer the question beforehand."""
+    """Add -y, which skips the confirmation."""
     return click.option("--yes", "-y", is_flag=True, help="Do not ask.")(function)
 
 
 def selection_of(options: dict[str, Any]) -> Selection:
-    """The selection in the options of a command, which are taken out; raises UsageError for none or two."""
+    """The selection, removed from a command's options; raises UsageError for none or two."""
     found = Selection(**{name: options.pop(name) for name in _SELECTION})
     if found.runs and found.by_condition:
         raise click.UsageError(
@@ -88,7 +88,7 @@ def matching_runs(client: Client, selection: Selection, states: Collection[str])
 
 
 def means_all(run: api.Run, reference: str) -> bool:
-    """Whether a reference that led to this run means every member of its array, as the server has it."""
+    """Whether a reference that led to this run means every member of its array, as on the server."""
     return run["array_id"] is not None and reference in (run["name"], run["array_id"])
 
 
@@ -101,7 +101,7 @@ def member_ids(client: Client, run: api.Run, reference: str) -> list[str]:
 
 
 def pages(client: Client, limit: int | None, query: dict[str, Any]) -> Iterator[api.RunSummary]:
-    """Runs as the server lists them, page by page as they are read."""
+    """Runs in the server's order, requested page by page."""
     before: str | None = None
     while True:
         page = client.runs(limit=min(limit or PAGE, PAGE), before=before, **query)
@@ -112,7 +112,7 @@ def pages(client: Client, limit: int | None, query: dict[str, Any]) -> Iterator[
 
 
 def confirm(verb: str, runs: Sequence[api.RunSummary | api.Run]) -> None:
-    """Ask whether to do this to these runs; raises Abort on a no, UsageError where nobody can answer."""
+    """Ask the user for confirmation; raises Abort on a no, UsageError without a terminal."""
     names = [f"{run['name']} ({run['id']}, {run['state']})" for run in runs]
     text = escapes.lines_only(f"{verb} {count(len(runs))}: {listed(names, _SHOWN)}")
     if not sys.stdin.isatty():

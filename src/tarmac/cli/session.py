@@ -1,4 +1,4 @@
-"""How commands reach the server: one client per call, made late. Only this module imports `client`."""
+"""How commands reach the server: one client per call, created late. Only this module imports `client`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from tarmac.client import Client
 
 LAST = "@last"
-"""The newest run, wherever the server is asked for a run."""
+"""The newest run, in every reference to a run."""
 
 
 def connect(*, start: bool = True, server_options: Sequence[str] = ()) -> Client:
     """A client for the server of this environment, closed with the command.
 
-    The user's own server is started if need be, with these options, unless told not to.
+    With `start`, starts the user's own server with these options if it is not running.
     """
     from tarmac.cli.views.bars import UploadBar
     from tarmac.client import Client

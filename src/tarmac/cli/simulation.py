@@ -1,4 +1,4 @@
-"""The work of `tarmac simulate`: settings from its options, plays, output.
+"""The work of `tarmac simulate`: reads settings from its options, plays traces, prints results.
 
 Called by `commands.simulate`, which imports this when it is needed.
 """
@@ -46,7 +46,7 @@ DATE_CHARACTERS = len("2017-10-01")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is to be played, as the options of one call say it."""
+    """The plays that the options of one call request."""
 
     traces: tuple[str, ...]
     form: str | None
@@ -65,7 +65,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """What is to come of it: one table over all traces, JSON, results of others beside it, files."""
+    """The form of the results: one table over all traces, JSON, published results beside it, files."""
 
     as_table: bool
     as_json: bool
@@ -75,7 +75,7 @@ class Output:
 
 
 def run_simulation(request: Request, output: Output) -> None:
-    """Play what was asked for and answer; ends the program when it was interrupted."""
+    """Play the requested traces and print the results; exits if interrupted."""
     if output.plot_to is not None:
         require_plotting(output.plot_to)
     if output.rows_to is not None:
@@ -101,7 +101,7 @@ def run_simulation(request: Request, output: Output) -> None:
 
 
 def _drawn(played: Sequence[tuple[Setting, Result]], plot_to: str) -> InvalidInput | None:
-    """Draw; an error of drawing is reported after the figures, which took longer to compute."""
+    """Draw the plot; an error is returned, and reported after the figures, which took longer to compute."""
     try:
         plot(played, Path(plot_to))
     except OSError as error:
@@ -113,7 +113,7 @@ def _drawn(played: Sequence[tuple[Setting, Result]], plot_to: str) -> InvalidInp
 
 
 def _written(played: Sequence[tuple[Setting, Result]], rows_to: str) -> InvalidInput | None:
-    """Write a row for each job; an error of writing is reported after the figures too."""
+    """Write a row for each job; an error is returned, and reported after the figures."""
     try:
         write_rows(
             ((setting.trace.name, setting.label, result.rows) for setting, result in played), Path(rows_to)
@@ -142,7 +142,7 @@ def _answer(
 
 
 def _settings(request: Request) -> list[Setting]:
-    """Every play that was asked for: each trace under each policy, before and after each change."""
+    """The requested plays: each trace under each policy, before and after each change."""
     if bool(request.traces) == request.history:
         raise click.UsageError("name traces to play, or --history for what ended on your own cluster")
     if request.limits is not None and not isfinite(request.limits):
@@ -173,7 +173,7 @@ def _settings(request: Request) -> list[Setting]:
 
 
 def _policies(request: Request) -> list[Policy | None]:
-    """All by default; one's own cluster has its own rules (None), and a question asks of one at a time."""
+    """The policies: by default all; None for the rules of the user's own cluster; one for a question."""
     if request.policies is not None:
         return [policy_of(word) for word in request.policies.split(",")]
     if request.history:
@@ -182,7 +182,7 @@ def _policies(request: Request) -> list[Policy | None]:
 
 
 def _traces(request: Request) -> Iterator[tuple[Trace, Cluster]]:
-    """The traces with the clusters they were published for, everything wrong with all of them at once."""
+    """The traces with the clusters they were published for; raises all problems at once."""
     columns = columns_of(request.columns) if request.columns is not None else None
     window = _window(request.since, request.until)
     problems: list[Problem] = []
@@ -204,7 +204,7 @@ def _traces(request: Request) -> Iterator[tuple[Trace, Cluster]]:
 
 
 def _history() -> tuple[Trace, Cluster]:
-    """What ended on the cluster that the server of this environment serves, and that cluster."""
+    """The ended runs of the server in this environment, and its cluster."""
     client = connect()
     ended, before = [], None
     while True:
@@ -233,7 +233,7 @@ def _cluster(text: str) -> Cluster:
 
 
 def _window(since: str | None, until: str | None) -> Window | None:
-    """The dates asked for; a day at the end is meant whole."""
+    """The requested dates; a day as the end includes that day."""
     if since is None and until is None:
         return None
     end = _moment("--to", until)
@@ -250,7 +250,7 @@ def _moment(option: str, text: str | None) -> float | None:
 
 
 def _published(words: Sequence[str]) -> dict[str, float]:
-    """Results of others that the user passes: a name and a mean completion time in seconds."""
+    """Published results that the user passes: a name and a mean completion time in seconds."""
     found = {}
     for item in words:
         name, _, value = item.rpartition("=")
@@ -262,7 +262,7 @@ def _published(words: Sequence[str]) -> dict[str, float]:
 
 @contextmanager
 def _interruption() -> Iterator[Interruption]:
-    """Ctrl-C asks the plays to end, and `Interruption` records it; a second one ends everything."""
+    """On Ctrl-C, asks the plays to end, and `Interruption` records it; a second one ends everything."""
     interruption = Interruption()
 
     def interrupted(_number: int, _frame: object) -> None:

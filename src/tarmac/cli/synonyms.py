@@ -1,4 +1,4 @@
-"""Commands of other programs, each with ours for it. Read by `lazy` when a command is unknown."""
+"""Commands of other programs, each with ours. Read by `lazy` for an unknown command."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SYNONYMS: dict[str, str] = {
     "start": "run",
     "submit": "run",
     "train": "run",
-    # looking
+    # inspecting
     "describe": "show",
     "get": "show",
     "info": "show",

@@ -38,7 +38,7 @@ _wait_option = click.option("--wait", is_flag=True, help="Wait until it is done.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Act:
-    """A request: its verb, how it is sent, the state it leads to, and in which states it changes a run."""
+    """A request: its verb, its client method, the state it leads to, and the states that it can change."""
 
     verb: str
     send: Callable[[Client, str], api.Run]
@@ -143,7 +143,7 @@ def rm(*, yes: bool, as_json: bool, **options: Any) -> None:
 
 
 def _named(client: Client, references: Sequence[str], refusals: list[TarmacError]) -> list[Any]:
-    """The runs of these names, each once; what is not found joins the refusals."""
+    """The runs of these names, without duplicates; unknown names are appended to the refusals."""
     found: dict[str, Any] = {}
     for reference in references:
         try:
@@ -155,20 +155,20 @@ def _named(client: Client, references: Sequence[str], refusals: list[TarmacError
 
 
 def _all_members(client: Client, run: api.Run) -> dict[str, Any]:
-    """The array of a run, to be named and removed as one."""
+    """The array of a run, named and removed as a unit."""
     array = client.array(str(run["array_id"]))
     return {**run, "id": array["id"], "name": written(array), "array_index": None}
 
 
 def _end(refusals: Sequence[TarmacError]) -> NoReturn:
-    """Say what could not be done, and end with the worst exit code."""
+    """Print the refusals, and exit with the worst exit code."""
     for refusal in refusals:
         print_error(refusal)
     sys.exit(max((refusal.exit_code for refusal in refusals), default=0))
 
 
 def _act(act: _Act, selection: Selection, *, yes: bool, wait: bool, as_json: bool) -> None:
-    """Send the request to every run, also after a refusal; the exit code is that of the worst refusal."""
+    """Send the request to every run, even after a refusal; exit with the worst refusal's code."""
     client = connect()
     references = selection.runs or _confirmed(client, act, selection, yes=yes)
     refusals: list[TarmacError] = []
@@ -198,7 +198,7 @@ def _act(act: _Act, selection: Selection, *, yes: bool, wait: bool, as_json: boo
 
 
 def _sent_to_all(client: Client, act: _Act, run: api.Run, *, wait: bool) -> api.Array:
-    """The array of a run whose members were all asked the same; with `wait` once all have done it."""
+    """The array after the request to all its members; with `wait`, after all of them have carried it out."""
     array_id = str(run["array_id"])
     for run_id in member_ids(client, run, array_id) if wait else ():
         _once_done(client, client.run(run_id), act.goal, 0)
@@ -206,7 +206,7 @@ def _sent_to_all(client: Client, act: _Act, run: api.Run, *, wait: bool) -> api.
 
 
 def _confirmed(client: Client, act: _Act, selection: Selection, *, yes: bool) -> tuple[str, ...]:
-    """The ids of the runs that meet the conditions, after the user has agreed."""
+    """The ids of the runs that meet the conditions, after the user has confirmed."""
     found = matching_runs(client, selection, act.states)
     if not found:
         remark(f"there is no such run to {act.verb}")
@@ -216,7 +216,7 @@ def _confirmed(client: Client, act: _Act, selection: Selection, *, yes: bool) ->
 
 
 def _once_done(client: Client, run: api.Run, goal: str, known: int) -> api.Run:
-    """The run once it reached that state or ended; of its history `known` events were there before."""
+    """The run after it has reached that state or ended; `known` events of its history are older."""
     if run["state"] in (goal, "ended"):
         return run
     for message in client.follow_events(run["id"], after=known):
@@ -226,7 +226,7 @@ def _once_done(client: Client, run: api.Run, goal: str, known: int) -> api.Run:
 
 
 def _checkpoints(client: Client, run: api.Run) -> str:
-    """What a paused run lost, or what a pausing run would lose now; empty for others."""
+    """The work that a paused run lost, or that a pausing run would lose now; empty for others."""
     if run["state"] not in ("pausing", "paused") or not run["attempt"]:
         return ""
     attempts = client.attempts(run["id"])
@@ -237,7 +237,7 @@ def _checkpoints(client: Client, run: api.Run) -> str:
 
 
 def result_text(run: api.Run, checkpoints: str = "") -> str:
-    """What happens to a run after a request, and to its work."""
+    """The effect of a request on a run and on its work."""
     name = f"{title(run)} ({run['id']})"
     sentence = {
         "pending": "is waiting to be queued",

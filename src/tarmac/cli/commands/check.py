@@ -42,7 +42,7 @@ def check(*, files: tuple[str, ...], as_json: bool, **options: Any) -> None:
 
 
 def _check(file: str, how: How) -> dict[str, Any]:
-    """One file: its problems, its warnings, and in a few words what it asks for."""
+    """The report on one file: its problems, its warnings, and a summary of its request."""
     try:
         text = read_run_file(file)
         if how.dialect in (None, "clusterfudge") and is_launch_script(text.text):
@@ -59,13 +59,13 @@ def _check(file: str, how: How) -> dict[str, Any]:
 
 
 def _script(file: str, report: ScriptReport) -> dict[str, Any]:
-    """A launch script, which is looked through and not started."""
+    """The report on a launch script, which is analysed but not run."""
     problems = [_problem(item) for item in report.problems]
     return {"file": file, "problems": problems, "warnings": list(report.warnings), "run": None}
 
 
 def _spec(spec: RunSpec) -> dict[str, Any]:
-    """What was read, as the server shows it: less the text itself."""
+    """The spec as the server shows it, without the text."""
     return {key: value for key, value in encode(spec).items() if key != "source"}
 
 

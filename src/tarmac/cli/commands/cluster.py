@@ -1,4 +1,4 @@
-"""`tarmac cluster`: a Ray cluster on servers that SSH reaches: started, looked at, ended."""
+"""`tarmac cluster`: start, inspect and end a Ray cluster on servers that SSH reaches."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def status(ctx: click.Context, *, name: str, as_json: bool) -> None:
 
 
 def _follow(client: Client, name: str, *, as_json: bool, going: str) -> None:
-    """Print what is done until it is over; on stderr where the answer is a document."""
+    """Print the steps until the last; on stderr if the answer is a document."""
     try:
         for line in client.follow_cluster_change(name):
             text = change_line(line)
@@ -105,7 +105,7 @@ def _follow(client: Client, name: str, *, as_json: bool, going: str) -> None:
 
 
 def _name_of(file: str) -> str:
-    """The name of a cluster after its file."""
+    """The name of a cluster, from its file name."""
     if file == STDIN:
         raise click.UsageError("a cluster from standard input needs --name")
     return re.sub(r"[^A-Za-z0-9_-]+", "-", PurePath(file).stem).strip("-_")

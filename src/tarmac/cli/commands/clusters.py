@@ -113,7 +113,7 @@ def add(
 
 
 def described(name: str, engine: str, settings: Iterable[tuple[str, str]]) -> str:
-    """The text of the file that says the same; a dot goes into a mapping, and no value is null."""
+    """The text of a cluster file with these settings; a dot selects a nested mapping; empty means null."""
     tree: dict[str, Any] = {}
     for key, value in settings:
         *path, last = key.split(".")
@@ -127,7 +127,7 @@ def described(name: str, engine: str, settings: Iterable[tuple[str, str]]) -> st
 
 
 _VALUES = {"": None, "null": None, "true": True, "false": False}
-"""What is no text; a directive is dropped by null."""
+"""Texts with another value; null removes a directive."""
 
 
 @clusters.command()

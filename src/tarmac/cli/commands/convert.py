@@ -1,4 +1,4 @@
-"""`tarmac convert`: a run file of any dialect as a native one that runs the same. Needs no server."""
+"""`tarmac convert`: convert a run file of any dialect to an equivalent native one. Needs no server."""
 
 from __future__ import annotations
 

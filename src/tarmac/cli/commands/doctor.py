@@ -1,4 +1,4 @@
-"""`tarmac doctor`: what works on this machine, what does not, and what that means for runs."""
+"""`tarmac doctor`: the features that work on this machine, those that do not, and the effect on runs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def doctor(ctx: click.Context, *, as_json: bool) -> None:
 
 
 def finding_text(finding: Finding, terminal: Terminal) -> str:
-    """A line for what was found and, where not all is well, one for what it means."""
+    """The line of a finding and, unless it is ok, a line with its meaning."""
     state = terminal.paint(finding.state.ljust(_STATE_COLUMNS), _STYLES[finding.state])
     lines = [f"{state}{finding.what.ljust(_WHAT_COLUMNS)} {finding.text}"]
     if finding.meaning:

@@ -46,7 +46,7 @@ _ABSENT = {
     "local": "every run of your own server is local: leave it out",
     "template": "templates are not known here: write its fields into the file, or pass --config",
 }
-"""Options of Determined's own command that are refused, and what to do."""
+"""Options of Determined's own command that are refused, each with a hint."""
 
 
 @click.group(cls=Subcommands)
@@ -231,7 +231,7 @@ def _directory(context: str) -> str:
 
 
 def _check_context(directory: str) -> None:
-    """Refuse a context that is too large, before any of it is stored."""
+    """Refuse a context that is too large, before storing any of it."""
     code = context_of(directory)
     check_size(
         scan(Path(directory), code=code), source=directory, code=code, limit_bytes=code.limit_bytes or 0
@@ -255,7 +255,7 @@ def _print_created(record: api.Run, *, as_json: bool) -> None:
 
 
 def _reference(text: str) -> str:
-    """The run of an experiment's number, looked for among all runs; anything else is a run already."""
+    """The run with this experiment number, among all runs; other texts already name a run."""
     if not text.isdigit() or text == LAST:
         return text
     client, before = connect(), None

@@ -1,7 +1,7 @@
-"""`tarmac images`: the container images that nodes have; fetch some ahead of runs, and remove them.
+"""`tarmac images`: list the nodes' container images, fetch some before runs need them, and remove them.
 
-A pull is a run like any other, which is over once its image is there: it works on every cluster, with the
-secrets, the queue and the messages of runs.
+A pull is a run that ends when its image is on the node: it works on every cluster, with the secrets, the
+queue and the messages of runs.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def rm(*, image: str, cluster: str | None, node: str | None, as_json: bool) -> N
 
 
 def _nodes_to_fill(client: Client, cluster: str | None) -> list[str | None]:
-    """Every node that keeps images of its own; None: any, where nodes share them."""
+    """Every node that keeps images of its own; None: any node, because they share images."""
     if cluster is None:
         return [None]
     own = [node["name"] for node in client.nodes(cluster=cluster) if node["own_disk"]]
@@ -108,7 +108,7 @@ def _nodes_to_fill(client: Client, cluster: str | None) -> list[str | None]:
 def _submit(
     client: Client, image: str, *, cluster: str | None, node: str | None, secret: str | None
 ) -> api.Run:
-    """A run that does nothing in the image but begin."""
+    """Submit a run that only starts in the image."""
     body = {
         "name": "pull",
         "command": ["true"],
@@ -122,7 +122,7 @@ def _submit(
 
 
 def _follow(client: Client, run: api.Run, *, as_json: bool) -> int:
-    """Show the pull; its exit code."""
+    """Show the pull; return its exit code."""
     view = standard_view(as_json=as_json)
     view.submitted(run)
     return follow(client, run["id"], view, LogChoice())

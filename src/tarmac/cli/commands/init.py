@@ -1,6 +1,6 @@
-"""`tarmac init`: a run file and a training script to begin with, for each framework. Needs no server.
+"""`tarmac init`: write a run file and a training script for each framework. Needs no server.
 
-The files are those below `cli/templates`, with the name of the run put in.
+The files are copies of those below `cli/templates`, with the name of the run inserted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FRAMEWORKS = ("plain", "torchrun", "huggingface", "lightning", "jax")
 TEMPLATES = Path(__file__).resolve().parents[1] / "templates"
 
 _FILES = {"run.yaml": "run.yaml", "train.py": "train.py.txt"}
-"""File -> its template; `.txt`, so that no tool takes a template for a module of ours."""
+"""Each file with its template; `.txt`, so that no tool treats a template as a module of ours."""
 
 
 @click.command()
@@ -51,13 +51,13 @@ def init(*, directory: str, framework: str, force: bool, as_json: bool) -> None:
 
 def _template(framework: str, source: str, name: str) -> str:
     text = (TEMPLATES / framework / source).read_text(encoding="utf-8")
-    # Quoted where YAML would read no text: a directory may be called 2026.
+    # Quoted if YAML would not read a text: a directory may be named 2026.
     plain = name if name[0].isalpha() and name.lower() != "null" else f'"{name}"'
     return text.replace("\nname: NAME\n", f"\nname: {plain}\n")
 
 
 def _write(place: Path, texts: dict[str, str], *, force: bool) -> None:
-    """All files or, where one of them exists, none; raises InvalidInput that names every one that does."""
+    """Write all files; raises InvalidInput, without writing any, that names every existing one."""
     existing = [place / target for target in texts if (place / target).exists()]
     if existing and not force:
         raise InvalidInput(
@@ -75,7 +75,7 @@ def _write(place: Path, texts: dict[str, str], *, force: bool) -> None:
 
 
 def _next_steps(place: Path) -> list[str]:
-    """What to type next."""
+    """Commands to try next."""
     run_file = place / "run.yaml"
     return [
         f"try it:     tarmac run {run_file}",

@@ -1,4 +1,4 @@
-"""`tarmac launch`: start a Clusterfudge launch script as it is; its launches become runs of tarmac."""
+"""`tarmac launch`: start an unchanged Clusterfudge launch script; its launches become runs of tarmac."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _refuse_unreadable(script: str) -> None:
 
 
 def _remark_on_options_behind(script: str, arguments: tuple[str, ...]) -> None:
-    """Say where options of tarmac belong, if the script gets one that it does not mention itself."""
+    """Print where options of tarmac belong if the script gets one that its text does not mention."""
     names = [argument.partition("=")[0] for argument in arguments]
     ours = next((name for name in names if name in _OURS), None)
     if ours is not None and ours.lstrip("-") not in _text(script).replace("_", "-"):
@@ -91,7 +91,7 @@ def _remark_on_options_behind(script: str, arguments: tuple[str, ...]) -> None:
 
 
 def _text(script: str) -> str:
-    """What the script says; nothing where it cannot be read, which Python will tell."""
+    """The text of the script; empty if it cannot be read, because Python will report that."""
     try:
         return Path(script).read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -99,7 +99,7 @@ def _text(script: str) -> str:
 
 
 def _followed(runs: list[str]) -> int:
-    """Follow runs one after the other; the code of the first that did not complete."""
+    """Follow runs one after the other; return the code of the first that did not complete."""
     if not runs:
         remark("the script launched nothing")
     client = connect()

@@ -1,4 +1,4 @@
-"""`tarmac logs`: print the output of the workers of a run; with -f follow it."""
+"""`tarmac logs`: print the output of a run's workers; with -f follow it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class _Pattern(click.ParamType):  # type: ignore[type-arg]
-    """A regular expression, as Python has them."""
+    """A regular expression in Python's syntax."""
 
     name = "regex"
 
@@ -127,7 +127,7 @@ def logs(
 def _print_members(
     client: Client, run_ids: Sequence[str], choice: LogChoice, view: Callable[[], View]
 ) -> None:
-    """The logs of the members of an array one after the other, each below its name (on stderr)."""
+    """Print the logs of an array's members one after the other, each below its name (on stderr)."""
     for run_id in run_ids:
         member = client.run(run_id)
         remark(title(member))

@@ -1,4 +1,4 @@
-"""`tarmac ls`: runs in a table. By default all live runs, and the newest ended ones."""
+"""`tarmac ls`: print a table of runs. By default all live runs, and the newest ended ones."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def ls(
 
 
 def _with_digests(client: Client, runs: list[api.RunSummary], columns: set[str]) -> list[Any]:
-    """The runs; for that column with the digest of the image that each was last in, as its attempts know."""
+    """The runs, with the last image's digest from the attempts if that column is shown."""
     return runs if DIGEST not in columns else [{**run, DIGEST: _digest(client, run)} for run in runs]
 
 
@@ -127,7 +127,7 @@ def _digest(client: Client, run: api.RunSummary) -> str | None:
 
 
 def _recent(client: Client, query: dict[str, Any], *, expand: bool) -> tuple[list[api.RunSummary], bool]:
-    """All live runs and the newest ended ones, newest first; and whether older ones were left out."""
+    """All live runs and the newest ended ones, newest first; and whether older ones are left out."""
     live = _take(client, None, _Filter(words=LIVE_STATES), expand=expand, **query)
     ended = _take(client, ENDED_SHOWN + 1, _Filter(words=frozenset({RunState.ENDED})), expand=expand, **query)
     arrays = {run["array_id"] for run in live} - {None}
@@ -139,7 +139,7 @@ def _recent(client: Client, query: dict[str, Any], *, expand: bool) -> tuple[lis
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Filter:
-    """Which runs are listed: of one mode, and with a state or outcome in `words` or a status in `statuses`.
+    """The condition for listed runs: one mode, and a state or outcome in `words` or a status in `statuses`.
 
     The statuses are words of `system`. Empty `words` and `statuses` select all runs.
     """
@@ -151,7 +151,7 @@ class _Filter:
 
     @classmethod
     def of(cls, words: Sequence[str], mode: str | None, system: str | None) -> _Filter:
-        """The filter of the options; a word of the system has its meaning there."""
+        """The filter of the options; a word of the system has its meaning in that system."""
         system_words = {word.lower(): word for word in statuses_of(system)} if system else {}
         own_words = [word.lower() for word in words if word.lower() not in system_words]
         states = _states() if own_words else []
@@ -169,7 +169,7 @@ class _Filter:
 
     @property
     def states(self) -> list[str]:
-        """The states to ask the server for; [] for all."""
+        """The states to request from the server; [] for all."""
         if self.statuses:
             return []
         return sorted({word if word in _LIFE else RunState.ENDED for word in self.words})
@@ -189,8 +189,8 @@ class _Filter:
 
 
 def _states() -> list[str]:
-    """The words of `--state`: the states, and how a run can have ended."""
-    from tarmac.model.run import RUN_OUTCOMES  # most listings need nothing of runs but their JSON
+    """The words of `--state`: the states and the outcomes of a run."""
+    from tarmac.model.run import RUN_OUTCOMES  # most listings need only the JSON of runs
 
     return sorted(str(word) for word in {*RunState, *RUN_OUTCOMES})
 
@@ -198,7 +198,7 @@ def _states() -> list[str]:
 def _take(
     client: Client, limit: int | None, choice: _Filter, *, expand: bool, **query: Any
 ) -> list[api.RunSummary]:
-    """At most `limit` runs of the choice; without `expand`, an array counts as one, by its first here."""
+    """At most `limit` matching runs; without `expand`, an array counts as one, shown by its first member."""
     page = limit if expand else None
     found = (run for run in pages(client, page, {"states": choice.states, **query}) if choice.matches(run))
     return list(islice(found if expand else first_members(found), limit))

@@ -1,4 +1,6 @@
-"""`tarmac metrics`: what runs reported, compared: a table, curves, or files for other programs."""
+"""`tarmac metrics`: compare reported metrics of runs as a table, as curves, or in files for other
+programs.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 FOLLOW_S = 2.0
 PLOT_POINTS = 1000
 MOST_NEW = 1000
-"""So many points of a series are shown at once to whoever follows."""
+"""Maximum number of new points per series that following shows at once."""
 
 
 @click.command()
@@ -94,7 +96,7 @@ def metrics(
 
 
 def _say_none(client: Client, runs: Sequence[str], group: str | None) -> None:
-    """Nothing was found; where a group was asked for, say which there are."""
+    """Print that no metrics were found; for a group, name the existing groups."""
     groups = sorted({each["group"] for each in client.metrics(*runs)}) if group is not None else []
     if groups:
         remark(f"no metrics of group {group} were reported; these groups were: {', '.join(groups)}")
@@ -108,7 +110,7 @@ def _refuse_several(chosen: Sequence[str]) -> None:
 
 
 def _show_reports(client: Client, runs: Sequence[str], *, as_json: bool) -> None:
-    """Report by report, as one run wrote them."""
+    """Show the reports of one run."""
     if len(runs) > 1:
         raise InvalidInput(f"--all shows the reports of one run, and {len(runs)} were named")
     reports = client.reports(runs[0])
@@ -135,7 +137,7 @@ def _plot(found: Sequence[api.MetricSeries], plot_to: str) -> None:
 def _follow(
     client: Client, runs: Sequence[str], names: Sequence[str], group: str | None, *, as_json: bool
 ) -> None:
-    """Show points as they come, until every run has ended."""
+    """Show points as they arrive, until every run has ended."""
     shown: dict[tuple[str, str, int], float] = {}
     while True:
         going = [run for run in runs if client.run(run)["state"] != "ended"]

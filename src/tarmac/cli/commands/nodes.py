@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 NODES_SHOWN = 20
-"""More nodes than this are drained in one sentence."""
+"""The summary names at most this many drained nodes."""
 
 LISTED = 40
 """On a terminal, more nodes than this are shown in groups."""
@@ -53,7 +53,7 @@ def nodes(ctx: click.Context, /, *, everything: bool, as_json: bool, **parts: st
 
 
 def choice_options(function: F) -> F:
-    """NODE... and the parts of clusters, for the commands that change nodes."""
+    """Options that select nodes by name or by part of a cluster, for the commands that change nodes."""
     for option in (
         click.option("--shard", metavar="NAME", help="Every node of this shard, likewise."),
         click.option("--pool", metavar="NAME", help="Every node of this pool, likewise."),

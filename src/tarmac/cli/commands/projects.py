@@ -1,4 +1,4 @@
-"""`tarmac projects`: the projects that runs belong to. A project exists as soon as a run names it."""
+"""`tarmac projects`: list the projects of runs. A project exists as soon as a run names it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COLUMNS = heads("PROJECT, RUNS, NOT ENDED, NEWEST", right="RUNS, NOT ENDED, NEW
 
 @dataclass(slots=True)
 class Project:
-    """What the runs of a project come to."""
+    """The totals of a project's runs."""
 
     newest_at: float
     runs: int = 0
@@ -56,7 +56,7 @@ def projects(*, as_json: bool) -> None:
 
 
 def _projects(client: Client) -> dict[str, Project]:
-    """The projects of all runs; that of the newest run comes first."""
+    """The projects of all runs, beginning with that of the newest run."""
     found: dict[str, Project] = {}
     before: str | None = None
     while True:

@@ -1,4 +1,4 @@
-"""`tarmac queue`: running and waiting runs, in scheduling order; `set` and `move` change it."""
+"""`tarmac queue`: list running and waiting runs in scheduling order; `set` and `move` change it."""
 
 from __future__ import annotations
 

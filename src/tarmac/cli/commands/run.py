@@ -1,6 +1,6 @@
-"""`tarmac run`: submit a run and follow it to its end; the command that most people use most.
+"""`tarmac run`: submit a run and follow it to its end.
 
-What only a follower or a dry run needs is imported there: `tarmac run --detach` imports neither.
+Modules for following or a dry run are imported only when needed, so `tarmac run --detach` imports neither.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _COMMAND = "tarmac.command"
 
 
 class RunCommand(click.Command):
-    """`run`, with everything after `--` kept aside as the command to run."""
+    """`run`, where everything after `--` is the command to run."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "--" in args:
@@ -132,7 +132,7 @@ def run(
 def _searched(
     client: Client, request: dict[str, Any], key: str | None, detach: bool, *, dry_run: bool, as_json: bool
 ) -> int:
-    """Begin an experiment instead of a run, or with `dry_run` say what it comes to."""
+    """Begin an experiment instead of a run, or with `dry_run` print its preview."""
     from tarmac.cli.searches import begin, print_preview
 
     if dry_run:
@@ -147,7 +147,7 @@ def _searched(
 def _one_source(
     ctx: click.Context, file: str | None, clone: str | None, command: tuple[str, ...] | None
 ) -> None:
-    """Exactly one thing to run: a file, a clone, or a command by itself."""
+    """Check that exactly one source is given: a file, a clone, or a command."""
     if command == ():
         raise click.UsageError("there is no command after --", ctx)
     if file is not None and clone is not None:
@@ -181,7 +181,7 @@ def _request(
 
 
 def _read_as(how: How, file: str | None) -> dict[str, Any]:
-    """The arguments of `submit` about reading the run file."""
+    """The arguments of `submit` for reading the run file."""
     if file is None:
         return {"extras": {"changes": dict(how.changes)}} if how.changes else {}
     directory = Path.cwd() if file == STDIN else Path(file).absolute().parent
@@ -197,7 +197,7 @@ def _submit(client: Client, request: dict[str, Any], idempotency_key: str | None
 
 
 def _followed(client: Client, request: dict[str, Any], idempotency_key: str | None, *, as_json: bool) -> int:
-    """Submit and follow: the run's own exit code, after its end."""
+    """Submit the run and follow it; return its exit code."""
     from tarmac.cli.following import LogChoice, follow
     from tarmac.cli.views.followview import standard_view
 

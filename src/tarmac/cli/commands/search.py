@@ -1,4 +1,4 @@
-"""The subcommands of `tarmac experiment` that are about searches over parameters. Joined by `experiment`."""
+"""The subcommands of `tarmac experiment` for searches over parameters. Joined by `experiment`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 PLOT_POINTS = 500
 LOSS = "loss"
-"""Of several metrics this one is drawn, where the search itself names none."""
+"""The metric to draw, if the search names none."""
 
 _SEARCH = re.compile(r"^search\s*:", re.MULTILINE)
 _COMMAND = re.compile(r"^(command|roles)\s*:", re.MULTILINE)
@@ -40,7 +40,7 @@ _DETERMINED = re.compile(r"^(entrypoint|searcher|hyperparameters)\s*:", re.MULTI
 
 
 def numbered(text: str) -> str:
-    """The experiment that a number of Determined means (a run, where it is one alone); else the text."""
+    """The id for a number of Determined (of a run, if it is a single one); other texts unchanged."""
     if text.isdecimal():
         with suppress(NotFound):
             return connect().numbered_experiment(int(text))
@@ -53,7 +53,7 @@ _ARGUMENT = click.argument(
 
 
 def is_native(text: str) -> bool:
-    """Whether a file is a native run file that searches; a configuration of Determined has a `searcher`."""
+    """Whether a file is a native run file with a search; Determined's configurations have a `searcher`."""
     return _SEARCH.search(text) is not None
 
 
@@ -72,7 +72,7 @@ def is_search(reference: str) -> bool:
 
 
 def act_on_search(verb: str, reference: str, *, as_json: bool) -> bool:
-    """Do this to the experiment of that name; False where there is none, and a run may be meant."""
+    """Apply the verb to the experiment of that name; False if there is none, so that it may name a run."""
     client = connect()
     acts: Mapping[str, Callable[[str], api.Experiment]] = {
         "pause": client.pause_experiment,

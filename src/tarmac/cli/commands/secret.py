@@ -1,7 +1,7 @@
 """`tarmac secret`: set, list and remove keys and passwords that runs get by name.
 
-A value comes from a prompt, standard input or a file, never from an argument: arguments are seen by everybody
-on the machine, and stay in the history of the shell.
+A value comes from a prompt, standard input or a file, never from an argument: all users of the machine can
+see arguments, and shells store them in their history.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def rotate(*, as_json: bool) -> None:
 
 
 def _value(name: str, path: Path | None) -> str:
-    """The value, typed, piped in or read from a file."""
+    """The value, from a prompt, standard input or a file."""
     if path is None and sys.stdin.isatty():
         typed: str = click.prompt(f"value of {name}", hide_input=True, err=True)
         return typed

@@ -1,4 +1,4 @@
-"""`tarmac server`: the user's own server, which `tarmac run` starts by itself. Runs outlive it."""
+"""`tarmac server`: manage the user's own server, which `tarmac run` starts when needed. Runs outlive it."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _print_version(version: api.Version, *, as_json: bool) -> None:
 
 
 def _running_server() -> api.Version | None:
-    """The running server, if any."""
+    """The running server; None if there is none."""
     try:
         return connect(start=False).version()
     except Unavailable:
@@ -122,7 +122,7 @@ def _running_server() -> api.Version | None:
 
 
 def _stop() -> api.Version | None:
-    """Stop the server and wait until its process is gone; None when there was none."""
+    """Stop the server and wait until its process has ended; None if there was none."""
     found = _running_server()
     if found is None:
         return None
@@ -139,7 +139,7 @@ def _stop() -> api.Version | None:
 
 
 def _alive(pid: int) -> bool:
-    """Whether the process runs on this machine. A server elsewhere ends unseen: its answer has to do."""
+    """Whether the process runs on this machine. For a server elsewhere, only its answer is known."""
     if "TARMAC_URL" in os.environ:
         return _running_server() is not None
     try:
@@ -152,7 +152,7 @@ def _alive(pid: int) -> bool:
 
 
 def _zombie(pid: int) -> bool:
-    """Whether it has ended and only its parent does not know yet."""
+    """Whether the process has ended but its parent has not collected it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except (OSError, IndexError):
@@ -160,7 +160,7 @@ def _zombie(pid: int) -> bool:
 
 
 def _print_tail(file: int, path: Path, lines: int) -> None:
-    """The last lines, and leave the file at its end."""
+    """Print the last lines, and leave the file at its end."""
     end = path.stat().st_size
     start, content = end, b""
     while start > 0 and content.count(b"\n") <= lines:

@@ -1,4 +1,4 @@
-"""`tarmac show`: everything about one run on one page."""
+"""`tarmac show`: show one run on one page."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def page(
     now: float,
     terminal: Terminal,
 ) -> str:
-    """One page: fields, attempts, the newest attempt's workers, the history where there is one."""
+    """The page: fields, attempts, the newest attempt's workers, and the history if requested."""
     parts = [
         "\n".join(_fields(run, attempts, reports, now, terminal)),
         _attempt_table(attempts, now, terminal),
@@ -117,7 +117,7 @@ def page(
 
 
 def where_text(attempt: api.Attempt) -> str:
-    """The nodes of an attempt; while it waits in the queue of its cluster, as what it is known there."""
+    """The nodes of an attempt; before it has any, its name in the queue of its cluster."""
     native = attempt["native"]
     if attempt["nodes"] or attempt["granted_at"] is not None:
         return ", ".join(attempt["nodes"])
@@ -167,7 +167,7 @@ def _worker_table(attempts: Sequence[api.Attempt], now: float, terminal: Termina
 
 
 def _message_table(messages: Sequence[api.Notification], now: float, terminal: Terminal) -> str:
-    """Who was told what, or is to be."""
+    """The messages about a run, sent and pending, with their receivers."""
     rows = (
         (each["occasion"], each["receiver"], age(each["at"], now), _delivery(each, now)) for each in messages
     )
@@ -175,7 +175,7 @@ def _message_table(messages: Sequence[api.Notification], now: float, terminal: T
 
 
 def _delivery(message: api.Notification, now: float) -> str:
-    """What became of a message."""
+    """The delivery state of a message."""
     if message["sent_at"] is not None:
         return f"sent {age(message['sent_at'], now)}"
     if message["due_at"] is None:
@@ -208,7 +208,7 @@ def _fields(
     now: float,
     terminal: Terminal,
 ) -> Iterator[str]:
-    """Name and value, a line each; what does not apply is left out."""
+    """Name and value, one line each; fields that do not apply are left out."""
     state = state_cell(state_of(run))
     fields = {
         "run": run["id"],
@@ -260,7 +260,7 @@ def _fields(
 
 
 def _notices(attempts: Sequence[api.Attempt]) -> Iterator[str]:
-    """The notices of the nodes of the newest attempt, oldest first; equal ones of several nodes come once."""
+    """Notices from the nodes of the newest attempt, oldest first; equal ones of several nodes appear once."""
     if not attempts:
         return
     sayers: dict[str, dict[str, None]] = {}
@@ -271,7 +271,7 @@ def _notices(attempts: Sequence[api.Attempt]) -> Iterator[str]:
 
 
 def after_text(run: api.Run) -> str:
-    """The runs that it waits or waited for, and which of them have ended as they should."""
+    """The runs that this run depends on, and whether each condition is met."""
     words = {True: "met", False: "awaited" if run["state"] != "ended" else "not met"}
     return ", ".join(
         f"{each['name']} ({each['run_id']}, {each['condition']}: {words[each['met']]})"
@@ -280,7 +280,7 @@ def after_text(run: api.Run) -> str:
 
 
 def _retries(run: api.Run, now: float) -> str:
-    """How many retries are used: the failure that ended a run was none. And when the next try is due."""
+    """The retries used, not counting the failure that ended the run, and the time of the next try."""
     retries = run["spec"].get("retries", 0)
     last = run["outcome"] == "failed" and run["failures"] > 0
     used = f"{min(run['failures'] - last, retries)} of {retries} used" if retries else ""
@@ -290,7 +290,7 @@ def _retries(run: api.Run, now: float) -> str:
 
 
 def _slots(run: api.Run, attempts: Sequence[api.Attempt]) -> str:
-    """How many it asked for, and how many of them its newest attempt holds no more."""
+    """The number of requested slots, and how many of them its newest attempt has released."""
     if not attempts or attempts[-1]["ended_at"] is not None:
         return str(run["slots"])
     freed = [placement for placement in attempts[-1]["placements"] if placement["released_at"] is not None]
@@ -302,7 +302,7 @@ def _slots(run: api.Run, attempts: Sequence[api.Attempt]) -> str:
 
 
 def _ran(attempts: Sequence[api.Attempt], now: float) -> str:
-    """How long its attempts have been running, all together: the waits between them do not count."""
+    """The total running time of its attempts, without the waits between them."""
     times = [ran for attempt in attempts if (ran := elapsed_s(attempt, now)) is not None]
     if not times:
         return ""
@@ -310,7 +310,7 @@ def _ran(attempts: Sequence[api.Attempt], now: float) -> str:
 
 
 def _code(run: api.Run) -> str:
-    """Exactly which code it runs: where it came from, and the commit or the snapshot."""
+    """The code of a run: its source, and the commit or the snapshot."""
     code = run["spec"].get("code")
     if code is None:
         return ""
@@ -321,7 +321,7 @@ def _code(run: api.Run) -> str:
 
 
 def _previous(attempts: Sequence[api.Attempt]) -> str:
-    """How the attempt before ended, where its cluster or the platform ended it."""
+    """The end of the previous attempt, if its cluster or the platform ended it."""
     over = [attempt for attempt in attempts if attempt["outcome"] is not None]
     if not over or over[-1]["outcome"] not in ("preempted", "lost") or over[-1]["cause"] is None:
         return ""
@@ -330,7 +330,7 @@ def _previous(attempts: Sequence[api.Attempt]) -> str:
 
 
 def _preempted(run: api.Run, attempts: Sequence[api.Attempt]) -> str:
-    """How often it had to leave, and how often of these because its job was over."""
+    """The number of preemptions, and how many of them were at the end of its job's wall time."""
     if not run["preemptions"]:
         return ""
     causes = [attempt["cause"] for attempt in attempts if attempt["outcome"] == "preempted"]

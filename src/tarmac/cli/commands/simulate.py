@@ -1,6 +1,6 @@
-"""`tarmac simulate`: traces, or the cluster's own history, played through the scheduler in virtual time.
+"""`tarmac simulate`: play traces, or the cluster's own history, through the scheduler in virtual time.
 
-This module holds the options alone; `cli.simulation` does the work, and is imported only then.
+This module defines only the options; it imports `cli.simulation`, which does the work, when needed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tarmac.cli.options import Duration, json_option
 FORMS = ("philly", "muri", "shockwave", "csv")
 POLICIES = ("priority", "fair_share", "least_attained")
 EXAMPLES = "nodes=+4, policy=fair_share, shares=alice:2,bob:1, preemption=on"
-"""What `simulator` and `model` know by these names: importing them takes longer than `--help` may."""
+"""A copy of names in `simulator` and `model`: importing those would make `--help` slow."""
 
 
 @click.command()

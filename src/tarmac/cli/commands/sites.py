@@ -1,4 +1,4 @@
-"""`tarmac sites`: HPC sites whose addresses are known, for configurations of Mantik. Needs no server."""
+"""`tarmac sites`: list known HPC sites, for configurations of Mantik. Needs no server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tarmac usage`: the slot-hours of users, projects and pools in a range of time."""
+"""`tarmac usage`: print the slot-hours of users, projects and pools in a range of time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOUR_S = 3600.0
 
 
 class Moment(click.ParamType):  # type: ignore[type-arg]
-    """A date, a date with a time (of the local zone), or a duration back from now; becomes a Unix time."""
+    """A date, a date with a local time, or a duration before now, as a Unix time."""
 
     name = "moment"
 
@@ -64,9 +64,9 @@ def usage(*, by: str, since: float | None, until: float | None, as_json: bool) -
 
 
 def _totals(parts: list[api.UsedSlots], by: str) -> list[dict[str, Any]]:
-    """The sums for each user, project or pool; that which used most comes first.
+    """The sums for each user, project or pool, the largest first.
 
-    A run that was in two pools counts in both.
+    A run that used two pools counts in both.
     """
     found: dict[str, dict[str, Any]] = {}
     for part in parts:

@@ -67,7 +67,7 @@ def wait(*, timeout_s: float | None, as_json: bool, **options: Any) -> None:
 
 
 def wait_for_array(client: Client, first: api.Run, *, as_json: bool) -> int:
-    """Wait for every member of an array that was just submitted; the largest of their exit codes."""
+    """Wait for every member of a newly submitted array; return the largest of their exit codes."""
     array = client.array(str(first["array_id"]))
     for warning in first["warnings"]:
         remark(warning)
@@ -87,7 +87,7 @@ def wait_for_array(client: Client, first: api.Run, *, as_json: bool) -> int:
 
 
 def _named_runs(client: Client, selection: Selection) -> tuple[list[str], list[TarmacError]]:
-    """The ids of the runs to wait for, each once, and what could not be found."""
+    """The ids of the runs to wait for, without duplicates, and the errors for unknown ones."""
     if selection.by_condition:
         live = matching_runs(client, selection, LIVE_STATES)
         if not live:

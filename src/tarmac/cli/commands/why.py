@@ -1,4 +1,4 @@
-"""`tarmac why`: why a run waits, node by node, and what would let it start; or why it ended."""
+"""`tarmac why`: print why a run waits, node by node, and when it could start; or why it ended."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _COLUMNS = heads("NODE, REASON", flexible="REASON")
 _SENTENCES = re.compile(r"(?<=[.!?]) (?=[A-Z])")
 
 NARROWEST = 30
-"""Sentences are not broken into lines shorter than this."""
+"""Minimum width of wrapped lines."""
 
 NAMES_SHOWN = 4
-"""At most so many nodes with the same reason are named."""
+"""Maximum number of nodes named per reason."""
 
 
 @click.command()
@@ -74,7 +74,7 @@ def explanation(answer: api.Why, terminal: Terminal) -> str:
 
 
 def _wrapped(text: str, terminal: Terminal) -> list[str]:
-    """A sentence below the headline; on a terminal broken between words, with further lines indented."""
+    """A sentence below the headline; on a terminal wrapped between words, with further lines indented."""
     flat = one_line(text)
     if terminal.width is None:
         return [f"  {flat}"]
@@ -89,7 +89,7 @@ def _wrapped(text: str, terminal: Terminal) -> list[str]:
 
 
 def _ahead(answer: api.Why) -> str:
-    """The runs ahead of it: "digits (r1), other (r2) and 3 more runs"."""
+    """The runs before this one in the queue: "digits (r1), other (r2) and 3 more runs"."""
     count, first = answer["ahead"], [named(run) for run in answer["ahead_first"]]
     if not first:
         return f"{count} run{'s' if count != 1 else ''}"
@@ -98,7 +98,7 @@ def _ahead(answer: api.Why) -> str:
 
 
 def _grouped(answer: api.Why) -> list[tuple[str, str]]:
-    """Nodes and their reason, those with the same reason together, in the order of the first of each."""
+    """Nodes with their reason; nodes with the same reason are joined, in the order of their first."""
     nodes: dict[str, list[str]] = {}
     for reason in answer["reasons"]:
         if reason["node"] is not None:

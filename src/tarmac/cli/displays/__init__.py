@@ -1,1 +1,1 @@
-"""How other systems would show the runs: one display each, found by name in `registry`."""
+"""Runs in the form of other systems: one display for each, found by name in `registry`."""

@@ -1,6 +1,7 @@
 """Runs as Clusterfudge shows launches: a number, a status, jobs and their replicas.
 
-Found by `registry` under the name clusterfudge. It had a web page, no command; these are the fields of it.
+Found by `registry` under the name clusterfudge, which had a web page but no command: the fields are those of
+the page.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _COLOURS = {
     "LAUNCH_STATUS_FAILED": "failed",
     "LAUNCH_STATUS_STOPPED": "stopped",
 }
-"""tarmac's state whose colour a word has."""
+"""The state of tarmac whose colour each word has."""
 
 
 class ClusterfudgeDisplay(Display):
@@ -81,7 +82,7 @@ DISPLAY = ClusterfudgeDisplay()
 
 
 def _short_name(run: Json, role: str) -> str:
-    """What the launch called the role."""
+    """The role's name in the launch."""
     names = facts_of(run).get("short_names")
     return str(names.get(role, role)) if isinstance(names, Mapping) else role
 

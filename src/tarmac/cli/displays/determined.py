@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tarmac.client import Client
 
 _MOST = 500
-"""The numbers of so many runs are asked for at once."""
+"""Maximum number of runs whose numbers are requested at once."""
 
 _HEADS = ("ID", "Owner", "Name", "Parent ID", "State", "Progress", "Started", "Ended", "Resource Pool")
 _FIELDS = (
@@ -77,7 +77,7 @@ class DeterminedDisplay(Display):
         return "\n".join((*lines, "", _table(_TRIAL_HEADS, list(self._trial(run, attempts)))))
 
     def _trial(self, run: Json, attempts: Sequence[Json]) -> Iterator[Sequence[str]]:
-        """The one trial of the searcher `single`, as its newest attempt has it."""
+        """The one trial of the searcher `single`, from its newest attempt."""
         newest = attempts[-1] if attempts else None
         parameters = (_config(run).get("hyperparameters") or {}).items()
         constants = {
@@ -126,7 +126,7 @@ def queue_table(runs: Sequence[Json]) -> str:
 
 
 def _number(run: Json) -> str:
-    """The number of the experiment: the one that the gateway gave, else one made of the run's id."""
+    """The number of the experiment: the gateway's, else one derived from the run's id."""
     return str(run.get("numbers", {}).get("experiment") or experiment_id(run["id"]))
 
 
@@ -136,7 +136,7 @@ def _config(run: Json) -> Mapping[str, Json]:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns between bars, with a rule of dashes below the heads, as its command line draws them."""
+    """A table with bars between columns and dashes below the heads, as in Determined's command line."""
     widths = [max(columns(row[index]) for row in (heads, *rows)) for index in range(len(heads))]
     rule = "+".join("-" * (width + 2) for width in widths)
     right = [head in _RIGHT for head in heads]

@@ -1,7 +1,7 @@
-"""The port of a display: runs as another system's own commands would print them. One adapter per system here.
+"""The port of a display: runs as another system's own commands print them. One adapter for each system.
 
-`tarmac ls`, `show` and `logs` ask for one with `--as NAME`. Runs, attempts and events are the JSON objects of
-docs/using/api.md; a display decides nothing, it only puts them into that system's words and columns.
+`tarmac ls`, `show` and `logs` request one with `--as NAME`. Runs, attempts and events are the JSON objects of
+docs/using/api.md; a display decides nothing, it only translates them into that system's words and columns.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 class Display(Protocol):
-    """What `--as NAME` shows. Texts come without a last line end."""
+    """The output of `--as NAME`. Texts have no trailing line end."""
 
     def status(self, report: Report) -> str:
         """The system's own word for the status of a run, from its dialect."""
         ...
 
     def prepare(self, client: Client, runs: Sequence[Json]) -> Sequence[Json]:  # noqa: ARG002 some need one
-        """The runs with what else the display shows of them."""
+        """The runs with further data for the display."""
         return runs
 
     def runs(self, runs: Sequence[Json], terminal: Terminal) -> str:
@@ -49,23 +49,23 @@ class Display(Protocol):
 
 
 def field_lines(fields: Mapping[str, str], terminal: Terminal, *, width: int) -> str:
-    """A line for each field with a value, with the name before it."""
+    """A line for each field with a value: its name and the value."""
     lines = ((name, value) for name, value in fields.items() if value)
     return "\n".join(f"{terminal.paint(name.ljust(width - 1), 'dim')} {value}" for name, value in lines)
 
 
 def utc_time(at: float) -> str:
-    """A time in UTC to the second, as several systems write it."""
+    """A time in UTC to the second, in the format of several systems."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def status_cell(word: str, colours: Mapping[str, str]) -> Cell:
-    """A word in the colour of the state of tarmac that `colours` names for it, else of its own name."""
+    """A word in the colour of the state that `colours` maps it to, or of its own name."""
     return Cell(word, state_cell(colours.get(word, word)).style)
 
 
 def facts_of(run: Json) -> Mapping[str, Any]:
-    """The fields that the run's own system has beyond the spec."""
+    """The fields of the run's own system beyond the spec."""
     facts: Mapping[str, Any] = run["spec"].get("conventions", {}).get("facts", {})
     return facts
 
@@ -84,7 +84,7 @@ def every_report() -> Iterator[Report]:
 
 
 def report_of(run: Json) -> Report:
-    """The report of a `Run` or `RunSummary`, from which a dialect makes its status."""
+    """The report of a `Run` or `RunSummary`, from which a dialect derives its status."""
     cause = run.get("cause_code") or (run.get("cause") or {}).get("code")
     return Report(
         state=RunState(run["state"]),

@@ -21,11 +21,11 @@ _COLOURS = {
     "cancelled": "stopped",
     "strong_failed": "failed",
 }
-"""tarmac's state whose colour a word has, where it is not called the same."""
+"""The state of tarmac whose colour a word has, for words that are not its states."""
 
 
 class IscDisplay(Display):
-    """`isc experiments`, and the same of one experiment."""
+    """`isc experiments`, for several experiments or one."""
 
     status = staticmethod(statuses.status)
 
@@ -69,5 +69,5 @@ DISPLAY = IscDisplay()
 
 
 def _cycle(run: Json) -> str:
-    """How often it has been started, and of how many times: `1 / 3`; without an end for other modes."""
+    """The number of starts and, for cycle runs, their maximum: `1 / 3`."""
     return f"{run['attempt']} / {run['max_turns']}" if run["mode"] == Mode.CYCLE else str(run["attempt"])

@@ -1,6 +1,6 @@
-"""Runs as MLflow shows them, which is where Mantik's users look: ids, words, times. Found by `registry`.
+"""Runs as MLflow, which Mantik's users use, shows them: ids, words, times. Found by `registry`.
 
-The document shows no listing; the fields are those that MLflow keeps of a run.
+Mantik's documentation has no listing; the fields are those that MLflow stores for a run.
 """
 
 from __future__ import annotations

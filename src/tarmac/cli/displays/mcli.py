@@ -1,6 +1,6 @@
 """Runs as MCLI shows them: `get runs`, and `describe run`. Found by `registry` under the name mcli.
 
-Columns, widths and words are those of its document; times are local.
+Columns, widths and words are those of MCLI's documentation; times are local.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HEADS = (
     ("START_TIME", 10, 1),
     ("END_TIME", 9, 0),
 )
-"""Title, least width, and what a value adds to its own: as the tables of the document are spaced."""
+"""Title, minimum width, and extra width per value: the spacing of the documentation's tables."""
 
 _STAGES = ("STATUS", "START_TIME", "END_TIME", "DURATION")
 _LABEL_WIDTH = 13
@@ -73,13 +73,13 @@ DISPLAY = McliDisplay()
 
 
 def _submitted(run: Json) -> str:
-    """The run file; of a clone or a run that the command line changed, what ran."""
+    """The run file; for a clone or a changed run, the configuration that ran."""
     source = str(run["source"])
     if run["dialect"] != NAME:
         return source
     try:
         return submitted(decode(RunSpec, {**run["spec"], "source": source}), name=run["name"])
-    except InvalidInput:  # of a server of another version
+    except InvalidInput:  # from a server of another version
         return source
 
 
@@ -95,13 +95,13 @@ def _metadata(run: Json, attempts: Sequence[Json]) -> Iterator[str]:
         "GPU Type": ", ".join(slot_types) or (slot_type if slot_type != ACCELERATOR else None),
         "GPU Num": run["slots"],
     }
-    if run.get("outcome") == "failed" and run.get("cause"):  # as later versions of it said why
+    if run.get("outcome") == "failed" and run.get("cause"):  # later versions of MCLI showed the reason
         fields["Reason"] = run["cause"]["message"]
     return (f"{name:<{_LABEL_WIDTH}}{one_line(str(value))}" for name, value in fields.items())
 
 
 def _lifecycle(run: Json, end_status: Status) -> Iterator[str]:
-    """Waiting, running, the end: three rows, whatever has come of them yet."""
+    """Waiting, running, the end: three rows, even before they have happened."""
     created, started, ended = run["created_at"], run["started_at"], run["ended_at"]
     wait_end = started if started is not None else ended
     last = end_status if ended is not None else Status.COMPLETED
@@ -125,7 +125,7 @@ def _when(at: float | None) -> str:
 
 
 def _took(start: float | None, end: float | None) -> str:
-    """A duration in its largest unit, the rest cut off."""
+    """A duration in its largest unit, rounded down."""
     if start is None or end is None:
         return _NONE
     seconds = int(max(0.0, end - start))

@@ -1,6 +1,6 @@
 """The displays by name, each imported when it is used, and the option `--as`.
 
-Used by the commands that show runs.
+Used by `ls`, `show` and `logs`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ DISPLAYS: Mapping[str, str] = {
     "mantik": "tarmac.cli.displays.mantik",
     "mcli": "tarmac.cli.displays.mcli",
 }
-"""Where each display lives: a module with a `DISPLAY`."""
+"""The module of each display, which defines `DISPLAY`."""
 
 _PORT = "tarmac.cli.displays.display"
-"""Imported late as well, because it imports the dialects."""
+"""Imported late, because it imports the dialects."""
 
 
 class SystemName(click.ParamType):  # type: ignore[type-arg]
@@ -46,7 +46,7 @@ class SystemName(click.ParamType):  # type: ignore[type-arg]
 
 
 def as_option(function: F) -> F:
-    """--as: in the words of another system."""
+    """The option `--as`: output in the words of another system."""
     return click.option(
         "--as",
         "system",
@@ -63,12 +63,12 @@ def display(system: str) -> Display:
 
 
 def statuses_of(system: str) -> list[str]:
-    """Every word that the system has for the status of a run."""
+    """Every status of the system."""
     shown, port = display(system), import_module(_PORT)
     return sorted({shown.status(report) for report in port.every_report()})
 
 
 def with_statuses(runs: Sequence[Json], system: str) -> list[dict[str, Any]]:
-    """The runs with an additional `status`: the system's own word for the status of each."""
+    """The runs with an additional `status`: the system's own word for it."""
     shown, report_of = display(system), import_module(_PORT).report_of
     return [{**run, "status": shown.status(report_of(run))} for run in runs]

@@ -1,1 +1,1 @@
-"""What `tarmac doctor` looks at: this machine, the programs on it, the server and its clusters."""
+"""The checks of `tarmac doctor`: this machine, its programs, the server and its clusters."""

@@ -1,4 +1,4 @@
-"""One line of `tarmac doctor`. Made by the other modules here, printed by the command."""
+"""One line of `tarmac doctor`. Created by the other modules here, printed by the command."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """Whether something works: fully, not fully, or not at all."""
+    """Whether a feature works: fully, not fully, or not at all."""
 
     OK = "ok"
     WARN = "warn"
@@ -16,10 +16,10 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What was looked at, and what was found.
+    """The result of one check.
 
-    `meaning` says what that is for runs, and what to do; it is empty where all is well. Without what is
-    `needed`, no run works.
+    `meaning` describes the effect on runs and a remedy; it is empty if the check is ok. No run works if a
+    `needed` check is missing.
     """
 
     what: str
@@ -30,20 +30,20 @@ class Finding:
 
     @property
     def stops_runs(self) -> bool:
-        """Whether no run works here because of it."""
+        """Whether it prevents all runs here."""
         return self.needed and self.state is State.MISSING
 
 
 def ok(what: str, text: str) -> Finding:
-    """Something that works."""
+    """A feature that works."""
     return Finding(what=what, state=State.OK, text=text)
 
 
 def warn(what: str, text: str, meaning: str) -> Finding:
-    """Something that works in part, or will not for long."""
+    """A feature that works in part, or will soon stop working."""
     return Finding(what=what, state=State.WARN, text=text, meaning=meaning)
 
 
 def missing(what: str, text: str, meaning: str, *, needed: bool = False) -> Finding:
-    """Something that is not there."""
+    """A missing feature."""
     return Finding(what=what, state=State.MISSING, text=text, meaning=meaning, needed=needed)

@@ -1,6 +1,7 @@
-"""This machine: its Python, the disk of the home, and what its kernel allows. Called by `tarmac doctor`.
+"""Checks this machine: its Python, the disk of the home, and the features of its kernel. Called by `tarmac
+doctor`.
 
-Each function reads one fact and judges it. What is read is an argument where a test needs another.
+Each function checks one fact, which is an argument where a test needs another value.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _NETWORK_DISKS = frozenset({"nfs", "nfs4", "cifs", "smb3", "lustre", "beegfs", "
 
 
 def machine_findings(home: Home) -> Iterator[Finding]:
-    """All of them, in the order in which a run meets them."""
+    """All findings, in the order in which a run needs them."""
     yield ok("python", f"{sys.version.split()[0]} ({sys.executable})")
     yield from home_findings(home.root)
     yield process_namespace(namespaces.find_way())
@@ -44,7 +45,7 @@ def machine_findings(home: Home) -> Iterator[Finding]:
 
 
 def home_findings(root: Path) -> Iterator[Finding]:
-    """The home can be written, has room, and lies on a disk that a database can lie on."""
+    """Whether the home is writable, has space, and is on a disk suitable for a database."""
     place = _existing(root)
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
         text = f"{root} cannot be {'written' if place == root else f'made: {place} cannot be written'}"
@@ -53,7 +54,7 @@ def home_findings(root: Path) -> Iterator[Finding]:
     yield ok("home", f"{root}{'' if place == root else ' (not yet there)'}")
     found = os.statvfs(place)
     yield room(found.f_bavail * found.f_frsize)
-    if found.f_files:  # btrfs and others count none
+    if found.f_files:  # btrfs and others report zero
         yield free_files(found.f_favail)
     kind = disk_kind(place, _MOUNTS.read_text(encoding="utf-8", errors="replace"))
     if kind in _NETWORK_DISKS:
@@ -75,7 +76,7 @@ def room(free_bytes: int) -> Finding:
 
 
 def free_files(count: int) -> Finding:
-    """How many files can still be made there."""
+    """The number of files that can still be created on the disk of the home."""
     text = f"{count:,} files can be made"
     if count == 0:
         return missing("inodes", text, "No run can be accepted: remove files from this disk.", needed=True)
@@ -85,7 +86,7 @@ def free_files(count: int) -> Finding:
 
 
 def disk_kind(path: Path, mountinfo: str) -> str:
-    """The kind of file system that a path is on, by the text of /proc/self/mountinfo; "" where unknown."""
+    """The file system type of a path, from the text of /proc/self/mountinfo; "" if unknown."""
     resolved = path.resolve()
     best, kind = -1, ""
     for line in mountinfo.splitlines():
@@ -97,7 +98,7 @@ def disk_kind(path: Path, mountinfo: str) -> str:
 
 
 def process_namespace(way: Way) -> Finding:
-    """Whether a run sees and reaches its own processes alone."""
+    """Whether a run sees and reaches only its own processes."""
     if way.by is not None:
         return ok("process namespace", f"each attempt has its own, {way.by}")
     return warn(
@@ -108,7 +109,7 @@ def process_namespace(way: Way) -> Finding:
 
 
 def mount_namespace(why_not: str) -> Finding:
-    """Whether literal paths can be made true."""
+    """Whether literal paths can be mounted."""
     if not why_not:
         return ok("mount namespace", "paths such as /mnt/checkpoints are made true for each run")
     return warn(
@@ -119,7 +120,7 @@ def mount_namespace(why_not: str) -> Finding:
 
 
 def images(trial: Trial) -> Finding:
-    """Whether runs can be started in their images."""
+    """Whether runs can start in their images."""
     if trial.works:
         return ok("images", trial.text)
     meaning = (
@@ -130,7 +131,7 @@ def images(trial: Trial) -> Finding:
 
 
 def limit_findings(choice: Choice) -> Iterator[Finding]:
-    """Whether `memory` and `cpus` of a run file are limits of the kernel."""
+    """Whether the kernel enforces `memory` and `cpus` of a run file."""
     if place := choice.places.get(limits.MEMORY):
         yield ok("memory limits", f"by the kernel (control groups, version {place.version})")
     else:
@@ -144,7 +145,7 @@ def limit_findings(choice: Choice) -> Iterator[Finding]:
 
 
 def accelerators(products: Sequence[str], *, driver: bool) -> Finding:
-    """The accelerators that NVML shows."""
+    """The accelerators that NVML reports."""
     if products:
         kinds = {product: slot_type(product) for product in products}
         counted = (f"{products.count(product)} x {product} ({kind})" for product, kind in kinds.items())
@@ -157,7 +158,7 @@ def accelerators(products: Sequence[str], *, driver: bool) -> Finding:
 
 
 def shared_memory(path: str) -> Finding:
-    """Data loaders and NCCL pass data through it."""
+    """The space of shared memory, through which data loaders and NCCL pass data."""
     try:
         found = os.statvfs(path)
     except OSError as error:
@@ -175,7 +176,7 @@ def shared_memory(path: str) -> Finding:
 
 
 def open_files(limit: tuple[int, int]) -> Finding:
-    """How many files a process may have open."""
+    """The limit on open files per process."""
     soft, hard = ("no limit" if value == resource.RLIM_INFINITY else f"{value:,}" for value in limit)
     text = f"{soft} (may be raised to {hard})"
     if limit[0] != resource.RLIM_INFINITY and limit[0] < LEAST_OPEN_FILES:
@@ -188,12 +189,12 @@ def open_files(limit: tuple[int, int]) -> Finding:
 
 
 def _existing(path: Path) -> Path:
-    """The path, or the nearest above that is there."""
+    """The path, or its nearest existing ancestor."""
     return next(each for each in (path, *path.parents) if each.exists())
 
 
 def _why_no_mounts(enter: Callable[[], None] = mounts.enter_own_view) -> str:
-    """Try it, in a process that is thrown away: empty where it works, else why it does not."""
+    """The reason why mounting fails in a temporary process; empty if it works."""
     hear, say = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -1,4 +1,4 @@
-"""Programs and packages that some runs or clusters need. Called by `tarmac doctor`."""
+"""Checks programs and packages that some runs or clusters need. Called by `tarmac doctor`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from importlib import metadata
 from tarmac.cli.doctor.finding import Finding, missing, ok, warn
 
 SLURM = ("sbatch", "squeue", "scancel", "scontrol", "sacct")
-"""What the engine for Slurm calls; without the last, an ended job is judged by its directory alone."""
+"""Programs that the Slurm engine calls; without the last, it judges ended jobs by their directory alone."""
 
 _LIMIT_S = 10.0
 
 
 def program_findings(*, ray_elsewhere: bool = False) -> Iterator[Finding]:
-    """All of them. `ray_elsewhere`: every cluster of Ray names a Python of its own."""
+    """All findings. `ray_elsewhere`: every Ray cluster names a Python of its own."""
     yield _program(
         "ssh", "-V", without="Clusters over SSH and private repositories need it: install an OpenSSH client."
     )
@@ -68,7 +68,7 @@ def _program(name: str, option: str, *, without: str) -> Finding:
 
 
 def _version(name: str, option: str) -> tuple[bool, str]:
-    """Whether a program says its version, and the first line of it; where it is, if it says nothing."""
+    """Whether a program reports its version, with the first line of that, else with its path."""
     try:
         output = subprocess.run(
             [name, option],

@@ -1,4 +1,4 @@
-"""The server and its clusters, as far as they can be asked. Called by `tarmac doctor`."""
+"""Checks the server and its clusters, if they are reachable. Called by `tarmac doctor`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LARGEST_CLOCK_GAP_S = 5.0
 
 
 def server_findings(client: Client, *, url: str | None) -> Iterator[Finding]:
-    """The server that commands of this environment talk to; one that is not there is not started."""
+    """The server that commands in this environment use; an absent one is not started."""
     before = time.time()
     try:
         version = client.version()
@@ -30,13 +30,13 @@ def server_findings(client: Client, *, url: str | None) -> Iterator[Finding]:
         yield missing("server", str(error), "TARMAC_URL and TARMAC_TOKEN name the server.", needed=True)
         return
     yield _running(version, url=url)
-    if url is not None and (now := version.get("now")) is not None:  # a server of before does not say
+    if url is not None and (now := version.get("now")) is not None:  # an older server does not send it
         yield clock(now - (before + time.time()) / 2)
     yield from _clusters(client)
 
 
 def has_ray_elsewhere(client: Client) -> bool:
-    """Whether the server has clusters of Ray, and each names a Python of its own."""
+    """Whether the server has Ray clusters, and each names a Python of its own."""
     try:
         rays = [each["settings"] for each in client.clusters() if each["engine"] == "ray"]
     except TarmacError:
@@ -45,7 +45,7 @@ def has_ray_elsewhere(client: Client) -> bool:
 
 
 def clock(ahead_s: float) -> Finding:
-    """How far the clock of a server elsewhere is from ours."""
+    """The difference between the clock of a server elsewhere and this machine's."""
     text = f"the server's is {abs(ahead_s):.0f} s {'ahead of' if ahead_s > 0 else 'behind'} this machine's"
     if abs(ahead_s) > LARGEST_CLOCK_GAP_S:
         return warn("clock", text, "Times that commands print are wrong by that: set both by NTP.")
@@ -53,7 +53,7 @@ def clock(ahead_s: float) -> Finding:
 
 
 def cluster(name: str, findings: list[api.Finding]) -> Finding:
-    """What was found of one cluster, in one line."""
+    """The findings about one cluster, in one line."""
     what = f"cluster {name}"
     bad = [finding for finding in findings if not finding["ok"]]
     if not bad:

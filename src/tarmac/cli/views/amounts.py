@@ -1,4 +1,4 @@
-"""Times, durations and sizes in the words people use, and back from what they type. Used by every command."""
+"""Times, durations and sizes as text, and parsed from text. Used by every command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _STEPS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 
 
 def age(at: float | None, now: float) -> str:
-    """How long ago: "3m ago"; nothing for a time that has not come."""
+    """The time since `at`: "3m ago"; empty for None."""
     if at is None:
         return ""
     seconds = now - at
@@ -20,7 +20,7 @@ def age(at: float | None, now: float) -> str:
 
 
 def until(at: float, now: float) -> str:
-    """How soon, as exact as an estimate is: "now", "in 40 s", "in 12 min", "in 3 h", "in 2 d"."""
+    """The time until `at`, as exact as an estimate: "now", "in 40 s", "in 12 min", "in 3 h", "in 2 d"."""
     seconds = at - now
     if seconds < 1:
         return "now"
@@ -58,12 +58,12 @@ def size(count_bytes: float) -> str:
 
 
 def number(value: float) -> str:
-    """A metric or a count of processors, as short as it stays exact enough: "0.0312", "1200", "4"."""
+    """A metric or a count of processors, short but precise enough: "0.0312", "1200", "4"."""
     return f"{value:.4g}" if abs(value) < 10_000 else f"{value:.0f}"
 
 
 def parse_duration(text: str) -> float | None:
-    """Seconds of "90s", "10m", "2h", "1d", "1h30m" or a bare number; None when it is none of these."""
+    """Seconds of "90s", "10m", "2h", "1d", "1h30m" or a bare number; None for other texts."""
     if re.fullmatch(r"\d+(\.\d+)?", text):
         return float(text)
     if not re.fullmatch(r"(\d+(\.\d+)?[smhd])+", text):

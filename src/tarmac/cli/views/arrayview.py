@@ -1,4 +1,4 @@
-"""Arrays for people: one line for all members of one, and how far they are. Used by `ls` and others."""
+"""Arrays for people: one line for all members, with their progress. Used by `ls` and others."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def written(array: api.Array) -> str:
 
 
 def counts_text(counts: Mapping[str, int]) -> str:
-    """How many members are in which state: `8 running, 90 queued, 2 completed`."""
+    """The number of members in each state: `8 running, 90 queued, 2 completed`."""
     words = sorted(counts, key=lambda word: _ORDER.index(word) if word in _ORDER else len(_ORDER))
     return ", ".join(f"{counts[word]} {word}" for word in words)
 
 
 def array_text(array: api.Array, *, now: float, terminal: Terminal) -> str:
-    """An array on one page."""
+    """The page of an array."""
     fields = {
         "array": array["id"],
         "name": terminal.paint(one_line(written(array)), "bold"),
@@ -46,7 +46,7 @@ def array_text(array: api.Array, *, now: float, terminal: Terminal) -> str:
 
 
 def first_members(runs: Iterable[api.RunSummary]) -> Iterator[api.RunSummary]:
-    """Single runs as they are, and of each array the member that comes first."""
+    """Single runs unchanged, and of each array the member that comes first."""
     seen: set[str] = set()
     for run in runs:
         array_id = run["array_id"]
@@ -56,7 +56,7 @@ def first_members(runs: Iterable[api.RunSummary]) -> Iterator[api.RunSummary]:
 
 
 def as_array(run: api.RunSummary, array: api.Array) -> api.RunSummary:
-    """The line of a member as the line of all of them."""
+    """The line of a member as the line of the whole array."""
     counts = array["counts"]
     only = next(iter(counts)) if len(counts) == 1 else None
     ended = only in ("completed", "failed", "stopped")

@@ -23,7 +23,7 @@ _STYLES = {"available": "green", "failed": "red", "caching": "yellow"}
 
 
 def artifact_table(artifacts: Sequence[api.Artifact], terminal: Terminal, *, now: float) -> str:
-    """A line for each version."""
+    """A table with a line for each version."""
     rows = (
         (
             artifact["id"],
@@ -40,7 +40,7 @@ def artifact_table(artifacts: Sequence[api.Artifact], terminal: Terminal, *, now
 
 
 def dataset_table(datasets: Sequence[api.Dataset], terminal: Terminal, *, now: float) -> str:
-    """A line for each dataset."""
+    """A table with a line for each dataset."""
     rows = (
         (
             dataset["id"],
@@ -56,13 +56,13 @@ def dataset_table(datasets: Sequence[api.Dataset], terminal: Terminal, *, now: f
 
 
 def _files(artifact: api.Artifact) -> str:
-    """How many, and how many more there were that were not whole."""
+    """The number of files, and how many incomplete ones were left out."""
     left_out = len(artifact["left_out"])
     return f"{artifact['files']} ({left_out} left out)" if left_out else str(artifact["files"])
 
 
 def _amount(dataset: api.Dataset) -> str:
-    """How much was fetched; nothing for what lies where it was."""
+    """The amount fetched so far; empty for data that is used in place."""
     done, total = dataset["done_bytes"], dataset["total_bytes"]
     if dataset["state"] == "caching" and total:
         return f"{size(done)} of {size(total)}"

@@ -1,6 +1,6 @@
-"""Bars on stderr for what takes a while: how much of all is done, and how quick it goes.
+"""Progress bars on stderr for long work: the amount done, and its rate.
 
-On a terminal only, and gone when all is done. Used by `simulate`, `artifacts get` and `session` (uploads).
+Shown on a terminal only, and erased at the end. Used by `simulate`, `artifacts get` and `session` (uploads).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tarmac.cli.views.terminal import Terminal, fit, terminal_of
 
 BAR_COLUMNS = 24
 QUIET_S = 0.7
-"""Nothing is drawn before: most plays are over by then."""
+"""Delay before the first drawing: most plays end before it."""
 PERIOD_S = 0.1
 
 
 class Bar:
-    """Draws itself over and over on one line. `now` is the clock."""
+    """A bar that redraws itself on one line. `now` is the clock."""
 
     def __init__(
         self, stream: TextIO, terminal: Terminal, *, now: Callable[[], float] = time.monotonic
@@ -35,7 +35,7 @@ class Bar:
 
     @classmethod
     def on_stderr(cls, *, quiet: bool) -> Self:
-        """One on stderr; `quiet` ones draw nothing."""
+        """A bar on stderr; with `quiet` it draws nothing."""
         return cls(sys.stderr, Terminal() if quiet else terminal_of(sys.stderr))
 
     def __enter__(self) -> Self:
@@ -48,7 +48,7 @@ class Bar:
             self._write("")
 
     def show(self, done: int, of: int) -> None:
-        """So many of so many are done."""
+        """Show that `done` of `of` are done."""
         now = self._now()
         if self._terminal.width is None or now - (self._drawn_at or self._began_at + QUIET_S) < PERIOD_S:
             return
@@ -64,11 +64,11 @@ class Bar:
         return f"{bar} {self._amount(done, of)}, {share:.0%}, {self._rate(rate)}/s{left}"
 
     def _amount(self, done: int, of: int) -> str:
-        """How much of all."""
+        """The amount done, as text."""
         raise NotImplementedError
 
     def _rate(self, rate: float) -> str:
-        """How much a second."""
+        """The amount per second, as text."""
         raise NotImplementedError
 
     def _write(self, text: str) -> None:
@@ -77,7 +77,7 @@ class Bar:
 
 
 class PlayBar(Bar):
-    """Jobs of a simulation that have ended."""
+    """The jobs of a simulation that have ended."""
 
     def _amount(self, done: int, of: int) -> str:
         return f"{done:,}/{of:,} jobs"
@@ -97,9 +97,9 @@ class BytesBar(Bar):
 
 
 class UploadBar:
-    """Bytes of code that were sent to a server elsewhere: called with how many, of how many.
+    """Bytes of code sent to a server elsewhere: called with the number sent and the total.
 
-    Most commands send nothing: the bar is made when the first bytes are on their way.
+    Most commands send nothing, so the bar is created with the first bytes.
     """
 
     def __init__(self, make: Callable[[], BytesBar] | None = None) -> None:
@@ -114,7 +114,7 @@ class UploadBar:
             self.close()
 
     def close(self) -> None:
-        """Leave no half of a line behind, however the upload ended."""
+        """Erase an unfinished line, however the upload ended."""
         if self._bar is not None:
             self._bar.__exit__(None, None, None)
             self._bar = None

@@ -41,7 +41,7 @@ _FINDINGS = heads(", WHAT, FOUND", flexible="FOUND")
 
 
 UNCOUNTED_BYTES = 1 << 50
-"""Memory from which on nobody has counted it."""
+"""Memory from this size on means that it was not counted."""
 
 
 def cluster_table(clusters: Sequence[api.Cluster], terminal: Terminal) -> str:
@@ -62,7 +62,7 @@ def cluster_table(clusters: Sequence[api.Cluster], terminal: Terminal) -> str:
 
 
 def cluster_page(cluster: api.Cluster, terminal: Terminal) -> str:
-    """One cluster: its pools with the rules of their queues, and its nodes, those alike in one line."""
+    """The page of one cluster: its pools with the rules of their queues, and its nodes, equal ones joined."""
     if cluster["delegated"]:
         pools = render(_QUEUES, (tuple(_queue_row(offer)) for offer in cluster["queues"]), terminal)
     else:
@@ -112,12 +112,12 @@ def machine_table(status: api.ClusterStatus, terminal: Terminal, *, now: float) 
 
 
 def change_line(line: api.ChangeLine) -> str:
-    """What was done on a server."""
+    """A step of a change on a server."""
     return one_line(f"{line['machine']}: {line['text']}")
 
 
 def findings_table(findings: Sequence[api.Finding], terminal: Terminal) -> str:
-    """A line for each thing that was tried."""
+    """A line for each check."""
     rows = (
         (Cell("ok", "green") if found["ok"] else Cell("missing", "red"), found["what"], found["text"])
         for found in findings
@@ -134,7 +134,7 @@ def _shown(value: object) -> str:
 
 
 def _queue_row(offer: api.QueueOffer) -> Iterator[str]:
-    """A pool as the cluster knows it, and what it takes at most."""
+    """A pool by its name in the cluster, with its limits."""
     yield from (offer["pool"], offer["queue"])
     longest_s, usual_s, most_nodes = offer["longest_s"], offer["usual_s"], offer["most_nodes"]
     yield duration(longest_s) if longest_s is not None else "no limit known"

@@ -1,4 +1,4 @@
-"""A dry run as text: where the run would sit, what each worker would execute and see, and the native request.
+"""A dry run as text: placement, commands and environment of each worker, and the native request.
 
 Called by `run --dry-run`: the short form, and with `--verbose` all of it.
 """
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from tarmac import api
 
 LONG = 40
-"""Characters from which a value is worth leaving out."""
+"""Length in characters from which a value may be left out."""
 
 _PLACEMENT = heads("NODE, RANK, SLOTS, ADDRESS", right="RANK, SLOTS")
 
 
 def short_text(answer: api.DryRun, terminal: Terminal) -> str:
-    """Where the run would go, what it would execute, its own variables, and where its artifacts would lie."""
+    """The run's placement, its command, its own variables, and the paths of its artifacts."""
     if answer["rendered"] and answer["placement"] is None and not answer["reasons"]:
         return "\n".join([_rendered(answer["rendered"], terminal), _title(answer, terminal)])
     parts = [f"{_title(answer, terminal)}\n{_placement(answer, terminal)}"]
@@ -50,9 +50,10 @@ def short_text(answer: api.DryRun, terminal: Terminal) -> str:
 
 
 def plan_text(answer: api.DryRun, terminal: Terminal, *, inherited: Mapping[str, str]) -> str:
-    """The whole answer; what a person looks for is at the end, where a terminal stops.
+    """The complete answer, with the most important part at the end, where a terminal stops.
 
-    What all workers share is said once. Long variables that are the same `inherited` here are only named.
+    Values common to all workers appear once. Long variables that are equal to those `inherited` here are only
+    named.
     """
     workers = [worker for node in answer["nodes"] for worker in node["workers"]]
     shared = _shared(workers) if len(workers) > 1 else _Shared()
@@ -78,19 +79,19 @@ def _title(answer: api.DryRun, terminal: Terminal) -> str:
 
 
 def _sent_to_a_queue(answer: api.DryRun) -> bool:
-    """Whether what is rendered is a part of the request: the script of a job, for a cluster's own queue."""
+    """Whether the rendered text is a part of the request: the script of a job, for a cluster's own queue."""
     return (answer["rendered"] or "") in (answer["request"] or "")
 
 
 def _rendered(text: str, terminal: Terminal, what: str = "what the site is sent") -> str:
-    """What a site would be sent; as it is, so that it can be copied."""
+    """A request to a site, unchanged, so that a user can copy it."""
     lines = "\n".join(printable(line) for line in text.splitlines())
     return f"{terminal.paint(what, 'bold')}\n{lines}\n"
 
 
 @dataclass(frozen=True, slots=True)
 class _Shared:
-    """What is the same for every worker."""
+    """The values common to all workers."""
 
     argv: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=dict)
@@ -136,7 +137,7 @@ def _node(node: api.NodeLaunch, shared: _Shared, terminal: Terminal, inherited: 
 def _details(
     argv: Sequence[str], env: Mapping[str, str], terminal: Terminal, inherited: Mapping[str, str]
 ) -> Iterator[str]:
-    """A command and variables, further in than the name of whose they are."""
+    """A command and variables, indented below their owner."""
     if argv:
         yield _indent(command_text(argv), "    ")
     known = [name for name in sorted(env) if len(env[name]) > LONG and inherited.get(name) == env[name]]
@@ -150,7 +151,7 @@ def _details(
 
 
 def command_text(argv: Sequence[str]) -> str:
-    """An argv to read: a bash script by its lines, anything else quoted as a shell would want it."""
+    """An argv to read: a bash script by its lines, otherwise quoted for a shell."""
     if len(argv) >= 3 and argv[0].endswith("bash") and "\n" in argv[-1].rstrip("\n"):
         lines = argv[-1].rstrip().split("\n")
         return "\n".join([join(argv[:-1]), *(f"  {printable(line)}" for line in lines)])
@@ -158,7 +159,7 @@ def command_text(argv: Sequence[str]) -> str:
 
 
 def printable(text: str) -> str:
-    """The text as it is, unless something in it would draw on the terminal: then quoted for bash."""
+    """The text, quoted for bash if it contains unprintable characters."""
     return text if text.replace("\t", "").isprintable() else quote(text)
 
 

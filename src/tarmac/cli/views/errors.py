@@ -1,6 +1,6 @@
-"""Errors as a user reads them: `error:` lines with the place, the line itself and a hint. Called by `main`.
+"""Errors for users: `error:` lines with the place, the line itself and a hint. Called by `main` and others.
 
-Everything here is a function from an error to text, so that its look can be tested word by word.
+Every function here turns an error into text, so that tests can compare every word.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from tarmac.cli.views.terminal import Terminal, harmless
 from tarmac.model.errors import InvalidInput, Problem, TarmacError
 
 INTERRUPTED = 130
-"""Exit code after Ctrl-C: 128 + SIGINT, as shells have it."""
+"""Exit code after Ctrl-C: 128 + SIGINT, as in shells."""
 
 BROKEN_PIPE = 141
-"""Exit code when whoever read the output went away: 128 + SIGPIPE."""
+"""Exit code after the reader of the output has disconnected: 128 + SIGPIPE."""
 
 INTERNAL = 70
-"""Exit code of a mistake in tarmac itself (EX_SOFTWARE)."""
+"""Exit code of an internal error of tarmac (EX_SOFTWARE)."""
 
 LineReader = Callable[[str, int], str | None]
 
 
 def render_error(error: TarmacError, terminal: Terminal, read_line: LineReader | None = None) -> str:
-    """All that is wrong, one `error:` paragraph per problem, hints below."""
+    """All problems, one `error:` paragraph for each, with hints below."""
     read = read_line or line_of_file
     lines: list[str] = []
     if isinstance(error, InvalidInput) and error.problems:
@@ -43,12 +43,12 @@ def render_warning(text: str, terminal: Terminal) -> str:
 
 
 def label(word: str, terminal: Terminal) -> str:
-    """The word that opens such a line, in its colour."""
+    """The first word of such a line, in its colour."""
     return terminal.paint(f"{word}:", {"error": "red", "warning": "yellow"}.get(word, "cyan"))
 
 
 def line_of_file(file: str, line: int) -> str | None:
-    """Line `line` of a file, for quoting; None where it cannot be read."""
+    """Line `line` of a file, for quoting; None if it cannot be read."""
     try:
         with open(file, encoding="utf-8", errors="replace") as text:  # noqa: PTH123 - `--help` needs no paths
             return next((content.rstrip("\n") for at, content in enumerate(text, 1) if at == line), None)
@@ -71,9 +71,9 @@ def _problem(problem: Problem, terminal: Terminal, read: LineReader) -> Iterator
 
 
 def _quote(problem: Problem, terminal: Terminal, text: str | None) -> Iterator[str]:
-    """The line in question, with a mark under the column; a line that may hold a secret is not repeated."""
+    """The line of the problem, with a mark under the column; a line that may hold a secret is left out."""
     from tarmac.node.files.secrecy import (
-        hidden,  # only here: an error is rare, and the command line starts quickly
+        hidden,  # imported here: errors are rare, and the command line must start quickly
     )
 
     if text is None or not text.strip() or hidden(text) != text:

@@ -1,8 +1,8 @@
-"""What a worker wrote, made safe for a terminal. Used by views and by `output`.
+"""Makes the output of workers safe for a terminal. Used by views and by `output`.
 
-A terminal obeys what it is shown: it can be made to set its title, fill the clipboard, type for the user, or
-show a text in another order than it has. Colour and the moves of a progress bar stay; everything else is
-shown instead of obeyed. What goes into a file or a pipe is never changed.
+Control sequences can set a terminal's title, fill the clipboard, type for the user, or reorder a text.
+Colours and the cursor moves of a progress bar stay; all others are shown instead of executed. Text for a file
+or a pipe is never changed.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ _UNFINISHED = re.compile(r"\x1b(?:\[[0-9;:]{0,24})?\Z")
 
 
 def lines_only(text: str) -> str:
-    """`text` with its lines and colours, and nothing else that a terminal obeys."""
+    """`text` with its lines and colours; other control sequences are made visible."""
     return text if text.isprintable() else _COLOUR_OR_UNSAFE.sub(_shown, text)
 
 
 def with_moves(text: str) -> str:
-    """The same, and what redraws a line: for the output of one worker, which has the screen to itself."""
+    """Like `lines_only`, but keeps sequences that redraw a line: for the output of a single worker."""
     return text if text.isprintable() else _MOVES_OR_UNSAFE.sub(_shown, text)
 
 
 def json_text(document: Any, *, indent: int | None = None) -> str:
-    """A document as JSON, with `\\uXXXX` for what a terminal obeys: a program reads the same."""
+    r"""A document as JSON, with `\uXXXX` for control characters: a program reads the same."""
     text = json.dumps(document, indent=indent, ensure_ascii=False)
     return _UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def split_unfinished(text: str) -> tuple[str, str]:
-    """`text`, and the beginning of a sequence at its end that the next piece will finish."""
+    """`text`, and an unfinished sequence at its end that the next piece will complete."""
     found = _UNFINISHED.search(text, max(0, len(text) - 32))
     return (text[: found.start()], found[0]) if found else (text, "")
 

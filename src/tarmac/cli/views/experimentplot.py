@@ -26,9 +26,9 @@ COLUMNS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """What is drawn: an experiment, its trials, a metric of theirs as curves, and the value of each by run.
+    """The data of a plot: an experiment, its trials, the curves of one metric, and its value for each run.
 
-    `best` is the trial that the experiment ranks first; None where it ranks none.
+    `best` is the trial that the experiment ranks first; None if it ranks none.
     """
 
     experiment: api.Experiment
@@ -40,7 +40,9 @@ class Drawn:
 
 
 def plot_trials(drawn: Drawn, path: Path) -> None:
-    """Draw the curve of each trial, the best one apart; then a panel for each parameter. Raises OSError."""
+    """Draw the curve of each trial, the best one highlighted; then a panel for each parameter. Raises
+    OSError.
+    """
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -84,7 +86,7 @@ def _draw_curves(panel: Axes, drawn: Drawn) -> None:
 
 
 def _draw_parameter(panel: Axes, drawn: Drawn, name: str) -> None:
-    """The metric of each trial over one parameter; values that are no numbers stand as words."""
+    """Draw the metric of each trial over one parameter; values that are not numbers become labels."""
     reported = [trial for trial in drawn.trials if trial["run"] in drawn.values]
     values = [value_at(trial["parameters"], name) for trial in reported]
     bounds = value_at(drawn.experiment["search"]["parameters"], name) or {}

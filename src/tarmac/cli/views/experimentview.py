@@ -16,11 +16,11 @@ _STYLES = {"completed": "green", "failed": "red", "stopped": "yellow", "active":
 
 
 MOST_METRICS = 4
-"""So many columns of metrics a table has, where no metric is the one."""
+"""Maximum number of metric columns, if the search has no metric."""
 
 
 def experiments_table(experiments: Sequence[api.Experiment], terminal: Terminal) -> str:
-    """One line for each."""
+    """One line for each experiment."""
     heads = (
         Column(title="ID"),
         Column(title="NAME", flexible=True),
@@ -46,7 +46,7 @@ def experiments_table(experiments: Sequence[api.Experiment], terminal: Terminal)
 
 
 def state_of(experiment: api.Experiment) -> str:
-    """Its outcome once it has ended, else its state."""
+    """The outcome of an ended experiment, else its state."""
     return experiment["outcome"] or experiment["state"]
 
 
@@ -56,9 +56,9 @@ def trials_table(
     terminal: Terminal,
     metrics: Sequence[api.MetricSeries] = (),
 ) -> str:
-    """Parameters against metrics: one line for each trial.
+    """A line for each trial, with parameters and metrics.
 
-    `metrics` are what the trials of an experiment without a metric of its own reported.
+    `metrics` are those reported in an experiment that has no metric of its own.
     """
     varied = varied_parameters(experiment)
     metric = experiment["search"]["metric"]
@@ -88,7 +88,7 @@ def trials_table(
 
 
 def trial_state(trial: api.Trial) -> str:
-    """How it ended, else what it does."""
+    """How the trial ended, else its state."""
     if trial["end"] == "closed":
         return "ended early"
     if trial["end"] is not None:
@@ -97,7 +97,7 @@ def trial_state(trial: api.Trial) -> str:
 
 
 def summary_lines(experiment: api.Experiment, trials: Sequence[api.Trial]) -> Iterator[str]:
-    """What is worth knowing of one experiment, line by line."""
+    """A summary of one experiment, line by line."""
     search = experiment["search"]
     yield f"{experiment['name']} ({experiment['id']}): {state_of(experiment)}, {experiment['progress']:.0%}"
     if experiment["message"]:
@@ -121,7 +121,7 @@ def best_line(experiment: api.Experiment, best: api.Trial) -> str:
 
 
 def preview_text(lines: Sequence[api.PreviewLine]) -> str:
-    """How many trials of what length, one line for each length."""
+    """The number of trials of each length, one line for each."""
     return "\n".join(
         f"{_count(line['trials'])} to {'its' if line['trials'] == 1 else 'their'} own end"
         if line["length"] is None
@@ -150,7 +150,7 @@ def _ranges(parameters: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
 
 
 def value_at(parameters: Mapping[str, Any], name: str) -> Any:
-    """The value at a path; None where there is none."""
+    """The value at a path; None if there is none."""
     found: Any = parameters
     for part in name.split("."):
         found = found.get(part) if isinstance(found, Mapping) else None
@@ -158,7 +158,7 @@ def value_at(parameters: Mapping[str, Any], name: str) -> Any:
 
 
 def number_text(value: Any) -> str:
-    """A value in a table; a number with so many digits as people compare."""
+    """A value in a table; a number with the digits that a comparison needs."""
     if value is None:
         return ""
     if isinstance(value, float):

@@ -1,6 +1,6 @@
-"""What a follower of a run sees: workers' output on stdout, all else as dim notes on stderr; or JSON lines.
+"""The output for a follower: workers' output on stdout, notes dimmed on stderr; or JSON lines.
 
-`TextView` and `JsonView` take the same calls from `following`, which knows nothing of their form.
+`TextView` and `JsonView` take the same calls from `following`, which does not depend on their form.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tarmac.cli.views.terminal import Terminal, one_line, stderr_terminal, stdou
 
 
 class View(Protocol):
-    """Takes what happens while a run is followed, in order."""
+    """Receives the events of a followed run, in order."""
 
     def submitted(self, run: Json) -> None: ...
     def expect(self, workers: Iterable[Json]) -> None: ...
@@ -39,10 +39,10 @@ SETUP = "setup"
 
 
 class TextView:
-    """For people. `quiet` (`tarmac logs -f`) leaves out the expected: the run started, it completed.
+    """Text for people. `quiet` (`tarmac logs -f`) omits expected events: the run started, it completed.
 
     Output of setup steps is not output of the run: it goes to stderr like notes, except with `quiet`.
-    `prefix` is what another system writes before each line of a log.
+    `prefix` is another system's prefix of log lines.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class TextView:
         self._logs.finish()
         cause = run.get("cause") or {}
         failing = (cause.get("role"), cause.get("replica"), cause.get("worker") or 0)
-        # Among the lines of several workers those of the failing one are hard to find: they are shown again.
+        # The failing worker's lines are hard to find among those of several workers: they are shown again.
         shown = self._last_from == failing and not self._logs.mixed
         lines = ending(run, self._terminal, tail_shown=shown)
         if not (self._quiet and run.get("outcome") == "completed"):
@@ -134,7 +134,7 @@ class TextView:
         self._write(self._terminal.paint(f"tarmac: {text}", "dim"))
 
     def _write(self, text: str) -> None:
-        """Onto stderr, on a line of its own even after an unfinished line of a worker on the same screen."""
+        """Write to stderr, on a new line even after an unfinished line of a worker on the same screen."""
         if self._cuts_lines and not self._logs.at_line_start:
             text = "\n" + text
             self._logs.cut()
@@ -143,7 +143,7 @@ class TextView:
 
 
 class JsonView:
-    """For programs: one JSON object per line, `{"event": ..., ...}` as docs/using/cli.md lists them."""
+    """One JSON object per line for programs, `{"event": ..., ...}` as docs/using/cli.md lists them."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -152,7 +152,7 @@ class JsonView:
         self._line("submitted", run=run)
 
     def expect(self, workers: Iterable[Json]) -> None:
-        """Programs tell workers apart by their fields."""
+        """Do nothing: programs distinguish workers by their fields."""
 
     def log(self, chunk: Json) -> None:
         self._line("log", **chunk)
@@ -176,7 +176,7 @@ class JsonView:
         self._line("end", run=run)
 
     def finish(self) -> None:
-        """Every line has been written already."""
+        """Do nothing: every line has been written already."""
 
     def _line(self, event: str, **fields: Any) -> None:
         self._out.write(escapes.json_text({"event": event, **fields}) + "\n")
@@ -207,7 +207,7 @@ def standard_view(
 
 
 class SharedView:
-    """A view that two threads use in turns."""
+    """A view shared by two threads."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -221,7 +221,7 @@ class SharedView:
 
 
 def _state_text(summary: Json, nodes: Sequence[str], previous: str | None, detail: str) -> str | None:
-    """The text for a new state, if any (short waits are silent), with `detail` where there is one."""
+    """The text for a new state, with `detail`; None for a short wait."""
     state, attempt, identifier = summary["state"], summary.get("attempt") or 0, summary["id"]
     if state == previous:
         return None

@@ -1,4 +1,6 @@
-"""Images on nodes as a table, and that of a run in a line. Called by `tarmac images` and `tarmac show`."""
+"""Images on nodes as a table, and the image of a run as a line. Called by `tarmac images` and `tarmac
+show`.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ DIGEST_CHARACTERS = len("sha256:") + 12
 
 
 def image_table(images: Sequence[api.KeptImage], terminal: Terminal, *, now: float) -> str:
-    """A line for each image of a node; of nodes that share their images, one for all."""
+    """A line for each image of a node, or of nodes that share their images."""
     rows = (
         (
             image["cluster"],
@@ -44,7 +46,7 @@ def where(image: api.KeptImage) -> str:
 
 
 def image_text(environment: Mapping[str, Any], attempts: Sequence[api.Attempt]) -> str:
-    """The image of a run, with its digest once that is known, and how the newest attempt came by it."""
+    """The image of a run, with its digest if known, and how the newest attempt obtained it."""
     name = environment.get("image")
     if name is None or environment.get("without_container"):
         return ""

@@ -1,8 +1,8 @@
-"""Log chunks to a terminal: raw for one worker, prefixed lines for several. Used by `logs` and `run`.
+"""Writes log chunks to a terminal: raw for one worker, prefixed lines for several. Used by `logs` and `run`.
 
-With a prefix only whole lines are written, so that workers never mix within one; of a line that redraws
-itself with carriage returns (a progress bar) its last form is kept, as a terminal would show it. On a
-terminal, what else would move the cursor or more is shown instead of obeyed (`escapes`).
+With a prefix only complete lines are written, so that workers never mix within one; a line that redraws
+itself with carriage returns (a progress bar) keeps its last form, as on a terminal. On a terminal, other
+control sequences are shown instead of executed (`escapes`).
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ SEARCH_LIMIT_S = 1.0
 """Processor time for a pattern and the lines of one chunk: `(a+)+$` may take years for thirty characters."""
 
 LONGEST_LINE = 1 << 20
-"""Characters of a line of one of several workers that are waited for."""
+"""Maximum length in characters of an unfinished line that is held back."""
 
 _COLOUR_CODES = re.compile(r"\x1b\[[0-9;]*m")
 
 Key = tuple[str, int, int]
 
 Prefix = Callable[[Json], str | None]
-"""What stands before each line of a chunk; None: what this view itself would write."""
+"""Returns the prefix of each line of a chunk; None: this view's own prefix."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineRule:
-    """Which lines are shown, all of them by default, and whether each begins with its time.
+    """The lines to show, by default all, and whether each begins with its time.
 
-    With `rank`, of a log that several ranks write only the lines that one of them began with its number.
+    With `rank`, of a log that several ranks write, only the lines that begin with the number of that rank.
     """
 
     pattern: re.Pattern[str] | None = None
@@ -48,7 +48,7 @@ class LineRule:
     rank: int | None = None
 
     def shows(self, line: str, *, of_one_rank: bool) -> bool:
-        """Whether a line is shown; `of_one_rank`: its log is that of one rank alone."""
+        """Whether a line is shown; `of_one_rank`: only one rank writes its log."""
         if self.rank is not None and not of_one_rank and not line.lstrip().startswith(f"[rank={self.rank}]"):
             return False
         return self.pattern is None or self.pattern.search(line) is not None
@@ -80,8 +80,8 @@ def _limited(rule: LineRule | None) -> Iterator[None]:
 class LogView:
     """Writes chunks to `out`. `workers` (of docs/using/api.md's Attempt) decide whether there are prefixes.
 
-    `foreign` has the first word about them; with `raw` a terminal gets what a file would. With a `rule` only
-    whole lines are written.
+    `foreign` overrides them; with `raw` a terminal gets the same as a file. With a `rule` only complete lines
+    are written.
     """
 
     def __init__(
@@ -108,20 +108,20 @@ class LogView:
 
     @property
     def at_line_start(self) -> bool:
-        """Whether the cursor stands at the beginning of a line: a remark on stderr would not cut one."""
+        """Whether the cursor is at the beginning of a line, so that a remark on stderr cuts none."""
         return self._at_line_start
 
     @property
     def mixed(self) -> bool:
-        """Whether lines of several workers have been told apart by prefixes."""
+        """Whether prefixes have distinguished lines of several workers."""
         return bool(self._prefixes)
 
     def cut(self) -> None:
-        """Someone else has ended the open line on the screen."""
+        """Note that another writer has ended the open line on the screen."""
         self._at_line_start = True
 
     def expect(self, workers: Iterable[Json]) -> None:
-        """These workers may write from now on; more than one of them means prefixes."""
+        """Expect output of these workers; more than one of them means prefixes."""
         keys = {_key(worker, "index") for worker in workers}
         if keys <= self._prefixes.keys() or (len(keys) == 1 and not self._prefixes):
             return
@@ -131,12 +131,12 @@ class LogView:
         self._prefixes = self._labels(sorted({*self._prefixes, *keys}))
 
     def write(self, chunk: Json) -> None:
-        """Show one LogChunk, at once."""
+        """Show one LogChunk at once."""
         text = str(chunk["text"])
         if not text:
             return
         if chunk.get("attempt") != self._attempt:
-            self.finish()  # what an attempt left open, the next one does not go on with
+            self.finish()  # the next attempt does not continue an open line
             self._attempt = chunk.get("attempt")
         foreign = self._foreign(chunk) if self._foreign is not None else None
         if foreign is not None:
@@ -152,7 +152,7 @@ class LogView:
         self._out.flush()
 
     def finish(self) -> None:
-        """Nothing more will come: show the lines that were never ended."""
+        """End the output: show the unfinished lines."""
         for key in sorted(self._partial):
             if self._partial[key]:
                 self._lines(key, [self._partial[key]])
@@ -175,7 +175,7 @@ class LogView:
                 self._line(key, line)
 
     def _drawn(self, text: str) -> str:
-        """What a terminal is shown of the output of one worker alone."""
+        """The output of a single worker in its form for a terminal."""
         if not self._obeys:
             return text
         whole, self._unfinished = escapes.split_unfinished(self._unfinished + text)
@@ -201,13 +201,13 @@ class LogView:
 
     def _prefix(self, key: Key) -> str:
         if not self._prefixes and self._rule is not None:
-            return ""  # lines of one worker alone
+            return ""  # lines of a single worker
         if key not in self._prefixes:
             self._prefixes = self._labels(sorted({*self._prefixes, key}))
         return self._prefixes[key]
 
     def _labels(self, keys: Sequence[Key]) -> dict[Key, str]:
-        """A prefix per worker, equally wide; the worker's number is left out where each replica has one."""
+        """A prefix per worker, equally wide; without the worker's number if each replica has one worker."""
         short = all(worker == 0 for _role, _replica, worker in keys)
         names = {key: ".".join(str(part) for part in (key[:2] if short else key)) for key in keys}
         width = max(map(len, names.values()))

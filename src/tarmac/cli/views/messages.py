@@ -1,6 +1,6 @@
-"""How runs, workers and causes are put into words. Used by every command that shows a run.
+"""Runs, workers and causes in words. Used by every command that shows a run.
 
-The records are the JSON objects of docs/using/api.md, as the client hands them over.
+The records are the JSON objects of docs/using/api.md, as the client returns them.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _STYLES = {
 
 
 def state_of(record: Json) -> str:
-    """The word for a run or an attempt: its outcome once there is one, else its state."""
+    """The word for a run or an attempt: its outcome if it has one, else its state."""
     return str(record.get("outcome") or record["state"])
 
 
 def title(run: Json) -> str:
-    """The name of a run; of a member of an array with its index: `sweep[3]`."""
+    """The name of a run; for a member of an array with its index: `sweep[3]`."""
     index = run.get("array_index")
     return str(run["name"]) if index is None else f"{run['name']}[{index}]"
 
@@ -54,7 +54,7 @@ def state_cell(word: str) -> Cell:
 
 
 def worker_cell(worker: Json) -> Cell:
-    """The state of a worker: waiting, running, or how it left."""
+    """The state of a worker: waiting, running, or how it ended."""
     if worker["signal"] is not None:
         return Cell(worker["signal"], "red")
     if worker["exit_code"] is not None:
@@ -63,7 +63,7 @@ def worker_cell(worker: Json) -> Cell:
 
 
 def elapsed_s(record: Json, now: float) -> float | None:
-    """How long a run or an attempt has been running, or ran."""
+    """The running time of a run or an attempt, so far or in total; None if it has not started."""
     started = record.get("started_at")
     if started is None:
         return None
@@ -75,12 +75,12 @@ _IDLE = frozenset({"pending", "queued", "paused"})
 
 
 def running_s(run: Json, now: float) -> float | None:
-    """How long a run has been running, or ran; None for one that waits, also after earlier attempts."""
+    """The running time of a run, so far or in total; None for a waiting run, even after earlier attempts."""
     return None if run["state"] in _IDLE else elapsed_s(run, now)
 
 
 def worker_name(record: Json) -> str | None:
-    """The "role.replica.worker" of a cause, a log chunk or a worker; None where it names none."""
+    """The "role.replica.worker" of a cause, a log chunk or a worker; None if it names none."""
     if record.get("role") is None:
         return None
     index = record.get("worker", record.get("index"))
@@ -89,7 +89,7 @@ def worker_name(record: Json) -> str | None:
 
 
 def culprit(cause: Json) -> str | None:
-    """Which worker on which node, and how it ended: "worker main.1.0 on n-1 exited with code 7"."""
+    """The failed worker, its node and its end: "worker main.1.0 on n-1 exited with code 7"."""
     worker, node = worker_name(cause), cause.get("node")
     worker_text = f"worker {worker}" if worker else ""
     where = f"{'on ' if worker_text else ''}node {node}" if node else ""
@@ -102,7 +102,7 @@ def culprit(cause: Json) -> str | None:
 
 
 def ending(run: Json, terminal: Terminal, *, tail_shown: bool) -> list[str]:
-    """The lines for stderr about a run that has ended, with the last log lines unless just shown."""
+    """The lines for stderr about an ended run, with the last log lines unless just shown."""
     outcome, cause = str(run.get("outcome")), run.get("cause") or {}
     took = elapsed_s(run, run.get("ended_at") or 0.0)
     after = f" after {duration(took)}" if took is not None else ""
@@ -126,7 +126,7 @@ def ending(run: Json, terminal: Terminal, *, tail_shown: bool) -> list[str]:
 
 
 def failure_hint(run: Json) -> str:
-    """The next thing to try after a failure."""
+    """A hint after a failure."""
     cause = run.get("cause") or {}
     code, identifier = cause.get("code"), run["id"]
     role = cause.get("role")
@@ -156,7 +156,7 @@ def failure_hint(run: Json) -> str:
 
 
 def _why_failed(cause: Json) -> str:
-    """The cause in one sentence with worker, node and exit code, also where its message leaves them out."""
+    """The cause in one sentence with worker, node and exit code, even if its message omits them."""
     message, subject = harmless(str(cause.get("message") or "")), culprit(cause)
     if not message:
         return subject or "no cause is known"

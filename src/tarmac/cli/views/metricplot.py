@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 KINDS = (".png", ".svg")
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999933")
-"""Okabe and Ito's: they can be told apart without seeing all colours."""
+"""The palette of Okabe and Ito, which colour-blind people can distinguish."""
 
 BLOCKS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 ODD = "!"
-"""In the place of a block: something there is not finite."""
+"""Replaces a block that contains a value that is not finite."""
 
 LINE_COLUMNS = 48
 MOST_IN_LEGEND = 16
 
 
 def require_plotting(file: str) -> None:
-    """Raise what keeps `file` from being drawn, before anything is asked for it."""
+    """Raise the errors that prevent drawing `file`, before any request."""
     path = Path(file)
     if path.suffix.lower() not in KINDS:
         raise InvalidInput(
@@ -105,7 +105,7 @@ def curves_text(found: Sequence[api.MetricSeries], terminal: Terminal) -> str:
 
 
 def blocks(values: Sequence[float], *, low: float, high: float, width: int) -> str:
-    """Values as blocks from low to high: of many that share a column, their mean."""
+    """Values as blocks from low to high; values that share a column are averaged."""
     count = min(width, len(values))
     cells = []
     for number in range(count):
@@ -129,7 +129,7 @@ def _values(series: api.MetricSeries) -> list[float]:
 
 
 def curve_of(series: api.MetricSeries, *, by_step: bool) -> tuple[list[float], list[float]]:
-    """Where its points are, by step or by seconds since the first, and their values."""
+    """The positions of a series' points, by step or by seconds since the first, and their values."""
     points = series["points"]
     if points is None:
         return [], []

@@ -1,6 +1,6 @@
-"""What a run reported of its progress, as text. Called by `metrics`, `show` and followers.
+"""A run's reported progress and metrics as text. Called by `metrics`, `show` and followers.
 
-Metrics are numbers, texts or truth values; one that is not finite comes as the text `nan`, `inf` or `-inf`
+Metrics are numbers, texts or truth values; one that is not finite is the text `nan`, `inf` or `-inf`
 (docs/using/api.md).
 """
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from tarmac import api
 
 NEWEST_REPORTS = 10_000
-"""How many reports are asked for where only the last values are shown: no word about older ones then."""
+"""Number of reports requested for their last values; views omit metrics that only older ones have."""
 
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def metric_text(value: object) -> str:
-    """One value: a number as short as it stays exact enough, anything else as it is."""
+    """One value: a number in few digits, any other value unchanged."""
     if isinstance(value, bool) or value is None:
         return str(value).lower() if value is not None else ""
     if isinstance(value, int | float):
@@ -84,7 +84,7 @@ def report_table(reports: Sequence[api.Report], *, now: float, terminal: Termina
 
 
 def series_name(series: api.MetricSeries) -> str:
-    """What a series is called: the group comes first, but for that of training."""
+    """The name of a series: the group and the metric; without the group `training`."""
     name = series["name"] if series["group"] == "training" else f"{series['group']}/{series['name']}"
     return one_line(name)
 
@@ -124,7 +124,7 @@ def series_table(found: Sequence[api.MetricSeries], *, now: float, terminal: Ter
 
 
 def point_line(series: api.MetricSeries, step: int | None, value: object) -> str:
-    """One point, for whoever follows."""
+    """One point, for followers."""
     where = "" if step is None else f"  step {step}"
     return f"{one_line(series['run_name'])}{where}  {series_name(series)} {metric_text(value)}"
 

@@ -1,4 +1,4 @@
-"""News for a follower while the stream is silent: why the run waits, how far it is. Used by `following`.
+"""News for a follower while the stream is silent: the reason of a wait, or the progress. Used by `following`.
 
 A thread beside the stream. It shows the reason of each wait once, and progress only when it has changed.
 """
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from tarmac.client import Client
 
 PATIENCE_S = 2.0
-"""How long a run may wait in silence before its follower is told why."""
+"""How long a run may wait in silence before its follower sees the reason."""
 
 REPORT_PERIOD_S = 10.0
-"""How long a running run may write nothing before its progress is shown instead."""
+"""How long a running run may write nothing before its progress is shown."""
 
 _WAITING = frozenset({"pending", "queued"})
 
 
 class News(threading.Thread):
-    """Watches for silence; `note_state` and `note_output` tell it what the stream brings."""
+    """Watches for silence; `note_state` and `note_output` report the messages of the stream."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class News(threading.Thread):
         self._latest: Json | None = None
 
     def note_state(self, state: str) -> None:
-        """The run has entered a state."""
+        """Note that the run has entered a state."""
         with self._condition:
             if state not in _WAITING or self._state not in _WAITING:
                 self._explained = False
@@ -60,12 +60,12 @@ class News(threading.Thread):
             self._condition.notify()
 
     def note_output(self) -> None:
-        """A worker has written."""
+        """Note that a worker has written."""
         with self._condition:
             self._heard += 1
 
     def stop(self) -> None:
-        """Show nothing more."""
+        """Stop showing news."""
         with self._condition:
             self._stopped = True
             self._condition.notify()
@@ -78,11 +78,11 @@ class News(threading.Thread):
                     self._show_progress()
                 elif state in _WAITING:
                     self._show_reason()
-            except (TarmacError, OSError):  # the stream itself will say what is wrong with the server
+            except (TarmacError, OSError):  # the stream reports the error of the server
                 continue
 
     def _silence(self) -> str | None:
-        """The state, once the stream was silent for a while; None after `stop`."""
+        """The state, after the stream was silent for a while; None after `stop`."""
         with self._condition:
             while not self._stopped:
                 heard = self._heard

@@ -1,4 +1,4 @@
-"""Nodes as tables: a line for each, or a line for each group of like ones. Called by `commands.nodes`."""
+"""Nodes as tables: a line for each, or for each group of equal ones. Called by `commands.nodes`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _GROUPS = heads(
 
 
 def node_table(known: Sequence[api.Node], terminal: Terminal) -> str:
-    """A line for each node; its pool is shown only where there are several."""
+    """A line for each node; its pool is shown only if there are several pools."""
     several_pools = len({node["pool"] for node in known}) > 1
     rows = (
         (
@@ -51,7 +51,7 @@ def node_table(known: Sequence[api.Node], terminal: Terminal) -> str:
 
 
 def _reason(node: api.Node) -> str:
-    """Why a node takes no work; of a drained one also by whom and when."""
+    """Why a node takes no work; for a drained one also by whom and when."""
     drain = node.get("drain")
     if drain is None:
         return node["reason"]
@@ -61,7 +61,7 @@ def _reason(node: api.Node) -> str:
 
 
 def group_table(known: Sequence[api.Node], terminal: Terminal) -> str:
-    """A line for each group of nodes that are alike, but for what runs on them."""
+    """A line for each group of nodes that are equal except for their runs."""
     groups: dict[tuple[str, str, str, str, str, int], list[api.Node]] = {}
     for node in known:
         alike = (node["cluster"], node["pool"], node["shard"] or "", node["state"])

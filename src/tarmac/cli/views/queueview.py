@@ -25,19 +25,19 @@ _POLICIES = {
 
 
 LISTED = 40
-"""On a terminal, so many lines of each pool are shown."""
+"""Maximum number of lines per pool on a terminal."""
 
 
 Used = Mapping[str, Sequence["api.NodeUtilization"]]
-"""What runs use now, by id."""
+"""The current resource use of runs, by id."""
 
 
 def queue_text(
     pools: Sequence[api.QueuePool], *, now: float, terminal: Terminal, used: Used = MappingProxyType({})
 ) -> str:
-    """A table for each pool: a heading with the rules of its order, the runs, and how many are left out.
+    """A table for each pool: a heading with the rules of its order, the runs, and the number left out.
 
-    What runs use is shown of those in `used`.
+    Resource use is shown for runs in `used`.
     """
     parts = []
     for pool in pools:
@@ -50,7 +50,7 @@ def queue_text(
 
 
 def with_arrays(pools: Sequence[api.QueuePool], *, limit: int | None) -> list[api.QueuePool]:
-    """The queues with one line for all members of an array, where its first stands."""
+    """The queues with one line for all members of an array, at the place of its first."""
     found: list[api.QueuePool] = []
     for pool in pools:
         members: dict[str, list[api.QueueEntry]] = {}
@@ -69,7 +69,7 @@ def with_arrays(pools: Sequence[api.QueuePool], *, limit: int | None) -> list[ap
 
 
 def _array_line(members: Sequence[api.QueueEntry]) -> api.QueueEntry:
-    """The line of all these members of an array; the next of them to start gives the estimate."""
+    """The line of all these members of an array, with the estimate of the next one to start."""
     first = members[0]
     waiting = [run for run in members if run["estimate"] is not None]
     states = Counter(run["state"] for run in members)
@@ -87,7 +87,7 @@ def _array_line(members: Sequence[api.QueueEntry]) -> api.QueueEntry:
 
 
 def start_text(estimate: api.Estimate | None, now: float) -> str:
-    """When a run is likely to start: "in 12 min", "unknown"; nothing for one that holds its slots."""
+    """The likely start of a run: "in 12 min", "unknown"; empty for one that has its slots."""
     if estimate is None:
         return ""
     return "unknown" if estimate["start_at"] is None else until(estimate["start_at"], now)
@@ -122,7 +122,7 @@ def _table(pool: api.QueuePool, *, now: float, terminal: Terminal, used: Used) -
 
 
 def _state(run: api.QueueEntry, now: float) -> Cell:
-    """Its state; of a run that waits for others, for which; of one that pauses before a try, until when."""
+    """The run's state; if it waits, the runs it waits for, or the time of its next try."""
     cell = state_cell(run["state"])
     if run["awaits"]:
         more = f" +{len(run['awaits']) - 1}" if len(run["awaits"]) > 1 else ""
@@ -133,12 +133,12 @@ def _state(run: api.QueueEntry, now: float) -> Cell:
 
 
 def place_text(native: api.NativeStatus) -> str:
-    """Where it stands in the queue of its cluster; "" where nobody knows."""
+    """The place in the queue of its cluster; "" if unknown."""
     return f"place {native['place']} of {native['waiting']}" if native["place"] is not None else ""
 
 
 def _start(run: api.QueueEntry, now: float) -> Cell | str:
-    """When it is likely to start; in a cluster's own queue also why it does not, in that system's word."""
+    """The likely start; in a cluster's own queue also the reason for the delay, in that system's word."""
     native = run["native"] if run["estimate"] is not None else None
     if native is not None and native["stuck"]:
         return Cell(f"never: {native['reason']}", "red")

@@ -1,4 +1,4 @@
-"""The list of runs as a table: every column there is, by name. Used by `ls`.
+"""The list of runs as a table: every column by name. Used by `ls`.
 
 A column has a cell for people, and a value to sort by.
 """
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from tarmac import api
 
 Run = Any
-"""A line of the list, as docs/using/api.md has it."""
+"""A line of the list (docs/using/api.md)."""
 
 LONGEST_TEXT = 300
-"""Columns of a text at most, also where the output has no width; `tarmac show` prints the whole text."""
+"""Maximum width of a text, even if the output has no width; `tarmac show` prints the complete text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ def cluster_of(run: Run) -> str:
 
 
 DIGEST = "digest"
-"""The column whose value has to be asked for, run by run."""
+"""The column whose value must be requested for each run."""
 
 COLUMNS: dict[str, RunColumn] = {
     "run": _text("RUN", "id"),
@@ -129,7 +129,7 @@ _OTHER_NAMES = {"id": "run", "outcome": "state", "message": "why", "slot_type": 
 
 
 def column_names(text: str) -> list[str]:
-    """The columns that a list such as "name,state" names; raises InvalidInput for what is none."""
+    """The columns in a list such as "name,state"; raises InvalidInput for unknown ones."""
     problems: list[Problem] = []
     found: list[str] = []
     for word in (part.strip().lower() for part in text.split(",")):
@@ -145,7 +145,7 @@ def column_names(text: str) -> list[str]:
 
 
 def sort_keys(text: str) -> list[tuple[str, bool]]:
-    """What a list such as "state,-created" sorts by: columns, and whether the largest comes first."""
+    """The sort keys in a list such as "state,-created": columns, and whether the largest comes first."""
     words = [part.strip() for part in text.split(",")]
     names = column_names(",".join(word.removeprefix("-") for word in words))
     return [(name, word.startswith("-")) for name, word in zip(names, words, strict=True)]
@@ -154,7 +154,7 @@ def sort_keys(text: str) -> list[tuple[str, bool]]:
 def ordered(
     runs: Sequence[api.RunSummary], keys: Sequence[tuple[str, bool]], *, now: float
 ) -> list[api.RunSummary]:
-    """The runs in this order; those that have no such value come last, whichever way."""
+    """The runs in this order; those without a value come last, in either direction."""
     result = list(runs)
     for name, descending in reversed(keys):
         value = COLUMNS[name].value

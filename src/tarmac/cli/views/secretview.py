@@ -33,7 +33,7 @@ def secret_table(secrets: Sequence[api.Secret], terminal: Terminal, *, now: floa
 
 
 def form_of(secret: api.Secret) -> str:
-    """How runs that name it alone are given it."""
+    """The form in which runs get the secret if they give only its name."""
     match secret["form"]:
         case None:
             return "what a run says"
@@ -47,7 +47,7 @@ def form_of(secret: api.Secret) -> str:
 
 
 def uses_text(uses: Sequence[Mapping[str, str]]) -> str:
-    """The secrets that a run is given: their names, and the variables they are given as."""
+    """The secrets of a run: their names, and the variables that hold them."""
     return ", ".join(
         f"{use['variable']} from {use['name']}" if "variable" in use else f"{use['name']} ({use['form']})"
         for use in uses
@@ -55,7 +55,7 @@ def uses_text(uses: Sequence[Mapping[str, str]]) -> str:
 
 
 def usage_of(secret: api.Secret) -> str:
-    """How a run is given it."""
+    """How to give the secret to a run."""
     name = secret["name"]
     if secret["form"] is None:
         return f"a run file says 'secrets: {{VARIABLE: {name}}}', the command line '--secret VARIABLE={name}'"

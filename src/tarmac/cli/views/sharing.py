@@ -1,6 +1,6 @@
 """How a run shares its pool over time, in words: turns and the cycle report, blocks, preemption.
 
-Used by `show`, `ls` and whoever follows a run. The records are the JSON objects of docs/using/api.md.
+Used by `show`, `ls`, `why` and followers. The records are the JSON objects of docs/using/api.md.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def submitted_text(run: Json) -> str:
-    """What is worth saying of a run just submitted: " (cycle, 3 turns)", " (interruptible)"; else nothing."""
+    """A remark about a newly submitted run: " (cycle, 3 turns)", " (interruptible)"; or empty."""
     if run.get("mode", BATCH) == BATCH:
         return ""
     turns = run.get("max_turns")
@@ -27,12 +27,12 @@ def submitted_text(run: Json) -> str:
 
 
 def turns_text(run: Json) -> str:
-    """How many turns of a cycle run are over: "2 of 3"; nothing for other runs."""
+    """The number of completed turns of a cycle run: "2 of 3"; empty for other runs."""
     return f"{run['turns']} of {run['max_turns']}" if run.get("max_turns") else ""
 
 
 def cycle_text(run: Json) -> str:
-    """What the turns of a cycle run have shown, so far or in the end; nothing for other runs."""
+    """The results of a cycle run's turns, so far or at its end; empty for other runs."""
     if not run.get("max_turns"):
         return ""
     report = run.get("cycle_report")
@@ -46,7 +46,9 @@ def cycle_text(run: Json) -> str:
 
 
 def block_text(share: Json | None, attempts: Sequence[Json], now: float) -> str:
-    """What an interruptible run was promised: "30m 00s of the period begun 14m ago, 12m 00s used ..."."""
+    """The time guaranteed to an interruptible run: "30m 00s of the period begun 14m ago, 12m 00s used
+    ...".
+    """
     if share is None:
         return ""
     used_s = share["used_s"]
@@ -62,9 +64,9 @@ def block_text(share: Json | None, attempts: Sequence[Json], now: float) -> str:
 
 
 def state_detail(client: Client, summary: Json) -> str:
-    """The text beside a new state: "turn 2 of 3", "preempted by digits (r1)", what was lost.
+    """The detail text of a new state: "turn 2 of 3", "preempted by digits (r1)", lost work.
 
-    `summary` is a `state` message. The server is asked only in states that have such a text.
+    `summary` is a `state` message. A request is sent only for states that have such a text.
     """
     state, identifier = summary["state"], summary["id"]
     if state == "running" and summary.get("mode") == CYCLE:
@@ -125,13 +127,13 @@ _HOLDING = frozenset({"running", "pausing", "preempting"})
 
 
 def lost_text(attempts: Sequence[api.Attempt]) -> str:
-    """The work that the newest attempt lost, if it has left and may be followed by another."""
+    """The work that the newest attempt lost, if it ended and another may follow."""
     lost = attempts[-1]["lost"] if attempts else None
     return "" if lost is None else loss_text(lost["work_s"], lost["checkpoint_at"], lost["step"])
 
 
 def checkpoint_text(state: str, attempts: Sequence[api.Attempt], now: float) -> str:
-    """How old the newest checkpoint of a run that works is: what came after it would be lost now."""
+    """The age of the newest checkpoint of a working run: later work would be lost now."""
     if state not in _HOLDING:
         return ""
     seen = (attempt["milestones"] for attempt in reversed(attempts))

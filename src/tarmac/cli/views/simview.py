@@ -1,4 +1,4 @@
-"""What plays came to, for people and for programs. Used by `tarmac simulate` and the benchmark."""
+"""The results of plays, for people and for programs. Used by `tarmac simulate` and the benchmark."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _WIDE = heads(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """A result of others on the same jobs: a policy's name as its authors have it, times in seconds."""
+    """A published result for the same jobs: the authors' name of a policy, times in seconds."""
 
     policy: str
     completion_s: float
@@ -83,7 +83,7 @@ class Published:
 
 
 def comparison(played: Played, named: Mapping[str, float], terminal: Terminal) -> str:
-    """Per trace, the policies side by side."""
+    """The policies side by side, for each trace."""
     return "\n\n".join(
         "\n".join(_side_by_side(list(part), named, terminal)) for _, part in groupby(played, key=_trace_of)
     )
@@ -92,7 +92,7 @@ def comparison(played: Played, named: Mapping[str, float], terminal: Terminal) -
 def wide_table(
     played: Played, published: Callable[[Setting], Iterable[Published]], terminal: Terminal
 ) -> str:
-    """All policies on all traces in one table, with what was published about the same jobs."""
+    """All policies on all traces in one table, with published results for the same jobs."""
     rows: list[Sequence[Cell | str]] = []
     for _, group in groupby(played, key=_trace_of):
         part = list(group)
@@ -117,7 +117,7 @@ def never_fits_remarks(played: Played) -> Iterator[str]:
 
 
 def document(played: Played, named: Mapping[str, float]) -> dict[str, Any]:
-    """Everything, for programs: docs/operating/simulate.md names the fields."""
+    """All results, for programs: docs/operating/simulate.md names the fields."""
     traces = []
     for _, group in groupby(played, key=_trace_of):
         part = list(group)

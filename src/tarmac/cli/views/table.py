@@ -1,7 +1,7 @@
 """Tables for people: columns padded, fitted to the terminal, never wrapped. Used by `ls`, `nodes` ...
 
-One column at most is flexible: it is cut so that a row fits the width. Where even that is not
-enough, columns are left out: optional ones first and from the right, the flexible one after them.
+One column at most is flexible: it is cut so that a row fits the width. If that is not enough, columns are
+left out: optional ones first and from the right, the flexible one last.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from tarmac.cli.views.terminal import Terminal, columns, fit, one_line
 
 GAP = "  "
 SMALLEST_FLEXIBLE = 12
-"""Columns below which a cut text says nothing any more."""
+"""Minimum width of a cut text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column of a table: its title and what becomes of it in a narrow terminal."""
+    """A column of a table: its title and its behaviour in a narrow terminal."""
 
     title: str
     right: bool = False
@@ -35,7 +35,7 @@ class Cell:
 
 
 def heads(titles: str, *, right: str = "", flexible: str = "", optional: str = "") -> tuple[Column, ...]:
-    """The columns of these titles, with a comma between two; the others name those that are so."""
+    """The columns of these comma-separated titles; the other arguments name those with a property."""
     marked = {"right": right, "flexible": flexible, "optional": optional}
     named = {mark: set(those.split(", ")) if those else set() for mark, those in marked.items()}
     return tuple(
@@ -45,7 +45,7 @@ def heads(titles: str, *, right: str = "", flexible: str = "", optional: str = "
 
 
 def render(heads: Sequence[Column], rows: Iterable[Sequence[Cell | str]], terminal: Terminal) -> str:
-    """The table as text, one line per row, without a line end after the last; columns empty throughout go."""
+    """The table as text, one line per row, without a trailing line end; empty columns are left out."""
     cells = [[_clean(cell) for cell in row] for row in rows]
     shown = [i for i, _ in enumerate(heads) if any(row[i].text for row in cells)]
     widths = {i: max(columns(heads[i].title), *(columns(row[i].text) for row in cells)) for i in shown}
@@ -63,7 +63,7 @@ def _clean(cell: Cell | str) -> Cell:
 
 
 def _narrow(heads: Sequence[Column], widths: dict[int, int], width: int) -> None:
-    """Make the columns fit, in place: leave some out, then cut the flexible one."""
+    """Fit the columns, in place: leave some out, then cut the flexible one."""
     removal_order = sorted(widths, key=lambda i: (not heads[i].optional, heads[i].flexible, -i))
     for i in removal_order[:-1]:
         if _smallest(heads, widths) <= width:
@@ -75,7 +75,7 @@ def _narrow(heads: Sequence[Column], widths: dict[int, int], width: int) -> None
 
 
 def _smallest(heads: Sequence[Column], widths: dict[int, int]) -> int:
-    """The width of a row whose flexible column is cut as far as makes sense."""
+    """The width of a row whose flexible column has its minimum width."""
     slack = sum(max(0, width - SMALLEST_FLEXIBLE) for i, width in widths.items() if heads[i].flexible)
     return _total(widths) - slack
 

@@ -1,7 +1,7 @@
-"""What the program may assume of the place its output goes to: width and colour. Used by every renderer here.
+"""The properties of an output stream: width and colour. Used by every renderer here.
 
-Colour only on a terminal, never with NO_COLOR (no-color.org) or a dumb one. A stream that is not a
-terminal has no width: nothing is cut there, so that `grep` finds everything.
+Colour only on a terminal, never with NO_COLOR (no-color.org) or a dumb one. A stream that is not a terminal
+has no width: nothing is cut there, so that `grep` finds everything.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ class Terminal:
     colour: bool = False
 
     def paint(self, text: str, style: str | None) -> str:
-        """`text` in a style of `_CODES`, where the stream shows styles."""
+        """`text` in a style of `_CODES`, if the stream shows styles."""
         if not self.colour or not text or style is None:
             return text
         return f"\x1b[{_CODES[style]}m{text}\x1b[0m"
 
 
 def terminal_of(stream: TextIO) -> Terminal:
-    """The facts of a stream, read from it and from the environment."""
+    """The properties of a stream, from it and from the environment."""
     if not stream.isatty():
         return Terminal()
-    import shutil  # its archives take longer to import than the rest of this
+    import shutil  # slow: it imports modules for archives
 
     dumb = os.environ.get("TERM") == "dumb"
     return Terminal(
@@ -54,17 +54,17 @@ def terminal_of(stream: TextIO) -> Terminal:
 
 
 def stdout_terminal() -> Terminal:
-    """The terminal that answers go to."""
+    """The terminal of stdout, for answers."""
     return terminal_of(sys.stdout)
 
 
 def stderr_terminal() -> Terminal:
-    """The terminal that notes and errors go to."""
+    """The terminal of stderr, for notes and errors."""
     return terminal_of(sys.stderr)
 
 
 def columns(text: str) -> int:
-    """How many columns a text takes: wide characters two, combining ones none."""
+    """The number of columns of a text: wide characters have two, combining ones none."""
     if text.isascii():
         return len(text)
     return sum(_columns_of(character) for character in text)
@@ -92,7 +92,7 @@ def one_line(text: str) -> str:
 
 
 def harmless(text: str) -> str:
-    """`text` with its lines, less what would draw on a terminal or turn the way that it is read."""
+    """`text` with its lines, without characters that move the cursor or change the reading direction."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() or one in "\n\t" else "�" for one in text)

@@ -1,4 +1,4 @@
-"""The page of `tarmac top`: slots in all, nodes, the queue of each pool. Called by `commands.runs.top`."""
+"""The page of `tarmac top`: total slots, nodes, the queue of each pool. Called by `commands.runs.top`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from tarmac import api
 
 NODES_SHOWN = 16
-"""With more nodes there is a line for each group of like ones."""
+"""With more nodes than this, there is a line for each group of equal ones."""
 
 NO_WRAP, WRAP = "\x1b[?7l", "\x1b[?7h"
-"""The terminal cuts a line that is too wide: over two rows, it would push the first line off the screen."""
+"""The terminal cuts a line that is too wide: wrapped, it would scroll the first line off the screen."""
 
 _WAITING = frozenset({"pending", "queued", "submitted"})
 
@@ -30,7 +30,7 @@ def page(
     now: float,
     terminal: Terminal,
 ) -> list[str]:
-    """The lines of the page; the first says the state of the whole."""
+    """The lines of the page; the first summarises everything."""
     used, slots = sum(node["slots_used"] for node in nodes), sum(node["slots"] for node in nodes)
     entries = [entry for pool in pools for entry in pool["runs"]]
     waiting = sum(entry["state"] in _WAITING for entry in entries)
@@ -50,7 +50,9 @@ def page(
 
 
 def screen(lines: Sequence[str], first: int, rows: int, terminal: Terminal) -> tuple[int, str]:
-    """So many rows of the page from `first` on (moved to where there is something), and a line of keys."""
+    """The first line shown, adjusted to the page, and the text of `rows` lines from it, the last with the
+    keys.
+    """
     room = max(rows - 1, 1)
     first = max(0, min(first, len(lines) - room))
     shown = list(lines[first : first + room])

@@ -1,4 +1,6 @@
-"""What runs use now, as cells and as one line. Called by `queueview`, for `tarmac top`, and by `show`."""
+"""The current resource use of runs, as cells and as one line. Called by `queueview`, for `tarmac top`, and by
+`show`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ TITLES = ("CPUS", "MEMORY", "GPU", "GPU MEMORY")
 
 
 def cells(nodes: Sequence[api.NodeUtilization]) -> tuple[str, ...]:
-    """A text for each of the titles, of all nodes together; "" for what is not known."""
+    """A text for each of the titles, for all nodes together; "" for unknown values."""
     if not nodes:
         return ("",) * len(TITLES)
     gpus = [gpu for node in nodes for gpu in node["gpus"]]
@@ -30,7 +32,7 @@ def cells(nodes: Sequence[api.NodeUtilization]) -> tuple[str, ...]:
 
 
 def line(nodes: Sequence[api.NodeUtilization]) -> str:
-    """The same as one text; "" where nothing is known."""
+    """The same as one text; "" if all values are unknown."""
     if not nodes:
         return ""
     cpus, memory, busy, of_gpus = cells(nodes)

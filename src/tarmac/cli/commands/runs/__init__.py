@@ -1,1 +1,1 @@
-"""Commands about runs that are called less often."""
+"""Less frequent commands about runs."""

@@ -1,4 +1,4 @@
-"""`tarmac label` and `tarmac note`: what people add to a run after it was submitted."""
+"""`tarmac label` and `tarmac note`: add labels and notes to a run after its submission."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def note(*, run: str, text: tuple[str, ...], as_json: bool) -> None:
 
 
 def annotation_table(found: Sequence[api.Annotation], *, now: float, terminal: Terminal) -> str:
-    """A line for each, oldest first."""
+    """A table of annotations, oldest first."""
     rows = ([age(each["at"], now), each["actor"], each["kind"], each["text"]] for each in found)
     return render(_ANNOTATIONS, rows, terminal)
 
 
 def _change(text: str) -> tuple[str, str | None]:
-    """`K=V`, or `K-` for one that is removed."""
+    """`K=V`, or `K-` to remove a label."""
     key, equals, value = text.partition("=")
     if equals and key:
         return key, value

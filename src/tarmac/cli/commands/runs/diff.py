@@ -1,4 +1,4 @@
-"""`tarmac diff`: what differs between two runs: spec, code, variables, last metrics, how they ended."""
+"""`tarmac diff`: print the differences between two runs: spec, code, variables, last metrics, outcomes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SECTIONS = ("spec", "code", "variables", "metrics", "outcome")
 
 _VARIABLES = ("environment", "variables")
 _UNSHOWN = {"source", "name", "code.digest", "environment.inherited", "environment.variables"}
-"""Fields of a spec that say nothing here: the text itself, and what has a section of its own."""
+"""Fields of a spec that are not compared: the text itself, and those with a section of their own."""
 
 _STYLES = {"added": "green", "removed": "red", "changed": "yellow"}
 
@@ -58,7 +58,7 @@ def diff(*, before: str, after: str, as_json: bool) -> None:
 
 
 def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The keys whose values differ, in order, with both values; None where there is none."""
+    """The keys with different values, in order, with both values; None for a missing one."""
     keys = [*one, *(key for key in other if key not in one)]
     return [
         {"key": key, "values": [one.get(key), other.get(key)]}
@@ -93,7 +93,7 @@ def diff_text(one: api.Run, other: api.Run, found: Mapping[str, Any], terminal: 
 
 
 def _code(client: Client, one: api.Run, other: api.Run) -> tuple[list[api.CodeChange], str | None]:
-    """What differs in the code, and a sentence where that cannot be known any more."""
+    """The differences in the code, and a sentence if they are no longer known."""
     try:
         return client.code_changes(one["id"], other["id"]), None
     except NotFound as gone:
@@ -114,7 +114,7 @@ def _variables(run: api.Run) -> dict[str, str]:
 
 
 def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value in a tree, by its path."""
+    """Every value in a tree, with its path."""
     if isinstance(value, Mapping) and value:
         for key, item in value.items():
             yield from _flat(item, f"{path}.{key}" if path else str(key))
@@ -126,7 +126,7 @@ def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _metrics(client: Client, run: api.Run) -> dict[str, Any]:
-    """The last value of each metric, and how far it came."""
+    """The last value of each metric, and the last progress."""
     last: dict[str, Any] = {}
     for series in client.metrics(run["id"]) if run["attempt"] else []:
         last[series_name(series)] = series["last"]

@@ -1,4 +1,4 @@
-"""`tarmac files`: what lies in the working directory of a run, listed and fetched."""
+"""`tarmac files`: list and fetch files in a run's working directory."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _list(found: api.WorkFiles, *, as_json: bool) -> None:
 
 
 def _fetched(client: Client, run: str, path: str, target: Path, place: dict[str, Any]) -> Iterator[Path]:
-    """Fetch a file, or a directory with all in it; links and other things are left out. Yields each file."""
+    """Fetch a file, or a directory recursively, without links and special files. Yields each file."""
     try:
         found = client.files(run, path, **place)
     except NotFound:
@@ -99,7 +99,7 @@ def _fetched(client: Client, run: str, path: str, target: Path, place: dict[str,
 
 def _written(client: Client, run: str, path: str, target: Path, place: dict[str, Any]) -> Path:
     pieces = client.file(run, path, **place)
-    first = next(pieces, b"")  # what is not there makes no file
+    first = next(pieces, b"")  # a missing file leaves no empty one
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("xb") as file:

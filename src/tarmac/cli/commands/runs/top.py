@@ -1,4 +1,4 @@
-"""`tarmac top`: nodes, slots, the queue, and what runs use, again every second."""
+"""`tarmac top`: show nodes, slots, the queue, and the resource use of runs, updated every second."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 PERIOD_S = 1.0
 LISTED = 200
-"""So many runs of each pool are read."""
+"""Maximum number of runs read for each pool."""
 
 _BEGIN, _END = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 _HOME = "\x1b[H"
@@ -67,7 +67,7 @@ def _live(client: Client) -> None:
             ready, _, _ = select.select([sys.stdin], [], [], max(0.0, due - time.monotonic()))
             keys = os.read(sys.stdin.fileno(), 16) if ready else b""
             if ready and not keys:
-                return  # the terminal is gone
+                return  # the terminal was closed
 
 
 def _lines(client: Client, terminal: Terminal) -> list[str]:
@@ -76,7 +76,7 @@ def _lines(client: Client, terminal: Terminal) -> list[str]:
 
 
 def _lines_or_problem(client: Client, terminal: Terminal) -> list[str]:
-    """A server that is away for a moment is no reason to leave."""
+    """The lines of the page, or an error: a server that is briefly unreachable does not end the program."""
     try:
         return _lines(client, terminal)
     except (TarmacError, OSError) as problem:
@@ -85,14 +85,14 @@ def _lines_or_problem(client: Client, terminal: Terminal) -> list[str]:
 
 @contextmanager
 def _keys_at_once() -> Iterator[None]:
-    """Keys come as they are pressed, on a screen of its own; afterwards the terminal is as it was."""
+    """Read single keys on an alternate screen; restores the terminal afterwards."""
     before = termios.tcgetattr(sys.stdin)
     tty.setcbreak(sys.stdin, termios.TCSADRAIN)
     sys.stdout.write(_BEGIN)
     try:
         yield
     except KeyboardInterrupt:
-        pass  # as good a key as q
+        pass  # ends the program like q
     finally:
         sys.stdout.write(_END)
         sys.stdout.flush()

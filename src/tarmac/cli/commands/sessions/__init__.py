@@ -1,1 +1,1 @@
-"""Commands that open sessions beside workers, or follow them."""
+"""Commands that open sessions beside workers, or follow workers."""

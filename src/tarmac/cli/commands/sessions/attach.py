@@ -1,4 +1,4 @@
-"""`tarmac attach`: follow the main worker of a run, with what happens to the run."""
+"""`tarmac attach`: follow the main worker of a run, and the events of the run."""
 
 from __future__ import annotations
 

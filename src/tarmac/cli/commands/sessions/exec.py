@@ -1,4 +1,4 @@
-"""`tarmac exec`: a command in the surroundings of a worker that runs; `shell` begins the same way."""
+"""`tarmac exec`: run a command in the environment of a running worker; `shell` uses the same functions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COUNT = click.IntRange(min=0)
 
 
 def worker_options(function: F) -> F:
-    """Beside which worker of the run."""
+    """Options that select the worker."""
     for option in (
         click.option(
             "--node", metavar="NAME", shell_complete=complete_node, help="Beside a worker on this node."
@@ -55,13 +55,13 @@ def exec_command(*, run: str, command: tuple[str, ...], stdin: bool, tty: bool, 
 
 
 def needs_terminal(what: str, hint: str) -> None:
-    """Raises UsageError where this program has no terminal to pass on."""
+    """Raise UsageError if this program has no terminal to pass on."""
     if not sys.stdin.isatty():
         raise click.UsageError(f"{what} takes a terminal, and standard input is none: {hint}")
 
 
 def run_command(run: str, command: list[str], *, stdin: bool, terminal: bool, worker: dict[str, Any]) -> int:
-    """Run a command beside a worker (none: the user's shell there); its exit code."""
+    """Run a command beside a worker (empty: the user's shell there); return its exit code."""
     opening = {name: value for name, value in worker.items() if value is not None}
     size = terminal_size() if terminal else None
     session = connect().open_session(run, command=command, stdin=stdin, terminal=size, **opening)

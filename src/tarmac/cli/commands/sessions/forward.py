@@ -1,4 +1,4 @@
-"""`tarmac port-forward`: ports of this machine that lead to ports beside a worker."""
+"""`tarmac port-forward`: forward ports of this machine to ports beside a worker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LARGEST_PORT = 65_535
 
 
 class Ports(click.ParamType):  # type: ignore[type-arg]
-    """`PORT` or `LOCAL:PORT`; becomes the two numbers."""
+    """`PORT` or `LOCAL:PORT`, as two numbers."""
 
     name = "port"
 

@@ -1,4 +1,4 @@
-"""`tarmac jupyter`: JupyterLab in a run of its own, reached from this machine alone."""
+"""`tarmac jupyter`: run JupyterLab in a run of its own, reachable from this machine only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ fi
 [ "$(id -u)" != 0 ] || set -- --allow-root
 exec jupyter-lab --no-browser --ip=127.0.0.1 --port=0 "$@"
 """
-"""The token comes by standard input: arguments are seen by everybody on a node, logs by every user."""
+"""The token comes through standard input: all users of a node see arguments, and every user reads logs."""
 
 _ADDRESS = re.compile(rb"http://127\.0\.0\.1:(\d+)/")
 
@@ -57,7 +57,7 @@ def jupyter(*, port: int, **options: Any) -> None:
     seen = bytearray()
 
     def listen(data: bytes) -> None:
-        """Wait for the address, which JupyterLab writes once it listens."""
+        """Wait for the address, which JupyterLab prints once it listens."""
         if len(seen) > _MOST_BYTES:
             return
         seen.extend(data)

@@ -1,4 +1,4 @@
-"""`tarmac shell`: a terminal beside a worker, or in a run of its own."""
+"""`tarmac shell`: open a terminal beside a worker, or in a run of its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def own_run_options(function: F) -> F:
-    """What a run of its own is to have."""
+    """Options for a run of its own."""
     for option in (
         click.option(
             "--time-limit", metavar="DURATION", help="End it after this time, as 90s, 10m, 2h or 1d."
