@@ -227,7 +227,9 @@ def _placement_record(node: NodeLaunch) -> api.Placement:
 
 def _node_launch_record(node: NodeLaunch) -> api.NodeLaunch:
     workers = [
-        copy_fields(api.WorkerLaunch, worker, argv=list(worker.argv), env=dict(worker.env))
+        copy_fields(
+            api.WorkerLaunch, worker, index=worker.worker, argv=list(worker.argv), env=dict(worker.env)
+        )
         for worker in node.workers
     ]
     return {"node": node.node, "rank": node.rank, "workers": workers}
