@@ -1,0 +1,254 @@
+"""The answers of every route, as bytes on the wire would show them: one story, told in requests.
+
+The server serves fakes: clock, ids and nodes are the same each time. A route that the story leaves out fails
+the test. Differences between two versions of the code are differences in these files.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from golden import assert_golden
+from served import HELLO, TOKEN, Served, served
+from tarmac.artifacts.versions.stores import open_blobs
+from tarmac.artifacts.versions.sync import Place, Syncer
+
+HERE = Path(__file__).parent
+BASE = "/api/v1"
+NOT_TOLD = {
+    "GET /runs/{ref}/code-changes",
+    "POST /runs/{ref}/sessions",
+    "POST /code/packs",
+    "POST /code/trees",
+    "GET /artifact-pieces/{digest}",
+}
+"""Routes whose answers are streams of bytes; tests of their own read those."""
+
+SEARCH = """name: tune
+slots: 1
+command: python train.py --lr ${parameters.lr}
+parameters: {lr: {log: [1e-5, 1e-1]}}
+search: {method: random, metric: loss, max_trials: 2, seed: 1}
+"""
+
+
+@pytest.fixture
+def plane(tmp_path: Path) -> Iterator[Served]:
+    with served(tmp_path / "home") as made:
+        yield made
+
+
+class Story:
+    """Sends requests and writes down what came back."""
+
+    def __init__(self, plane: Served) -> None:
+        self._plane = plane
+        self.lines: list[str] = []
+        self.routes: set[str] = set()
+        self.known = routes(plane)
+
+    def ask(self, method: str, path: str, body: object = None) -> Any:
+        """The answer to a request, which the story has from then on."""
+        status, answer = send(self._plane, method, path, body)
+        self.routes.update(self._route(method, path))
+        sent = f" {self._masked(json.dumps(body))}" if body is not None else ""
+        self.lines += ["", f"{method} {path}{sent}", f"{status} {self._shown(answer)}"]
+        try:
+            return json.loads(answer)
+        except ValueError:
+            return answer
+
+    def _route(self, method: str, path: str) -> Iterator[str]:
+        bare = path.partition("?")[0]
+        for each in self.known:
+            pattern = re.sub(r"\\{\w+\\}", "[^/]+", re.escape(each))
+            if re.fullmatch(pattern, f"{method} {bare}"):
+                yield each
+
+    def _masked(self, text: str) -> str:
+        text = text.replace(str(self._plane.home.root), "HOME").replace(f":{self._plane.tcp_port}", ":PORT")
+        text = re.sub(r"\b1[78]\d{8}(\d{9}|\.\d+)", "0", text)  # times of the real clock
+        return re.sub(r'"(pid|version)": ?[^,}]+', r'"\1": "?"', text)
+
+    def _shown(self, answer: str) -> str:
+        text = self._masked(answer)
+        try:
+            return json.dumps(json.loads(text), indent=1, ensure_ascii=False)
+        except ValueError:
+            return text
+
+
+def send(plane: Served, method: str, path: str, body: object = None) -> tuple[int, str]:
+    """The status and the text of an answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", plane.tcp_port, timeout=30)
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    outside = path in ("/healthz", "/metrics")
+    sent = None if body is None else json.dumps(body).encode()
+    connection.request(method, path if outside else BASE + path, body=sent, headers=headers)
+    response = connection.getresponse()
+    text = response.read().decode()
+    connection.close()
+    return response.status, text
+
+
+def openapi(plane: Served) -> dict[str, Any]:
+    """The description that the server serves."""
+    found: dict[str, Any] = json.loads(send(plane, "GET", "/openapi.json")[1])
+    return found
+
+
+def routes(plane: Served) -> list[str]:
+    """`METHOD /path` of every route."""
+    paths = openapi(plane)["paths"]
+    return [f"{way.upper()} {path.removeprefix(BASE)}" for path, ways in paths.items() for way in ways]
+
+
+def test_the_description_of_the_api(plane: Served) -> None:
+    described = openapi(plane)
+    operations = {
+        f"{way.upper()} {path}": operation
+        for path, ways in described["paths"].items()
+        for way, operation in ways.items()
+    }
+    parts = (*sorted(operations.items()), *sorted(described["components"]["schemas"].items()))
+    text = "".join(
+        f"{name}: {json.dumps(part, sort_keys=True, ensure_ascii=False)}\n" for name, part in parts
+    )
+    assert_golden(HERE / "openapi.txt", text)
+
+
+def test_the_answers_of_every_route(plane: Served) -> None:
+    story = Story(plane)
+    submit_and_run(plane, story)
+    look(story, "hello")
+    queue_and_nodes(plane, story)
+    searches(plane, story)
+    keep_things(plane, story)
+    clusters(story)
+    refusals(story)
+    leave(story)
+    assert_golden(HERE / "answers.txt", "\n".join(story.lines).lstrip() + "\n")
+    assert set(story.known) - story.routes - NOT_TOLD == set()
+
+
+def submit_and_run(plane: Served, story: Story) -> None:
+    story.ask("GET", "/version")
+    story.ask("GET", "/healthz")
+    story.ask("POST", "/check", {"source": "slotz: 1\n"})
+    story.ask("POST", "/runs?dry_run=true", {"source": HELLO})
+    story.ask("POST", "/code/needed", {"source": HELLO})
+    story.ask("POST", "/code/missing", {"contents": ["0" * 64]})
+    run = story.ask("POST", "/runs", {"source": HELLO, "filename": "hello.yaml", "idempotency_key": "k"})
+    story.ask("POST", "/runs/batch", {"runs": [{"source": HELLO}, {"source": HELLO}]})
+    story.ask("POST", "/experiments", {"source": HELLO, "sweep": {"lr": "1,2"}})
+    story.ask("GET", f"/runs/{run['id']}/why")
+    plane.turn()
+    plane.turn()
+    plane.engine.write(f"{run['id']}.1", "logs/main.0.0.log", b"one\ntwo\n")
+
+
+def look(story: Story, ref: str) -> None:
+    for path in ("", "/attempts", "/why", "/annotations", "/notifications", "/files", "/reports?limit=5"):
+        story.ask("GET", f"/runs/{ref}{path}")
+    story.ask("GET", f"/runs/{ref}/file?path=main.0.0.log")
+    story.ask("POST", f"/runs/{ref}/notes", {"text": "a note"})
+    story.ask("PATCH", f"/runs/{ref}/labels", {"labels": {"team": "vision"}})
+    story.ask("GET", f"/metrics?run={ref}")
+    story.ask("GET", f"/numbers?run={ref}")
+    story.ask("GET", "/runs?limit=3&label=team=vision")
+    story.ask("GET", "/runs?limit=2")
+
+
+def queue_and_nodes(plane: Served, story: Story) -> None:
+    story.ask("POST", "/runs", {"source": "name: wide\ncommand: sleep 9\nslots: 64\n"})
+    story.ask("POST", "/runs", {"source": "name: later\ncommand: sleep 9\nslots: 8\n"})
+    story.ask("GET", "/queue?limit=4")
+    story.ask("POST", "/queue/changes", {"changes": [{"run": "hello", "priority": 5}]})
+    story.ask("POST", "/nodes/drain", {"nodes": ["node1"], "reason": "new disk"})
+    story.ask("GET", "/nodes")
+    story.ask("POST", "/nodes/undrain", {"nodes": ["node1"]})
+    story.ask("POST", "/runs/hello/pause")
+    story.ask("POST", "/runs/hello/resume")
+    story.ask("POST", "/runs/hello/stop?now=true")
+    plane.advance(60)
+    story.ask("GET", "/runs/hello/events")
+    story.ask("GET", "/runs/hello/logs")
+    story.ask("POST", "/runs", {"source": "name: many\ncommand: echo\narray: 0-1\n"})
+    plane.turn()
+    story.ask("GET", "/runs/many/array")
+    story.ask("GET", "/usage")
+    story.ask("GET", "/utilization")
+
+
+def searches(plane: Served, story: Story) -> None:
+    story.ask("POST", "/experiments/preview", {"source": SEARCH})
+    experiment = story.ask("POST", "/experiments", {"source": SEARCH})
+    ref = experiment.get("id", "tune")
+    plane.turn()
+    for path in ("", "/trials", "/best"):
+        story.ask("GET", f"/experiments/{ref}{path}")
+    for verb in ("pause", "activate", "stop", "archive", "continue"):
+        story.ask("POST", f"/experiments/{ref}/{verb}")
+        plane.turn()
+    story.ask("GET", "/experiments")
+    number = story.ask("GET", f"/numbers?run={ref}")
+    story.ask("GET", f"/numbers/experiments/{number.get('experiment', 1)}")
+    plane.advance(60)
+    story.ask("DELETE", f"/experiments/{ref}")
+
+
+def keep_things(plane: Served, story: Story) -> None:
+    run = plane.client().run("hello")
+    root = plane.home.root / "kept"
+    root.mkdir()
+    (root / "note").write_text("note")
+    place = Place(run_id=run["id"], attempt=1, kind="lossy", rank=0, root=str(root), seen_at=(str(root),))
+    Syncer(open_blobs(str(plane.home.root / "artifacts")), place).sync()
+    story.ask("GET", f"/artifacts?run={run['id']}")
+    story.ask("GET", f"/artifacts/{run['id']}.lossy")
+    story.ask("POST", "/datasets", {"id": "here", "source": str(plane.home.root)})
+    story.ask("GET", "/datasets")
+    story.ask("DELETE", "/datasets/here")
+    story.ask("PUT", "/secrets/wandb", {"value": "a-value-1"})
+    story.ask("GET", "/secrets")
+    story.ask("POST", "/secrets/rotate")
+    story.ask("DELETE", "/secrets/wandb?purge=true")
+    story.ask("GET", "/images")
+    story.ask("DELETE", "/images?image=none")
+    story.ask("DELETE", f"/artifacts/{run['id']}.lossy.1")
+
+
+def clusters(story: Story) -> None:
+    story.ask("POST", "/clusters", {"source": "name: more\nengine: local\nnodes: 1\nslots: 2\n"})
+    story.ask("PUT", "/clusters/gpus/machines", {"source": "gpu1\n"})
+    for path in ("", "/gpus", "/gpus/machines", "/gpus/change", "/gpus/check"):
+        story.ask("GET", f"/clusters{path}")
+    story.ask("POST", "/clusters/gpus/down", {"force": True})
+    story.ask("DELETE", "/clusters/gpus")
+
+
+def refusals(story: Story) -> None:
+    story.ask("GET", "/runs/nothing")
+    story.ask("POST", "/runs", {"source": "command: echo\nslotz: 1\npriorty: 2\n", "filename": "two.yaml"})
+    story.ask("POST", "/runs", {"sauce": 1})
+    story.ask("GET", "/runs?limit=0")
+    story.ask("DELETE", "/runs")
+
+
+def leave(story: Story) -> None:
+    story.ask("DELETE", "/runs/hello")
+    status, text = send(story._plane, "GET", "/metrics")
+    story.lines += [
+        "",
+        f"GET /metrics: {status}",
+        *sorted(set(re.findall(r"^# HELP .*", text, re.MULTILINE))),
+    ]
+    story.routes.add("GET /metrics")
+    story.ask("POST", "/server/stop")
