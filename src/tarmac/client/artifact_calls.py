@@ -1,4 +1,4 @@
-"""The methods of `tarmac.Client` about what runs leave and read: artifacts and datasets."""
+"""The methods of `tarmac.Client` about artifacts and datasets. Inherited by `client.Client`."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ class ArtifactCalls(Calls):
         return self._get("/artifacts", run=run)
 
     def artifact(self, reference: str, *, kind: str = "checkpoint") -> api.ArtifactContent:
-        """One version and what it holds: by its id, or the latest of a kind by its run's id or name."""
+        """One version with its entries: by its id, or the latest of a kind by its run's id or name."""
         return self._get(f"/artifacts/{segment('artifact', reference)}", kind=kind)
 
     def artifact_piece(self, digest: str) -> bytes:
-        """A piece of a file of an artifact."""
+        """A piece of a file in an artifact."""
         return self._transport.request("GET", f"/artifact-pieces/{segment('artifact piece', digest)}").body
 
     def remove_artifact(self, reference: str) -> api.ArtifactContent:
-        """Remove one version, by its id; the answer is what it was."""
+        """Remove one version, by its id; return its last record."""
         return self._send("DELETE", f"/artifacts/{segment('artifact', reference)}")
 
     def datasets(self) -> list[api.Dataset]:
-        """Every dataset and how far it has come."""
+        """Every dataset with its state."""
         return self._get("/datasets")
 
     def add_dataset(self, dataset_id: str, source: str) -> api.Dataset:
-        """Take up a dataset: a path of the server's machine, or a URL."""
+        """Add a dataset: a path on the server's machine, or a URL."""
         return self._send("POST", "/datasets", {"id": dataset_id, "source": source})
 
     def remove_dataset(self, dataset_id: str) -> api.Dataset:
-        """Forget a dataset; the answer is what it was."""
+        """Remove a dataset; return its last record."""
         return self._send("DELETE", f"/datasets/{segment('dataset', dataset_id)}")

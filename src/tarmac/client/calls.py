@@ -1,6 +1,6 @@
-"""One call of the API: the request, the errors it answers with, and a word if another version answers.
+"""One call of the API: the request, its errors, and a notice if the server has another version.
 
-`cluster_calls` and `client` are made of such calls.
+`cluster_calls`, `client` and their siblings consist of such calls.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tarmac.model.errors import NotFound
 
 
 def segment(what: str, name: str) -> str:
-    """The name of a thing as one part of a path. What can be no name, such as a path, is not asked for."""
+    """A name as one segment of a path; raises NotFound for a text that cannot be a name, such as a path."""
     if not name or "/" in name:
         raise NotFound(f"there is no {what} {name!r}")
     return quote(name, safe="")
 
 
 class Calls:
-    """Calls over one transport. `on_notice` gets sentences worth showing; by default they are warnings."""
+    """Calls over one transport. `on_notice` gets sentences for the user; by default they are warnings."""
 
     def __init__(self, transport: Transport, *, on_notice: Callable[[str], None] | None = None) -> None:
         self._transport = transport
@@ -32,12 +32,12 @@ class Calls:
         self._version_seen: str | None = None
 
     def _get(self, path: str, /, **query: object) -> Any:
-        """The answer to a question; what is None in `query` is left out, and a list is given item by item."""
+        """The answer to a GET request; None in `query` is left out, a list becomes repeated parameters."""
         chosen = urlencode({key: value for key, value in query.items() if value is not None}, doseq=True)
         return self._answer(self._transport.request("GET", f"{path}?{chosen}" if chosen else path))
 
     def _bytes(self, path: str, /, **query: object) -> bytes:
-        """The same, where the answer is content and not JSON."""
+        """Like `_get`, for an answer that is content and not JSON."""
         chosen = urlencode({key: value for key, value in query.items() if value is not None})
         return self._transport.request("GET", f"{path}?{chosen}").body
 

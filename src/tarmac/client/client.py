@@ -1,4 +1,4 @@
-"""`tarmac.Client`: one method per route of the API, answering plain records.
+"""`tarmac.Client`: one method per route of the API, returning plain records.
 
 Used by `cli` and, as `tarmac.Client`, in other people's programs. Errors are those of `tarmac.model.errors`.
 """
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
 
 
 class SubmitOptions(TypedDict, total=False):
-    """What goes along with the text of a run file (docs/using/api.md)."""
+    """Options of a submission beside the text of a run file (docs/using/api.md)."""
 
-    filename: str  # for messages, and the choice of a dialect
-    directory: str | Path | None  # where relative code paths start: by default here
-    dialect: str | None  # of the text; else its content shows it
+    filename: str  # for messages, and to detect the dialect
+    directory: str | Path | None  # base of relative code paths: by default the current directory
+    dialect: str | None  # by default detected from the content
     extras: Mapping[str, Any] | None  # files beside it, and parameters
-    overrides: Mapping[str, Any] | None  # values in place of the file's own
-    clone: str | None  # a run, instead of a text
+    overrides: Mapping[str, Any] | None  # values that replace the file's own
+    clone: str | None  # a run, in place of a text
     sweep: Mapping[str, str] | None  # a grid of values for parameters
-    resume: bool  # the clone begins from its last checkpoint, with its code
+    resume: bool  # the clone starts from its last checkpoint, with its code
 
 
 class LogChoice(TypedDict, total=False):
-    """Which logs of a run, and how much of them."""
+    """The logs to read, and the part of them."""
 
     role: str | None
     replica: int | None
@@ -56,8 +56,8 @@ class LogChoice(TypedDict, total=False):
     rank: int | None
     attempt: int | None
     tail: int | None  # only the last lines of each worker so far, over all attempts
-    since_s: float | None  # only what was written in the last seconds
-    times: bool  # each chunk with the time of its text
+    since_s: float | None  # only text written in the last seconds
+    times: bool  # each chunk with its time
 
 
 URL_VARIABLE = "TARMAC_URL"
@@ -67,15 +67,14 @@ TOKEN_VARIABLE = "TARMAC_TOKEN"
 class Client(
     ClusterCalls, ArtifactCalls, ExperimentCalls, MetricCalls, EventCalls, SecretCalls, SessionCalls
 ):
-    """A connection to a tarmac server: the one `url` or TARMAC_URL names, else the user's own.
+    """A connection to a tarmac server: at `url` or TARMAC_URL, else the user's own.
 
-    The user's own lives in `home` (by default TARMAC_HOME, else where XDG says) and is started when there is
-    none, unless `start` is false. A server behind a URL wants `token` (by default TARMAC_TOKEN, or for one on
-    this machine that of the home). `on_notice` is called with
-    sentences worth showing (another version serves here); by default they are warnings. `on_upload` is told
-    how many bytes of code were sent, of how many, where a server cannot read it. `server_options` are given
-    to a server that is started. Safe to use from several
-    threads.
+    The user's own server is in `home` (by default TARMAC_HOME, else where XDG defines) and is started if
+    there is none, unless `start` is false. A server at a URL requires `token` (by default TARMAC_TOKEN, or
+    for one on this machine that of the home). `on_notice` gets sentences for the user (the server has another
+    version); by default they are warnings. `on_upload` gets the number of code bytes sent and their total, if
+    the server cannot read the code. `server_options` are passed to a server that this client starts. Safe to
+    use from several threads.
     """
 
     def __init__(
@@ -106,18 +105,18 @@ class Client(
         self.close()
 
     def open(self) -> None:
-        """Connect ahead of the first call, which is optional: a server of one's own starts in the meantime.
+        """Connect before the first call, which is optional: the user's own server starts in the meantime.
 
-        Raises TarmacError when it cannot be started.
+        Raises TarmacError if it cannot be started.
         """
         self._transport.open()
 
     def close(self) -> None:
-        """Close idle connections. The server and its runs go on."""
+        """Close idle connections. The server and its runs continue."""
         self._transport.close()
 
     def version(self) -> api.Version:
-        """Which server answers."""
+        """The version of the server."""
         return self._get("/version")
 
     def submit(
@@ -129,19 +128,19 @@ class Client(
     ) -> api.Run:
         """Submit the text of a run file, or a clone of another run. On return the run is durable.
 
-        The options are those of `SubmitOptions`. Without a key of one's own one is made, so that a submission
-        which is sent twice because a connection broke is still one run.
+        The options are those of `SubmitOptions`. Without `idempotency_key` the client creates one, so that a
+        submission sent twice because of a broken connection is still one run.
         """
         body = _submission(source, idempotency_key=idempotency_key or _new_key(), **options)
         return self._send("POST", "/runs", self._bringing([body])[0])
 
     def submit_all(self, submissions: Sequence[Mapping[str, Any]]) -> list[api.Run]:
-        """Submit many, all or none; each is a mapping of the arguments of `submit`."""
+        """Submit all of several runs or none; each is a mapping of the arguments of `submit`."""
         bodies = [_submission(**{"idempotency_key": _new_key(), **item}) for item in submissions]
         return self._send("POST", "/runs/batch", {"runs": self._bringing(bodies)})
 
     def dry_run(self, source: str | None = None, **options: Unpack[SubmitOptions]) -> api.DryRun:
-        """What a submission would do now: placement, command and variables per node. Nothing is kept."""
+        """The result of a submission now: placement, command and variables per node. Nothing is stored."""
         return self._send("POST", "/runs?dry_run=true", _submission(source, **options))
 
     def create_experiment(
@@ -152,12 +151,12 @@ class Client(
         idempotency_key: str | None = None,
         **options: Unpack[SubmitOptions],
     ) -> api.Experiment:
-        """Begin a search: the text of a run file that searches, or one with `sweep`, or a fork of another."""
+        """Begin a search: from a run file with a search, from one with `sweep`, or by forking another."""
         body = _submission(source, idempotency_key=idempotency_key or _new_key(), **options)
         return self._send("POST", "/experiments", {**self._bringing([body])[0], "fork": fork})
 
     def preview_search(self, source: str, **options: Unpack[SubmitOptions]) -> list[api.PreviewLine]:
-        """How many trials of what length a search would come to. Nothing is kept."""
+        """The number and length of a search's trials. Nothing is stored."""
         return self._send("POST", "/experiments/preview", _submission(source, **options))
 
     def launch(self, run: Run, **overrides: Any) -> api.Run:
@@ -169,7 +168,7 @@ class Client(
     def check(
         self, source: str, *, filename: str = "run.yaml", directory: str | Path | None = None
     ) -> api.CheckReport:
-        """Everything that is wrong with a run file."""
+        """Every problem of a run file."""
         body = {"source": source, "filename": filename, "directory": str(Path(directory or "").absolute())}
         return self._send("POST", "/check", body)
 
@@ -187,8 +186,8 @@ class Client(
         everything: bool = False,
         mine: bool = False,
     ) -> api.RunPage:
-        """A page of the list of runs (with `mine` your own), newest first; `before` is the `next` of the page
-        above.
+        """A page of the list of runs (with `mine` the user's own), newest first; `before` is the last page's
+        `next`.
         """
         return self._get(
             "/runs",
@@ -205,11 +204,11 @@ class Client(
         )
 
     def run(self, reference: str) -> api.Run:
-        """A run, by id, unique beginning of an id, name (the newest of that name), or `@last`."""
+        """A run, by id, unique prefix of an id, name (the newest of that name), or `@last`."""
         return self._get(_run_path(reference))
 
     def array(self, reference: str) -> api.Array:
-        """The array that is meant, or that a run is a member of; raises NotFound for a single run."""
+        """The array of this reference, or the one a run is a member of; raises NotFound for a single run."""
         return self._get(_run_path(reference, "/array"))
 
     def stop(self, reference: str, *, now: bool = False) -> api.Run:
@@ -217,7 +216,7 @@ class Client(
         return self._send("POST", _run_path(reference, "/stop?now=true" if now else "/stop"))
 
     def pause(self, reference: str) -> api.Run:
-        """Ask a run to leave its slots until it is resumed."""
+        """Ask a run to leave its slots until a user resumes it."""
         return self._send("POST", _run_path(reference, "/pause"))
 
     def resume(self, reference: str) -> api.Run:
@@ -229,23 +228,23 @@ class Client(
         return self._get(_run_path(reference, "/annotations"))
 
     def note(self, reference: str, text: str) -> list[api.Annotation]:
-        """Add a note to a run; the answer is that of `annotations`."""
+        """Add a note to a run; return the same as `annotations`."""
         return self._send("POST", _run_path(reference, "/notes"), {"text": text})
 
     def label(self, reference: str, changes: Mapping[str, str | None]) -> api.Run:
-        """Set labels of a run, and remove those that become None."""
+        """Set labels of a run; None removes a label."""
         return self._send("PATCH", _run_path(reference, "/labels"), {"labels": dict(changes)})
 
     def files(
         self, reference: str, path: str = "", *, attempt: int | None = None, node: str | None = None
     ) -> api.WorkFiles:
-        """A directory of what an attempt worked in: by default the newest one's, on its first node."""
+        """A directory below an attempt's working directory: by default the newest's, on its first node."""
         return self._get(_run_path(reference, "/files"), path=path, attempt=attempt, node=node)
 
     def file(
         self, reference: str, path: str, *, attempt: int | None = None, node: str | None = None
     ) -> Iterator[bytes]:
-        """A file of it, piece by piece."""
+        """A file of that directory, piece by piece."""
         offset = 0
         place = {"path": path, "attempt": attempt, "node": node}
         while piece := self._bytes(_run_path(reference, "/file"), offset=offset, **place):
@@ -253,7 +252,7 @@ class Client(
             offset += len(piece)
 
     def remove(self, reference: str) -> api.Run:
-        """Remove a run that has ended, with its files and artifacts; the answer is what it was."""
+        """Remove an ended run with its files and artifacts; return its last record."""
         return self._send("DELETE", _run_path(reference))
 
     def wait(self, reference: str, *, timeout_s: float | None = None) -> api.Run:
@@ -274,18 +273,18 @@ class Client(
         return self._get(_run_path(reference, "/attempts"))
 
     def follow_events(self, reference: str, *, after: int = 0) -> Iterator[Message]:
-        """`event` messages: the history of a run, then what happens, until its `end`."""
+        """`event` messages: the history of a run, then new events, until its `end`."""
         return follow(self._transport, EventCursor(segment("run", reference), after=after))
 
     def follow(self, reference: str, **choice: Unpack[LogChoice]) -> Iterator[Message]:
-        """A run as it goes: messages `log`, `state` and `notice`, the last is its `end`.
+        """A live run: messages `log`, `state` and `notice`, the last one is its `end`.
 
-        Comes through a server that dies or is restarted: every byte of a log exactly once.
+        Survives the death or restart of the server: every byte of a log comes exactly once.
         """
         return follow(self._transport, LogCursor(segment("run", reference), _log_query(**choice)))
 
     def logs(self, reference: str, **choice: Unpack[LogChoice]) -> Iterator[api.LogChunk]:
-        """What has been written to the logs of a run so far."""
+        """The logs of a run so far."""
         query = {**_log_query(**choice), "follow": "false"}
         for message in follow(self._transport, LogCursor(segment("run", reference), query)):
             if message.event == "log":
@@ -297,21 +296,22 @@ class Client(
         return self._get(_run_path(reference, "/reports"), limit=limit)
 
     def code_changes(self, reference: str, after: str) -> list[api.CodeChange]:
-        """The files that are not the same in the code of a run and of another; raises NotFound without it."""
+        """The files that differ between the code of a run and of another; raises NotFound without code."""
         return self._get(_run_path(reference, "/code-changes"), after=after)
 
     def why(self, reference: str) -> api.Why:
-        """Why a run is where it is: what it waits for, and what would unblock it."""
+        """Why a run is in its state: the reasons for waiting, and their remedies."""
         return self._get(_run_path(reference, "/why"))
 
     def stop_server(self) -> None:
-        """Ask the server to end. Runs go on, and the next server finds them."""
+        """Ask the server to end. Its runs continue, and the next server finds them."""
         self._send("POST", "/server/stop")
 
     def _bringing(self, bodies: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Submissions with the snapshots of their code directories, sent first where the server is elsewhere.
+        """Submissions with the snapshots of their code directories; sends these first if the server is
+        remote.
 
-        A server on this machine that is the user's own reads the directory itself.
+        The user's own server on this machine reads the directory itself.
         """
         if not self._transport.remote:
             return list(bodies)
@@ -325,13 +325,13 @@ def _address(url: str | None, home: Home, token: str | None, server_options: Seq
     if url is None:
         return EmbeddedServer(home, options=server_options)
     token = token or os.environ.get(TOKEN_VARIABLE)
-    if token is None and is_loopback(url):  # the home's own token is for servers of this machine alone
+    if token is None and is_loopback(url):  # the home's own token is only for servers on this machine
         token = _token_of(home)
     return tcp_address(url, token=token)
 
 
 def _token_of(home: Home) -> str | None:
-    """The token of the user's own server, which a loopback URL wants too."""
+    """The token of the user's own server, which a loopback URL requires as well."""
     try:
         return home.token.read_text().strip()
     except FileNotFoundError:
@@ -362,7 +362,7 @@ def _submission(
         "overrides": dict(overrides or {}),
         "clone": clone,
         **({"sweep": dict(sweep)} if sweep else {}),
-        **({"resume": True} if resume else {}),  # a server of before does not know it
+        **({"resume": True} if resume else {}),  # older servers do not know it
         "submitter": {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ},
         "idempotency_key": idempotency_key,
     }

@@ -1,4 +1,6 @@
-"""The methods of `tarmac.Client` about what runs share: the queue, the nodes, their images, the clusters."""
+"""The methods of `tarmac.Client` about the queue, the nodes, their images and the clusters. Inherited by
+`Client`.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,9 @@ class ClusterCalls(Calls):
         limit: int | None = None,
         after: int | None = None,
     ) -> list[api.QueuePool]:
-        """The queue of each pool: what holds slots and what waits for them, in scheduling order.
+        """The queue of each pool: runs with slots and waiting runs, in scheduling order.
 
-        `limit`: so many runs of each pool, those that follow the `number` `after`.
+        `limit`: the maximum number of runs of each pool, beginning behind the `number` `after`.
         """
         mine_only = "true" if mine else None
         return self._get("/queue", cluster=cluster, pool=pool, mine=mine_only, limit=limit, after=after)
@@ -35,22 +37,22 @@ class ClusterCalls(Calls):
     def change_queue(
         self, changes: Sequence[Mapping[str, Any]], *, limit: int | None = None
     ) -> list[api.QueuePool]:
-        """Change places in the queue, all or none; each is a `QueueChange` of docs/using/api.md.
+        """Change all of these places in the queue or none; each is a `QueueChange` of docs/using/api.md.
 
-        Answers the queues of the pools that were touched; with `limit` their first runs and the changed ones.
+        Returns the queues of the changed pools; with `limit` their first runs and the changed ones.
         """
         body = {"changes": [dict(change) for change in changes]}
         path = "/queue/changes" if limit is None else f"/queue/changes?limit={limit}"
         return self._send("POST", path, body)
 
     def images(self, *, cluster: str | None = None, node: str | None = None) -> api.ImageList:
-        """The images that the nodes have, and which clusters gave no answer."""
+        """The images of the nodes, and the clusters that did not answer."""
         return self._get("/images", cluster=cluster, node=node)
 
     def remove_image(
         self, image: str, *, cluster: str | None = None, node: str | None = None
     ) -> list[api.KeptImage]:
-        """Remove an image, by name or digest, from every node that has it; what was removed."""
+        """Remove an image, by name or digest, from every node that has it; return the removed ones."""
         choice = {"image": image, "cluster": cluster, "node": node}
         query = urlencode({name: value for name, value in choice.items() if value is not None})
         return self._send("DELETE", f"/images?{query}")
@@ -58,7 +60,7 @@ class ClusterCalls(Calls):
     def nodes(
         self, *, cluster: str | None = None, pool: str | None = None, shard: str | None = None
     ) -> list[api.Node]:
-        """The nodes (of a cluster, a pool, a shard), and what runs on them."""
+        """The nodes (of a cluster, a pool, a shard), with their runs."""
         return self._get("/nodes", cluster=cluster, pool=pool, shard=shard)
 
     def drain(
@@ -69,7 +71,7 @@ class ClusterCalls(Calls):
         shard: str | None = None,
         reason: str = "",
     ) -> list[api.Node]:
-        """Give nodes no new work: those named, or every one of a cluster, pool and shard. All, or none."""
+        """Drain nodes: the named ones, or all of a cluster, pool and shard. All of them or none."""
         body = {"nodes": nodes, "cluster": cluster, "pool": pool, "shard": shard}
         if reason:
             body["reason"] = reason
@@ -78,65 +80,65 @@ class ClusterCalls(Calls):
     def undrain(
         self, *nodes: str, cluster: str | None = None, pool: str | None = None, shard: str | None = None
     ) -> list[api.Node]:
-        """Give drained nodes work again."""
+        """Give drained nodes work again; selected as for `drain`."""
         body = {"nodes": nodes, "cluster": cluster, "pool": pool, "shard": shard}
         return self._send("POST", "/nodes/undrain", body)
 
     def usage(self, *, since: float | None = None, until: float | None = None) -> list[api.UsedSlots]:
-        """What was used from `since` until `until` (Unix times), by user, project, cluster and pool."""
+        """The slot use from `since` to `until` (Unix times), by user, project, cluster and pool."""
         return self._get("/usage", since=since, until=until)
 
     def utilization(self) -> list[api.RunUtilization]:
-        """What the workers of live runs use now: processors, memory and GPUs, by run and node."""
+        """The current use of processors, memory and GPUs by live runs, for each run and node."""
         return self._get("/utilization")
 
     def clusters(self) -> list[api.Cluster]:
-        """Every lasting cluster, its pools with their rules and its nodes by kind."""
+        """Every permanent cluster, its pools with their rules and its nodes by kind."""
         return self._get("/clusters")
 
     def cluster(self, name: str) -> api.Cluster:
-        """One cluster, of a rehearsal too."""
+        """One cluster, including that of a rehearsal."""
         return self._get(f"/clusters/{segment('cluster', name)}")
 
     def check_cluster(self, name: str) -> list[api.Finding]:
-        """Try what a run needs on a cluster: what was found, one by one."""
+        """Check a cluster for the needs of runs; return all findings."""
         return self._get(f"/clusters/{segment('cluster', name)}/check")
 
     def add_cluster(
         self, source: str, *, filename: str = "cluster.yaml", replace: bool = False
     ) -> api.Cluster:
-        """Add the cluster that a text describes; with `replace`, in place of the one of its name."""
+        """Add the cluster that a text describes; `replace` allows it to replace the one of its name."""
         body = {"source": source, "filename": filename, "replace": replace}
         return self._send("POST", "/clusters", body)
 
     def remove_cluster(self, name: str) -> api.Cluster:
-        """Forget a described cluster; the answer is what it was."""
+        """Remove a described cluster; return its last record."""
         return self._send("DELETE", f"/clusters/{segment('cluster', name)}")
 
     def start_cluster(
         self, name: str, source: str, *, filename: str = "hosts.txt", install: bool = False
     ) -> api.ClusterChange:
-        """Begin to have a cluster run on exactly the machines of a hosts file; see `cluster_change`."""
+        """Begin to run a cluster on exactly the machines of a hosts file; see `cluster_change`."""
         body = {"source": source, "filename": filename, "install": install}
         return self._send("PUT", f"/clusters/{segment('cluster', name)}/machines", body)
 
     def end_cluster(self, name: str, *, force: bool = False, purge: bool = False) -> api.ClusterChange:
-        """Begin to end a cluster that was started; see `cluster_change`."""
+        """Begin to end a started cluster; see `cluster_change`."""
         body = {"force": force, "purge": purge}
         return self._send("POST", f"/clusters/{segment('cluster', name)}/down", body)
 
     def cluster_machines(self, name: str) -> api.ClusterStatus:
-        """How the machines of a cluster are that was started, asked of themselves."""
+        """The state of a started cluster's machines, as they report it."""
         return self._get(f"/clusters/{segment('cluster', name)}/machines")
 
     def cluster_change(self, name: str, *, after: int = 0) -> api.ClusterChange:
-        """How far the newest change of a cluster is: waits a while for lines from number `after` on."""
+        """The progress of a cluster's newest change: waits briefly for lines from number `after` on."""
         return self._get(f"/clusters/{segment('cluster', name)}/change", after=after)
 
     def follow_cluster_change(self, name: str) -> Iterator[api.ChangeLine]:
-        """What is done by `start_cluster` or `end_cluster`, line by line until it is over.
+        """The lines of `start_cluster` or `end_cluster`, until it ends.
 
-        Raises what it failed with. Whoever stops listening stops nothing.
+        Raises the error that it failed with. The change continues if the caller stops reading.
         """
         change: api.ClusterChange | None = None
         while change is None or change["state"] == "working":

@@ -1,7 +1,7 @@
-"""The server of the user's own: found under the tarmac home, started on demand, outliving the command.
+"""The user's own server: found under the tarmac home, started on demand, outliving the command.
 
-Used by the client when no TARMAC_URL points elsewhere. Several clients may start one at once: the server
-itself settles with a lock which of them stays.
+Used by the client without TARMAC_URL. Several clients may start one at once: a lock decides which server
+stays.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 START_LIMIT_S = 30.0
 _END_LIMIT_S = 10.0
-"""How long a server that broke off is given to end, so that its last words can be read."""
+"""Time limit for a failed server to end, so that its last words can be read."""
 _GLANCE_S = 0.01
 _PATIENCE_S = 2.0
-"""How long an answer is waited for before the state of the server is looked at, again and again."""
+"""Interval between checks of the server's state while an answer is awaited."""
 _SUN_PATH_BYTES = 107  # Linux: 108 with the closing zero
 
 
 class EmbeddedServer:
-    """The address of a home's own server. The home is the user's alone, so no token is needed.
+    """The address of a home's own server. Only the user has access to the home, so no token is needed.
 
-    `options` are given to a server that is started.
+    `options` are passed to a server that is started.
     """
 
     def __init__(self, home: Home, *, options: Sequence[str] = ()) -> None:
@@ -47,9 +47,9 @@ class EmbeddedServer:
         return str(self.home.socket)
 
     def connect(self, *, start: bool) -> Connection:
-        """A fresh connection to the server, started first where there is none.
+        """A new connection to the server, which is started if there is none.
 
-        Raises OSError when there is none and it may not be started, TarmacError when it does not start.
+        Raises OSError if there is none and it may not be started, TarmacError if it does not start.
         """
         try:
             return Connection(_open_socket(self.home.socket))
@@ -59,7 +59,7 @@ class EmbeddedServer:
         return self._connect_to_new()
 
     def await_answer(self, opened: socket.socket, *, limit_s: float) -> None:
-        """Wait for the first byte of an answer; raises Unavailable when the server has been stopped."""
+        """Wait for the first byte of an answer; raises Unavailable if a signal has stopped the server."""
         poll = select.poll()
         poll.register(opened, select.POLLIN)
         deadline = time.monotonic() + limit_s
@@ -74,17 +74,17 @@ class EmbeddedServer:
                 raise TimeoutError(f"no answer within {limit_s:.0f} s")
 
     def explain(self, problem: OSError) -> TarmacError:
-        """What to say of connections that broke: the last words of a server that we started, if it ended."""
+        """The error for broken connections: the last words of a server that we started, if it ended."""
         server, self._started = self._started, None
         if server is not None and (end := server.early_end(_END_LIMIT_S)) is not None:
             return end
         return Unavailable(f"the server at {self} cannot be reached: {problem}")
 
     def _connect_to_new(self) -> Connection:
-        """Start a server and connect as soon as it listens; it may be another client's that we meet.
+        """Start a server and connect as soon as it listens; another client's server may answer.
 
-        One that finds the home served ends at once. If that other server is just leaving, its socket stays
-        dead: then ours is started again.
+        A server that finds the home served ends at once. If that other server is just leaving, its socket
+        stays dead: then this client starts its own again.
         """
         from tarmac.client.starting import start_server  # noqa: PLC0415 - most commands meet a server
 
@@ -111,7 +111,7 @@ def home_of(environment: Mapping[str, str]) -> Home:
 
 
 def _open_socket(path: Path) -> socket.socket:
-    """Connect to a unix socket, however long its path is; raises OSError when nobody listens."""
+    """Connect to a unix socket with a path of any length; raises OSError if no server listens."""
     opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with _short_name(path) as name:
@@ -124,7 +124,7 @@ def _open_socket(path: Path) -> socket.socket:
 
 @contextmanager
 def _short_name(path: Path) -> Iterator[str]:
-    """A name of `path` that fits into a socket address: a long one is reached through its open directory."""
+    """A name of `path` that fits into a socket address: a long one goes through its open directory."""
     if len(os.fsencode(path)) <= _SUN_PATH_BYTES:
         yield str(path)
         return
@@ -136,7 +136,7 @@ def _short_name(path: Path) -> Iterator[str]:
 
 
 def _stopped(home: Home) -> int | None:
-    """The process id of a server that a signal has stopped (SIGSTOP, Ctrl-Z). A debugger has not."""
+    """The process id of a server stopped by a signal (SIGSTOP, Ctrl-Z), but not by a debugger."""
     try:
         pid = int(home.lock.read_text())
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

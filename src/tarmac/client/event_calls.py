@@ -1,4 +1,4 @@
-"""The methods of `tarmac.Client` about the history of a run, and who hears of it. Inherited by `client`."""
+"""The methods of `tarmac.Client` about a run's history and its notifications. Inherited by `client`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 class EventCalls(Calls):
-    """What happened to runs. Inherited by `Client`."""
+    """Events and notifications of runs. Inherited by `Client`."""
 
     def events(self, reference: str) -> list[api.Event]:
         """The history of a run."""
         return self._get(f"/runs/{segment('run', reference)}/events")
 
     def notifications(self, reference: str) -> list[api.Notification]:
-        """The messages about a run, sent or to be sent, oldest first."""
+        """The messages about a run, sent or pending, oldest first."""
         return self._get(f"/runs/{segment('run', reference)}/notifications")

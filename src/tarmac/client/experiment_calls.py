@@ -26,7 +26,7 @@ class ExperimentCalls(Calls):
         limit: int = 100,
         mine: bool = False,
     ) -> api.ExperimentPage:
-        """A page of the list of experiments, newest first; `before` is the `next` of the page above."""
+        """A page of the list of experiments, newest first; `before` is the `next` of the last page."""
         return self._get(
             "/experiments",
             limit=limit,
@@ -39,7 +39,7 @@ class ExperimentCalls(Calls):
         )
 
     def experiment(self, reference: str) -> api.Experiment:
-        """An experiment, by id, unique beginning of an id, or name (the newest of that name)."""
+        """An experiment, by id, unique prefix of an id, or name (the newest of that name)."""
         return self._get(_path(reference))
 
     def trials(self, reference: str) -> list[api.Trial]:
@@ -51,19 +51,19 @@ class ExperimentCalls(Calls):
         return self._get(_path(reference, "/best"), limit=limit)
 
     def numbers(self, run_ids: Sequence[str]) -> dict[str, api.Numbers]:
-        """The numbers by which Determined's command knows these runs, as far as it has asked."""
+        """The numbers of these runs in Determined's command, for runs that have some."""
         return self._get("/numbers", run=list(run_ids)) if run_ids else {}
 
     def numbered_experiment(self, number: int) -> str:
-        """The id of the experiment, or of the run that is alone, with a number; raises NotFound."""
+        """The id of the experiment, or of the single run, with this number; raises NotFound."""
         return str(self._get(f"/numbers/experiments/{number}")["id"])
 
     def pause_experiment(self, reference: str) -> api.Experiment:
-        """Set aside every trial with its checkpoint; nothing more is begun."""
+        """Pause every active trial, and begin no new ones."""
         return self._send("POST", _path(reference, "/pause"))
 
     def activate_experiment(self, reference: str) -> api.Experiment:
-        """Let the trials of a paused experiment go on."""
+        """Resume the trials of a paused experiment."""
         return self._send("POST", _path(reference, "/activate"))
 
     def stop_experiment(self, reference: str, *, now: bool = False) -> api.Experiment:
@@ -71,17 +71,17 @@ class ExperimentCalls(Calls):
         return self._send("POST", _path(reference, "/stop?now=true" if now else "/stop"))
 
     def continue_experiment(self, reference: str) -> api.Experiment:
-        """Go on with an experiment that has ended: trials that failed or were stopped run again."""
+        """Continue an ended experiment: failed and stopped trials run again."""
         return self._send("POST", _path(reference, "/continue"))
 
     def archive_experiment(self, reference: str, archived: bool = True) -> api.Experiment:
-        """Hide an experiment that has ended from plain lists, or show it again."""
+        """Hide an ended experiment from plain lists, or show it again."""
         return self._send(
             "POST", _path(reference, f"/archive?{urlencode({'archived': str(archived).lower()})}")
         )
 
     def remove_experiment(self, reference: str) -> api.Experiment:
-        """Remove an experiment that has ended, with its trials' runs, files and artifacts."""
+        """Remove an ended experiment, with its trials' runs, files and artifacts."""
         return self._send("DELETE", _path(reference))
 
 

@@ -1,4 +1,6 @@
-"""Errors of the API become the errors of `tarmac.model.errors` again. Called by the transport."""
+"""Converts errors of the API to those of `tarmac.model.errors`. Called by the transport and
+`cluster_calls`.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ _CLASSES: Mapping[str, type[TarmacError]] = {
 
 
 def failure(status: int, body: bytes) -> TarmacError:
-    """The error that an answer with this status and body stands for."""
+    """The error in an answer with this status and body."""
     try:
         error = error_of(json.loads(body)["error"])
     except (ValueError, LookupError, TypeError):
@@ -41,7 +43,7 @@ def failure(status: int, body: bytes) -> TarmacError:
 
 
 def error_of(form: Mapping[str, Any]) -> TarmacError:
-    """The error of such a form; raises LookupError for what is none."""
+    """The error in its JSON form; raises LookupError for an invalid one."""
     code, message, hint = str(form["code"]), str(form["message"]), form.get("hint")
     problems = tuple(_problem(item) for item in form.get("problems") or ())
     if code == InvalidInput.code:

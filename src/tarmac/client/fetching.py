@@ -1,6 +1,6 @@
-"""Fetching an artifact into a directory: piece by piece, each checked, going on where it was broken off.
+"""Fetches an artifact into a directory: piece by piece, each checked, resuming after an interruption.
 
-Called by `tarmac artifacts get`. A file stands under its name once it is whole; links come last.
+Called by `tarmac artifacts get`. A file gets its name once it is complete; links come last.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from tarmac.model.errors import InvalidInput, Unavailable
 PART = ".part"
 
 Progress = Callable[[int], None]
-"""Told how many more bytes are there."""
+"""Called with the number of further bytes fetched."""
 
 
 def fetch(
     client: ArtifactCalls, entries: list[api.ArtifactEntry], target: Path, progress: Progress = lambda _: None
 ) -> None:
-    """Every entry below `target`. Raises InvalidInput for a path that would lie elsewhere."""
+    """Fetch every entry below `target`. Raises InvalidInput for a path outside it."""
     target.mkdir(parents=True, exist_ok=True)
     root = target.resolve()
     for entry in entries:
@@ -38,14 +38,14 @@ def fetch(
             path = _inside(root, entry["path"])
             path.parent.mkdir(parents=True, exist_ok=True)
             link = entry["target"]
-            if entry["inside"]:  # it works wherever the directory is moved to
+            if entry["inside"]:  # a relative link works wherever the directory is moved
                 link = os.path.relpath(root / link, path.parent)
             path.unlink(missing_ok=True)
             path.symlink_to(link)
 
 
 def selected(entries: list[api.ArtifactEntry], path: str | None) -> list[api.ArtifactEntry]:
-    """The entries at a path of the artifact or below it; raises InvalidInput where there is none."""
+    """The entries at a path of the artifact or below it; raises InvalidInput if there are none."""
     if path is None:
         return entries
     prefix = path.strip("/")
@@ -82,7 +82,7 @@ def _fetch_file(client: ArtifactCalls, entry: api.ArtifactEntry, path: Path, pro
 
 
 def _is_whole(entry: api.ArtifactEntry, path: Path) -> bool:
-    """Whether the file is there already."""
+    """Whether the complete file already exists."""
     if path.is_symlink() or not path.is_file() or path.stat().st_size != entry["bytes"]:
         return False
     with path.open("rb") as file:
@@ -90,7 +90,7 @@ def _is_whole(entry: api.ArtifactEntry, path: Path) -> bool:
 
 
 def _inside(root: Path, path: str) -> Path:
-    """The place of a path below the root; nothing on the way may lead elsewhere."""
+    """The entry's path below the root; raises InvalidInput if any part leads elsewhere."""
     parts = path.split("/")
     if {"", ".", ".."} & set(parts) or "\0" in path:
         raise InvalidInput(f"{path!r} would lie outside {root}")

@@ -1,7 +1,7 @@
-"""Following a run: streams that go on where they broke off, across a server that died or was restarted.
+"""Follows a run: streams that resume after a break, even across a server that died or was restarted.
 
-Called by the client's iterators. What has been passed on is remembered in a cursor, and the next
-connection asks for what comes after it, so that nothing is lost and nothing comes twice.
+Called by the client's iterators. A cursor remembers the messages passed on, and the next connection requests
+the following ones, so that none is lost or repeated.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tarmac.model.errors import Unavailable
 class Message(NamedTuple):
     """One message of a stream. `event` is `log`, `state`, `notice` or `end` for the logs of a run.
 
-    `data` is the record docs/using/api.md gives for it; `id` is what resumes after it, where it has one.
+    `data` is its record in docs/using/api.md; `id`, if any, resumes the stream behind it.
     """
 
     event: str
@@ -28,7 +28,7 @@ class Message(NamedTuple):
 
 
 def messages(pieces: Iterable[bytes]) -> Iterator[Message]:
-    """The messages in the pieces of a stream; comments are passed over, an unfinished message is dropped."""
+    """The messages in the pieces of a stream, without comments and without an unfinished message."""
     rest = b""
     for piece in pieces:
         *blocks, rest = (rest + piece).split(b"\n\n")
@@ -49,7 +49,7 @@ def _message(block: bytes) -> Message | None:
 
 
 PATIENCE_S = 60.0
-"""How long a follower tries to reach a server again before it gives up."""
+"""How long a follower tries to reconnect to a server before it gives up."""
 
 _PAUSE_S = 0.1
 
@@ -57,7 +57,7 @@ Query = Mapping[str, str | int | float]
 
 
 class Cursor(Protocol):
-    """What a follower has passed on of one stream."""
+    """A follower's position in one stream."""
 
     @property
     def path(self) -> str:
@@ -70,7 +70,7 @@ class Cursor(Protocol):
         ...
 
     def take(self, message: Message) -> bool:
-        """Remember a message; whether it is new."""
+        """Remember a message; return whether it is new."""
         ...
 
 
@@ -91,13 +91,13 @@ class EventCursor:
 
     def take(self, message: Message) -> bool:
         if message.event == "event":
-            self._reference = message.data["run_id"]  # a name may mean another run tomorrow
+            self._reference = message.data["run_id"]  # the name may later refer to another run
             self._seq = message.data["seq"]
         return True
 
 
 class LogCursor:
-    """A place in the logs of a run: the next offset of each, the last state and the notices given."""
+    """A position in the logs of a run: the next offset of each, the last state and the notices passed on."""
 
     def __init__(self, reference: str, query: Query) -> None:
         self._reference = reference
@@ -120,7 +120,7 @@ class LogCursor:
         if message.event == "log":
             self._next["{attempt}.{role}.{replica}.{worker}".format_map(data)] = data["next"]
         elif message.event == "state":
-            self._reference = data["id"]  # a name may mean another run tomorrow
+            self._reference = data["id"]  # the name may later refer to another run
             known, self._state = self._state, data
             return bool(data != known)
         elif message.event == "notice":
@@ -132,11 +132,11 @@ class LogCursor:
 
 
 def follow(transport: Transport, cursor: Cursor, *, deadline: float | None = None) -> Iterator[Message]:
-    """The messages of a stream up to its `end`, through breaks; a break is told as a `notice`.
+    """The messages of a stream up to its `end`, across breaks, each reported in a `notice`.
 
-    A server that died is started again by connecting. One that was stopped on purpose is not: then
-    another has to appear. Raises Unavailable when none does for `PATIENCE_S`, and returns without an
-    `end` at `deadline` (a reading of `time.monotonic`).
+    Reconnecting restarts a server that died, but not one that was stopped on purpose: then another one must
+    appear. Raises Unavailable if none does within `PATIENCE_S`, and returns without an `end` at `deadline` (a
+    reading of `time.monotonic`).
     """
     stopped = False
     broken_since: float | None = None

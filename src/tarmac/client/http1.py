@@ -1,7 +1,7 @@
-"""HTTP/1.1 over a connected socket: as much of it as the API, and a proxy in front of it, speak.
+"""HTTP/1.1 over a connected socket: the part that the API, and a proxy in front of it, use.
 
-Used by `transport` and the addresses. `http.client` does more, and to import it (mail headers and TLS are
-part of it) takes longer than the rest of a short command of the CLI.
+Used by `transport`, `embedded` and `session_calls`. `http.client` does more, but importing it (with mail
+headers and TLS) takes longer than the rest of a short command of the CLI.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _WITHOUT_BODY = frozenset({204, 304})
 
 
 class Connection:
-    """One request at a time, its answer read whole before the next. What breaks it off is an OSError."""
+    """One request at a time, its answer read completely before the next. A break raises OSError."""
 
     def __init__(self, opened: socket.socket, host: str = "localhost") -> None:
         self.sock = opened
@@ -36,11 +36,11 @@ class Connection:
                 self.sock.sendall(piece)
 
     def begin(self, method: str, target: str, headers: Mapping[str, str], first: bytes) -> None:
-        """Send a request whose body has no length: `first`, and what `send_more` sends."""
+        """Send a request whose body has no length: `first`, then the data of `send_more`."""
         self._send_head(method, target, {"Transfer-Encoding": "chunked", **headers}, _chunk(first))
 
     def send_more(self, data: bytes) -> None:
-        """More of the body of such a request; not empty."""
+        """Send more of the body of such a request; not empty."""
         self.sock.sendall(_chunk(data))
 
     def _send_head(self, method: str, target: str, headers: Mapping[str, str], whole: bytes) -> None:
@@ -52,22 +52,22 @@ class Connection:
         self.sock.sendall(head + whole)
 
     def receive(self) -> Response:
-        """The answer, as soon as its head is there."""
+        """The answer, as soon as its head has arrived."""
         response = Response(self._incoming)
-        while response.status < 200:  # a word in between: the answer follows
+        while response.status < 200:  # an interim response: the answer follows
             response = Response(self._incoming)
         return response
 
     def close(self) -> None:
-        """Close the connection, whatever it is doing."""
+        """Close the connection, even during a request."""
         self._incoming.close()
         self.sock.close()
 
 
 class Response:
-    """The head of an answer, and its body as it comes. The names of headers are in small letters.
+    """The head of an answer, and its body as it arrives. The names of headers are in lower case.
 
-    `last`: the connection is of no use after it.
+    `last`: the connection cannot be reused.
     """
 
     def __init__(self, incoming: BufferedReader) -> None:
@@ -90,12 +90,12 @@ class Response:
         return b"".join(self.pieces())
 
     def pieces(self) -> Iterator[bytes]:
-        """The body in pieces, each as soon as it has come."""
+        """The body in pieces, each as soon as it has arrived."""
         if self._chunked:
             while size_bytes := _number(self._line().partition(";")[0], base=16):
                 yield from self._next(size_bytes)
                 self._line()
-            while self._line():  # headers that come last: none that matters here
+            while self._line():  # trailing headers: none matters here
                 pass
         elif self._length is not None:
             yield from self._next(self._length)

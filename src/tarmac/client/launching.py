@@ -1,7 +1,7 @@
 """Runs described in Python: `tarmac.Run(...)` is a run file in another form. Submitted by `Client.launch`.
 
-What is built is the native run file itself (as JSON, which YAML readers take), so that the server checks it
-as it checks a file, and `tarmac show` gives it back.
+The result is the native run file itself (as JSON, which YAML readers accept), so that the server checks it
+like a file, and `tarmac show` prints it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Command = str | Sequence[str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What one process needs on its node. `memory` as in a run file, such as "16GiB"."""
+    """The resources of one process on its node. `memory` as in a run file, such as "16GiB"."""
 
     slots: int | None = None
     type: str | None = None
@@ -52,8 +52,8 @@ class Role:
 class LocalDir:
     """Code from a directory (or archive) of this machine, copied when the run is submitted.
 
-    `exclude` are patterns of what stays behind, `ignore_file` a file with such patterns at its top; with
-    `whole`, nothing else does. `limit` is a size such as "95MiB".
+    `exclude` are patterns of excluded files, `ignore_file` is a file with such patterns at its top level;
+    `whole` disables all other exclusions. `limit` is a size such as "95MiB".
     """
 
     path: str = "."
@@ -65,7 +65,7 @@ class LocalDir:
 
 @dataclass(frozen=True, slots=True)
 class GitRepo:
-    """Code from a git repository, over HTTPS or SSH; `commit` (long or short) wins over `branch`."""
+    """Code from a git repository, over HTTPS or SSH; `commit` (long or short) overrides `branch`."""
 
     url: str
     branch: str | None = None
@@ -122,7 +122,7 @@ class Run:
 
 
 def run_file(run: Run) -> str:
-    """The text of the native run file that says the same."""
+    """The text of the equivalent native run file."""
     content = _mapping(run)
     if run.code is not None:
         content["code"] = _code(run.code)
@@ -133,7 +133,7 @@ def run_file(run: Run) -> str:
 
 
 def json_text(content: Any) -> str:
-    """JSON that is YAML too: what YAML does not take as it is, such as control characters, is escaped."""
+    """JSON that is also YAML: characters that YAML refuses, such as control characters, are escaped."""
     text = json.dumps(content, indent=2, ensure_ascii=False)
     return _UNFIT.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
 
@@ -142,7 +142,7 @@ _UNFIT = re.compile(r"[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 
 
 def _code(code: LocalDir | GitRepo | str) -> str | dict[str, Any]:
-    """What the field `code` says."""
+    """The value of the field `code`."""
     if isinstance(code, str):
         return code
     fields = {name: value for name, value in _mapping(code).items() if value not in ((), [], False)}
@@ -152,7 +152,7 @@ def _code(code: LocalDir | GitRepo | str) -> str | dict[str, Any]:
 
 
 def _mapping(record: Any) -> dict[str, Any]:
-    """The fields that say something."""
+    """The fields that differ from their defaults."""
     values = {name: getattr(record, name) for name in record.__dataclass_fields__}
     return {name: _value(value) for name, value in values.items() if value is not None and value != {}}
 

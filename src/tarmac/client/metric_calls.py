@@ -1,4 +1,4 @@
-"""The method of `tarmac.Client` about metrics: what runs reported, compared across runs."""
+"""The method of `tarmac.Client` about metrics: reported values, across runs. Inherited by `client.Client`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class MetricCalls(Calls):
-    """What runs reported. Inherited by `Client`."""
+    """The metrics of runs. Inherited by `Client`."""
 
     def metrics(
         self,
@@ -22,11 +22,11 @@ class MetricCalls(Calls):
         points: int | None = None,
         every_rank: bool = False,
     ) -> list[api.MetricSeries]:
-        """What runs reported, in short: of each metric the last value, the lowest and the highest.
+        """The metrics of runs: for each the last value, the lowest and the highest.
 
-        With `points` also at most so many points of each, which draw the same curve. `names` and `group`
-        choose among them; `every_rank` adds those of other ranks than the lowest that reported. Raises
-        NotFound for a name that none has reported.
+        With `points`, each has at most that number of points, which draw the same curve. `names` and `group`
+        select metrics; `every_rank` adds ranks other than the lowest that reported. Raises NotFound for a
+        name that no run has reported.
         """
         return self._get(
             "/metrics",

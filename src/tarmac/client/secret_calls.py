@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class SecretCalls(Calls):
-    """One method per route. Inherited by `Client`. No method returns a value: none can be had back."""
+    """One method per route. Inherited by `Client`. No method returns a value: values are write-only."""
 
     def secrets(self) -> list[api.Secret]:
         """Every secret, without its value."""
@@ -27,16 +27,16 @@ class SecretCalls(Calls):
         variable: str | None = None,
         path: str | None = None,
     ) -> api.Secret:
-        """Keep a value, in place of an earlier one; runs get it when they are next started."""
+        """Store a value, which replaces an earlier one; runs get it at their next start."""
         body = {"value": value, "form": form, "variable": variable, "path": path}
         return self._send("PUT", f"/secrets/{segment('secret', name)}", body)
 
     def remove_secret(self, name: str, *, force: bool = False, purge: bool = False) -> api.Secret | None:
-        """Give a secret to no run any more; with `purge`, its values are forgotten as well."""
+        """Stop giving a secret to runs; `purge` deletes its values as well."""
         query = urlencode({"force": str(force).lower(), "purge": str(purge).lower()})
         path = f"/secrets/{segment('secret', name)}?{query}"
         return self._send("DELETE", path)
 
     def rotate_secrets(self) -> api.Rotation:
-        """Seal every value with a new key, and forget the old ones."""
+        """Seal every value with a new key, and delete the old ones."""
         return self._send("POST", "/secrets/rotate")

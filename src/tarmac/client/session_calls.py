@@ -1,4 +1,4 @@
-"""The method of `tarmac.Client` that opens sessions, and a session as its near end has it.
+"""The method of `tarmac.Client` that opens sessions, and the near end of a session.
 
 Used by `cli` for exec, shell, port-forward and jupyter.
 """
@@ -32,9 +32,9 @@ class ClientSession:
         self._over = False
 
     def frames(self) -> Iterator[Frame]:
-        """What comes; the last frame of a session is ENDED. Raises Unavailable where it ends without one.
+        """The received frames; the last one of a session is ENDED. Raises Unavailable if it ends without one.
 
-        Where the server has lost the far end, FAILED says so.
+        FAILED reports that the server has lost the far end.
         """
         splitter = Splitter()
         try:
@@ -53,7 +53,7 @@ class ClientSession:
         raise Unavailable(BROKEN)
 
     def write(self, data: bytes) -> None:
-        """Input, as fast as the far end takes it; b"" is its end. Raises OSError once the session is over."""
+        """Send input, as fast as the far end takes it; b"" is its end. Raises OSError after the end."""
         if not data:
             self.send(frames.INPUT)
         for start in range(0, len(data), frames.PIECE_BYTES):
@@ -64,24 +64,24 @@ class ClientSession:
             self.send(frames.INPUT, piece)
 
     def has_room(self) -> bool:
-        """Whether `write` of one piece would not wait."""
+        """Whether `write` could send one piece without waiting."""
         with self._room:
             return self._may_send()
 
     def resize(self, rows: int, columns: int) -> None:
-        """The terminal has another size."""
+        """Send the new size of the terminal."""
         self._send(frames.pack_document(frames.RESIZE, rows=rows, columns=columns))
 
     def signal(self, number: int) -> None:
-        """A signal to the command."""
+        """Send a signal to the command."""
         self._send(frames.pack_document(frames.SIGNAL, number=int(number)))
 
     def send(self, kind: bytes, content: bytes = b"") -> None:
-        """A frame. Raises OSError once the session is over."""
+        """Send a frame. Raises OSError after the session has ended."""
         self._send(frames.pack(kind, content))
 
     def close(self) -> None:
-        """End the session, whatever it is doing."""
+        """End the session at once."""
         self._end()
         with suppress(OSError):
             self._connection.sock.shutdown(2)
@@ -94,7 +94,7 @@ class ClientSession:
             self._connection.send_more(data)
 
     def _sift(self, frame: Frame) -> Iterator[Frame]:
-        """Frames that are for the user; the others are ours."""
+        """Frames for the caller; handles all others."""
         if frame.kind == frames.ROOM:
             with self._room:
                 self._room_bytes += frame.document()["bytes"]
@@ -112,12 +112,12 @@ class ClientSession:
 
 
 class SessionCalls(Calls):
-    """Inherited by `Client`."""
+    """The method that opens sessions. Inherited by `Client`."""
 
     def open_session(self, reference: str, **opening: Any) -> ClientSession:
-        """Open a session beside a worker of a run: `SessionBody` of docs/using/api.md says what can be given.
+        """Open a session beside a worker of a run; `SessionBody` of docs/using/api.md lists the arguments.
 
-        Raises Refused where the run has no such worker now.
+        Raises Refused if the run has no such worker now.
         """
         first = frames.pack(frames.OPEN, json.dumps(opening).encode())
         path = f"/runs/{segment('run', reference)}/sessions"

@@ -1,4 +1,4 @@
-"""Starts a server that outlives the command. Imported by `embedded` where none answers."""
+"""Starts a server that outlives the command. Imported by `embedded` when no server answers."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tarmac.model.errors import TarmacError, Unavailable
 from tarmac.model.home import ALREADY_SERVED, Home
 
 _REFUSAL = "tarmac server: "
-"""How the words begin by which a server says that it cannot start."""
+"""The prefix of the message of a server that cannot start."""
 _LOG_LINES = 5
 _LOG_BYTES = 8192
 
 
 class StartedServer(subprocess.Popen[bytes]):
-    """A server process that is meant to go on after us: leaving it is no oversight to warn of.
+    """A server process that outlives this one, so Python must not warn about it.
 
-    `log_from` is where what it says begins in the log of its home.
+    `log_from` is where its messages begin in the log of its home.
     """
 
     home: Home
@@ -30,7 +30,7 @@ class StartedServer(subprocess.Popen[bytes]):
         pass
 
     def early_end(self, limit_s: float) -> TarmacError | None:
-        """What to say of a server that broke off, if it ends within a time: its last words."""
+        """The error of a failed server, if it ends within the limit: its last words."""
         with suppress(subprocess.TimeoutExpired):
             status = self.wait(limit_s)
             if status > 0 and status != ALREADY_SERVED:
@@ -38,14 +38,14 @@ class StartedServer(subprocess.Popen[bytes]):
         return None
 
     def last_words(self) -> TarmacError:
-        """What to say of a server that ended at start: its own last words, not those of earlier ones."""
+        """The error of a server that ended at start: its own last words, not those of earlier servers."""
         with self.home.log.open("rb") as log:
             end = os.fstat(log.fileno()).st_size
-            begins_at = self.log_from if self.log_from <= end else 0  # else it was rotated meanwhile
+            begins_at = self.log_from if self.log_from <= end else 0  # else the log was rotated meanwhile
             log.seek(max(begins_at, end - _LOG_BYTES))
             lines = log.read().decode(errors="replace").splitlines()
         refusals = [number for number, line in enumerate(lines) if line.startswith(_REFUSAL)]
-        # What it logged before says nothing of why it ended.
+        # Earlier messages do not explain why it ended.
         chosen = lines[refusals[-1] :] if refusals else lines[-_LOG_LINES:]
         words = "\n".join(line.removeprefix(_REFUSAL) for line in chosen if line.strip())
         return Unavailable(
@@ -54,7 +54,7 @@ class StartedServer(subprocess.Popen[bytes]):
 
 
 def start_server(home: Home, options: Sequence[str]) -> StartedServer:
-    """Start a server that is free of this process: own session, no terminal, no inherited files."""
+    """Start a server independent of this process: own session, no terminal, no inherited files."""
     try:
         home.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         if home.root.stat().st_uid != os.geteuid():
@@ -71,7 +71,7 @@ def start_server(home: Home, options: Sequence[str]) -> StartedServer:
     try:
         begins_at = os.fstat(log).st_size
         started = StartedServer(
-            # -P: nothing that lies in the current directory may be taken for a module
+            # -P: no file in the current directory may be imported as a module
             [sys.executable, "-P", "-m", "tarmac.server", "--home", str(home.root), *options],
             stdin=subprocess.DEVNULL,
             stdout=log,

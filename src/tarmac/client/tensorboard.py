@@ -1,7 +1,7 @@
 """Metrics as event files that TensorBoard reads. Called by `tarmac metrics --tensorboard`.
 
 The format is public and small: records with masked CRC-32C checksums, each an `Event` message of protocol
-buffers of which scalars need a handful of fields. So neither TensorBoard nor protobuf has to be installed.
+buffers of which scalars need few fields. So neither TensorBoard nor protobuf has to be installed.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from pathlib import Path
 from tarmac import api
 
 FILE_NAME = "events.out.tfevents.0000000000.tarmac"
-"""Always the same name: written again, a file takes the place of the one before."""
+"""Always the same name: a new file replaces the one before."""
 
 _VERSION = b"brain.Event:2"
 _POLYNOMIAL = 0x82F63B78
 
 
 def write_events(directory: Path, series: Iterable[api.MetricSeries]) -> Path:
-    """Write the points of series, each tagged `group/name`, into one event file; its path.
+    """Write the points of series, each tagged `group/name`, into one event file; return its path.
 
-    Points without a step are numbered from 0. Raises OSError; what was written before stays then.
+    Points without a step are numbered from 0. Raises OSError; an earlier file then stays.
     """
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / FILE_NAME
@@ -59,7 +59,7 @@ def _double(field: int, value: float) -> bytes:
 def _float(field: int, value: float) -> bytes:
     try:
         packed = struct.pack("<f", value)
-    except OverflowError:  # too large for the four bytes that TensorBoard has
+    except OverflowError:  # too large for the four bytes of TensorBoard
         packed = struct.pack("<f", float("inf") if value > 0 else float("-inf"))
     return _varint(field << 3 | 5) + packed
 

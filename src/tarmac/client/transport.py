@@ -1,4 +1,4 @@
-"""Requests to a server: connections that are kept and used again, whatever the address they lead to.
+"""Requests to a server: connections that are kept and reused, for any address.
 
 Used by the client alone.
 """
@@ -23,7 +23,7 @@ VERSION_HEADER = "tarmac-version"
 NOTICE_HEADER = "tarmac-notice"
 
 ANSWER_LIMIT_S = 120.0
-"""How long an answer may take; a server that is just starting takes a few seconds."""
+"""Time limit for an answer; a server that is just starting takes a few seconds."""
 
 SILENCE_S = 45.0
 """How long a stream may stay silent (three missed keep-alive comments) before it counts as broken."""
@@ -31,7 +31,7 @@ SILENCE_S = 45.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A whole answer of the server; `notice` is a sentence worth showing."""
+    """A complete answer of the server; `notice` is a sentence for the user."""
 
     status: int
     version: str | None
@@ -41,7 +41,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pieces:
-    """A body that is made while it is sent, from the beginning each time it is."""
+    """A body that is generated while it is sent, from the beginning each time."""
 
     size_bytes: int
     begin: Callable[[], Iterator[bytes]]
@@ -51,24 +51,24 @@ Body = bytes | Pieces
 
 
 class Address(Protocol):
-    """Where a server listens. `headers` go with every request."""
+    """The address of a server. `headers` are part of every request."""
 
     @property
     def headers(self) -> Mapping[str, str]: ...
 
     def connect(self, *, start: bool) -> Connection:
-        """A fresh connection; raises OSError when nobody answers.
+        """A new connection; raises OSError if no server answers.
 
-        With `start`, a server that could be there but is not is started first.
+        With `start`, a local server that is not running is started first.
         """
         ...
 
     def await_answer(self, opened: socket.socket, /, *, limit_s: float) -> None:
-        """Wait for the first byte of an answer, where something can be told meanwhile; raises TarmacError."""
+        """Wait for the first byte of an answer, checking the server if possible; raises TarmacError."""
         ...
 
     def explain(self, problem: OSError, /) -> TarmacError:
-        """What to say when a connection broke off and a fresh one did as well."""
+        """The error after a connection and its replacement have both broken."""
         ...
 
 
@@ -90,13 +90,13 @@ class TcpAddress:
         return Connection(self._guarded(opened) if self.tls else opened, str(self))
 
     def await_answer(self, opened: socket.socket, *, limit_s: float) -> None:
-        """Nothing can be told of a server elsewhere: the socket waits by itself."""
+        """Return at once: a server elsewhere cannot be checked, and the socket waits by itself."""
 
     def explain(self, problem: OSError) -> TarmacError:
         return Unavailable(f"the server at {self} cannot be reached: {problem}")
 
     def _guarded(self, opened: socket.socket) -> socket.socket:
-        """The connection inside TLS, once the server has proved who it is."""
+        """The connection inside TLS, after the server's certificate is verified."""
         import ssl  # noqa: PLC0415 - takes long to import, and few servers are reached so
 
         try:
@@ -121,7 +121,7 @@ def tcp_address(url: str, *, token: str | None) -> TcpAddress:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether a URL leads to this machine and nowhere else, without asking a name server."""
+    """Whether a URL leads to this machine only, without asking a name server."""
     name = urlsplit(url).hostname or ""
     try:
         return name in ("localhost", "::1") or socket.inet_aton(name)[0] == 127
@@ -130,7 +130,7 @@ def is_loopback(url: str) -> bool:
 
 
 def keep_alive(opened: socket.socket) -> None:
-    """Have the kernel find out within a minute that the other machine is gone, also while nothing is sent."""
+    """Let the kernel detect within a minute that the other machine is gone, even while no data is sent."""
     if opened.family in (socket.AF_INET, socket.AF_INET6):
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
@@ -141,7 +141,7 @@ def keep_alive(opened: socket.socket) -> None:
 class Transport:
     """Requests to one server. Safe to use from several threads: idle connections are kept in a list.
 
-    `remote`: it may be on another machine, and does not see the files of this one.
+    `remote`: the server may be on another machine, and does not see the files of this one.
     """
 
     def __init__(self, address: Address, *, start: bool = True) -> None:
@@ -151,12 +151,12 @@ class Transport:
         self._idle: list[Connection] = []
 
     def request(self, method: str, path: str, *, body: Body | None = None) -> Answer:
-        """Send a request and read the answer; raises the error that the server answers with.
+        """Send a request and read the answer; raises the error in the answer.
 
-        When the connection breaks off, the request is sent again, once, on a fresh one. Every request of
-        the API may be repeated: submissions carry an idempotency key, all others say what should be.
+        If the connection breaks, the request is sent once more, on a new one. Every request of the API may be
+        repeated: submissions carry an idempotency key, all others name the target state.
         """
-        while self._idle:  # connections that the server has closed meanwhile fall out here
+        while self._idle:  # drops connections that the server has closed meanwhile
             try:
                 return self._exchange(self._idle.pop(), method, path, body)
             except OSError:
@@ -171,9 +171,9 @@ class Transport:
             raise self._address.explain(problem) from problem
 
     def open(self) -> None:
-        """Connect ahead of the first request: a server that has to be started loads in the meantime.
+        """Connect before the first request: a server that has to be started loads in the meantime.
 
-        Whatever goes wrong is for that request to report.
+        That request reports any error.
         """
         with suppress(OSError):
             self._idle.append(self._address.connect(start=self._start))
@@ -182,10 +182,10 @@ class Transport:
     def stream(
         self, path: str, *, headers: Mapping[str, str], start: bool = True, deadline: float | None = None
     ) -> Iterator[Iterator[bytes]]:
-        """The pieces of an event stream as they come, on a connection of its own.
+        """The pieces of an event stream as they arrive, on a connection of its own.
 
-        Raises OSError when the stream breaks off (TimeoutError at `deadline`, a reading of
-        `time.monotonic`), and the server's error when it refuses.
+        Raises OSError if the stream breaks (TimeoutError at `deadline`, a reading of `time.monotonic`), and
+        the server's error if it refuses.
         """
         connection = self._address.connect(start=start and self._start)
         connection.sock.settimeout(SILENCE_S)
@@ -198,9 +198,9 @@ class Transport:
             connection.close()
 
     def open_stream(self, path: str, first: bytes) -> tuple[Connection, Response]:
-        """A request whose body and answer are streams, on a connection of its own, which the caller closes.
+        """Open a request whose body and answer are streams, on a connection that the caller closes.
 
-        Raises the error that the server answers with. It is not sent twice.
+        Raises the error in the answer. The request is never sent twice.
         """
         try:
             connection = self._address.connect(start=self._start)
@@ -273,7 +273,7 @@ class Transport:
 
 
 def _until(deadline: float | None, pieces: Iterator[bytes], opened: socket.socket) -> Iterator[bytes]:
-    """The pieces that come before the deadline; then TimeoutError."""
+    """The pieces that arrive before the deadline; then TimeoutError."""
     while True:
         if deadline is not None:
             left_s = deadline - time.monotonic()

@@ -1,9 +1,9 @@
-"""Sending code to a server that cannot read it: only the contents it does not have, then the tree.
+"""Uploads code to a server that cannot read it: only contents that it lacks, then the tree.
 
-Used by `Client.submit` where the server is behind a URL. The server says which directory a run file means and
-what of it stays behind; the walk and the hashes are those of the server's own snapshots (`artifacts`), so
-that both come to the same digest. What was read before is remembered on this machine by what the file
-system says of each file. An upload that breaks off goes on where it was: packs that arrived are kept.
+Used by `Client.submit` for a server at a URL. The server selects the directory of a run file and its excluded
+files; the walk and the hashes are those of the server's own snapshots (`artifacts`), so that both compute the
+same digest. This machine remembers hashes by each file's metadata. An interrupted upload resumes: packs that
+arrived are kept.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ TRIES = 3
 HASHES = "hashes"
 
 OnUpload = Callable[[int, int], None]
-"""Told how many bytes were sent, of how many."""
+"""Called with the number of bytes sent and their total."""
 
 
 class ChangedMeanwhile(Exception):
-    """A file was not what it had been hashed as when it was sent."""
+    """A file changed between hashing and sending."""
 
 
 class Uploads:
-    """What one call brings: the same directory is sent once, however many runs ask for it."""
+    """The uploads of one call: a directory is sent once, even for several runs."""
 
     def __init__(
         self, transport: Transport, *, on_upload: OnUpload | None = None, leave_out: Sequence[Path] = ()
@@ -57,7 +57,7 @@ class Uploads:
         self._digests: dict[str, str] = {}
 
     def digest_for(self, submission: Mapping[str, Any]) -> str | None:
-        """The snapshot that a submission names: sent now, if it brings a directory of this machine."""
+        """The snapshot of a submission: sent now, if its code is a directory of this machine."""
         directory = self._ask("/code/needed", submission)["directory"]
         if directory is None:
             return None
@@ -76,7 +76,7 @@ class Uploads:
                 continue
             except Unreadable as failure:
                 raise InvalidInput([unreadable(failure.path, failure.error, leave_out_hint(code))]) from None
-            except Refused:  # the server removed by age what it said it had
+            except Refused:  # the server removed contents by age that it had reported
                 if attempt == TRIES - 1:
                     raise
         raise Unavailable(
@@ -126,7 +126,7 @@ class Uploads:
         pack = Pieces(size_bytes=size_bytes, begin=partial(_pieces, files, progress))
         try:
             self._transport.request("POST", "/code/packs", body=pack)
-        except InvalidInput:  # a content is not what it was hashed as
+        except InvalidInput:  # a content does not match its hash
             raise ChangedMeanwhile from None
 
     def _tell(self, before_bytes: int, of_bytes: int, sent_bytes: int) -> None:
@@ -153,7 +153,7 @@ def _packed(contents: Sequence[str], files: Mapping[str, tuple[Path, int]]) -> I
 
 
 def _pieces(files: Mapping[str, tuple[Path, int]], progress: Callable[[int], None]) -> Iterator[bytes]:
-    """A pack as it goes over the wire; raises ChangedMeanwhile for a file that is longer or shorter now."""
+    """A pack in its wire format; raises ChangedMeanwhile for a file that is longer or shorter now."""
     sent_bytes = 0
     for content, (path, size_bytes) in files.items():
         header = HEADER.pack(bytes.fromhex(content), size_bytes)
@@ -173,4 +173,4 @@ def _pieces(files: Mapping[str, tuple[Path, int]], progress: Callable[[int], Non
 
 
 def _nobody(_sent_bytes: int, _of_bytes: int) -> None:
-    """Nobody wants to know."""
+    """Ignore progress."""
