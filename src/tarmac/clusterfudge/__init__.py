@@ -1,9 +1,10 @@
-"""The names of the Clusterfudge client, over tarmac: `from tarmac import clusterfudge` is all that changes.
+"""The names of the Clusterfudge client, over tarmac: only the import changes, to `from tarmac import
+clusterfudge`.
 
-A script that is not changed at all is run by `tarmac launch`, which puts `standin/` on its path: there this
-same package is found under the name `clusterfudge`. It may then run on a Python that has no tarmac, so
-everything that a script imports is plain Python 3.9, of the standard library alone, and imports its siblings
-relatively. `gateway` and `broker` are tarmac's own side and never imported there.
+`tarmac launch` runs an unchanged script: it puts `standin/` on the path, where this same package has the name
+`clusterfudge`. The script may run on a Python without tarmac, so every module that it imports is plain Python
+3.9, uses the standard library alone, and imports its siblings relatively. `gateway` and `broker` are tarmac's
+own side and never imported there.
 """
 
 from __future__ import annotations

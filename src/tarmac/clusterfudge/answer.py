@@ -1,6 +1,6 @@
-"""What a launch script gets back: a launch, and its details, with the field names of the Clusterfudge client.
+"""Answers to a launch script: a launch, and its details, with the field names of the Clusterfudge client.
 
-Made by `Client` from JSON. Runs on Python 3.9: see the package.
+Created by `Client` from JSON. Runs on Python 3.9: see the package.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class _Words:
-    """An enumeration that maps numbers and names to one another; every name is an attribute too."""
+    """An enumeration that maps numbers and names to one another; every name is also an attribute."""
 
     def __init__(self, *names: str) -> None:
         self._numbers = {name: number for number, name in enumerate(names)}
@@ -70,7 +70,7 @@ CommandState = _Words(
 
 @dataclass
 class Launch:
-    """A launch. `id` is a UUID, `launch_id` a number, `run_id` what tarmac calls it."""
+    """A launch. `id` is a UUID, `launch_id` a number, `run_id` the id in tarmac."""
 
     id: str
     launch_id: int
@@ -93,7 +93,7 @@ class Launch:
 
 @dataclass
 class LaunchedJob:
-    """A job of a launch, as it was read."""
+    """A job of a launch, as submitted."""
 
     short_name: str
     replicas: int
@@ -102,7 +102,7 @@ class LaunchedJob:
 
 @dataclass
 class LaunchedProcess:
-    """A process of a job, as it was read."""
+    """A process of a job, as submitted."""
 
     command: list[str]
 
@@ -126,7 +126,7 @@ class Command:
 
 @dataclass
 class StatusCounts:
-    """How many replicas or processes stand how."""
+    """The number of replicas or processes in each state."""
 
     pending: int = 0
     running: int = 0
@@ -155,7 +155,7 @@ class LaunchStatusCounts:
 
 @dataclass
 class Log:
-    """Something a process wrote. `source` is job.replica.process."""
+    """A log line of a process. `source` is job.replica.process."""
 
     hostname: str
     source: str
@@ -165,7 +165,7 @@ class Log:
 
 @dataclass
 class LaunchDetails:
-    """A launch with its processes, counts and logs. tarmac finds neither Xids nor important lines."""
+    """A launch with its processes, counts and logs. tarmac detects neither Xids nor important lines."""
 
     launch: Launch
     commands: list[Command]

@@ -1,7 +1,8 @@
-"""Asks tarmac: through the socket of the `tarmac launch` that runs the script, else in this same process.
+"""Sends requests to tarmac: through the socket of the `tarmac launch` that runs the script, else in this
+process.
 
-Called by `Client`. Question and answer are JSON; an error in the answer is raised as the script knows it.
-Runs on Python 3.9: see the package.
+Called by `Client`. Request and answer are JSON; an error in the answer is raised as an exception that the
+script knows. Runs on Python 3.9: see the package.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from typing import Any
 from .errors import AuthenticationError, RequestError, SchedulingError, TarmacError
 
 SOCKET_VARIABLE = "TARMAC_LAUNCH_SOCKET"
-"""Set by `tarmac launch` for the script: the path of the socket at which it answers."""
+"""Set by `tarmac launch` for the script: the path of its socket."""
 
 _PIECE_BYTES = 65536
 
 
 def ask(question: Mapping[str, Any]) -> Any:
-    """The answer; what is to be remarked on goes to stderr, and what went wrong is raised."""
+    """The answer; prints notices on stderr, and raises errors."""
     path = os.environ.get(SOCKET_VARIABLE)
     reply = _through_socket(path, question) if path else _here(question)
     for notice in reply.get("notices", ()):
@@ -48,7 +49,7 @@ def _through_socket(path: str, question: Mapping[str, Any]) -> Mapping[str, Any]
 
 
 def _here(question: Mapping[str, Any]) -> Mapping[str, Any]:
-    # Imported when it is needed: a script may run on a Python that has no tarmac.
+    # Imported only when needed: a script may run on a Python without tarmac.
     try:
         gateway = import_module("tarmac.clusterfudge.gateway")
     except ImportError as problem:

@@ -1,7 +1,7 @@
 """The socket at which `tarmac launch` answers its script, in a thread. Called by that command.
 
-The socket lies in a directory of the user's own; whoever can open it may launch as the user, as with the
-socket of the server.
+The socket is in a directory that only the user can open; a process that can open it may launch as the user,
+as with the server's socket.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Reply = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 @contextmanager
 def answering(reply: Reply) -> Iterator[Path]:
-    """Answer with `reply` while the context lasts; the path of the socket."""
+    """Answer with `reply` inside the context; yields the path of the socket."""
     directory = tempfile.mkdtemp(prefix="tarmac-launch-")
     path = Path(directory, "socket")
     try:
@@ -49,7 +49,7 @@ class _Server(ThreadingUnixStreamServer):
 
 
 class _Handler(StreamRequestHandler):
-    """One question, one answer. A script that ended meanwhile is not told."""
+    """Answers one request. A script that has ended meanwhile gets no answer."""
 
     server: _Server
 
@@ -60,7 +60,9 @@ class _Handler(StreamRequestHandler):
 
 
 def script_environment(environment: Mapping[str, str], *, socket: Path, variable: str) -> dict[str, str]:
-    """What the script sees: the way to this process, and before all else the stand-in for Clusterfudge."""
+    """The script's variables: the socket of this process, and the stand-in for Clusterfudge first on the
+    path.
+    """
     standin = str(Path(__file__).parent / "standin")
     rest = environment.get("PYTHONPATH")
     return {

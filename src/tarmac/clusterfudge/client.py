@@ -1,7 +1,7 @@
-"""`Client`: what a launch script calls. Launches go to tarmac, through `tarmac launch` or directly.
+"""`Client`, the class that a launch script calls. Launches go to tarmac, through `tarmac launch` or directly.
 
-Every call is a question in JSON and its answer; who answers is found by `asking`. Runs on Python 3.9: see
-the package.
+Every call is a JSON request with its answer; `asking` selects the process that answers. Runs on Python 3.9:
+see the package.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class BetaClient:
         self.channel = channel
 
     def list_slurm_jobs(self, req: Any = None) -> NoReturn:  # noqa: ARG002 as scripts call it
-        """Not here."""
+        """Raise UnsupportedError."""
         raise UnsupportedError("tarmac does not list what others run on a Slurm cluster; squeue does")
 
     async def get_sandbox_audit_logs(self, req: Any = None) -> NoReturn:  # noqa: ARG002 as scripts call it
-        """Not here."""
+        """Raise UnsupportedError."""
         raise UnsupportedError(_SANDBOXES)
 
 
@@ -49,14 +49,15 @@ class Client:
         self.beta = BetaClient()
 
     def create_launch(self, create_launch_request: CreateLaunchRequest) -> Launch:
-        """Launch; on return it is durable. A wrong request is a ValueError, no room a SchedulingError.
+        """Launch; on return it is durable. An invalid request is a ValueError, missing capacity a
+        SchedulingError.
 
-        The text of the file that calls this is kept with the launch.
+        The launch stores the text of the calling file.
         """
         return self._create(create_launch_request, script=sys._getframe(1).f_code.co_filename)
 
     def stop_launch(self, launch_id: str | int) -> None:
-        """End a launch for good: by its UUID, its number, or the name tarmac gives it."""
+        """End a launch for good: by its UUID, its number, or its id in tarmac."""
         self._ask({"ask": "stop", "launch": str(launch_id)})
 
     def get_launch_details(self, launch_id: str | int) -> LaunchDetails:
@@ -64,7 +65,7 @@ class Client:
         return details_of(self._ask({"ask": "details", "launch": str(launch_id)}))
 
     def launch_workstation(self) -> NoReturn:
-        """Not here."""
+        """Raise UnsupportedError."""
         raise UnsupportedError("tarmac launches no workstations; a run of your own sshd would be one")
 
     def __getattr__(self, name: str) -> Any:
@@ -77,7 +78,7 @@ class Client:
         return launch_of(self._ask({"ask": "create", "request": form}))
 
     def _ask(self, question: dict[str, Any]) -> Any:
-        # Whatever the script has written so far comes before what is said of this.
+        # The script's earlier output must precede this message.
         sys.stdout.flush()
         url = _url(self.base_url)
         where = {"url": url, "token": self.api_key} if url is not None else {}
@@ -96,7 +97,7 @@ async def _no_sandbox(*_arguments: Any, **_named: Any) -> NoReturn:
 
 
 def _url(base_url: str) -> str | None:
-    """The address of a server as tarmac writes it; None for the user's own."""
+    """The address of a server in tarmac's form; None for the user's own."""
     bare = base_url.rsplit("://", maxsplit=1)[-1].split("/", maxsplit=1)[0]
     if bare.split(":")[0] == VENDOR:
         return None

@@ -1,4 +1,4 @@
-"""The module that scripts import names from which the package itself did not export.
+"""The module from which scripts import names that the package itself did not export.
 
 Runs on Python 3.9: see the package.
 """

@@ -1,4 +1,4 @@
-"""Runs as the launches that scripts get: their parts, counts and logs, as JSON. Called by `gateway`."""
+"""Runs as launches of scripts: their parts, counts and logs, as JSON. Called by `gateway` and `dry`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tarmac.model.lifecycle import RunState
 from tarmac.model.run import CauseCode, Outcome
 
 LOG_LINES = 10_000
-"""The lines of each process that the details of a launch have."""
+"""Maximum number of log lines per process in a launch's details."""
 
 
 def launch_form(run: api.Run) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def _role_name(role: Mapping[str, Any]) -> str:
 
 
 def _script(run: api.Run) -> str:
-    """The text of the script that made the launch, out of the request."""
+    """The text of the script that created the launch, from the request."""
     try:
         return str(json.loads(run["source"]).get("launch_script_body", ""))
     except (ValueError, AttributeError):

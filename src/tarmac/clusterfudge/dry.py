@@ -1,4 +1,4 @@
-"""Answers a script without launching: what each launch would be, as a native run file."""
+"""Answers a script without launching: prints each launch as a native run file. Called by `tarmac launch`."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tarmac.model.errors import NotFound, TarmacError
 
 @dataclass(slots=True)
 class DryRun:
-    """`tell` is called with the native run file of each launch; nothing is sent or kept."""
+    """Calls `tell` with the native run file of each launch; sends and stores nothing."""
 
     tell: Callable[[str], None]
     overrides: Mapping[str, Any] = field(default_factory=dict)
     _launches: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def reply(self, question: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer to a question, or the error that a script is to see."""
+        """The answer to a request, or the error for the script."""
         notices: list[str] = []
         try:
             answer = self._answer(question, notices)
@@ -70,7 +70,7 @@ class DryRun:
 
 
 def _details(form: Mapping[str, Any]) -> dict[str, Any]:
-    """The details of a launch that never began."""
+    """The details of a launch that was not started."""
     replicas = {entry["short_name"]: entry["replicas"] for entry in form["jobs"]}
     processes = sum(entry["replicas"] * len(entry["commands"]) for entry in form["jobs"])
     return {

@@ -1,6 +1,6 @@
-"""What a launch script may have to catch: a launch that found no room, a request that is wrong, no access.
+"""Exceptions that a launch script may catch: no capacity, an invalid request, no access.
 
-Raised by everything a script calls. Runs on Python 3.9: see the package.
+Raised by every module that a script calls. Runs on Python 3.9: see the package.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class RequestError(ValueError):
-    """The request is wrong, or tarmac refused it; `hint` may say what to do."""
+    """The request is invalid, or tarmac refused it; `hint` may suggest a correction."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(f"{message} ({hint})" if hint else message)
@@ -23,7 +23,7 @@ class UnsupportedError(NotImplementedError):
 
 
 class TarmacError(Exception):
-    """The server could not be asked, or failed."""
+    """The server could not be reached, or failed."""
 
 
 class SchedulingError(Exception):
@@ -35,14 +35,14 @@ class SchedulingError(Exception):
         super().__init__(message)
 
     def prettyprint(self) -> None:
-        """Show the message and the log."""
+        """Print the message and the log."""
         rule = "-" * 15
         lines = ["", self.message, "", "Scheduling log:", rule, self.scheduling_log, rule]
         sys.stdout.write("\n".join(lines) + "\n")
 
 
 class AuthenticationError(Exception):
-    """The server does not know who asks."""
+    """The server does not know the user."""
 
     def __init__(self, original_exception: Any, details: Any = None, status_code: Any = None) -> None:
         self.original_exception = original_exception
@@ -52,7 +52,7 @@ class AuthenticationError(Exception):
         super().__init__(self.message)
 
     def user_friendly_message(self) -> str:
-        """What a person is told."""
+        """The message for the user."""
         text = "\n\nAuthentication failed. Please refresh your credentials with 'fudge login'."
         if self.details:
             text += f"\n\tDetails: {self.details}"
@@ -62,4 +62,4 @@ class AuthenticationError(Exception):
 
 
 OURS = (RequestError, UnsupportedError, TarmacError, SchedulingError, AuthenticationError)
-"""What is shown as a sentence, not as a traceback, where a script does not catch it."""
+"""Exceptions that are shown as a sentence, not as a traceback, if a script does not catch them."""

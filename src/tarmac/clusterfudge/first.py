@@ -33,7 +33,7 @@ class FirstLaunchRequest:
     jobs: Sequence[Job] = field(default_factory=list)
 
     def today(self) -> CreateLaunchRequest:
-        """The same as it is said today."""
+        """The same request in the current form."""
         process = Process(self.command, self.replica_resources)
         return CreateLaunchRequest(
             jobs=self.jobs or [Job("launch", self.replicas, [process])],
@@ -52,7 +52,7 @@ class FudgeClient(Client):
     """The client of that version."""
 
     def create_launch(self, create_launch_request: FirstLaunchRequest | CreateLaunchRequest) -> Launch:
-        """Launch; as `Client.create_launch`."""
+        """Launch, like `Client.create_launch`."""
         request = create_launch_request
         if isinstance(request, FirstLaunchRequest):
             request = request.today()
@@ -60,4 +60,4 @@ class FudgeClient(Client):
 
 
 launches_pb2 = SimpleNamespace(CreateLaunchRequest=FirstLaunchRequest)
-"""Where that version had its request."""
+"""The module in which that version defined its request."""

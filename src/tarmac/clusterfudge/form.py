@@ -1,7 +1,6 @@
-"""A request as JSON, once it is right: the documented refusals of the Clusterfudge client, word for word.
+"""Converts a valid request to JSON; raises the Clusterfudge client's documented errors, word for word.
 
-Called by `Client.create_launch`. What is not refused here is the server's to judge. Runs on Python 3.9: see
-the package.
+Called by `Client.create_launch`. The server checks everything else. Runs on Python 3.9: see the package.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ from .request import (
 )
 
 KIND = "CreateLaunchRequest"
-"""The value by which the server knows the form: see `dialects.clusterfudge`."""
+"""The value by which the server recognises the form: see `dialects.clusterfudge`."""
 
 LONGEST_SCRIPT = 100_000
-"""Characters of a launch script that are recorded; of a longer one only the name is."""
+"""Maximum length of a recorded launch script; for a longer one only the name is recorded."""
 
 _BEGUN_IN = os.getcwd()
 
@@ -42,7 +41,7 @@ _BEHAVIOURS = {
 
 
 def request_form(request: CreateLaunchRequest, *, script: str) -> dict[str, Any]:
-    """The JSON of a request that the file `script` made; raises ValueError where it is wrong."""
+    """The JSON of a request made by the file `script`; raises ValueError if it is invalid."""
     refuse_incomplete(request)
     form: dict[str, Any] = {"clusterfudge": KIND}
     plain = {
@@ -70,7 +69,7 @@ def request_form(request: CreateLaunchRequest, *, script: str) -> dict[str, Any]
 
 
 def refuse_incomplete(request: CreateLaunchRequest) -> None:
-    """Raise what the Clusterfudge client raises, in its words and order."""
+    """Raise the errors of the Clusterfudge client, in its words and order."""
     if request.deployment is not None and not isinstance(request.deployment, (LocalDir, GitRepo)):
         raise RequestError("deployment must be a LocalDir or GitRepo")
     if not request.jobs:
@@ -88,7 +87,7 @@ def refuse_incomplete(request: CreateLaunchRequest) -> None:
 
 
 def _deployment(request: CreateLaunchRequest) -> Deployment | None:
-    """The request's, else the one that its jobs agree on."""
+    """The request's deployment, else the one that its jobs agree on."""
     if request.deployment is not None:
         return request.deployment
     named = [job.deployment for job in request.jobs if job.deployment is not None]
@@ -133,7 +132,7 @@ def _amounts(resources: Resources, job: Job) -> Iterator[tuple[str, int]]:
 
 
 def _count(value: Any, what: str) -> int:
-    """A whole number, of whatever kind Python or numpy has."""
+    """A whole number, of any integer type of Python or numpy."""
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -161,7 +160,7 @@ def _text(item: Any, what: str) -> str:
 
 
 def _script(script: str) -> dict[str, str]:
-    """The script that made the request, for the record. It may have changed its directory since it began."""
+    """The script that made the request, for the record; the process may have changed its directory."""
     script = os.path.join(_BEGUN_IN, script)
     if not os.path.isfile(script):
         return {}

@@ -1,7 +1,7 @@
-"""Answers what scripts ask, with a `tarmac.Client`: creates, stops and describes launches.
+"""Answers requests of scripts with a `tarmac.Client`: creates, stops and describes launches.
 
 Called in the script's own process by `asking`, and by the broker of `tarmac launch`. This is tarmac's side:
-never imported by a script on a Python that has no tarmac.
+never imported by a script on a Python without tarmac.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from tarmac.model.run import CauseCode
 
 DIALECT = "clusterfudge"
 FILENAME = "launch-request.json"
-"""What a request is called in messages; `tarmac show --source` gives it back."""
+"""The name of a request in messages; `tarmac show --source` prints the request."""
 
 DECISION_LIMIT_S = 20.0
-"""How long a launch that may not wait is watched until the scheduler has decided."""
+"""How long to wait for the scheduler's decision on a launch that may not queue."""
 
 _GLANCE_S = 0.02
 _PAGE = 500
@@ -34,7 +34,7 @@ _PAGE = 500
 
 @dataclass(slots=True)
 class Gateway:
-    """Clients by address, and what is changed about every launch (`overrides` of docs/using/api.md)."""
+    """Clients by address, and changes for every launch (`overrides` of docs/using/api.md)."""
 
     overrides: Mapping[str, Any] = field(default_factory=dict)
     created: list[str] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Gateway:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def reply(self, question: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer to a question, or the error that a script is to see."""
+        """The answer to a request, or the error for the script."""
         notices: list[str] = []
         try:
             form = {"answer": self._answer(question, notices)}
@@ -53,7 +53,7 @@ class Gateway:
         return {**form, "notices": earlier + notices}
 
     def close(self) -> None:
-        """Close the connections. What was launched goes on."""
+        """Close the connections. The launches continue."""
         for client in self._clients.values():
             client.close()
 
@@ -98,7 +98,9 @@ _OWN = Gateway()
 
 
 def in_process(question: Mapping[str, Any]) -> dict[str, Any]:
-    """The reply to a script that was started by itself, not by `tarmac launch`; said once where it goes."""
+    """The reply to a script started without `tarmac launch`; the first launch adds a notice about its
+    server.
+    """
     first = not _OWN.created and question["ask"] == "create"
     reply = _OWN.reply(question)
     if first and question.get("url") is None:
@@ -107,7 +109,7 @@ def in_process(question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _NoRoom(TarmacError):
-    """A launch that may not wait found no room; `log` has the reason of each node, a line each."""
+    """A launch that may not queue found no capacity; `log` has the reason of each node, one per line."""
 
     def __init__(self, message: str, reasons: Sequence[str]) -> None:
         super().__init__(f"{message}: no capacity")
@@ -131,7 +133,7 @@ def error_form(error: TarmacError) -> dict[str, Any]:
 
 
 def _decided(client: Client, run: api.Run) -> api.Run:
-    """The run once the scheduler has placed or refused it; as it is, where that takes long."""
+    """The run after the scheduler has placed or refused it, or unchanged after `DECISION_LIMIT_S`."""
     deadline = time.monotonic() + DECISION_LIMIT_S
     while run["state"] in (RunState.PENDING, RunState.QUEUED) and time.monotonic() < deadline:
         time.sleep(_GLANCE_S)
@@ -140,7 +142,7 @@ def _decided(client: Client, run: api.Run) -> api.Run:
 
 
 def _reference(client: Client, launch: str) -> str:
-    """What the server calls a launch that is named by its UUID or number; anything else as it is."""
+    """The id of a launch named by its UUID or number; any other text unchanged."""
     if not (launch.isdecimal() or launch.count("-") == 4):
         return launch
     launch = launch.lower()

@@ -1,7 +1,7 @@
-"""Shows an error of ours that a script lets through as a sentence with its place, not as a traceback.
+"""Shows an uncaught error of ours as a sentence with its place, not as a traceback.
 
-Only under `tarmac launch`; whatever else goes wrong in a script is shown as Python shows it. Runs on Python
-3.9: see the package.
+Installed by `Client`, and only under `tarmac launch`; Python shows all other errors of a script. Runs on
+Python 3.9: see the package.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def show_errors_as_sentences() -> None:
-    """Take over the last word on errors, unless the script has given it to somebody already."""
+    """Install the exception hook, unless the script has installed one already."""
     if SOCKET_VARIABLE in os.environ and sys.excepthook is sys.__excepthook__:
         sys.excepthook = _show
 
 
 def sentence(error: BaseException, trace: TracebackType | None) -> str:
-    """The error as `tarmac` words its own: the line of the script, what is wrong, what to do."""
+    """The error in the form of `tarmac` errors: the line of the script, the problem, a hint."""
     frames = [
         frame
         for frame in traceback.extract_tb(trace)

@@ -1,4 +1,4 @@
-"""The project that LocalDir means: where it begins, and whether it is small enough. Called by `form`.
+"""The project of LocalDir: its root directory, and the check of its size. Called by `form`.
 
 Runs on Python 3.9: see the package.
 """
@@ -14,19 +14,19 @@ from pathlib import Path
 from .errors import RequestError
 
 MARKS = (".git", "pyproject.toml", "requirements.txt")
-"""What lies at the top of a project."""
+"""Names at the top of a project."""
 
 LIMIT_BYTES = 50 * 1024 * 1024
-"""How large a project may be, packed."""
+"""Maximum size of a packed project."""
 
 _PIECE_BYTES = 1 << 20
 
 
 def project_root() -> str:
-    """The nearest directory from the current one upwards that is the top of a project, said to the user."""
+    """The nearest directory, from the current one upwards, that is the top of a project; prints its path."""
     here = Path.cwd()
     for directory in (here, *here.parents):
-        if directory == directory.parent:  # the root of the disk is nobody's project
+        if directory == directory.parent:  # the root of the disk is no project
             break
         for mark in MARKS:
             if (directory / mark).exists():
@@ -36,7 +36,7 @@ def project_root() -> str:
 
 
 def refuse_if_too_large(root: str, *, limit_bytes: int = LIMIT_BYTES) -> None:
-    """Raise where the project is larger than the limit, packed as Clusterfudge packed it."""
+    """Raise an error if the project exceeds the limit, packed as Clusterfudge packed it."""
     if sum(size_bytes for _, size_bytes in _files(root)) <= limit_bytes:
         return
     packed_bytes = sum(_packed_bytes(path) for path, _ in _files(root))
@@ -56,7 +56,7 @@ def _files(root: str) -> Iterator[tuple[str, int]]:
             path = os.path.join(directory, name)
             try:
                 yield path, os.stat(path).st_size
-            except OSError:  # a link that leads nowhere, a file that has gone
+            except OSError:  # a dangling link, or a removed file
                 continue
 
 

@@ -1,4 +1,4 @@
-"""What a launch script builds: the request types, positional order and defaults of the Clusterfudge client.
+"""The request types of a launch script: positional order and defaults of the Clusterfudge client.
 
 `Client` turns them into JSON, which the server reads (`dialects.clusterfudge`). Runs on Python 3.9: see the
 package.
@@ -14,7 +14,7 @@ from typing import Any, Union
 
 @dataclass
 class ClusterfudgeConfig:
-    """What `fudge login` wrote, with the methods to read and write it. tarmac needs none of it."""
+    """The file of `fudge login`, with the methods to read and write it. tarmac does not use it."""
 
     token: str
 
@@ -23,24 +23,24 @@ class ClusterfudgeConfig:
         return {"token": self.token}
 
     def to_json(self, **options: Any) -> str:
-        """The same as JSON; `options` are those of `json.dumps`."""
+        """The fields as JSON; `options` are those of `json.dumps`."""
         return json.dumps(self.to_dict(), **options)
 
     @classmethod
     def from_dict(cls, kvs: Mapping[str, Any], *, infer_missing: bool = False) -> ClusterfudgeConfig:
-        """From the fields by name; KeyError for one that is missing, unless that may be inferred."""
+        """Create it from the fields by name; raises KeyError for a missing one, unless `infer_missing`."""
         token = kvs.get("token") if infer_missing else kvs["token"]
         return cls(token=token)  # type: ignore[arg-type]
 
     @classmethod
     def from_json(cls, s: str | bytes, *, infer_missing: bool = False, **options: Any) -> ClusterfudgeConfig:
-        """The same of JSON; `options` are those of `json.loads`."""
+        """Create it from JSON; `options` are those of `json.loads`."""
         return cls.from_dict(json.loads(s, **options), infer_missing=infer_missing)
 
 
 @dataclass
 class Resources:
-    """What one process needs on its node: accelerators by kind, processors, memory in MB."""
+    """The resources of one process on its node: accelerators by kind, processors, memory in MB."""
 
     cpus: int = 0
     memory_mb: int = 0
@@ -68,12 +68,12 @@ class Resources:
 
 @dataclass
 class LocalDir:
-    """The code is the project that the current directory is in, whole."""
+    """The code is the whole project around the current directory."""
 
 
 @dataclass
 class GitRepo:
-    """The code is cloned from a repository; a commit, long or short, wins over the branch."""
+    """The code is cloned from a repository; a commit, long or short, overrides the branch."""
 
     repo: str
     branch: str
@@ -82,12 +82,12 @@ class GitRepo:
 
 @dataclass
 class OnReplicaFailureOtherReplicasContinue:
-    """A replica that fails leaves the others alone."""
+    """A failing replica does not affect the others."""
 
 
 @dataclass
 class OnReplicaFailureOtherReplicasAreStopped:
-    """A replica that fails ends the others."""
+    """A failing replica ends the others."""
 
 
 Deployment = Union[LocalDir, GitRepo]
@@ -96,7 +96,7 @@ FailureBehaviour = Union[OnReplicaFailureOtherReplicasContinue, OnReplicaFailure
 
 @dataclass
 class Process:
-    """One process on a node: a program and its arguments. No shell reads them."""
+    """One process on a node: a program and its arguments, without a shell."""
 
     command: Sequence[str]
     resource_requirements: Resources | None = None
@@ -104,9 +104,9 @@ class Process:
 
 @dataclass
 class Job:
-    """Processes that belong together, on one node, in so many copies.
+    """Processes that belong together on one node, with a number of copies.
 
-    `deployment` stood here in the first versions; the request has it now.
+    `deployment` was here in the first versions; now the request has it.
     """
 
     short_name: str
@@ -118,7 +118,7 @@ class Job:
 
 @dataclass
 class QueueingBehaviour:
-    """Whether a launch waits where there is no capacity; without one it fails at once."""
+    """Whether a launch waits for capacity; otherwise it fails at once."""
 
     enqueue_if_cluster_busy: bool | None = True
 
@@ -155,7 +155,7 @@ class SandboxletConfig:
 
 @dataclass
 class SandboxParams:
-    """What a sandbox would be made with, which tarmac does not have."""
+    """The parameters of a sandbox, which tarmac does not have."""
 
     sidecar_file_paths: list[str] | None = None
     image_tag: str | None = None
