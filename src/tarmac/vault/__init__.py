@@ -1,7 +1,7 @@
-"""Secrets: sealed where they are kept, opened when an attempt is started. Wired in `server/wiring.py`.
+"""Secrets: stored sealed, and opened when an attempt starts. Created by `server/wiring.py`.
 
-Reading order: `keys` (the file with the keys), `sealing` (the cipher), `vault` (what can be done).
-The only package that knows the cryptography library.
+Reading order: `keys` (the file with the keys), `sealing` (the cipher), `vault` (commands and queries). The
+only package that uses the cryptography library.
 """
 
 from tarmac.vault.keys import KeyFile

@@ -1,7 +1,7 @@
-"""The file with the keys that secrets are sealed with: one key a line, the first seals, all of them open.
+"""The file with the keys that seal secrets: one key per line; the first seals, all of them open.
 
-In the home, or where the setting `secrets.key_file` says: several servers on one database share it. It is
-made when the first secret is set, and read again when a secret names a key that is not known.
+Used by `vault`. The file is in the home, or at the path of the setting `secrets.key_file`: several servers on
+one database share it. It is created with the first secret, and read again when a secret names an unknown key.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ID_LETTERS = 12
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key. Its `id` says which it is, and nothing of what it is."""
+    """A key. Its `id` identifies the key and reveals nothing of its data."""
 
     data: bytes = field(repr=False)
 
@@ -35,13 +35,13 @@ class Key:
 
 
 class KeyFile:
-    """The keys of a server. Every method raises Unavailable where the file cannot be used."""
+    """The keys of a server. Every method raises Unavailable if the file cannot be used."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def read(self) -> tuple[Key, ...]:
-        """The keys there are, the one that seals first; none where there is no file."""
+        """The keys in the file, the sealing one first; none if there is no file."""
         try:
             with self.path.open("rb") as file:
                 found = os.fstat(file.fileno())
@@ -58,21 +58,21 @@ class KeyFile:
         return tuple(self._key(line) for line in text.split())
 
     def create(self) -> Key:
-        """The key that seals, made now where there is none."""
+        """The key that seals, created now if there is none."""
         if not (keys := self.read()):
-            with contextlib.suppress(FileExistsError):  # another server was first
+            with contextlib.suppress(FileExistsError):  # another server created it first
                 self._write([Key(os.urandom(KEY_BYTES))], replacing=False)
             keys = self.read()
         return keys[0]
 
     def add(self) -> Key:
-        """A new key that seals from now on; those before it still open."""
+        """Add a new key that seals from now on; earlier ones still open."""
         key = Key(os.urandom(KEY_BYTES))
         self._write([key, *self.read()], replacing=True)
         return key
 
     def keep_first(self) -> None:
-        """Forget all keys but the one that seals."""
+        """Remove all keys but the sealing one."""
         self._write(self.read()[:1], replacing=True)
 
     def _key(self, line: str) -> Key:
@@ -86,7 +86,7 @@ class KeyFile:
         )
 
     def _write(self, keys: Sequence[Key], *, replacing: bool) -> None:
-        """Write the file whole, readable by its owner alone, and see it onto the disk."""
+        """Write the complete file, readable by its owner alone, and sync it to disk."""
         text = "".join(f"{base64.b64encode(key.data).decode()}\n" for key in keys)
         try:
             descriptor, draft = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")

@@ -1,7 +1,7 @@
-"""The cipher: AES-256-GCM, with the place of a value as associated data. Called by `vault` alone.
+"""The cipher: AES-256-GCM, with the identity of a value as associated data. Called by `vault` alone.
 
-A sealed value opens only under its own scope, name and number: a row that was moved to another name is
-refused. The library is imported when the first secret is sealed or opened: most servers never do.
+A sealed value opens only under its own scope, name and number: a row moved to another name is refused. The
+library is imported when the first secret is sealed or opened: most servers never do.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def unseal(sealed: str, key: Key, place: str) -> str:
 
 
 def place_of(version: SecretVersion) -> str:
-    """Where a value belongs."""
+    """The associated data of a value: its scope, name and number."""
     return json.dumps([version.scope, version.name, version.number])
 
 

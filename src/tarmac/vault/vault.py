@@ -1,6 +1,6 @@
-"""`Vault`: secrets are set, listed, removed, given to attempts, and hidden in what runs write.
+"""`Vault`: sets, lists and removes secrets, gives them to attempts, and hides them in the output of runs.
 
-Made by `wiring`, over the records of the store and the key file. From any thread.
+Created by `wiring`, over the records of the store and the key file. Safe to use from any thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TRIES = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSecret:
-    """A secret as it is to be set. What `form`, `variable` and `path` do not say stays as it was."""
+    """A secret to set. If `form`, `variable` and `path` are None, they stay unchanged."""
 
     name: str
     value: str
@@ -40,7 +40,7 @@ class NewSecret:
 
 
 class Vault:
-    """Commands and questions about secrets."""
+    """Commands and queries about secrets."""
 
     def __init__(self, records: SecretRecords, keys: KeyFile, clock: Clock) -> None:
         self._records = records
@@ -49,26 +49,26 @@ class Vault:
         self._known: dict[str, Key] = {}
         self._lock = Lock()
 
-    # --- questions
+    # --- queries
 
     def all(self) -> list[SecretVersion]:
-        """The secrets there are, each as its newest version, by name."""
+        """The newest version of each secret, by name."""
         return list(_current(self._records.versions()).values())
 
     def find(self, name: str) -> SecretVersion:
-        """One secret; raises NotFound with the nearest."""
+        """One secret; raises NotFound with the nearest name."""
         known = _current(self._records.versions())
         if name not in known:
             raise NotFound(f"there is no secret {name!r}", hint=_nearest(name, known))
         return known[name]
 
     def owner(self, name: str) -> str | None:
-        """Who set the newest value of a secret, removed or not; None where there never was one."""
+        """The user who set the newest value of a secret, removed or not; None if it never existed."""
         versions = self._records.versions([name])
         return versions[-1].user if versions else None
 
     def values(self, names: Sequence[str]) -> Mapping[str, str]:
-        """The values that secrets have now: `model.secret.SecretValues`."""
+        """The current values of secrets: `model.secret.SecretValues`."""
         found = _current(self._records.versions(names))
         if missing := [name for name in names if name not in found]:
             raise InvalidInput(
@@ -77,9 +77,9 @@ class Vault:
         return {name: self._open(found[name]) for name in names}
 
     def past_values(self, names: Sequence[str]) -> list[str]:
-        """Every value that these secrets have had, for hiding them. Those that cannot be opened are left out.
+        """Every value that these secrets have had, for hiding them, without those that cannot be opened.
 
-        Nothing that this server started can show them: it could not open them either.
+        No run of this server can print the latter: the server could not open them either.
         """
         found = []
         for version in self._records.versions(names) if names else ():
@@ -90,9 +90,9 @@ class Vault:
         return found
 
     def resolved(self, uses: Sequence[SecretUse], *, every: bool) -> tuple[list[SecretUse], list[Problem]]:
-        """The uses of a new run, each with its form, and what is wrong with them.
+        """The uses of a new run, each with its form, and their problems.
 
-        With `every`, the run is given all secrets that have a form of their own as well.
+        With `every`, the run also gets all secrets that have a form of their own.
         """
         known = _current(self._records.versions(None if every else [use.name for use in uses]))
         problems, result = [], []
@@ -118,7 +118,7 @@ class Vault:
     # --- commands
 
     def set(self, new: NewSecret, *, user: str) -> SecretVersion:
-        """Keep a value, durably, in place of an earlier one. The same value again changes nothing of it."""
+        """Store a value durably; it replaces an earlier one. Setting the same value again keeps it."""
         _check(new)
         key = self._sealing_key()
         for _ in range(_TRIES):
@@ -133,23 +133,23 @@ class Vault:
         raise Unavailable(f"secret {new.name} changes too quickly", hint="try again")
 
     def remove(self, name: str) -> SecretVersion:
-        """Give it to no run any more. Its values stay, sealed, to be hidden in old logs."""
+        """Stop giving the secret to runs. Its sealed values stay, to hide them in old logs."""
         version = self.find(name)
         self._records.retire(name, at=self._clock.now())
         return version
 
     def purge(self, name: str) -> None:
-        """Forget every value of a secret, also those that are kept to hide them; raises NotFound."""
+        """Delete every value of a secret, including those kept to hide them; raises NotFound."""
         if not self._records.versions([name]):
             known = _current(self._records.versions())
             raise NotFound(f"there is no secret {name!r}", hint=_nearest(name, known))
         self._records.purge(name)
 
     def rotate(self) -> int:
-        """Seal everything with a new key, and forget the old ones; how many values were sealed again.
+        """Seal everything with a new key, and delete the old ones; return the number of values sealed again.
 
-        Both keys are in the file until everything is sealed again: a crash in between loses nothing. Raises
-        Unavailable, before anything is changed, where a value cannot be opened.
+        Both keys are in the file until everything is sealed again, so a crash in between loses nothing.
+        Raises Unavailable, before any change, if a value cannot be opened.
         """
         versions = self._records.versions()
         for version in versions:
@@ -159,7 +159,9 @@ class Vault:
         key = self._keys.add()
         self._seal_all_with(key)
         self._keys.keep_first()
-        count = self._seal_all_with(key)  # what another server sealed with the old key until it was gone
+        count = self._seal_all_with(
+            key
+        )  # values that another server sealed with the old key before its removal
         with self._lock:
             self._known = {key.id: key}
         return count
@@ -167,7 +169,7 @@ class Vault:
     # --- keys
 
     def _sealing_key(self) -> Key:
-        """The key for a new value. Where others sealed before, it must be theirs: no second key is made."""
+        """The key for a new value. If sealed values exist, it must be theirs: no second key is created."""
         keys = self._keys.read()
         if not keys and (sealed := self._records.versions()):
             raise Refused(
@@ -178,7 +180,7 @@ class Vault:
         return keys[0] if keys else self._keys.create()
 
     def _under_a_lasting_key(self, version: SecretVersion, value: str) -> SecretVersion:
-        """The version as it stays: sealed again where its key was rotated away while it was written."""
+        """The version to store: sealed again if its key was rotated away during the write."""
         keys = self._keys.read()
         if version.key_id in {key.id for key in keys} or not keys:
             return version
@@ -187,7 +189,7 @@ class Vault:
         return sealed
 
     def _seal_all_with(self, key: Key) -> int:
-        """Seal every value with this key that is sealed with another; how many values there are."""
+        """Seal every value that has another key with this key; return the number of values."""
         while True:
             versions = self._records.versions()
             stale = [version for version in versions if version.key_id != key.id]
@@ -196,7 +198,7 @@ class Vault:
             self._records.reseal([_sealed(version, self._open(version), key) for version in stale])
 
     def _open(self, version: SecretVersion) -> str:
-        """The value; raises Unavailable where its key is not here, or it was tampered with."""
+        """The value; raises Unavailable if its key is missing, or if it was tampered with."""
         with self._lock:
             if version.key_id not in self._known:
                 self._known |= {key.id: key for key in self._keys.read()}
@@ -232,7 +234,7 @@ def _current(versions: Iterable[SecretVersion]) -> dict[str, SecretVersion]:
 def _next(
     new: NewSecret, versions: Sequence[SecretVersion], old: SecretVersion | None, *, user: str, now: float
 ) -> SecretVersion:
-    """The version that a setting makes, not sealed yet."""
+    """The version that a setting creates, not sealed yet."""
     stays = old is not None and new.form is None
     return SecretVersion(
         name=new.name,
@@ -256,7 +258,7 @@ def _own_use(version: SecretVersion) -> SecretUse:
 
 
 def _check(new: NewSecret) -> None:
-    """Raise InvalidInput for a name or value that cannot be; the value is never repeated."""
+    """Raise InvalidInput for an invalid name or value; the value is never repeated."""
     if not NAME.fullmatch(new.name):
         raise InvalidInput(f"{new.name!r} cannot be the name of a secret", hint=NAME_RULE)
     try:
