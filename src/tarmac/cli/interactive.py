@@ -45,7 +45,7 @@ class NotStarted(Exception):
 
 
 def begin(client: Client, name: str, overrides: dict[str, Any]) -> str:
-    """Submit an interactive run and follow it until it runs; return its id. Ctrl-C ends it. Raises
+    """Submit an interactive run, follow it until it runs, return its id. Ctrl-C ends it; raises
     NotStarted.
     """
     text = from_command(("sh", "-c", _WAITING), directory=Path.cwd(), home=Path.home())
@@ -88,9 +88,7 @@ def sit(
     interrupt: int | None = None,
     listener: Listener | None = None,
 ) -> int:
-    """Open the session of an interactive run; return its exit code. The run ends with it, even if it
-    fails.
-    """
+    """Open the session of an interactive run; return its exit code. The run always ends with it."""
     try:
         session = client.open_session(
             run_id,

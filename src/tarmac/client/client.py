@@ -186,9 +186,7 @@ class Client(
         everything: bool = False,
         mine: bool = False,
     ) -> api.RunPage:
-        """A page of the list of runs (with `mine` the user's own), newest first; `before` is the last page's
-        `next`.
-        """
+        """A page of runs (with `mine` the user's own), newest first; `before` is the last page's `next`."""
         return self._get(
             "/runs",
             limit=limit,
@@ -308,8 +306,7 @@ class Client(
         self._send("POST", "/server/stop")
 
     def _bringing(self, bodies: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Submissions with the snapshots of their code directories; sends these first if the server is
-        remote.
+        """Submissions with the snapshots of their code; a remote server gets these first.
 
         The user's own server on this machine reads the directory itself.
         """

@@ -1,6 +1,4 @@
-"""The methods of `tarmac.Client` about the queue, the nodes, their images and the clusters. Inherited by
-`Client`.
-"""
+"""The methods of `tarmac.Client` about queue, nodes, images and clusters. Inherited by `client.Client`."""
 
 from __future__ import annotations
 

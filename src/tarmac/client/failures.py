@@ -1,6 +1,4 @@
-"""Converts errors of the API to those of `tarmac.model.errors`. Called by the transport and
-`cluster_calls`.
-"""
+"""Converts errors of the API to those of `tarmac.model.errors`. Called by `transport`, `cluster_calls`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The names of the Clusterfudge client, over tarmac: only the import changes, to `from tarmac import
-clusterfudge`.
+"""The names of the Clusterfudge client, over tarmac: scripts use `from tarmac import clusterfudge`.
 
 `tarmac launch` runs an unchanged script: it puts `standin/` on the path, where this same package has the name
 `clusterfudge`. The script may run on a Python without tarmac, so every module that it imports is plain Python

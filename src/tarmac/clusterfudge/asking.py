@@ -1,5 +1,4 @@
-"""Sends requests to tarmac: through the socket of the `tarmac launch` that runs the script, else in this
-process.
+"""Sends requests to tarmac: through the socket of `tarmac launch` if that runs the script, else in-process.
 
 Called by `Client`. Request and answer are JSON; an error in the answer is raised as an exception that the
 script knows. Runs on Python 3.9: see the package.

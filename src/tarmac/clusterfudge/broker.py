@@ -60,9 +60,7 @@ class _Handler(StreamRequestHandler):
 
 
 def script_environment(environment: Mapping[str, str], *, socket: Path, variable: str) -> dict[str, str]:
-    """The script's variables: the socket of this process, and the stand-in for Clusterfudge first on the
-    path.
-    """
+    """The script's variables: the socket of this process, and the stand-in first on PYTHONPATH."""
     standin = str(Path(__file__).parent / "standin")
     rest = environment.get("PYTHONPATH")
     return {

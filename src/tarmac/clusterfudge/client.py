@@ -49,8 +49,7 @@ class Client:
         self.beta = BetaClient()
 
     def create_launch(self, create_launch_request: CreateLaunchRequest) -> Launch:
-        """Launch; on return it is durable. An invalid request is a ValueError, missing capacity a
-        SchedulingError.
+        """Launch; on return it is durable. An invalid request is a ValueError, no capacity a SchedulingError.
 
         The launch stores the text of the calling file.
         """

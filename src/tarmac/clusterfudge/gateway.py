@@ -98,9 +98,7 @@ _OWN = Gateway()
 
 
 def in_process(question: Mapping[str, Any]) -> dict[str, Any]:
-    """The reply to a script started without `tarmac launch`; the first launch adds a notice about its
-    server.
-    """
+    """The reply to a script without `tarmac launch`; the first launch adds a notice about its server."""
     first = not _OWN.created and question["ask"] == "create"
     reply = _OWN.reply(question)
     if first and question.get("url") is None:

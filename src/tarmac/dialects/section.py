@@ -97,9 +97,7 @@ class Value:
             yield Value(item, f"{self.path}[{index}]", self.problems, self.above)
 
     def read_list(self, kind: Kind[T], description: str, *, or_one: bool = False) -> tuple[T, ...]:
-        """The members of a list without the wrong ones, which are reported; with `or_one`, also a single
-        value.
-        """
+        """The valid members of a list, all others reported; with `or_one`, also a single value."""
         values = [self] if or_one and isinstance(self.node, Scalar) else self.items(description)
         read = [value.read(kind, None) for value in values]
         return tuple(found for found in read if found is not None)

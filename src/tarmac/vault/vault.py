@@ -159,9 +159,7 @@ class Vault:
         key = self._keys.add()
         self._seal_all_with(key)
         self._keys.keep_first()
-        count = self._seal_all_with(
-            key
-        )  # values that another server sealed with the old key before its removal
+        count = self._seal_all_with(key)  # values sealed meanwhile by another server
         with self._lock:
             self._known = {key.id: key}
         return count

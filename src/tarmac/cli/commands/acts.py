@@ -38,7 +38,7 @@ _wait_option = click.option("--wait", is_flag=True, help="Wait until it is done.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Act:
-    """A request: its verb, its client method, the state it leads to, and the states that it can change."""
+    """A request: its verb, its client method, the state it leads to, and the run states that it affects."""
 
     verb: str
     send: Callable[[Client, str], api.Run]

@@ -1,6 +1,4 @@
-"""`tarmac metrics`: compare reported metrics of runs as a table, as curves, or in files for other
-programs.
-"""
+"""`tarmac metrics`: compare reported metrics of runs: a table, curves, or files for other programs."""
 
 from __future__ import annotations
 

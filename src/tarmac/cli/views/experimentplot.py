@@ -40,9 +40,7 @@ class Drawn:
 
 
 def plot_trials(drawn: Drawn, path: Path) -> None:
-    """Draw the curve of each trial, the best one highlighted; then a panel for each parameter. Raises
-    OSError.
-    """
+    """Draw the curve of each trial, the best one highlighted; then each parameter. Raises OSError."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 

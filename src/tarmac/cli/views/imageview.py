@@ -1,6 +1,4 @@
-"""Images on nodes as a table, and the image of a run as a line. Called by `tarmac images` and `tarmac
-show`.
-"""
+"""Images on nodes as a table, the image of a run as a line. Called by `tarmac images` and `tarmac show`."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class LineRule:
 
 @contextmanager
 def _limited(rule: LineRule | None) -> Iterator[None]:
-    """Raises InvalidInput where a pattern takes longer than `SEARCH_LIMIT_S`. In the main thread alone."""
+    """Raise InvalidInput if a pattern takes longer than `SEARCH_LIMIT_S`. In the main thread only."""
     if rule is None or rule.pattern is None:
         yield
         return

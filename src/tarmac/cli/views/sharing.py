@@ -46,9 +46,7 @@ def cycle_text(run: Json) -> str:
 
 
 def block_text(share: Json | None, attempts: Sequence[Json], now: float) -> str:
-    """The time guaranteed to an interruptible run: "30m 00s of the period begun 14m ago, 12m 00s used
-    ...".
-    """
+    """The guarantee of an interruptible run: "30m 00s of the period begun 14m ago, 12m 00s used ..."."""
     if share is None:
         return ""
     used_s = share["used_s"]

@@ -50,9 +50,7 @@ def page(
 
 
 def screen(lines: Sequence[str], first: int, rows: int, terminal: Terminal) -> tuple[int, str]:
-    """The first line shown, adjusted to the page, and the text of `rows` lines from it, the last with the
-    keys.
-    """
+    """The first line shown, adjusted to the page, and the text of `rows` lines, the last with the keys."""
     room = max(rows - 1, 1)
     first = max(0, min(first, len(lines) - room))
     shown = list(lines[first : first + room])

@@ -1,6 +1,4 @@
-"""The current resource use of runs, as cells and as one line. Called by `queueview`, for `tarmac top`, and by
-`show`.
-"""
+"""The current resource use of runs, as cells and as one line. Called by `queueview` and by `show`."""
 
 from __future__ import annotations
 

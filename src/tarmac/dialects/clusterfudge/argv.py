@@ -46,9 +46,7 @@ _SHELL_HINT = 'write ["bash", "-c", "..."] where a shell is wanted'
 
 
 def _script_doubts(program: str, rest: Sequence[str]) -> Iterator[str]:
-    """Warnings about `bash -c`: it takes one script, and further arguments are its parameters, the first of
-    them $0.
-    """
+    """Warnings about `bash -c`: it takes one script; further arguments are parameters from $0 on."""
     if len(rest) == 1:
         yield f"{program} {rest[0]} has no script after it"
     elif len(rest) > 2 and not _PARAMETER.search(rest[1]):

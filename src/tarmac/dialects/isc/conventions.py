@@ -29,9 +29,7 @@ DATASET_AT_DATA = "dataset_id"
 
 
 def apply_conventions(run: Run, attempt: Attempt, launch: Launch) -> Launch:
-    """The launch with the variables in every worker, and in the setup steps those that are equal on every
-    node.
-    """
+    """The launch with the variables in every worker, and those equal on every node in the setup steps."""
     launch = _with_dataset_at_data(launch, run.spec.conventions.facts.get(DATASET_AT_DATA))
     ranks = {node.address: node.rank for node in launch.nodes}
     common = {

@@ -1,4 +1,4 @@
-"""Reads an ISC launch file: a located tree to a `RunSpec`, every problem noted. Called by the dialect."""
+"""Reads an ISC launch file: a located tree to a `RunSpec`, every problem reported. Called by the dialect."""
 
 from __future__ import annotations
 

@@ -237,9 +237,7 @@ def _variables(value: Value) -> dict[str, str]:
 
 
 def _split_old_variables(value: Value) -> tuple[dict[str, str], Value]:
-    """Variables directly in `Environment`, as in the first versions, told from keys by their upper case; and
-    the rest.
-    """
+    """Variables directly in `Environment` (upper case, as in the first versions), and the other keys."""
     if not isinstance(value.node, Table):
         return {}, value
     old = [

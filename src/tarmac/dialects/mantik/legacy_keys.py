@@ -77,9 +77,7 @@ def _renamed(key: Scalar, node: Node, problems: Problems) -> _Renamed | None:
 
 
 def _without_docker(tree: Table, problems: Problems) -> Table:
-    """Drops `DockerImage` of the first version, from which an Apptainer image was built on the submitter's
-    machine.
-    """
+    """Drops `DockerImage` of the first version, which built an Apptainer image from it."""
     for key, _ in tree.entries:
         if key.text == "DockerImage":
             problems.warn(

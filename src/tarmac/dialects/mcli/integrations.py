@@ -30,9 +30,7 @@ _CREDENTIALS = re.compile(r"(?<=//)[^/@\s]+@")
 
 @dataclass(slots=True, kw_only=True)
 class Integrations:
-    """The results of all integrations. `records` holds them without credentials, for
-    /mnt/config/run_config.yaml.
-    """
+    """All results. `records` holds them without credentials, for /mnt/config/run_config.yaml."""
 
     setup: list[SetupStep] = field(default_factory=list)
     variables: dict[str, str] = field(default_factory=dict)

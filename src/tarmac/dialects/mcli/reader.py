@@ -1,4 +1,4 @@
-"""Reads an MCLI run file: a located tree to a `RunSpec`, every problem noted. Called by the dialect."""
+"""Reads an MCLI run file: a located tree to a `RunSpec`, every problem reported. Called by the dialect."""
 
 from __future__ import annotations
 

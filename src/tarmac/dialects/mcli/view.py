@@ -69,9 +69,7 @@ def script(spec: RunSpec) -> str:
 
 
 def _compared(spec: RunSpec, ran: RunSpec) -> dict[str, Any]:
-    """The configuration for comparison: without parts that a rehearsal ignores, and without the name's
-    suffix.
-    """
+    """The configuration to compare: without parts that a rehearsal ignores and the name's suffix."""
     name = spec.name if spec is not ran else spec.name.rpartition("-")[0]
     found = configuration(spec, name=name)
     if ran.rehearsal is not None:

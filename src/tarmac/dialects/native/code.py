@@ -60,9 +60,7 @@ def read_repository(section: Section) -> Repository | None:
 
 
 def read_url(value: Value) -> str | None:
-    """The URL of a repository, over HTTPS or SSH; one with a password or token is refused without quoting
-    it.
-    """
+    """The URL of a repository, over HTTPS or SSH; refuses a password or token in it without showing it."""
     if not isinstance(value.node, Scalar) or value.node.empty:
         value.expected(URL)
         return None
