@@ -1,5 +1,4 @@
-"""The shell's completions for RUN, NODE and clusters. Called by click's completion through `options`, while
-the user is typing.
+"""The shell's completions for RUN, NODE and clusters. Called through `options` while the user types.
 
 So it is quick, silent about errors, and never starts a server.
 """

@@ -45,9 +45,7 @@ class NotStarted(Exception):
 
 
 def begin(client: Client, name: str, overrides: dict[str, Any]) -> str:
-    """Submit an interactive run, follow it until it runs, return its id. Ctrl-C ends it; raises
-    NotStarted.
-    """
+    """Submit an interactive run; return its id once it runs. Ctrl-C ends it. Raises NotStarted."""
     text = from_command(("sh", "-c", _WAITING), directory=Path.cwd(), home=Path.home())
     run = client.submit(
         text.text, filename=text.filename, directory=text.directory, overrides={"name": name, **overrides}

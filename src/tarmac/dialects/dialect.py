@@ -1,5 +1,4 @@
-"""The parts of a dialect. Each package below this one defines a dialect in its `dialect.py`, listed in
-`registry`.
+"""The parts of a dialect. Each package here defines one in its `dialect.py`, listed in `registry`.
 
 The registry asks every dialect to detect a text; the surest dialect reads it.
 """

@@ -16,8 +16,7 @@ SHOWN_CHARACTERS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scalar:
-    """One value without parts. `quoted` is true for a text in quotes or a block, false for a bare word or
-    number.
+    """One value without parts. `quoted`: a text in quotes or a block, not a bare word or number.
 
     Lines and columns count from 1 and are None if the value does not come from a text; `origin` then names
     its source, such as the change `--set PATH`.

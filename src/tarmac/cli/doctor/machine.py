@@ -1,5 +1,4 @@
-"""Checks this machine: its Python, the disk of the home, and the features of its kernel. Called by `tarmac
-doctor`.
+"""Checks this machine: its Python, the disk of the home, its kernel. Called by `tarmac doctor`.
 
 Each function checks one fact, which is an argument where a test needs another value.
 """

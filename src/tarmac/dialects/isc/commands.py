@@ -1,5 +1,4 @@
-"""The command of an ISC launch file: line breaks act as blanks, and warnings say where that changes its
-meaning.
+"""The command of an ISC launch file: line breaks act as blanks, with warnings where that matters.
 
 Called by the reader. The node's shell expands the variables; this module expands nothing.
 """

@@ -57,8 +57,7 @@ MLFLOW_KEYS = frozenset(
 
 
 def known_part(value: Value, fields: Fields, *, ignored: frozenset[str] = frozenset()) -> Section | None:
-    """The mapping with these fields, without unknown keys; None, with a problem reported, if it is no
-    mapping.
+    """The mapping with these fields, without unknown keys; None, with a problem reported, if invalid.
 
     Keys in `ignored` are dropped silently. Keys without a value count as not given.
     """

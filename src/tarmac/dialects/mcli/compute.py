@@ -73,9 +73,7 @@ class _ComputeFields:
 
 
 def read_compute(run: KnownSection, *, counted: bool = False) -> Compute:
-    """The compute of a run, from `compute` or the top level; `counted`: the user gives the slots
-    elsewhere.
-    """
+    """The compute of a run, from `compute` or the top level; `counted`: the slots are given elsewhere."""
     fields = _gathered(run)
     slot_type, without = _slot_type(fields)
     instance = _text(fields, "instance")

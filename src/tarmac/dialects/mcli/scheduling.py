@@ -1,5 +1,6 @@
-"""Reads `scheduling`: priority, retries and the time limit, with warnings where a field means something else
-here.
+"""Reads `scheduling`: priority, retries and time limit, with warnings where meanings differ here.
+
+Called by the reader; `view` uses its words.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Reads the fields that `tarmac convert` writes for other systems: conventions, and requests to a site's
-batch system.
+"""Reads fields that `tarmac convert` writes for other systems: conventions, and requests to a site.
 
 Called by the reader. People seldom write these by hand, so they follow the records of `model` field by field.
 """
