@@ -1,1 +1,1 @@
-"""The systems that execute attempts: one package each, none imports another."""
+"""The systems that execute attempts: one package for each, none imports another."""

@@ -1,4 +1,4 @@
-"""The attempt directory as engines use it: made from a launch, read back as an observation.
+"""The attempt directory in the form of engines: created from a launch, read back as an observation.
 
-Below the engines, each of which may use it; `node/attempt/protocol.py` says what lies where in the directory.
+Every engine may use this package; `node/attempt/protocol.py` describes the files of the directory.
 """

@@ -1,6 +1,7 @@
-"""From what each node says to what the attempt is: pure, so that every mixture can be tested.
+"""Derives the state of an attempt from those of its nodes: pure, so that every mixture can be tested.
 
-An attempt is running when all of its nodes are, and has ended when all of them have.
+Called by engines and views. An attempt is running when all of its nodes are, and has ended when all of them
+have.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ OVER = frozenset({PartState.FENCED, PartState.ENDED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
-    """What is known of one node's part.
+    """The facts about one node's part.
 
-    `ended` is the runner's last event, or the engine's own in its place when the runner was lost; then
-    `ended_at` is the last sign of life. `name`: what a node is called that went by its rank before.
+    `ended` is the runner's last event, or the engine's replacement for it if the runner was lost; then
+    `ended_at` is the last sign of life. `name` is the name of a node that was first known by its rank.
     """
 
     node: str
@@ -55,7 +56,7 @@ def lost(cause: Cause) -> Mapping[str, Any]:
 
 
 def observation(facts: Sequence[NodeFacts], request: LeaveRequest | None) -> Observation:
-    """What the attempt is, given its nodes and the request to leave that it got."""
+    """The observation of an attempt, from its nodes and its request to leave."""
     native_state = ", ".join(f"{fact.node}: {fact.state}" for fact in facts)
     claimed_at = min((fact.claimed_at for fact in facts if fact.claimed_at is not None), default=None)
     started_at = _latest([fact.started_at for fact in facts])
@@ -87,13 +88,13 @@ def observation(facts: Sequence[NodeFacts], request: LeaveRequest | None) -> Obs
 
 
 def _latest(times: Sequence[float | None]) -> float | None:
-    """The last of the times; None while one is missing (or there are none)."""
+    """The last of the times; None if one is missing (or there are none)."""
     known = [at for at in times if at is not None]
     return max(known) if known and len(known) == len(times) else None
 
 
 def _milestones(seen: Sequence[Milestones]) -> Milestones:
-    """That of any node is that of the attempt: the first output, the newest checkpoint, the first reading."""
+    """The milestones over all nodes: the first output, the newest checkpoint, the first reading."""
     outputs = [each.first_output_at for each in seen if each.first_output_at is not None]
     newest = max(seen, key=lambda each: each.checkpoint_at or 0.0, default=Milestones())
     reads = [each.read_at for each in seen if each.read_at is not None]
@@ -111,7 +112,7 @@ def _milestones(seen: Sequence[Milestones]) -> Milestones:
 
 
 def _image(seen: Sequence[AttemptImage]) -> AttemptImage | None:
-    """That of the node which had the most to do: the others had it, or take no longer."""
+    """The image of the node with the slowest fetch: the others had it, or needed less time."""
     slowest = max(seen, key=lambda each: (each.fetch_s, each.digest), default=None)
     digest = next((each.digest for each in seen if each.digest), "")
     return None if slowest is None else replace(slowest, digest=slowest.digest or digest)
@@ -124,7 +125,7 @@ def _ending(facts: Sequence[NodeFacts], request: LeaveRequest | None) -> tuple[O
         outcome = Outcome(combined.outcome)
         cause = codec.decode(Cause, combined.cause) if combined.cause else None
         if outcome is Outcome.FAILED and cause is not None and cause.code in PLATFORM_FAULTS:
-            outcome = Outcome.LOST  # reported by a peer of the lost one
+            outcome = Outcome.LOST  # reported by a peer of the lost node
         matches = [match for event in events for match in event.get("log_matches", ())]
         if matches and cause is not None:
             cause = replace(cause, log_matches=tuple(matches))
@@ -135,7 +136,7 @@ def _ending(facts: Sequence[NodeFacts], request: LeaveRequest | None) -> tuple[O
 
 
 def _explaining(facts: Sequence[NodeFacts]) -> list[Mapping[str, Any]]:
-    """The last events that count: when a runner is lost, its peers' workers fail as a consequence."""
+    """The last events that explain the end: after the loss of a runner, its peers' workers fail as well."""
     ends = [(fact.ended_at or 0.0, fact.ended) for fact in facts if fact.ended is not None]
     lost_at = min((at for at, ended in ends if ended["outcome"] == Outcome.LOST), default=None)
     if lost_at is None:

@@ -1,7 +1,7 @@
-"""What was cleared up of attempts of ended runs, said in words. Called by engines.
+"""Clears attempts of ended runs, and describes the cleared parts in notices. Called by engines and views.
 
-`node/attempt/clearing.py` clears, where the attempts lie. The run could have written the file that says what
-is gone: only numbers are taken from it.
+`node/attempt/clearing.py` clears, on the machine of the attempts. The run may have written the file that
+lists cleared parts, so only its numbers are used.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ _SENTENCES = {
 
 
 def remains(layout: Layout) -> Collection[str]:
-    """The runs that have left something."""
+    """The runs with remaining files."""
     return clearing.remains(str(layout.runs))
 
 
 def clear(layout: Layout, run_id: str, *, work_days: float | None, log_days: float | None) -> int:
-    """Remove what a run worked in, and its logs. See `node.attempt.clearing`."""
+    """Remove a run's working directories and logs. See `node.attempt.clearing`."""
     return clearing.clear(str(layout.runs / run_id), work_days=work_days, log_days=log_days)
 
 
 def remove(layout: Layout, run_id: str) -> None:
-    """Remove all that a run left."""
+    """Remove all files of a run."""
     clearing.remove(str(layout.home), run_id)
 
 
 def cleared_notices(directory: Path, node: str) -> Iterator[Notice]:
-    """One for each kind of thing that is gone."""
+    """One notice for each kind of cleared files."""
     path = directory / CLEARED_FILE
     try:
         record, at = untrusted.read_object(str(path)), path.lstat().st_mtime
     except (OSError, ValueError):
-        return  # nothing was
+        return  # nothing was cleared
     for what, sentence in _SENTENCES.items():
         days = record.get(what)
         if isinstance(days, int | float) and days >= 0:

@@ -1,7 +1,7 @@
-"""Where an engine keeps things under one directory: the tarmac home, or a place of its own at a site.
+"""An engine's paths below one directory: the tarmac home, or a directory at a site.
 
-Engines ask here for paths. An attempt id becomes a path only if it looks like one
-of ours: whatever else a user types finds nothing.
+Used by all engines. An attempt id becomes a path only if it has the form of ours: any other text that a user
+types finds nothing.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Layout:
 
     @property
     def staging(self) -> Path:
-        """Attempt directories in the making."""
+        """Attempt directories under construction."""
         return self.home / "staging"
 
     @property
     def notify(self) -> Path:
-        """The FIFO that runners write the ids of attempts with news to."""
+        """The FIFO to which runners write the ids of attempts with news."""
         return self.home / "notify"
 
     @property
@@ -43,25 +43,25 @@ class Layout:
 
     @property
     def environments(self) -> Path:
-        """The Python environments that setup steps made, by what is in them."""
+        """The Python environments of setup steps, named by their content."""
         return self.home / "environments"
 
     @property
     def images(self) -> Path:
-        """The images that runs were pulled for, on the node."""
+        """The images pulled for runs, on the node."""
         return self.home / "images"
 
     def attempt(self, attempt_id: str) -> Path | None:
-        """The directory of an attempt; None if this cannot be the id of one."""
+        """The directory of an attempt; None for an invalid id."""
         match = _ATTEMPT_ID.fullmatch(attempt_id)
         return self.runs / match[1] / "attempts" / match[2] if match else None
 
     def artifacts(self, run_id: str, *, disk: str | None = None) -> Mapping[str, Path]:
-        """The directories that every attempt of a run finds again, by kind; `disk`: on that node's own."""
+        """The directories that persist between a run's attempts, by kind; `disk`: on that node's own."""
         return {kind: self._kept(run_id, disk) / kind for kind in ARTIFACT_KINDS}
 
     def artifact_state(self, run_id: str, *, disk: str | None = None) -> Path:
-        """The file that says which attempt those directories hold."""
+        """The file that names the attempt in those directories."""
         return self._kept(run_id, disk) / "state.json"
 
     def _kept(self, run_id: str, disk: str | None) -> Path:

@@ -1,4 +1,4 @@
-"""What lies in the directory of an attempt, for whoever asks by name. Called by engines and `hosts.host`."""
+"""Lists the directory of an attempt for requests by name. Called by engines and `hosts.host`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tarmac.node.files.inside import list_inside
 
 
 def file_entries(found: Iterable[Sequence[Any]]) -> list[FileEntry]:
-    """The entries that `node/files/inside.py` lists, as records."""
+    """The entries of `node/files/inside.py` as records."""
     return [
         FileEntry(name=str(name), kind=str(kind), size_bytes=int(size_bytes), modified_at=float(modified_at))
         for name, kind, size_bytes, modified_at in found
@@ -20,7 +20,7 @@ def file_entries(found: Iterable[Sequence[Any]]) -> list[FileEntry]:
 
 
 def listed(layout: Layout, attempt_id: str, path: str, *, limit: int) -> list[FileEntry]:
-    """A directory of an attempt that lies here; raises NotFound."""
+    """The entries of a directory of an attempt on this machine; raises NotFound."""
     directory = layout.attempt(attempt_id)
     found = list_inside(str(directory), path, limit=limit) if directory is not None else None
     if found is None:
@@ -29,5 +29,5 @@ def listed(layout: Layout, attempt_id: str, path: str, *, limit: int) -> list[Fi
 
 
 def no_directory(attempt_id: str, path: str) -> NotFound:
-    """The error for a directory that is not there."""
+    """The error for a missing directory."""
     return NotFound(f"attempt {attempt_id} has no directory {path!r}")

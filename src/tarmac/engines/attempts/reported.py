@@ -1,4 +1,4 @@
-"""Values in the events of a runner, which a run can have written: checked. Called by `view`."""
+"""Checks values in the events of a runner, which a run may have forged. Called by `view`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SOURCE_CHARACTERS = 4000
 
 
 def image(event: Mapping[str, Any]) -> AttemptImage:
-    """What a runner says of its image. Raises ValueError, TypeError."""
+    """A runner's report of its image. Raises ValueError, TypeError."""
     fetched, total = (
         min(max(0, int(event.get(f"{name}_bytes", 0))), MOST_STEPS) for name in ("fetched", "total")
     )
@@ -36,7 +36,7 @@ def image(event: Mapping[str, Any]) -> AttemptImage:
 
 
 def utilization(node: str, found: Mapping[str, Any]) -> NodeUtilization:
-    """What a node has measured of its workers. Raises KeyError, ValueError, TypeError or OverflowError."""
+    """A node's measurement of its workers. Raises KeyError, ValueError, TypeError or OverflowError."""
     return NodeUtilization(
         node=node,
         at=time(found["at"]),
@@ -55,7 +55,7 @@ def utilization(node: str, found: Mapping[str, Any]) -> NodeUtilization:
 
 
 def log_matches(event: Mapping[str, Any]) -> tuple[LogMatch, ...]:
-    """Which policies have a line in its logs. Raises ValueError, TypeError, InvalidInput."""
+    """The policies that match a line in the node's logs. Raises ValueError, TypeError, InvalidInput."""
     found = codec.decode(tuple[LogMatch, ...], list(event.get("log_matches", ()))[:_MOST_MATCHES])
     return tuple(
         replace(
@@ -66,7 +66,7 @@ def log_matches(event: Mapping[str, Any]) -> tuple[LogMatch, ...]:
 
 
 def step(value: object) -> int | None:
-    """A step, if it is one that could have been counted to."""
+    """The value if it is a plausible step, else None."""
     return value if isinstance(value, int) and 0 <= value < MOST_STEPS else None
 
 

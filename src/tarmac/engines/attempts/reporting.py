@@ -1,4 +1,4 @@
-"""What an engine that reads attempt directories says of its attempts: what such engines inherit."""
+"""The reports of an engine that reads attempt directories. Inherited by the local, Ray and Slurm engines."""
 
 from __future__ import annotations
 

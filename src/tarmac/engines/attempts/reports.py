@@ -1,4 +1,4 @@
-"""What workers reported through the SDK, read from attempt directories. Called by every engine."""
+"""Reads reports of workers, made through the SDK, from attempt directories. Called by every engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tarmac.node.files import untrusted
 def read_reports(
     views: Views, positions: Mapping[str, Mapping[str, int]], *, limit_bytes: int
 ) -> dict[str, list[ReportPiece]]:
-    """As `ReadsReports.reports`, from the directories that `views` read."""
+    """Like `ReadsReports.reports`, from the directories that `views` read."""
     found = {}
     for attempt_id, known in positions.items():
         view = views.find(attempt_id)
@@ -32,7 +32,7 @@ def _pieces(view: AttemptView, known: Mapping[str, int], limit_bytes: int) -> It
 
 
 def next_piece(path: str, begin: int, limit_bytes: int) -> tuple[bytes, int] | None:
-    """Whole lines of a file from a place on, and where they end; None where there is no whole one."""
+    """Complete lines of a file from a position, and their end; None if there is no complete one."""
     room = min(limit_bytes, LONGEST_REPORTS_BYTES - begin)
     if room <= 0:
         return None
@@ -44,7 +44,7 @@ def next_piece(path: str, begin: int, limit_bytes: int) -> tuple[bytes, int] | N
 
 
 def whole_lines(content: bytes, begin: int) -> tuple[bytes, int] | None:
-    """The whole lines at the beginning of what was read; all of it is passed over if that is no report."""
+    """The complete lines at the beginning of the content, and their end; an overlong line is skipped."""
     lines = content[: content.rfind(b"\n") + 1]
     if lines:
         return lines, begin + len(lines)

@@ -1,4 +1,4 @@
-"""What an engine makes of a launch: an attempt directory, and the runners to start in it.
+"""The request of an engine for a launch: an attempt directory, and the runners to start in it.
 
 Rendered by engines without touching the disk; the dry run prints this very object.
 """
@@ -34,7 +34,7 @@ HIDDEN = "(hidden)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactStoring:
-    """How artifacts are kept: in which store, by which command, and how long it tries while that is down."""
+    """How artifacts are stored: the store, the command, and how long it retries while the store is down."""
 
     store: str
     command: tuple[str, ...]
@@ -47,10 +47,10 @@ NO_CONTAINER_RULES = ContainerRules()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptSettings:
-    """What holds for all attempts of an engine, wherever its nodes are.
+    """The settings for all attempts of an engine, wherever its nodes are.
 
-    The command that stores artifacts is on the nodes (`keeping` None: they stay where they are).
-    `own_packages`: each run has packages of its own, whatever its launch says.
+    The command that stores artifacts is on the nodes (`keeping` None: artifacts stay in place).
+    `own_packages`: each run has packages of its own, whatever its launch specifies.
     """
 
     node: NodeSettings
@@ -64,7 +64,7 @@ class AttemptSettings:
 class AttemptRequest:
     """One attempt: `document` becomes attempt.json in `directory`.
 
-    Printed, it shows everything but the token.
+    Its printed form omits only the token.
     """
 
     attempt_id: str
@@ -73,12 +73,12 @@ class AttemptRequest:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The names of the secrets that it is given when it is started."""
+        """The names of the secrets that the attempt gets at its start."""
         return tuple(secret.name for secret in self.document.secrets)
 
     @property
     def artifact_paths(self) -> Mapping[str, str]:
-        """Where workers find their artifacts, by the variable that says so."""
+        """The artifact directories of workers, by the variable that names each."""
         paths = self.document.nodes[0].artifacts
         return {names[0]: paths[kind] for kind, names in ARTIFACT_VARIABLES.items()}
 
@@ -93,7 +93,7 @@ class AttemptRequest:
 
 
 def render(launch: Launch, layout: Layout, settings: AttemptSettings) -> AttemptRequest:
-    """The request for a launch; raises InvalidInput for an attempt id that cannot be a path."""
+    """The request for a launch; raises InvalidInput for an attempt id that is not valid as a path."""
     directory = layout.attempt(launch.attempt_id)
     if directory is None:
         raise InvalidInput(f"{launch.attempt_id!r} cannot be the id of an attempt")
@@ -135,7 +135,7 @@ def _shown(step: Step) -> str:
 
 
 def _nodes(launch: Launch, layout: Layout, *, state: bool) -> tuple[NodeLaunch, ...]:
-    """Every node's part; its artifacts lie on the disk that all share, unless it has one of its own."""
+    """Every node's part; its artifacts are on the shared disk, unless the node has a disk of its own."""
     found, kept = [], {}
     for node in launch.nodes:
         disk = node.node if node.own_disk else None
@@ -150,5 +150,5 @@ def _nodes(launch: Launch, layout: Layout, *, state: bool) -> tuple[NodeLaunch, 
 
 
 def _sorted(worker: WorkerLaunch) -> WorkerLaunch:
-    """The worker with its variables in order, for people who read the request."""
+    """The worker with its variables sorted, for people who read the request."""
     return worker._replace(env=dict(sorted(worker.env.items())))

@@ -1,6 +1,6 @@
-"""Making attempt directories: whole or not at all, once. Called by engines.
+"""Creates attempt directories atomically, and only once. Called by engines.
 
-A directory holds little: what else a runner needs, the runner makes. See `node.files.staging`.
+A directory has few files: the runner creates all others. See `node.files.staging`.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from tarmac.node.files import staging
 
 
 def prepare(layout: Layout) -> None:
-    """Make the home's own directories and remove what a crash left half-staged."""
+    """Create the home's directories, and remove half-staged ones after a crash."""
     staging.prepare(str(layout.staging))
 
 
 def stage(request: AttemptRequest, layout: Layout, directory: Path | None = None) -> bool:
-    """Make the directory of an attempt; False where there is one. Raises Unavailable, having done nothing.
+    """Create the directory of an attempt; False if it exists. Raises Unavailable without any change.
 
-    `directory`: where this machine has a copy of one that lies elsewhere.
+    `directory`: this machine's copy of a directory elsewhere.
     """
     return _make(request.attempt_id, directory or request.directory, layout, attempt_files(request))
 
 
 def stage_fence(attempt_id: str, directory: Path, layout: Layout, request: LeaveRequest | None) -> None:
-    """Take the place of an attempt that was never submitted, so that it never starts."""
+    """Create the directory of an attempt that was never submitted, so that it never starts."""
     _make(attempt_id, directory, layout, fence_files(attempt_id, request))
 
 
 def attempt_files(request: AttemptRequest) -> Mapping[str, bytes]:
-    """What the directory of an attempt holds at first, by name."""
+    """The initial files of an attempt directory, by name."""
     return {protocol.ATTEMPT_FILE: json.dumps(to_json(request.document)).encode()}
 
 
 def fence_files(attempt_id: str, request: LeaveRequest | None) -> Mapping[str, bytes]:
-    """The same of one that never starts."""
+    """The initial files of an attempt that never starts."""
     document = Launch(attempt_id, number=0, token="", nodes=())
     files = {protocol.ATTEMPT_FILE: json.dumps(to_json(document)).encode()}
     if request is not None:

@@ -1,8 +1,8 @@
-"""What has to be done about an attempt for its directory to come true: runners started, losses noticed.
+"""Supervises attempts: starts their runners, and notices losses.
 
-Called by placed engines at every look, with the view's lock held; an engine says by its `Runners` how a node
-is reached. Everything here may be done again after a crash at any point: claims, fences and the note of a
-failure are each created exclusively.
+Called by placed engines at every poll, with the view's lock held; an engine's `Runners` define how it reaches
+a node. Every step may be repeated after a crash at any point: claims, fences and the note of a failure are
+each created exclusively.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from tarmac.node.attempt.protocol import HEARTBEAT_LEASE_S
 
 
 class Life(StrEnum):
-    """What became of the runner that claimed a node. `restarted`: the machine was, and nothing of it is left.
+    """The state of a runner that claimed a node. `restarted`: the machine rebooted, ending everything.
 
-    `silent`: the node cannot be reached, and may come back; `lost`: it has not been reached for too long.
+    `silent`: the node is unreachable, and may come back; `lost`: it was unreachable for too long.
     """
 
     ALIVE = "alive"
@@ -34,41 +34,41 @@ class Life(StrEnum):
 
 
 class Runners(Protocol):
-    """How the runners of an engine are reached. Every method may be called again for the same node."""
+    """How an engine reaches its runners. Every method may be called again for the same node."""
 
     def start(self, view: AttemptView, node: NodeView) -> None:
-        """Start the runner of a node. Raises Unavailable if it cannot be now, InvalidInput if never."""
+        """Start the runner of a node. Raises Unavailable if that fails now, InvalidInput if always."""
         ...
 
     def life(self, view: AttemptView, node: NodeView) -> Life:
-        """What became of a node's runner; where nobody has claimed the node: whether it can be reached."""
+        """The state of a node's runner; for an unclaimed node, whether it is reachable."""
         ...
 
     def await_leaving(self, node: NodeView) -> None:
-        """Give a runner that has said its last word a moment to leave."""
+        """Give a runner that has reported its end a moment to exit."""
         ...
 
     def end(self, view: AttemptView, node: NodeView) -> None:
-        """End a runner that cannot be talked to, and wait until it is gone."""
+        """End a runner that does not react to requests, and wait until it is gone."""
         ...
 
     def fence(self, view: AttemptView) -> None:
-        """See to it that a node that nobody has claimed never starts. Raises Unavailable."""
+        """Ensure that an unclaimed node never starts. Raises Unavailable."""
         ...
 
     def lose(self, view: AttemptView, node: NodeView, cause: Cause) -> None:
-        """Take a node's part as lost, and let its peers know."""
+        """Mark a node's part as lost, and notify its peers."""
         ...
 
     def end_orphans(self, view: AttemptView) -> bool:
-        """End what lost runners left behind, of all nodes; False while something of that has not ended."""
+        """End the processes left by lost runners, on all nodes; False while one has not ended."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerTimeouts:
-    """How long to wait for runners. One that has not claimed its node after `start_again_s` is started once
-    more, up to `starts` times; one whose heartbeat stands still for `silence_s` is given up.
+    """Timeouts for runners. One that has not claimed its node after `start_again_s` is started once more, up
+    to `starts` times; one whose heartbeat does not change for `silence_s` is given up.
     """
 
     start_again_s: float = 2.0
@@ -80,7 +80,7 @@ DEFAULT_TIMEOUTS = RunnerTimeouts()
 
 
 def start(view: AttemptView, runners: Runners) -> None:
-    """Start the runner of every node that has none, unless the attempt was stopped before."""
+    """Start the runner of every unclaimed node, unless the attempt was stopped before."""
     if view.is_to_end:
         runners.fence(view)
     for node in view.nodes:
@@ -89,7 +89,7 @@ def start(view: AttemptView, runners: Runners) -> None:
 
 
 def supervise(view: AttemptView, runners: Runners, patience: RunnerTimeouts) -> None:
-    """See to nodes that nobody claimed and to runners that died; end what a lost runner left behind."""
+    """Handle unclaimed nodes and dead runners; end the processes left by a lost runner."""
     for node in view.nodes:
         if node.facts.state is PartState.UNCLAIMED:
             _tend_unclaimed(view, node, runners, patience)
@@ -100,7 +100,7 @@ def supervise(view: AttemptView, runners: Runners, patience: RunnerTimeouts) -> 
 
 
 def reap(view: AttemptView, runners: Runners) -> None:
-    """End runners and all that carries the attempt's token."""
+    """End runners and all processes with the attempt's token."""
     runners.fence(view)
     for node in view.nodes:
         if not node.over:
@@ -115,7 +115,7 @@ def _start(view: AttemptView, node: NodeView, runners: Runners) -> None:
 
 
 def _tend_unclaimed(view: AttemptView, node: NodeView, runners: Runners, patience: RunnerTimeouts) -> None:
-    """Its runner is on its way, or died before it could claim, or the server did before it asked for one."""
+    """Handle a node whose runner is starting, died before its claim, or was not requested due to a crash."""
     life = runners.life(view, node)
     if life is Life.LOST:
         cause = Cause(code=CauseCode.NODE_LOST, message=f"{node.node} cannot be reached", node=node.node)
@@ -123,7 +123,7 @@ def _tend_unclaimed(view: AttemptView, node: NodeView, runners: Runners, patienc
         return
     if life is Life.SILENT:
         return
-    with contextlib.suppress(Unavailable):  # the next look tries again
+    with contextlib.suppress(Unavailable):  # the next poll tries again
         requested_at = node.supervision.requested_at
         if view.is_to_end:
             runners.fence(view)
@@ -135,7 +135,7 @@ def _tend_unclaimed(view: AttemptView, node: NodeView, runners: Runners, patienc
 
 
 def _start_or_refuse(view: AttemptView, node: NodeView, runners: Runners) -> None:
-    """Start its runner; where that can never be (a secret was removed), its part has failed."""
+    """Start its runner; if that can never work (a secret was removed), its part has failed."""
     try:
         _start(view, node, runners)
     except InvalidInput as error:
@@ -152,7 +152,7 @@ def _give_up(view: AttemptView, node: NodeView, runners: Runners) -> None:
 
 
 def _tend_claimed(view: AttemptView, node: NodeView, runners: Runners, patience: RunnerTimeouts) -> None:
-    """An end is believed once its runner is gone: until then a worker may have written it."""
+    """Accept a reported end only after its runner is gone: until then a worker may have forged it."""
     if node.done and not node.supervision.awaited and node.claim is not None:
         node.supervision.awaited = True
         runners.await_leaving(node)

@@ -1,7 +1,7 @@
-"""An attempt as its directory tells it: read a little further at every look, never from the start again.
+"""An attempt as read from its directory: each poll reads on from the last position.
 
-Called by engines, through `Views`, which keeps one for each attempt that was asked about lately. What the
-facts mean is said in `aggregate_outcome`; what is to be done about them, each engine knows.
+Called by engines, through `Views`, which keeps one view for each recently used attempt. `aggregate_outcome`
+interprets the facts; each engine acts on them.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ WorkerKey = tuple[str, int, int]
 REMEMBERED_VIEWS = 8192
 
 _MILESTONES = {"first_output": "first_output_at", "checkpoint": "checkpoint_at", "checkpoint_read": "read_at"}
-"""The runner's events that are milestones, and what each says of."""
+"""The runner's events that are milestones, and the attribute of each."""
 
 _CHECKPOINT = "checkpoint"
 
 LONGEST_NOTICE = 4000
 KEPT_NOTICES = 100
-"""How many notices of a node are remembered: one whose store is away for a week says so again and again."""
+"""Maximum number of notices kept per node: one with an unreachable store repeats them for days."""
 
 
 class NodeView:
     """One node's part of an attempt. Guarded by the lock of its attempt.
 
-    `node` is what it goes by in the directory, `name` what people call it; of one that is given `late`, its
-    runner says the name.
+    `node` is its name in the directory, `name` its name for people; the runner of a `late` node reports the
+    name.
     """
 
     def __init__(
@@ -87,26 +87,26 @@ class NodeView:
 
     @property
     def is_named(self) -> bool:
-        """Whether it is known what it is called."""
+        """Whether its name is known."""
         return not self._late or self.facts.name is not None
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will come of this node."""
+        """Whether this node's part has ended."""
         return self.facts.state in OVER
 
     @property
     def done(self) -> bool:
-        """Whether the runner has said its last word, which holds once it is gone."""
+        """Whether the runner has reported its end, which is accepted once the runner is gone."""
         return self._ending is not None
 
     @property
     def lost(self) -> bool:
-        """Whether the runner left without a last word."""
+        """Whether the runner ended without a last event."""
         return self.facts.ended is not None and self.facts.ended["outcome"] == Outcome.LOST
 
     def refresh(self) -> None:
-        """Take in what the runner has reported since."""
+        """Read the runner's new reports."""
         if self.over:
             return
         if self.claim is None:
@@ -117,14 +117,14 @@ class NodeView:
     def heartbeat(self) -> float | None:
         """The time of the runner's last sign of life; None before the first."""
         try:
-            return os.lstat(self.paths.heartbeat).st_mtime  # asked of every live node, at every look
+            return os.lstat(self.paths.heartbeat).st_mtime  # called for every live node, at every poll
         except OSError:
             return None
 
     def still_s(self) -> float:
-        """How long the runner's heartbeat has stood still, while we were here to see it.
+        """How long the runner's heartbeat has not changed, while this process watched it.
 
-        By our own clock, which stops with the machine: waking from sleep is no loss.
+        Measured with our own clock, which stops with the machine: waking from sleep is no loss.
         """
         heartbeat, now = self.heartbeat(), time.monotonic()
         if self.supervision.heartbeat_seen_at is None or heartbeat != self.supervision.heartbeat:
@@ -132,19 +132,19 @@ class NodeView:
         return now - self.supervision.heartbeat_seen_at
 
     def utilization(self) -> NodeUtilization | None:
-        """What its workers use, as it was measured last; None before that."""
+        """The last measured utilization of its workers; None before the first measurement."""
         try:
             return reported.utilization(self.name, untrusted.read_object(self.paths.utilization))
         except (OSError, ValueError, TypeError, KeyError, OverflowError):
             return None
 
     def lose(self, cause: Cause) -> None:
-        """Take the node's part as lost since the last sign of life."""
+        """Mark the node's part as lost since the last sign of life."""
         ended_at = self.heartbeat() or time.time()
         self.facts = replace(self.facts, state=PartState.ENDED, ended_at=ended_at, ended=lost(cause))
 
     def fail(self, cause: Cause) -> None:
-        """Take the node's part as failed before it could start."""
+        """Mark the node's part as failed before it could start."""
         ended = {"outcome": Outcome.FAILED, "cause": codec.encode(cause)}
         self.facts = replace(self.facts, state=PartState.ENDED, ended_at=time.time(), ended=ended)
 
@@ -160,7 +160,7 @@ class NodeView:
             self.facts = replace(self.facts, state=state, ended_at=time.time() if self.claim.fenced else None)
 
     def take_last_word(self) -> None:
-        """The runner is gone: whatever it wrote is there now, and the end in it holds."""
+        """Read the last events of a runner that is gone, and accept the end among them."""
         if self.over:
             return
         self._read_events(self._lines.all_added)
@@ -169,11 +169,11 @@ class NodeView:
             self.facts = replace(self.facts, state=PartState.ENDED, ended_at=ended_at, ended=ended)
 
     def _read_events(self, added: Callable[[], list[bytes]]) -> None:
-        """Apply the lines added since the last look; one that is still being written waits for the next."""
+        """Apply the lines added since the last poll; an unfinished line waits for the next."""
         try:
             lines = added()
         except FileNotFoundError:
-            return  # not there yet
+            return  # not created yet
         except OSError as problem:
             self._complain(f"events.jsonl cannot be read: {problem.strerror}")
             return
@@ -188,7 +188,7 @@ class NodeView:
                 continue  # damaged by a power loss: the others still count
 
     def _begin_anew(self, begun: int) -> None:
-        """What was read before came from another file, or from what was cut away."""
+        """Discard earlier events, because the file was replaced or truncated."""
         if self._begun:
             self.facts = NodeFacts(node=self.node, state=PartState.CLAIMED)
             self.workers = {key: _unstarted(worker) for key, worker in self.workers.items()}
@@ -216,7 +216,7 @@ class NodeView:
         elif kind == "notice":
             self.notices.append(Notice(at=at, node=self.name, text=str(event["text"])[:LONGEST_NOTICE]))
         elif kind == "artifact":
-            # Of a node of another rank, the id ends with that: no attempt goes on from what it kept.
+            # The id of an artifact of another rank ends with that rank: no attempt continues from it.
             if str(event["id"]).partition(f".{_CHECKPOINT}.")[2].isdigit():
                 saved_at = reported.time(event.get("saved_at", at))
                 self._change_milestones(kept_at=saved_at if event.get("files") != 0 else 0.0)
@@ -229,12 +229,12 @@ class NodeView:
             self._change_milestones(**{_MILESTONES[kind]: at}, **step)
         elif kind == "ended":
             if event.get("cause"):
-                codec.decode(Cause, event["cause"])  # refused here, where one line more or less is no harm
+                codec.decode(Cause, event["cause"])  # refused here, where losing one line does no harm
             matches = reported.log_matches(event)
             self._ending = (at, {**event, "outcome": Outcome(event["outcome"]), "log_matches": matches})
 
     def _take_name(self, name: Any) -> None:
-        """A node that went by its rank says what it is called."""
+        """Set the name that a node known by its rank reports."""
         if isinstance(name, str) and NODE_NAME.fullmatch(name):
             self.name = name
             self.facts = replace(self.facts, name=name)
@@ -255,9 +255,9 @@ def _unstarted(worker: WorkerStatus) -> WorkerStatus:
 
 @dataclass(slots=True)
 class Supervision:
-    """What an engine remembers of a node: how often its runner was asked for, and its last sign of life.
+    """An engine's memory of a node: how often it started the runner, and its last sign of life.
 
-    `awaited`: the runner that had said its last word was waited for.
+    `awaited`: the engine has waited for the exit of a runner that reported its end.
     """
 
     starts: int = 0
@@ -269,10 +269,10 @@ class Supervision:
 
 @dataclass(slots=True, kw_only=True)
 class AttemptView:
-    """One attempt. Whoever looks or acts holds `lock`.
+    """One attempt. Readers and writers hold `lock`.
 
-    `damage` tells why attempt.json cannot be used; `final` is what was seen once it had ended. `sidecar` is
-    the command of the one beside each runner, if any; `released` are the replicas that are known to be over.
+    `damage` explains why attempt.json is unusable; `final` is the observation after the end. `sidecar` is the
+    command of the process beside each runner, if any; `released` are the replicas known to have ended.
     """
 
     attempt_id: str
@@ -289,7 +289,7 @@ class AttemptView:
     lock: RLock = field(default_factory=RLock)
 
     def refresh(self) -> None:
-        """Take in the news of every node."""
+        """Read new reports of every node."""
         for node in self.nodes:
             node.refresh()
 
@@ -299,7 +299,7 @@ class AttemptView:
         return (request := self.leave_request()) is not None and request.ends
 
     def leave_request(self) -> LeaveRequest | None:
-        """What the attempt has been asked to do."""
+        """The attempt's current request to leave; None if there is none."""
         try:
             return LeaveRequest(untrusted.read_object(self.paths.ask)["ask"])
         except (OSError, ValueError, KeyError, TypeError):
@@ -307,7 +307,7 @@ class AttemptView:
 
 
 class Views:
-    """The attempts below a layout, each opened once and remembered while it is asked about. Thread-safe."""
+    """The attempts below a layout, each opened once and kept while it is used. Thread-safe."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -315,7 +315,7 @@ class Views:
         self._views: OrderedDict[str, AttemptView] = OrderedDict()
 
     def find(self, attempt_id: str) -> AttemptView | None:
-        """The view of an attempt, from memory where possible; None if it is unknown."""
+        """The view of an attempt, from memory if possible; None if it is unknown."""
         with self._lock:
             view = self._views.get(attempt_id)
             if view is not None:
@@ -326,11 +326,11 @@ class Views:
         return self._remember(opened) if opened is not None else None
 
     def add(self, directory: Path, document: Launch) -> AttemptView:
-        """The view of an attempt whose directory was made just now."""
+        """The view of an attempt whose directory was just created."""
         return self._remember(_view(document.attempt_id, directory, document))
 
     def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
-        """The workers of an attempt as the nodes report them, once it is known which those are."""
+        """The workers of an attempt as the nodes report them, for nodes with a known name."""
         view = self.find(attempt_id)
         if view is None:
             return ()
@@ -339,7 +339,7 @@ class Views:
             return tuple(worker for node in view.nodes if node.is_named for worker in node.workers.values())
 
     def notices(self, attempt_id: str) -> Sequence[Notice]:
-        """What the nodes of an attempt have said to its user, and what was cleared up of it."""
+        """The notices of an attempt's nodes, and those about cleared files."""
         view = self.find(attempt_id)
         if view is None:
             return ()
@@ -350,7 +350,7 @@ class Views:
             return [*reported, *cleared_notices(view.directory, first)]
 
     def utilization(self, attempt_id: str) -> Sequence[NodeUtilization]:
-        """What the workers of an attempt use on each node that has measured that and is not over."""
+        """The utilization by an attempt's workers, for each active node that has measured it."""
         view = self.find(attempt_id)
         if view is None:
             return ()
@@ -369,8 +369,8 @@ class Views:
 def open_view(attempt_id: str, directory: Path) -> AttemptView | None:
     """The view of the attempt in `directory`; None if there is none.
 
-    Looked for first, then read: it comes to its place whole, so what is there and cannot be read is damaged.
-    The other way around, one that comes between the two would pass for damaged.
+    The directory is checked before its file is read: it appears complete, so an unreadable file means damage.
+    In the other order, a directory created in between would count as damaged.
     """
     if not directory.is_dir():
         return None

@@ -1,7 +1,7 @@
-"""What engines write into an attempt directory that stands: what is asked of it, fences, the note of a loss.
+"""Writes to an existing attempt directory: requests, fences, the note of a loss.
 
-Called by engines, with the view's lock held. Everything here may be done again after a crash at any point:
-fences and the note of a failure are each created exclusively.
+Called by engines, with the view's lock held. Every step may be repeated after a crash at any point: fences
+and the note of a failure are each created exclusively.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ SPACE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def pass_on(view: AttemptView, request: LeaveRequest) -> None:
-    """Write down a request to leave, unless a stronger one is there.
+    """Write a request to leave, unless there is a stronger one.
 
-    Raises Unavailable when the disk does not take it. On a full disk the runners get the message
-    at least, and the caller tries again.
+    Raises Unavailable if writing fails. On a full disk the runners still get the message, and the caller
+    tries again.
     """
     if not replaces(request, view.leave_request()):
         return
@@ -44,7 +44,7 @@ def pass_on(view: AttemptView, request: LeaveRequest) -> None:
 
 
 def write_request(directory: Path, request: LeaveRequest) -> None:
-    """Replace what an attempt is asked. Raises Unavailable when the disk does not take it."""
+    """Replace an attempt's request to leave. Raises Unavailable if writing fails."""
     try:
         untrusted.replace(str(directory / protocol.ASK_FILE), json.dumps(pending_request(request)).encode())
     except OSError as error:
@@ -57,7 +57,7 @@ def pending_request(request: LeaveRequest) -> Mapping[str, Any]:
 
 
 def fence(view: AttemptView) -> None:
-    """See to it that no node that nobody has claimed ever starts. Raises Unavailable if that cannot be."""
+    """Ensure that unclaimed nodes never start. Raises Unavailable if that fails."""
     try:
         for node in view.nodes:
             if node.facts.state is PartState.UNCLAIMED:
@@ -68,17 +68,17 @@ def fence(view: AttemptView) -> None:
 
 
 def wake(view: AttemptView, message: bytes = fifo.RING) -> None:
-    """Make every runner look for requests; `message` may be the request itself."""
+    """Wake every runner to check for requests; `message` may be the request itself."""
     for node in view.nodes:
         fifo.ring(node.paths.wake, message)
 
 
 def lose(view: AttemptView, node: NodeView, cause: Cause) -> None:
-    """Take a node's part as lost; the peers end their workers, as after any failure."""
+    """Mark a node's part as lost; the peers end their workers, as after any failure."""
     node.lose(cause)
     note = json.dumps({"node": node.node, "cause": codec.encode(cause)})
     draft = f"{view.paths.failed}.{node.node}"
-    with contextlib.suppress(OSError):  # on a full disk the peers are left to find out by themselves
+    with contextlib.suppress(OSError):  # on a full disk the peers must detect it themselves
         untrusted.write_new(draft, note.encode())
         try:
             os.link(draft, view.paths.failed)
@@ -88,12 +88,12 @@ def lose(view: AttemptView, node: NodeView, cause: Cause) -> None:
 
 
 def replaces(request: LeaveRequest, current: LeaveRequest | None) -> bool:
-    """Whether a request says something new, and is not weaker than the one it would replace."""
+    """Whether a request is new, and not weaker than the one it would replace."""
     if current is None:
         return True
     return request is not current and words.LEAVE_STRENGTH[request] >= words.LEAVE_STRENGTH[current]
 
 
 def hint(error: OSError) -> str | None:
-    """What a person can do about it."""
+    """A hint for the user, if the disk is full."""
     return "free some space under the tarmac home" if error.errno in SPACE_ERRORS else None

@@ -1,5 +1,5 @@
-"""Hosts of clusters: machines where an engine does its work, and all of its I/O there.
+"""Hosts of clusters: machines where an engine works, and all of its I/O there.
 
-A host is this machine or one behind SSH; what travels to it, and what a server gives engines for that, is
-here as well. Nothing is imported here: a server whose clusters are all its own loads none of it.
+A host is this machine or one behind SSH; the package also has the code that travels to it, and the server's
+supplies for engines. Nothing is imported here: a server with only local clusters loads none of it.
 """

@@ -1,7 +1,7 @@
 """Requests and answers over a stream of bytes, many at a time. Used by `connection` and by links to agents.
 
-The other end is `node/host/serving.py`. Nothing here waits without an end: each call has a deadline, and
-where the other end says nothing at all any more the channel is closed.
+The other end is `node/host/serving.py`. Every wait is bounded: each call has a deadline, and the channel is
+closed if the other end falls silent.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from tarmac.model.errors import Unavailable
 from tarmac.node.host import frames
 
 MARGIN_S = 15.0
-"""How long a request and its answer may be under way."""
+"""Maximum transmission time of a request and its answer."""
 
 STREAM_S = 120.0
-"""How long a stream may stand still."""
+"""How long a stream may pause."""
 
 PIECE_BYTES = 1 << 20
 
 
 class Channel:
-    """One channel; once it is lost it cannot be used again. Thread-safe.
+    """One channel, unusable once it is lost. Thread-safe.
 
-    `send` writes what can be written now to `descriptor` (BlockingIOError: nothing); `close` ends the other
-    end. `on_news` hears what comes unasked.
+    `send` writes as much as is possible now to `descriptor` (BlockingIOError: nothing); `close` ends the
+    other end. `on_news` gets unrequested messages.
     """
 
     def __init__(
@@ -53,12 +53,12 @@ class Channel:
         self._lock = Lock()
         self.sending = Lock()
         self.heard_at = time.monotonic()
-        """When the other end was last heard of."""
+        """Time of the last message from the other end."""
         self.lost_at: float | None = None
-        """Since when it can no longer be used."""
+        """When the channel became unusable."""
 
     def call(self, operation: str, *, timeout_s: float, arguments: Mapping[str, Any]) -> Any:
-        """Have an operation done. Raises Unavailable, what it raised there (OSError), and ValueError."""
+        """Perform a remote operation. Raises Unavailable, its OSError, and ValueError."""
         number, answer = self._expect()
         began_at = time.monotonic()
         message = {"id": number, "do": operation, "with": dict(arguments)}
@@ -75,12 +75,12 @@ class Channel:
                 message = {"id": number, "piece": piece[begin : begin + PIECE_BYTES]}
                 self.write(frames.pack(message), STREAM_S)
             if answer.done():
-                break  # it is there already, or was refused
+                break  # already present, or refused
         self.write(frames.pack({"id": number, "piece": b""}), STREAM_S)
         self._result(number, answer, time.monotonic(), STREAM_S)
 
     def read(self, stream: BinaryIO) -> None:
-        """Hear answers until the stream ends or makes no sense."""
+        """Read answers until the stream ends or is invalid."""
         with suppress(OSError, ValueError, KeyError, TypeError):
             while (message := frames.read(stream)) is not None:
                 self.heard_at = time.monotonic()
@@ -94,7 +94,7 @@ class Channel:
                     answer.set_result(message)
 
     def lose(self, words: str = "") -> None:
-        """The channel is over: nobody waits for it any longer."""
+        """End the channel, and fail all pending calls."""
         with self._lock:
             self.lost_at = time.monotonic()
             waiting, self._waiting = self._waiting, {}
@@ -102,12 +102,12 @@ class Channel:
             answer.set_exception(Unavailable(f"the connection was lost{words and ': '}{words}"))
 
     def write(self, data: bytes, timeout_s: float) -> None:
-        """Write all of it; where that cannot be, the channel is of no more use. Raises Unavailable."""
+        """Write all data; if that fails, close the channel. Raises Unavailable."""
         rest, deadline = memoryview(data), time.monotonic() + timeout_s
         if not self.sending.acquire(timeout=timeout_s):
             raise Unavailable(f"nothing could be sent within {timeout_s:g} s")
         try:
-            if self.lost_at is not None:  # its descriptor may be another file's by now
+            if self.lost_at is not None:  # its descriptor may belong to another file by now
                 raise ConnectionError("it has ended")
             poll = select.poll()
             poll.register(self._descriptor, select.POLLOUT)
@@ -134,7 +134,7 @@ class Channel:
         try:
             message = answer.result(timeout_s)
         except TimeoutError:
-            if self.heard_at < began_at:  # it says nothing at all any more
+            if self.heard_at < began_at:  # the other end is silent
                 self._close()
             raise Unavailable(f"no answer within {timeout_s:g} s") from None
         finally:

@@ -1,8 +1,8 @@
-"""A connection to a host: one process of `ssh`, and a program of ours at its far end. Made by `remote`.
+"""A connection to a host: a process of `ssh`, and a program of ours at its far end. Made by `remote`.
 
-Nothing is installed there: `node/host/loading.py` is sent as text, and takes the rest of the package into
-memory. From its mark on the connection carries messages alone (`node/host/frames.py`); what a login shell
-prints before is passed over. Calls may overlap. The program ends with the connection.
+Nothing is installed there: `node/host/loading.py` is sent as text, and loads the rest of the package into
+memory. After its mark the connection carries messages only (`node/host/frames.py`); earlier output of a login
+shell is skipped. Calls may overlap. The program ends with the connection.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from tarmac.model.errors import Unavailable
 from tarmac.node.starting import NODE_DIRECTORY
 
 CONNECT_S = 60.0
-"""To log in, for the login shell, and for the first word of our program."""
+"""Time limit for the login, the login shell, and the first output of our program."""
 
 SERVING = "tarmac.node.host.serving"
 PROGRAM_BYTES = 8192
-"""What the first program is filled up to, with blanks."""
+"""The size of the first program, padded with blanks."""
 
 LONGEST_LINE_BYTES = 64 * 1024
 LARGEST_NOISE_LINES = 100_000
@@ -39,7 +39,7 @@ KEPT_LINES = 20
 
 
 class NotConnected(Exception):
-    """There is no connection; `lines` are the last words of ssh or the host, `code` the exit code of ssh."""
+    """The connection failed; `lines` are the last lines of ssh or the host, `code` is ssh's exit code."""
 
     def __init__(
         self, reason: str, lines: Sequence[str] = (), code: int | None = None, old: str = ""
@@ -52,10 +52,10 @@ class NotConnected(Exception):
 
 
 class Connection:
-    """One connection; once it is lost it cannot be used again. Thread-safe.
+    """One connection, unusable once it is lost. Thread-safe.
 
-    `argv` is an ssh, to which the command for the host is added. `packages` are taken there, and `serve` of
-    the module `begin` answers. `lean`: by the standard library alone. Raises NotConnected.
+    `argv` is an ssh command, to which the command for the host is appended. `packages` are loaded there, and
+    `serve` of the module `begin` answers. `lean`: with the standard library alone. Raises NotConnected.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Connection:
         return self._process.pid
 
     def call(self, operation: str, *, timeout_s: float, arguments: Mapping[str, Any]) -> Any:
-        """Have an operation done. Raises Unavailable, what it raised there (OSError), and ValueError."""
+        """Perform a remote operation. Raises Unavailable, its OSError, and ValueError."""
         return self._channel.call(operation, timeout_s=timeout_s, arguments=arguments)
 
     def send_code(self, directory: str, digest: str, pieces: Iterator[bytes]) -> None:
@@ -115,23 +115,23 @@ class Connection:
 
     @property
     def lost_at(self) -> float | None:
-        """Since when it can no longer be used."""
+        """When the connection became unusable."""
         return self._channel.lost_at
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The last lines that were said there besides; those of stderr come last: they tell why it ended."""
+        """The last other output of the host; lines of stderr come last, because they explain the end."""
         return (*self._noise, *self._reasons)
 
     def close(self) -> None:
-        """End it."""
+        """End the connection."""
         self._process.kill()
 
     # --- inside ----------------------------------------------------------------------------------
 
     def _begin(self, program: bytes, connect_s: float) -> None:
         """Send our program, and wait until it answers."""
-        with suppress(Unavailable):  # the last words say more
+        with suppress(Unavailable):  # the last lines explain more
             self._channel.write(program, connect_s)
         if not self._ready.wait(max(0.0, self.began_at + connect_s - time.monotonic())):
             self.close()
@@ -143,7 +143,7 @@ class Connection:
             raise NotConnected("its Python is too old", old=self._word[3:].strip().decode(errors="replace"))
 
     def _read_answers(self) -> None:
-        """The thread that hears."""
+        """Read answers, in a thread of its own."""
         assert self._process.stdout is not None
         output = cast(BinaryIO, self._process.stdout)
         with suppress(OSError, ValueError):
@@ -153,7 +153,7 @@ class Connection:
         self._lose()
 
     def _pass_over_noise(self, output: BinaryIO) -> bool:
-        """Read up to our mark; False where it does not come."""
+        """Read up to our mark; False if it does not come."""
         for _ in range(LARGEST_NOISE_LINES):
             line = output.readline(LONGEST_LINE_BYTES)
             if not line:
@@ -161,20 +161,20 @@ class Connection:
             if line.startswith(self._mark):
                 self._word = line[len(self._mark) :].strip()
                 self._noise.clear()
-                self._reasons.clear()  # what is kept from here on is about its end
+                self._reasons.clear()  # later lines concern the end
                 return True
             _keep(line, self._noise)
         return False
 
     def _read_errors(self) -> None:
-        """The thread that reads what ssh and the host say besides."""
+        """Read the error output of ssh and the host, in a thread of its own."""
         assert self._process.stderr is not None
         with self._process.stderr as errors:
             while line := errors.readline(LONGEST_LINE_BYTES):
                 _keep(line, self._reasons)
 
     def _lose(self) -> None:
-        """The connection is over: nobody waits for it any longer."""
+        """End the connection, and fail all pending calls."""
         self._process.kill()
         self._process.wait()
         self._channel.lose("; ".join(self._last_lines()[-2:]))
@@ -198,7 +198,7 @@ def _keep(line: bytes, lines: deque[str]) -> None:
 def loading_program(
     mark: str, *, packages: tuple[Path, ...] = (NODE_DIRECTORY,), begin: str = SERVING
 ) -> bytes:
-    """What a Python of the other end is given to read: a program that takes these packages, and begins.
+    """The input for a Python at the other end: a program that loads these packages, and begins.
 
     See `exec_code`.
     """
@@ -208,25 +208,25 @@ def loading_program(
 
 
 def exec_code() -> str:
-    """What that Python is given on its command line."""
+    """The command-line code of that Python."""
     return f"import sys;exec(sys.stdin.buffer.read({PROGRAM_BYTES}))"
 
 
 def _command(python: str, *, lean: bool) -> str:
-    """What the host is given to run. `python` may be several words."""
+    """The command for the host. `python` may be several words."""
     return _by_login_shell(f"{python} {'-I -S ' if lean else ''}-c {shlex.quote(exec_code())}")
 
 
 def login_command(argv: Sequence[str]) -> str:
-    """What the host is given to run a command with our input and output."""
+    """The command for the host that runs `argv` with our input and output."""
     return _by_login_shell(shlex.join(argv))
 
 
 def _by_login_shell(command: str) -> str:
-    """What the login shell of the host, whichever it is, is given to run.
+    """The command for any login shell of the host.
 
-    The command is run by a login shell of bash, which knows where Slurm's commands are; while that reads its
-    profile it has another input than ours.
+    It runs the command in a login shell of bash, which knows the path of Slurm's commands; while that reads
+    its profile it has another input than ours.
     """
     run = f"exec {command} <&3 3<&-"
     return f"exec bash -c {shlex.quote(f'exec bash -l -c {shlex.quote(run)} 3<&0 </dev/null')}"
@@ -239,7 +239,7 @@ def _loader() -> bytes:
 
 @cache
 def _modules(packages: tuple[Path, ...]) -> bytes:
-    """The texts of all modules that travel, by name, compressed."""
+    """The compressed texts of all modules to send, by name."""
     texts = {
         path.removesuffix(".py").removesuffix("/__init__").replace("/", "."): content.decode()
         for path, content in installing.collect(packages).items()

@@ -1,4 +1,4 @@
-"""Whether runs can start in images on a host, by trying: for the checks of clusters. Called by engines."""
+"""Tries whether runs can start in images on a host, for the checks of clusters. Called by engines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TRIAL_S = 60.0
 
 
 def try_containers(host: Host, installation: Installation, driver: str) -> Trial:
-    """Make a container there, in a process of its own. The runner's package has to be there."""
+    """Create a container there, in a process of its own. The runner's package must be installed."""
     argv = installation.trial(str(host.layout.home), driver)
     try:
         code, out, err = host.run(argv, variables={}, timeout_s=_TRIAL_S)

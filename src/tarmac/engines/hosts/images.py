@@ -1,4 +1,4 @@
-"""The images of a cluster whose nodes share one directory of them: what its engine inherits."""
+"""The images of a cluster whose nodes share one directory for them. Inherited by the Slurm engine."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What of tarmac travels to a site: the runner, and the sidecar that keeps artifacts. Called by engines.
+"""The parts of tarmac that travel to a site: the runner, and the artifact sidecar. Called by engines.
 
-Each version lies in a directory of its own, called after its content, and stays while attempts use it.
+Each version has a directory named after its content, which stays while attempts use it.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ RELAY = "relay"
 """The scheme of the URL of a store that nodes reach through the server (see `relaying`)."""
 
 SendArtifacts = Callable[[StoreFiles, str, Sequence[str]], None]
-"""Has a store at a site hold the inputs of a run, by id, and its newest versions. Raises Unavailable."""
+"""Sends inputs of a run, by id, and its newest versions to a store at a site. Raises Unavailable."""
 
 RUNNER = "tarmac/node"
-"""Where the runner's package lies in a version."""
+"""The path of the runner's package in a version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sidecar:
-    """How artifacts are kept: in a store that nodes must reach, and how long it is tried while it is down.
+    """How artifacts are stored: in a store that nodes must reach, with a time limit while it is down.
 
-    `packages` are the directories of what it needs beside the runner's package, all below `tarmac`.
-    `at_site`: the store is in the directory of the cluster, and the server's own is elsewhere; `send` has
-    what an attempt of a run starts from sent there.
+    `packages` are the directories that it needs beside the runner's package, all below `tarmac`. `at_site`:
+    the store is in the directory of the cluster, and the server's own is elsewhere; `send` sends the inputs
+    of an attempt there.
     """
 
     store: str
@@ -54,7 +54,7 @@ class Sidecar:
         return replace(self, store=str(directory / DIRECTORY), at_site=True)
 
     def at(self, installation: Installation, *, relay: Path | None = None) -> ArtifactStoring:
-        """The same where it is installed; no `-I`: what reaches a store behind a URL is the node's own.
+        """The same for an installation; no `-I`: the node's own packages reach a store behind a URL.
 
         `relay` is the directory of the cluster on nodes that do not see the server's disk: see `relaying`.
         """
@@ -67,7 +67,7 @@ class Sidecar:
 
 
 def collect(packages: Sequence[Path]) -> Mapping[str, bytes]:
-    """The files of a version, by their paths in it."""
+    """The files of a version, by their relative paths."""
     found = {
         f"tarmac/{path.relative_to(NODE_DIRECTORY.parent)}": untrusted.read_bytes(
             str(path), LARGEST_MODULE_BYTES
@@ -75,13 +75,13 @@ def collect(packages: Sequence[Path]) -> Mapping[str, bytes]:
         for package in packages
         for path in sorted(package.rglob("*.py"))
     }
-    # Without these, a tarmac that is installed on the node would be taken in their place.
+    # Without these, Python would import a tarmac that is installed on the node.
     above = {f"{parent}/__init__.py" for name in found for parent in Path(name).parents if parent.name}
     return {**dict.fromkeys(sorted(above), b""), **found}
 
 
 def version_of(files: Mapping[str, bytes]) -> str:
-    """What a version is called: it follows from its content."""
+    """The name of a version, derived from its content."""
     digest = hashlib.sha256()
     for name, content in files.items():
         digest.update(b"%s\0%s\0" % (name.encode(), content))

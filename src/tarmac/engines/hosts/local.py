@@ -1,4 +1,4 @@
-"""The host that is this machine: everything is done in this process, and read where it lies."""
+"""The host that is this machine: operations run in-process, and files are read in place. Used by engines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def local_host(directory: Path, *, variables: Mapping[str, str] | None = None) -
 
 
 class _Here:
-    """The way to this machine. Work on files has no deadline here: nobody can break it off."""
+    """The way to this machine. Operations on files have no deadline here: they cannot be interrupted."""
 
     where = "here"
 
@@ -43,11 +43,11 @@ class _Here:
         bundles.receive(io.BufferedReader(_Pieces(pieces)), directory, digest)
 
     def refresh(self, attempt_ids: Sequence[str]) -> None:
-        """It is read where it lies."""
+        """Do nothing: reports are read in place."""
 
 
 class _Pieces(io.RawIOBase):
-    """An iterator of pieces as a stream to read from."""
+    """An iterator of pieces as a readable stream."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces

@@ -1,8 +1,9 @@
 """Serves the store of artifacts to the sidecars of a node that does not see it, over the way to that node.
 
-Begun by an engine for each such node while attempts run there. The node never calls the server: requests are
-taken from it (`node/host/relay.py`), `answer` does what they ask (`artifacts/versions/store_server.py`), and
-the answers are handed in. Content goes in pieces, so that nothing else on the way waits long.
+An engine starts it for each such node while attempts run there. The node never calls the server: this module
+fetches requests from it (`node/host/relay.py`), `answer` performs them
+(`artifacts/versions/store_server.py`), and this module returns the answers. Content is split into pieces, so
+that other messages wait only briefly.
 """
 
 from __future__ import annotations
@@ -18,28 +19,28 @@ from typing import Any, Protocol
 from tarmac.model.errors import Unavailable
 
 WAIT_S = 10.0
-"""How long one question waits for requests."""
+"""How long one call waits for requests."""
 
 PIECE_S = 60.0
 AGAIN_S = 1.0
 THREADS = 4
-"""So many requests of a node are worked on at once."""
+"""Maximum number of requests of a node handled at once."""
 
 Answer = tuple[Mapping[str, Any], Iterator[bytes]]
 AnswerRequest = Callable[[Mapping[str, Any], int, Iterator[bytes]], Answer]
-"""Does what a request asks, with so many bytes of content in pieces: the answer, and its content."""
+"""Performs a request with its content, a number of bytes in pieces: returns the answer, and its content."""
 
 
 class Channel(Protocol):
-    """The way to a node: `engines.hosts.host.Reach`, or any that has operations done there."""
+    """The way to a node: `engines.hosts.host.Reach`, or any other that performs operations there."""
 
     def call(self, operation: str, *, timeout_s: float, **arguments: Any) -> Any:
-        """Have an operation done. Raises Unavailable where the node cannot be reached, OSError."""
+        """Perform an operation. Raises Unavailable if the node is unreachable, OSError."""
         ...
 
 
 class Relaying:
-    """The service for one node; `path` is the socket there. `close` ends it, in the middle of anything.
+    """The service for one node; `path` is the socket there. `close` ends it at any time.
 
     After a failure it waits for `again_s` before it takes requests again.
     """
@@ -56,16 +57,16 @@ class Relaying:
         self._thread = Thread(target=self._run, name="relay", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the service."""
         self._thread.start()
 
     def close(self) -> None:
-        """End it; does not wait for what is under way."""
+        """End the service, without waiting for current requests."""
         self._over.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _run(self) -> None:
-        """Take requests; after a failure as another session, since nobody knows what was lost."""
+        """Take requests; after a failure in a new session, because messages may be lost."""
         while not self._over.is_set():
             session = os.urandom(8).hex()
             with suppress(Unavailable, OSError, ValueError):
@@ -79,7 +80,7 @@ class Relaying:
             self._pool.submit(self._serve, request)
 
     def _serve(self, request: Mapping[str, Any]) -> None:
-        """Answer one request; where that fails on the way, who asked learns of it and asks again."""
+        """Answer one request; if the transfer fails, the sidecar is notified and repeats it."""
         try:
             self._answer_one(request)
         except (Unavailable, OSError, ValueError):
@@ -91,7 +92,7 @@ class Relaying:
         content = self._content(request)
         answer, found = self._answer(request["request"], request["size"], content)
         for _ in content:
-            pass  # who asks sends everything before it listens
+            pass  # the sidecar sends everything before it reads
         try:
             begin = next(found, b"")
             for piece in chain(found, (None,)):
@@ -102,7 +103,7 @@ class Relaying:
             self._hand_in(number, {"down": str(error)}, b"", more=False)
 
     def _content(self, request: Mapping[str, Any]) -> Iterator[bytes]:
-        """What came with a request; raises Unavailable where that ends early."""
+        """The content of a request; raises Unavailable if it ends early."""
         if request["content"]:
             yield request["content"]
             return

@@ -1,7 +1,7 @@
-"""The host that is another machine: one connection over SSH, made at the first use and again after a loss.
+"""The host that is another machine: one SSH connection, opened at first use and reopened after a loss.
 
-Made by kinds of engines. What is asked while there is no connection fails at once until a new try is due:
-many sites lock out who logs in too often.
+Made by kinds of engines. Calls without a connection fail at once until the next login is due: many sites lock
+out users who log in too often.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tarmac.model.errors import Unavailable
 FIRST_REST_S = 2.0
 LONGEST_REST_S = 60.0
 REFUSED_REST_S = 300.0
-"""How soon another login is tried: after a failure, at most, and after one that only a person can mend."""
+"""Delay before the next login: after a failure, at most, and after one that only a person can fix."""
 
 STEADY_S = 60.0
 """A connection that ended sooner counts as a failure."""
@@ -70,7 +70,7 @@ class _There:
     def stream(
         self, argv: Sequence[str], *, keep: Sequence[str], variables: Mapping[str, str], mark: str
     ) -> int:
-        """By an ssh of its own, which shares the session that there is; the login brings its variables."""
+        """Open a stream with an ssh of its own that shares the open session; the login sets variables."""
         del keep
         self._connected()
         given = ["env", *(f"{name}={value}" for name, value in variables.items())]
@@ -97,7 +97,7 @@ class _There:
 
     def examine(self) -> Reached:
         with self._lock:
-            self._next_at = float("-inf")  # a person asks, who may have mended it
+            self._next_at = float("-inf")  # a user asks, who may have fixed it
         known, began_at = self._connection, time.monotonic()
         connection = self._connected()
         about = self._call(connection, "about", FILE_S, {})
@@ -122,7 +122,7 @@ class _There:
         return Unavailable(f"{self._ssh.target}: {error.message}", hint=error.hint)
 
     def _connected(self) -> Connection:
-        """The connection, a new one where it is needed. Raises Unavailable."""
+        """The connection, a new one if needed. Raises Unavailable."""
         with self._lock:
             known = self._connection
             if known is not None and known.lost_at is not None:
@@ -148,18 +148,18 @@ class _There:
         self._failure = None
         if self._end is not None:
             self._end.detach()
-        self._end = weakref.finalize(self, connection.close)  # with the engine of a cluster that is removed
+        self._end = weakref.finalize(self, connection.close)  # for the engine of a removed cluster
         return connection
 
     def _rest(self, failure: Unavailable, *, since: float) -> None:
-        """Try no other login for a while."""
+        """Delay the next login."""
         self._failure = failure
         self._rest_s = min(LONGEST_REST_S, max(FIRST_REST_S, self._rest_s * 2))
         rest_s = REFUSED_REST_S if isinstance(failure, Refused) else self._rest_s
         self._next_at = since + rest_s
 
     def _opened(self) -> bool:
-        """Whether somebody has opened a session since that can be shared: no login is needed then."""
+        """Whether a user has since opened a session that can be shared, so that no login is needed."""
         if not isinstance(self._failure, Refused):
             return False
         session = self._ssh.session()

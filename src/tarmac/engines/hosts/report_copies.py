@@ -1,8 +1,8 @@
-"""What attempts at a host report, copied to this machine for views to read. Used by `remote`.
+"""Copies the reports of attempts at a host to this machine, for views. Used by `remote` and Ray nodes.
 
-Small files alone: logs stay there. One question serves all attempts, and is answered with what is new. What
-comes was written by runs: its paths are checked, its size is limited where it is read. A copy can always be
-thrown away: the first answer over a new connection brings everything.
+Only small files: logs stay there. One request serves all attempts, and returns what is new. Runs may have
+written the content: its paths are checked, and reading limits its size. A copy can always be discarded: the
+first answer over a new connection contains everything.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from tarmac.node.host.changes import grows, largest_bytes
 
 FILES = (ATTEMPT_FILE, ASK_FILE, CLEARED_FILE)
 NODE_FILES = (CLAIM_FILE, EVENTS_FILE, HEARTBEAT_FILE, UTILIZATION_FILE, REPORTS_FILE)
-"""What is copied of an attempt, and of each of its nodes: reports last, so that at the end all are there."""
+"""The copied files of an attempt and its nodes: reports last, so that none is missing at the end."""
 
 ROUNDS = 40
-"""How often more is asked for at once: a file of the largest size takes so many."""
+"""Maximum number of consecutive requests: enough for a file of the largest size."""
 
 _PLACED = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -44,9 +44,9 @@ Call = Callable[..., Any]
 
 
 class ReportCopies:
-    """The copies, below `seen`, of what lies below `layout` at the host. Thread-safe.
+    """Copies, below `seen`, of files below `layout` at the host. Thread-safe.
 
-    `files` are those that the engine has beside the `common` ones of every attempt.
+    `files` are the engine's own, in addition to the `common` ones of every attempt.
     """
 
     def __init__(
@@ -60,9 +60,10 @@ class ReportCopies:
         self._prepared = False
 
     def refresh(self, attempt_ids: Sequence[str], call: Call, connection: object) -> None:
-        """Bring the copies of attempts up to date; of one that is not at the host, nothing is done.
+        """Update the copies of attempts; those that are not at the host are skipped.
 
-        `connection` is what `call` goes over: another one has to send everything. Raises Unavailable.
+        `connection` is the one that `call` uses: over another one, everything is sent again. Raises
+        Unavailable.
         """
         places = [
             (self._layout.attempt(attempt_id), self._seen.attempt(attempt_id)) for attempt_id in attempt_ids
@@ -86,19 +87,19 @@ class ReportCopies:
                         for (_, near), found in zip(pending, answer["attempts"], strict=True)
                     ]
                 except OSError as error:
-                    self._numbers = (None, 0)  # not all of the answer was kept: it has to come again
+                    self._numbers = (None, 0)  # the answer was not stored completely: it must be sent again
                     raise Unavailable(f"{error.filename or self._seen.home}: {error.strerror}") from None
                 self._numbers = (connection, int(answer["number"]))
                 pending = [place for place, again in zip(pending, more, strict=True) if again]
 
     def _apply(self, directory: Path, found: dict[str, Any] | None) -> bool:
-        """Take in what is new of an attempt; whether there is more."""
+        """Store the new content of an attempt; return whether there is more."""
         if found is None:
             return False
         news = [(path, begin, content) for path, begin, content in found["files"] if self._is_ours(path)]
         if not directory.is_dir():
             if found["more"] and ATTEMPT_FILE not in {path for path, _, _ in news}:
-                return True  # it comes to its place with its description
+                return True  # the directory appears together with its description
             if not self._prepared:
                 staging.prepare(str(self._seen.staging))
                 self._prepared = True
@@ -110,7 +111,7 @@ class ReportCopies:
         return bool(found["more"])
 
     def _is_ours(self, path: str) -> bool:
-        """Whether it is one of the files that we asked for."""
+        """Whether the path is one of the requested files."""
         first, _, rest = path.partition("/")
         node, _, name = rest.partition("/")
         in_node = first == NODES and node not in ("", ".", "..") and name in NODE_FILES
@@ -118,12 +119,12 @@ class ReportCopies:
 
 
 def _put(path: Path, begin: int | None, content: Any) -> None:
-    """Bring one copy up to date."""
+    """Update one copy."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if begin is None:
         with suppress(FileNotFoundError, IsADirectoryError):
             path.unlink()
-        if content:  # what cannot be read there cannot be read here
+        if content:  # files that are unreadable there must be unreadable here
             path.mkdir(exist_ok=True)
         return
     if path.is_dir():
@@ -131,7 +132,7 @@ def _put(path: Path, begin: int | None, content: Any) -> None:
     if begin == 0:
         known = _known(path, len(content))
         if known == content:
-            os.utime(path)  # of a heartbeat the time is all that changes
+            os.utime(path)  # a heartbeat changes only its time
             return
         if not grows(path.name) or known is None or not content.startswith(known):
             untrusted.replace(str(path), content)
@@ -141,9 +142,9 @@ def _put(path: Path, begin: int | None, content: Any) -> None:
 
 
 def _known(path: Path, limit_bytes: int) -> bytes | None:
-    """The copy that there is, after a new connection; None for one that is longer than what came.
+    """The existing copy, after a new connection; None if it is longer than the new content.
 
-    A report that is replaced is read from its beginning: so one that only grew goes on.
+    A replaced report is read from its beginning, so one that only grew must be continued.
     """
     try:
         return untrusted.read_bytes(str(path), limit_bytes)

@@ -1,6 +1,6 @@
-"""`Services`: programs at a host that outlive the connection, and the machine they run on.
+"""`Services`: programs at a host that outlive the connection, and facts about the machine.
 
-Made by `Host`; used by engines that start a cluster. What is done is in `node/host/services.py`.
+Made by `Host`; used by engines that start a cluster. `node/host/services.py` performs the operations.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 SHORT_S = 60.0
 
 END_MARGIN_S = 30.0
-"""How long it may take to end a service beyond its grace."""
+"""Time limit for ending a service, beyond its grace."""
 
 REMOVE_S = 600.0
 
@@ -20,14 +20,14 @@ REMOVE_S = 600.0
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY")
 _PIP = ("PIP_CONFIG_FILE", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_CERT", "SSL_CERT_FILE")
 _KEPT = ["HOME", "USER", "LOGNAME", "SHELL", "LANG", "PATH", *_PROXIES, *_PIP]
-"""What of the environment of the host decides where things are fetched from."""
+"""Variables of the host that affect downloads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceState:
-    """A service as it was found: `pid` of its first process, None where it does not run.
+    """The state of a service: `pid` of its first process, None if it does not run.
 
-    `since` is by the clock of the host, `lines` are the last it printed, `left` so many processes that
+    `since` is by the clock of the host, `lines` are its last output, `left` is the number of processes that
     outlived the first; `started`: it did not run before.
     """
 
@@ -40,60 +40,60 @@ class ServiceState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineFacts:
-    """A machine: where programs lie there (None: nowhere), and its address if that is known."""
+    """A machine: the paths of programs there (None: not found), and its address if known."""
 
     programs: Mapping[str, str | None]
     address: str | None
 
 
 class Services:
-    """Every call raises Unavailable where the host cannot be reached, and OSError for what failed there.
+    """Every call raises Unavailable if the host is unreachable, and OSError for failures there.
 
-    A service is known by its `place`: a path, beside which its log and its record lie. `call` has an
-    operation done at the host.
+    A service is identified by its `place`: a path, with its log and its record beside it. `call` performs an
+    operation at the host.
     """
 
     def __init__(self, call: Callable[..., Any]) -> None:
         self._do = call
 
     def facts(self, programs: Sequence[str]) -> MachineFacts:
-        """What the machine is."""
+        """Facts about the machine."""
         found = self._call("machine_facts", programs=list(programs))
         return MachineFacts(programs=found["programs"], address=found["address"])
 
     def install(self, argv: Sequence[str], *, timeout_s: float) -> tuple[int, bytes]:
-        """Run a command that fetches something: exit code, and what it printed. Raises TimeoutError."""
+        """Run a command that downloads: exit code, and output. Raises TimeoutError."""
         code, out, err = self._do(
             "run", argv=list(argv), keep=_KEPT, variables={}, limit_s=timeout_s, timeout_s=timeout_s
         )
         return code, out + err
 
     def room(self, directory: str) -> int:
-        """Write to a directory, made where it is missing; the bytes that are free there."""
+        """Write to a directory, creating it if missing; return its free bytes."""
         return int(self._call("room", home=directory)[0])
 
     def port_problem(self, address: str, port: int) -> str | None:
-        """Why nothing could listen at this port; port 0 tries the address alone."""
+        """Why no program could listen at this port, None if one could; port 0 tries the address alone."""
         found: str | None = self._call("port_problem", address=address, port=port)
         return found
 
     def connect_problem(self, address: str, port: int) -> str | None:
-        """Why nobody answers the host at an address; None where somebody does."""
+        """Why the host cannot connect to an address; None if it can."""
         found: str | None = self._call("connect_problem", address=address, port=port)
         return found
 
     def free_ports(self, address: str, count: int) -> list[int]:
-        """Ports that are free there."""
+        """Free ports there."""
         return [int(port) for port in self._call("free_ports", address=address, count=count)]
 
     def write(self, path: str, content: bytes) -> None:
-        """Replace a small file, for its user alone to read."""
+        """Replace a small file, readable by its user alone."""
         self._call("write", path=path, content=content, private=True)
 
     def start(
         self, place: str, argv: Sequence[str], *, variables: Mapping[str, str], directories: Sequence[str]
     ) -> ServiceState:
-        """Start a service, unless it runs; the directories are made first, for its user alone."""
+        """Start a service, unless it runs; its directories are created first, for its user alone."""
         found = self._call(
             "start_service",
             place=place,
@@ -104,20 +104,20 @@ class Services:
         return _state(found)
 
     def state(self, place: str) -> ServiceState:
-        """A service as it is."""
+        """The current state of a service."""
         return _state(self._call("service", place=place))
 
     def end(self, place: str, *, grace_s: float) -> bool:
-        """End a service: SIGTERM, after the grace SIGKILL to all its processes; whether anything ran."""
+        """End a service: SIGTERM, after the grace SIGKILL to all its processes; return whether any ran."""
         timeout_s = grace_s + END_MARGIN_S
         return bool(self._do("end_service", timeout_s=timeout_s, place=place, grace_s=grace_s))
 
     def end_agents(self, directory: str) -> None:
-        """End the agents that serve a directory there; runs go on."""
+        """End the agents that serve a directory there; runs continue."""
         self._call("end_agents", home=directory)
 
     def remove(self, paths: Sequence[str]) -> None:
-        """Remove directories and files with all that is in them."""
+        """Remove directories and files recursively."""
         self._do("remove_trees", timeout_s=REMOVE_S, paths=list(paths))
 
     def _call(self, operation: str, **arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What accelerators are called in a run file. Called by engines that look at their nodes themselves."""
+"""Names of accelerators in run files. Called by engines that inspect nodes, and by `tarmac doctor`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import re
 def slot_type(product: str) -> str:
     """A product's name as people write it in a run file: "NVIDIA A100-SXM4-80GB" is `a100_80gb`.
 
-    The model stays, with what tells variants of a model apart (memory of an A100, "Ti", "Super");
-    the maker, the brand and the form factor go.
+    The model and its variant (memory of an A100, "Ti", "Super") stay; the maker, the brand and the form
+    factor are removed.
     """
     words = re.split(r"[\s_-]+", product.strip().lower())
     noise = (
@@ -20,6 +20,6 @@ def slot_type(product: str) -> str:
     name = re.sub(r"^rtx_(?=a\d)", "", name)
     name = re.sub(r"^(rtx|gtx)_(?=\d)", r"\1", name)
     name = re.sub(r"(?<=\d)_(ti|super)(?![a-z])", r"\1", name)
-    if not name.startswith("a100"):  # the only model people tell apart by its memory
+    if not name.startswith("a100"):  # the only model that people distinguish by its memory
         name = re.sub(r"_\d+gb(_.*)?$", "", name)
     return re.sub(r"[^a-z0-9_]", "", name) or "gpu"

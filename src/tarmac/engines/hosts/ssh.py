@@ -1,7 +1,7 @@
-"""The system's `ssh`: how it is called, and what its failures mean. Used by `remote`.
+"""The system's `ssh`: its command line, and the meaning of its failures. Used by `remote`.
 
-Where and how to log in (names, ports, keys, agents, certificates, hops) is said in the user's ~/.ssh/config.
-A session is shared: one that the user opened by hand, as sites with two factors need it, serves us as well.
+The user's ~/.ssh/config defines the login (names, ports, keys, agents, certificates, hops). Sessions are
+shared, including one that the user opened by hand, as sites with two factors require.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ _OPTIONS = (
     "RemoteCommand=none",
     "LogLevel=ERROR",
 )
-"""Nothing is asked at a terminal; what the config forwards or runs is for the user's own sessions."""
+"""No prompts at a terminal; forwardings and commands of the config are for the user's own sessions."""
 
 _SHARED_S = 60
-"""How long a shared session outlives us: a server that starts again need not log in again."""
+"""How long a shared session outlives us: a restarted server need not log in again."""
 
 _METHODS = re.compile(r"Permission denied \(([a-z0-9,-]+)\)")
 _NO_GREETING = "kex_exchange_identification"
-"""What ssh says where nothing came of the host: where there is a hop, that did not let us through."""
+"""ssh's message if the host sent nothing: with a hop, it refused the connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ssh:
-    """A way to a host: what `ssh` is told to reach, and the command itself."""
+    """A way to a host: the target of `ssh`, and the command itself."""
 
     target: str
     program: tuple[str, ...] = ("ssh",)
 
     def argv(self) -> list[str]:
-        """The command, to which one for the host can be added. Raises Unavailable."""
+        """The ssh command, to which one for the host can be appended. Raises Unavailable."""
         options = [word for option in _OPTIONS for word in ("-o", option)]
         return [*self.program, *options, *self._sharing(self.settings()), "--", self.target]
 
     def settings(self) -> Mapping[str, str]:
-        """What the user's config says of the target, by keyword. Raises Unavailable."""
+        """The user's config for the target, by keyword. Raises Unavailable."""
         try:
             found = subprocess.run(
                 [*self.program, "-G", "--", self.target],
@@ -73,20 +73,20 @@ class Ssh:
         return {keyword: value for keyword, _, value in (line.partition(" ") for line in lines)}
 
     def opening(self) -> str:
-        """The command by which a user opens a session that is then shared. Raises Unavailable."""
+        """The command with which a user opens a shareable session. Raises Unavailable."""
         sharing = self._sharing(self.settings())
         words = [*sharing[:-2], "-o", "ControlPersist=yes"] if sharing else ["-o", "ControlMaster=auto"]
         where = "" if self.session() is not None else " with a ControlPath for it in ~/.ssh/config"
         return " ".join(["ssh", *words, "-fN", self.target]) + where
 
     def session(self) -> Path | None:
-        """Where the socket of a shared session lies, or would lie. Raises Unavailable."""
+        """The path of a shared session's socket, existing or not. Raises Unavailable."""
         own = self._sharing(settings := self.settings())
         path = own[3].partition("=")[2] if own else settings.get("controlpath", "none")
         return Path(path) if path != "none" else None
 
     def _sharing(self, settings: Mapping[str, str]) -> list[str]:
-        """The options that share a session, where the user's config has none of its own."""
+        """The options that share a session, if the user's config has none of its own."""
         directory = _private_directory()
         if settings.get("controlpath", "none") != "none" or directory is None:
             return []
@@ -96,7 +96,7 @@ class Ssh:
 
 
 def explained(ssh: Ssh, failure: NotConnected, *, python: str) -> Unavailable:
-    """A failure in words, with what a person can type. See `Refused` for what will fail again."""
+    """The error for a failure, with a command to type. See `Refused` for failures that would repeat."""
     text, target = "\n".join(failure.lines), ssh.target
     if _NO_GREETING in text and (hops := ssh.settings().get("proxyjump", "none")) != "none":
         hop = hops.rpartition(",")[2]
@@ -128,7 +128,7 @@ def explained(ssh: Ssh, failure: NotConnected, *, python: str) -> Unavailable:
 
 
 class Refused(Unavailable):
-    """A host that will say the same again until a person has done something."""
+    """A host that will refuse again until a person has acted."""
 
 
 def _last(lines: Sequence[str]) -> str:
@@ -136,7 +136,7 @@ def _last(lines: Sequence[str]) -> str:
 
 
 def _private_directory() -> Path | None:
-    """A directory of this user alone, with a short name, as sockets need it; None where there is none."""
+    """A private directory of this user with a short name, for sockets; None if there is none."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     path = Path(runtime, "tarmac") if runtime else Path(tempfile.gettempdir(), f"tarmac-{os.getuid()}")
     try:

@@ -1,4 +1,4 @@
-"""Programs whose standard input and output are a connection, here or behind an ssh. Used by hosts."""
+"""Programs with a connection as standard input and output, here or behind an ssh. Used by hosts."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from typing import BinaryIO
 from tarmac.model.errors import Unavailable
 
 BEGIN_S = 50.0
-"""How long a program may take to say its mark."""
+"""Time limit for a program to print its mark."""
 
 LONGEST_NOISE_BYTES = 1 << 20
 _LAST_WORDS_BYTES = 4000
 
 
 def open_stream(argv: Sequence[str], *, mark: str, env: Mapping[str, str] | None = None) -> int:
-    """The descriptor of a socket to a program, which is read up to the line `mark`. See `Host.stream`."""
+    """The descriptor of a socket to a program, positioned behind the line `mark`. See `Host.stream`."""
     near, far = socket.socketpair()
     with tempfile.TemporaryFile() as errors:
         try:
@@ -51,7 +51,7 @@ def open_stream(argv: Sequence[str], *, mark: str, env: Mapping[str, str] | None
 
 
 def _pass_over_noise(near: socket.socket, mark: bytes) -> bool:
-    """Read up to the mark, and nothing behind it; False where it does not come."""
+    """Read up to the mark and no further; False if it does not come."""
     deadline, line = time.monotonic() + BEGIN_S, b""
     for _ in range(LONGEST_NOISE_BYTES):
         near.settimeout(max(0.001, deadline - time.monotonic()))

@@ -1,4 +1,4 @@
-"""What a server gives the engines of clusters that are not itself. Made by `server/wiring.py`."""
+"""The server's supplies for engines of remote clusters. Made by `server/wiring.py`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tarmac.node.files.gitrules import GitRules
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forward:
-    """An address of this machine's loopback that runs elsewhere reach under the same address.
+    """A loopback address of this machine that remote runs reach under the same address.
 
-    What comes from there is given to the unix socket `socket`. `loopback` tells which machine this is, see
+    Their connections go to the unix socket `socket`. `loopback` identifies this machine, see
     `node/host/forwarding.py`.
     """
 
@@ -29,11 +29,11 @@ class Forward:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supplies:
-    """The same for all such clusters.
+    """The same for all remote clusters.
 
-    `copies` is the directory of this machine that the reports of attempts are copied to which lie elsewhere.
-    `artifacts` answers sidecars on nodes that do not see the store: see `relaying`. `forward` is where runs
-    reach the gateway, where there is one.
+    `copies` is the directory of this machine for copies of remote attempts' reports. `artifacts` answers
+    sidecars on nodes that do not see the store: see `relaying`. `forward` is the gateway's address for runs,
+    if there is a gateway.
     """
 
     code: StreamsCode

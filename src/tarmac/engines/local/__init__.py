@@ -1,4 +1,4 @@
-"""The local engine: attempts as processes of this machine, which can stand for many nodes."""
+"""The local engine: attempts as processes of this machine, which can represent many nodes."""
 
 from tarmac.engines.local.devices import Machine, survey
 from tarmac.engines.local.engine import LocalEngine

@@ -1,7 +1,7 @@
-"""The loopback addresses of clusters that the local engine stands for. Called by `LocalEngine`.
+"""The loopback addresses of clusters that the local engine represents. Called by `LocalEngine`.
 
-Each cluster that is added is given a stretch of the upper half of the loopback network, which it keeps; below
-are the lasting cluster and rehearsals (`nodes`).
+Each added cluster gets a permanent range in the upper half of the loopback network; the permanent cluster and
+rehearsals are below (`nodes`).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Span = tuple[int, int]
 
 
 def addressed(cluster: Cluster, old: Cluster | None, others: Sequence[Cluster]) -> Cluster:
-    """The cluster with an address to begin at; raises Refused where no stretch is long enough.
+    """The cluster with its first address; raises Refused if no free range is long enough.
 
-    It begins where it did before, if those nodes that stay keep their addresses by that. Else in the first
-    gap that is large enough, away from the old ones too: whoever runs there keeps those.
+    It keeps its old first address if the remaining nodes keep their addresses with it. Otherwise it gets the
+    first gap that is large enough, outside the old range, whose addresses running attempts still use.
     """
     return replace(cluster, assigned={FIRST_ADDRESS: _first_address(cluster, old, others)})
 
@@ -62,7 +62,7 @@ def _size(cluster: Cluster) -> int:
 
 
 def _in_step(old: Cluster, new: Cluster) -> bool:
-    """Whether every node of both has the same number in both."""
+    """Whether every common node has the same number in both clusters."""
     before = {hostname: number for number, (_, hostname) in enumerate(hostnames_of(old.groups))}
     return all(
         before.get(hostname, number) == number

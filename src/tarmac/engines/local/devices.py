@@ -1,6 +1,6 @@
-"""What this machine is: its accelerators, processors and memory.
+"""The resources of this machine: its accelerators, processors and memory.
 
-Called once, when the local engine is wired. The only place that imports NVML.
+Called once, when the local engine is created, and by `tarmac doctor`. The only place that imports NVML.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from tarmac.model.resources import CPU_ONLY
 VIRTUAL_SLOTS = 8
 
 DRIVER_SIGNS = (Path("/proc/driver/nvidia"), Path("/dev/nvidiactl"), Path("/dev/dxg"))
-"""Where there is none of these there is no GPU to ask for, and no need to load the library."""
+"""Without any of these there is no GPU, and no need to load the library."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """One machine's resources. `note` is a plain line for the user where slots are not what they seem."""
+    """One machine's resources. `note` explains to the user slots that are not real."""
 
     hostname: str
     slots: int
@@ -32,7 +32,7 @@ class Machine:
 
 
 def survey() -> Machine:
-    """This machine as it is now: its GPUs, else virtual slots."""
+    """This machine now: its GPUs, else virtual slots."""
     products = gpu_products()
     slot_types = {slot_type(product) for product in products}
     note = None

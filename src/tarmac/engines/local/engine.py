@@ -1,7 +1,7 @@
-"""`LocalEngine`: attempts as processes of this machine, which can stand for many nodes.
+"""`LocalEngine`: attempts as processes of this machine, which can represent many nodes.
 
-Wired in `server/wiring.py`. It stages attempt directories, has runners started in them, and reads what
-they report; it keeps nothing that the directories do not tell, so that the next server adopts all of it.
+Created in `server/wiring.py`. It stages attempt directories, starts runners in them, and reads their reports;
+all its state is in the directories, so that the next server adopts everything.
 """
 
 from __future__ import annotations
@@ -59,11 +59,10 @@ ABSENT = Observation(state=ObservedState.ABSENT)
 class LocalEngine(ReportsAttempts):
     """The engine of this machine, under one tarmac home. At most one at a time uses a home.
 
-    `nodes` are those of its lasting cluster; `python` runs the runners; `keeping` says how artifacts are kept
-    (None: they stay where they are), `git` how nodes fetch repositories, `own_packages` that every run has
-    packages of its own, `open_files` how many files runs may open (None: as many as this process). `secrets`
-    has the values of those that attempts name. After `close` nothing is started any more, and what runs
-    goes on.
+    `nodes` are those of its permanent cluster; `python` runs the runners; `keeping` defines how artifacts are
+    stored (None: they stay in place), `git` how nodes fetch repositories, `own_packages` that every run has
+    packages of its own, `open_files` the limit of open files for runs (None: that of this process). `secrets`
+    has the values of those that attempts name. After `close` no runner is started, and running ones continue.
     """
 
     name = "local"
@@ -106,11 +105,11 @@ class LocalEngine(ReportsAttempts):
         self._news = NewsBoard(self._layout.notify)
 
     def start(self) -> None:
-        """Make ready for the first attempt, so that it does not wait for a Python to start."""
+        """Prepare for the first attempt, so that it does not wait for a Python to start."""
         self._warm.start()
 
     def close(self) -> None:
-        """Let go of everything; runners live on."""
+        """Close all resources; runners continue."""
         self._news.close()
         self._warm.close()
 
@@ -150,7 +149,7 @@ class LocalEngine(ReportsAttempts):
             if request.ends:
                 writing.fence(view)
             writing.wake(view)
-        if request.ends:  # where no runner is left to say so
+        if request.ends:  # if no runner is left to report it
             fifo.ring(str(self._layout.notify), f"{attempt_id}\n".encode())
 
     def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
@@ -174,7 +173,7 @@ class LocalEngine(ReportsAttempts):
         return examined(self._layout, self.try_containers())
 
     def try_containers(self) -> Trial:
-        """Whether runs can start in images on this machine, by trying."""
+        """Try whether runs can start in images on this machine."""
         host = local_host(self._layout.home)
         return try_containers(host, self._installation, self._settings.containers.driver)
 
@@ -221,7 +220,7 @@ class LocalEngine(ReportsAttempts):
 
     @property
     def note(self) -> str | None:
-        """A plain line about this machine's slots, where they are not what they seem."""
+        """An explanation of this machine's slots, if they are not real."""
         return self._machine.note
 
     # --- inside ----------------------------------------------------------------------------------
@@ -252,7 +251,7 @@ class LocalEngine(ReportsAttempts):
         return seen if over else replace(seen, released=remains.released(view))
 
     def _fenced(self, attempt_id: str, request: LeaveRequest | None) -> AttemptView | None:
-        """Fence an attempt that was never submitted here; None if that can be no attempt."""
+        """Fence an attempt that was never submitted here; None for an invalid id."""
         directory = self._layout.attempt(attempt_id)
         if directory is None:
             return None

@@ -1,4 +1,4 @@
-"""Whether this machine has what runs need, for `tarmac clusters check`. Called by `LocalEngine`."""
+"""Checks whether this machine has what runs need, for `tarmac clusters check`. Called by `LocalEngine`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEAST_FREE_BYTES = 1 << 30
 
 
 def examined(layout: Layout, containers: Trial) -> Sequence[Finding]:
-    """The home can be written, there is room in it, and runs can start in images."""
+    """Findings: whether the home is writable, whether it has space, and whether runs can start in images."""
     images = Finding(what="images", ok=containers.works, text=containers.text)
     return [_writable(layout), _room(layout), images]
 

@@ -1,6 +1,7 @@
-"""News from runners: a FIFO that each runner writes its attempt's id to, and a thread that reads it.
+"""News from runners: a FIFO to which each runner writes its attempt's id, and a thread that reads it.
 
-A hint only: a line may be lost (no server was there), so whoever listens still observes from time to time.
+Made by `LocalEngine`. A hint only: a line may be lost (no server was running), so listeners still observe
+from time to time.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ READ_BYTES = 65_536
 
 
 class NewsBoard:
-    """Reads the FIFO at `path` while it is open, and tells listeners. Made by `LocalEngine`."""
+    """Reads the FIFO at `path` while it is open, and notifies listeners. Made by `LocalEngine`."""
 
     def __init__(self, path: Path) -> None:
         self._listeners: list[Listener] = []
         self._lock = Lock()
         _make_fifo(path)
-        # A writing end of our own: without one, the reading end would be at its end again and again.
+        # A writing end of our own: without one, the reading end would repeatedly be at its end.
         self._fifo = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._stopped, self._stop = os.pipe2(os.O_CLOEXEC)
         self._thread = Thread(target=self._listen, name="tarmac-news", daemon=True)
@@ -37,7 +38,7 @@ class NewsBoard:
             self._listeners.append(listener)
 
     def close(self) -> None:
-        """Stop listening; runners go on unheard."""
+        """Stop reading; runners continue without a reader."""
         if self._stop < 0:
             return
         os.close(self._stop)

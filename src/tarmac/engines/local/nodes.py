@@ -1,7 +1,8 @@
-"""The nodes that the local engine stands for: this machine, a lasting cluster from settings, described ones.
+"""The nodes that the local engine represents: this machine, a cluster from settings, described ones.
 
-Every node has a loopback address of its own, so that a multi-node launch meets itself the way it would on a
-real cluster. Slots are virtual wherever they are more than this machine's, and so are cpus and memory.
+Called by `LocalEngine` and the server's wiring. Every node has a loopback address of its own, so that the
+parts of a multi-node launch connect as on a real cluster. Slots, cpus and memory beyond this machine's are
+virtual.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from tarmac.node.attempt.document import NODE_NAME
 LASTING_FIRST = "127.0.0.1"
 REHEARSAL_FIRST = int(IPv4Address("127.1.0.1"))
 REHEARSAL_LAST = int(IPv4Address("127.127.255.254"))
-"""Above them, to the end of the loopback network, are clusters that were added (`addresses`)."""
+"""Addresses above, up to the end of the loopback network, are for added clusters (`addresses`)."""
 
 
 def local_nodes(
     machine: Machine, groups: Sequence[NodeGroup] = (), *, name: str = LOCAL_CLUSTER
 ) -> tuple[Node, ...]:
-    """The nodes of the lasting cluster, called `name`: those of the groups, or this machine with all it has.
+    """The nodes of the permanent cluster `name`: those of the groups, or this machine with all its resources.
 
-    Raises InvalidInput for groups that make no cluster.
+    Raises InvalidInput for invalid groups.
     """
     if groups:
         _check(groups)
@@ -48,7 +49,7 @@ def local_nodes(
 
 
 def cluster_nodes(machine: Machine, cluster: Cluster) -> tuple[Node, ...]:
-    """The nodes of a described cluster; what it does not say of them is as this machine has it."""
+    """The nodes of a described cluster; this machine's values replace those that it omits."""
     return described_nodes(
         cluster,
         first_address=cluster.assigned.get(FIRST_ADDRESS) or _place(cluster),
@@ -58,7 +59,7 @@ def cluster_nodes(machine: Machine, cluster: Cluster) -> tuple[Node, ...]:
 
 
 def _place(cluster: Cluster) -> str:
-    """Where the nodes of a rehearsal begin: it follows from its name, that is from the run's id."""
+    """The first address of a rehearsal's nodes: derived from its name, that is from the run's id."""
     nodes = sum(group.nodes for group in cluster.groups)
     name = cluster.name.removeprefix(REHEARSAL_PREFIX)
     spread = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")

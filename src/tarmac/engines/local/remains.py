@@ -1,9 +1,9 @@
-"""Which replicas of an attempt that goes on have ended, and left nothing behind: their slots are free.
+"""Detects replicas of a running attempt that have ended without remaining processes: their slots are free.
 
-Called by `LocalEngine` at every look, with the view's lock held. What the events say can be written by a
-worker, so it is held against the processes there are: every child of the runner must be a worker that is said
-to live, or its sidecar. What an ended worker left behind has become a child of the runner: while there is
-such a one, nobody can tell whose slots it is on, and none of that node are free.
+Called by `LocalEngine` at every poll, with the view's lock held. A worker can forge events, so they are
+compared with the actual processes: every child of the runner must be a worker reported as live, or its
+sidecar. Processes left by an ended worker become children of the runner: while there is one, its slots are
+unknown, and no slots of that node are free.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tarmac.node.files import untrusted
 from tarmac.node.kernel import procfs
 
 _LOOKS = 2
-"""One that forks and leaves in the very moment of a look can be missed by it."""
+"""A process that forks and exits during a scan can be missed by it."""
 
 
 def released(view: AttemptView) -> tuple[Release, ...]:
-    """The replicas of which nothing is left; once told, a replica stays so."""
+    """The replicas without remaining processes; a replica stays released."""
     for node in view.nodes:
         ended = [each for each in _ended(node) if (each.role, each.replica) not in view.released]
         if ended and _is_clear(node, view):
@@ -32,7 +32,7 @@ def released(view: AttemptView) -> tuple[Release, ...]:
 
 
 def _ended(node: NodeView) -> Iterator[Release]:
-    """The replicas of a node that have ended, as its runner says."""
+    """The replicas of a node that have ended according to its runner."""
     workers = list(node.workers.values())
     for role, replica in dict.fromkeys((worker.role, worker.replica) for worker in workers):
         ends = [each.ended_at for each in workers if (each.role, each.replica) == (role, replica)]
@@ -42,7 +42,7 @@ def _ended(node: NodeView) -> Iterator[Release]:
 
 
 def _is_clear(node: NodeView, view: AttemptView) -> bool:
-    """Whether nothing lives on the node but workers that have not ended. The end of the runner is the end."""
+    """Whether only workers that have not ended live on the node. The end of the runner counts as its end."""
     if node.over:
         return node.facts.state is PartState.ENDED and not node.lost
     if node.claim is None or node.claim.process is None or not runner_alive(node):
@@ -53,13 +53,13 @@ def _is_clear(node: NodeView, view: AttemptView) -> bool:
 
 
 def _only(workers: set[int | None], runner: int, node: NodeView, view: AttemptView) -> bool:
-    """Whether all children of the runner are among these, its one sidecar aside."""
+    """Whether all children of the runner are among these, except its one sidecar."""
     statuses = {pid: found for pid in procfs.pids() if (found := procfs.status(pid)) is not None}
     strange = []
     for pid, found in statuses.items():
         now: procfs.Status | None = found
         if found.parent_pid not in statuses:
-            now = procfs.status(pid)  # its parent has left, or is out of sight: it may be the runner's by now
+            now = procfs.status(pid)  # its parent left or is invisible: it may be the runner's child now
         if now is not None and now.parent_pid == runner and pid not in workers and not now.unreaped:
             strange.append(pid)
     return not strange or (len(strange) == 1 and _is_sidecar(strange[0], node, view))

@@ -1,7 +1,7 @@
-"""The runners of the local engine: forked by the warm parent, looked at in /proc.
+"""The runners of the local engine: forked by the warm parent, inspected in /proc.
 
-Called by `engines/attempts/supervision.py` and `LocalEngine`. The values of secrets are asked for at every
-start and never kept: after a crash at any point the next start asks again, and gets the value of that moment.
+Called by `engines/attempts/supervision.py` and `LocalEngine`. The values of secrets are requested at every
+start and never stored: after a crash at any point the next start requests the current values again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tarmac.node.kernel import procfs, workergroup
 from tarmac.node.processes import orphans
 
 LAST_WORD_S = 0.05
-"""How long the end of a runner that has said its last word is waited for, once: it takes a millisecond."""
+"""How long to wait once for the exit of a runner that has reported its end: it takes a millisecond."""
 
 
 class LocalRunners:
@@ -32,7 +32,7 @@ class LocalRunners:
         self._values = values
 
     def check(self, secrets: Sequence[str]) -> None:
-        """See that every one of these secrets can be had now."""
+        """Check that all these secrets are readable."""
         if secrets:
             self._values(secrets)
 
@@ -65,29 +65,29 @@ class LocalRunners:
         writing.lose(view, node, cause)
 
     def end_orphans(self, view: AttemptView) -> bool:
-        """Only now that no runner is left: the token is the same on all nodes of an attempt."""
+        """End the attempt's processes after all runners are gone, because all its nodes share one token."""
         if any(node.claim is None or of_this_boot(node) for node in view.nodes):
             try:
                 orphans.end_orphans(view.token)
             except TimeoutError:
-                return False  # something does not end yet: looked at again next time
+                return False  # a process has not ended yet: the next poll tries again
             workergroup.remove_left(view.attempt_id)
         _remove_secrets(view)
         return True
 
 
 def runner_alive(node: NodeView) -> bool:
-    """Whether the process that claimed this node still is that process."""
+    """Whether the process that claimed this node is still that process."""
     return node.claim is not None and liveness.is_alive(node.claim)
 
 
 def of_this_boot(node: NodeView) -> bool:
-    """Whether it was claimed since this machine was started: if not, nothing of it can be left."""
+    """Whether it was claimed since this machine's boot: if not, no process of it can be left."""
     return node.claim is not None and node.claim.boot_id == procfs.boot_id()
 
 
 def _remove_secrets(view: AttemptView) -> None:
-    """What a lost runner left of the files of secrets: nobody reads them any more."""
+    """Remove the secret files that a lost runner left: no process reads them any more."""
     if view.secrets:
         for node in view.nodes:
             secretfiles.remove(view.token, node.node, node.paths.directory)

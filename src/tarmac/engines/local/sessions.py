@@ -17,7 +17,7 @@ from tarmac.node.starting import Installation
 
 
 def open_session(installation: Installation, view: AttemptView | None, worker: WorkerStatus) -> int:
-    """As `OpensSessions` says; the worker must have a pid."""
+    """As `OpensSessions` defines; the worker must have a pid."""
     if view is None or worker.pid is None:
         raise Refused("the worker has not started")
     near, far = socket.socketpair()

@@ -1,4 +1,4 @@
-"""The engine of servers that Ray joins to a cluster, on which tarmac places runs; and starting such servers.
+"""The engine for servers that Ray joins to a cluster, where tarmac places runs; and their start.
 
 Nothing is imported here: a server without such a cluster loads none of it.
 """

@@ -1,7 +1,7 @@
-"""The `Membership` that is a Ray: asked through a process beside it, which has its Python.
+"""The `Membership` of a Ray: calls it through a process beside it, which has its Python.
 
-Made by `kind`. This process never loads Ray, whose calls may wait for ever: what takes longer than its
-deadline is ended with the process of the bridge, and another one is tried after a rest.
+Made by `kind`. This process never loads Ray, whose calls may wait for ever: a call that exceeds its deadline
+ends the process of the bridge, and another one is tried after a pause.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ JOIN_S = 25.0
 ANSWER_S = 5.0
 AGENT_S = 60.0
 RESERVE_S = 6.0
-"""How long Ray may take, in seconds: to take us, to answer, to start an agent, to reserve nodes."""
+"""Time limits of Ray, in seconds: to connect, to answer, to start an agent, to reserve nodes."""
 
 FIRST_REST_S = 1.0
 LONGEST_REST_S = 30.0
@@ -41,7 +41,7 @@ _TOKEN = re.compile("unauthenticated|invalidauthtoken|authentication|auth token"
 
 
 class Bridge:
-    """One Ray. `key` tells what is ours there; `token` is asked for at every new connection. Thread-safe."""
+    """One Ray. `key` identifies our resources there; `token` is read at every new connection. Thread-safe."""
 
     def __init__(self, settings: RaySettings, key: str, *, token: Callable[[], str | None]) -> None:
         self._settings = settings
@@ -89,7 +89,7 @@ class Bridge:
 
     def about(self) -> Mapping[str, Any]:
         with self._lock:
-            self._next_at = float("-inf")  # a person asks, who may have mended it
+            self._next_at = float("-inf")  # a user asks, who may have fixed it
             self._connected()
             return self._about
 
@@ -111,14 +111,14 @@ class Bridge:
             raise self._named(str(error)) from None
 
     def _drop(self, connection: Connection) -> None:
-        """It did not answer in time: the next call tries another one."""
+        """Drop a connection that did not answer in time: the next call opens another one."""
         connection.close()
         with self._lock:
             if self._connection is connection:
                 self._connection = None
 
     def _connected(self) -> Connection:
-        """The connection, a new one where it is needed; with the lock reserved. Raises Unavailable."""
+        """The connection, a new one if needed; with the lock reserved. Raises Unavailable."""
         if self._closed:
             raise Unavailable("the engine is closed")
         known = self._connection

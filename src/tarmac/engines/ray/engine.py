@@ -1,7 +1,7 @@
 """`RayEngine`: attempts on the nodes of a Ray cluster, placed by tarmac's own scheduler.
 
-Made by `RayKind`, one for each cluster. Ray starts an agent on each node and holds nodes for us; everything
-else goes straight to the agents. What must outlive the server is on the nodes, and in the attempt directories
+Made by `RayKind`, one for each cluster. Ray starts an agent on each node and reserves nodes; all other calls
+go directly to the agents. State that must outlive the server is on the nodes, and in the attempt directories
 below `copies` on this machine, where their reports are copied.
 """
 
@@ -60,15 +60,15 @@ ABSENT = Observation(state=ObservedState.ABSENT)
 
 OBSERVE_S = 1.0
 LOOK_WAIT_S = 6.0
-"""How long one look waits for the slowest node."""
+"""How long one poll waits for the slowest node."""
 
 
 class RayEngine(ReportsAttempts):
-    """The engine of one cluster. `copies` is the directory of this machine for what attempts report.
+    """The engine of one cluster. `copies` is the directory of this machine for reports of attempts.
 
-    `secrets` has the values of those that attempts name; `sidecar` keeps artifacts (None: they stay where
-    they are), and where its store is a directory here, `artifacts` answers it. `forward` is reached from the
-    nodes. `python` runs the runners (None: that of the agents).
+    `secrets` has the values of those that attempts name; `sidecar` stores artifacts (None: they stay in
+    place), and if its store is a directory here, `artifacts` answers it. `forward` is reached from the nodes.
+    `python` runs the runners (None: that of the agents).
     """
 
     name = "ray"
@@ -130,7 +130,7 @@ class RayEngine(ReportsAttempts):
         self._relay = Relay(self._runners.node, self._runners.directory)
 
     def close(self) -> None:
-        """Let go of the cluster; what runs goes on."""
+        """Disconnect from the cluster; runs continue."""
         self._reservations.close()
         self._nodes.close()
 
@@ -243,7 +243,7 @@ class RayEngine(ReportsAttempts):
     def reap(self, attempt_id: str) -> None:
         view = self._views.find(attempt_id) or self._fenced(attempt_id, None)
         if view is not None:
-            with view.lock, suppress(Unavailable):  # of a node that is away, the runner ends its work itself
+            with view.lock, suppress(Unavailable):  # the runner of an unreachable node ends its work itself
                 self._look_at_nodes([view])
                 view.refresh()
                 supervision.reap(view, self._runners)
@@ -306,7 +306,7 @@ class RayEngine(ReportsAttempts):
         return directory
 
     def _look_at_nodes(self, views: Sequence[AttemptView]) -> None:
-        """Have what the nodes of these attempts say copied, from all nodes at once."""
+        """Copy the reports of these attempts from all their nodes at once."""
         by_node: dict[str, tuple[RayNode, dict[str, tuple[AttemptView, str]]]] = {}
         for view in views:
             for part in view.nodes:
@@ -321,7 +321,7 @@ class RayEngine(ReportsAttempts):
             wait([self._nodes.pool.submit(self._look_at, *look) for look in looks], LOOK_WAIT_S)
 
     def _look_at(self, place: RayNode, parts: Mapping[str, tuple[AttemptView, str]]) -> None:
-        """First who lives, then what they said: who is dead by then has said all."""
+        """Ask which runners live before copying reports: a runner dead by then has written everything."""
         names = {attempt_id: node for attempt_id, (_, node) in parts.items()}
         try:
             lives = place.lives(names)
@@ -350,7 +350,7 @@ class RayEngine(ReportsAttempts):
             return lost(view.damage)
         view.refresh()
         supervision.supervise(view, self._runners, self._patience)
-        with suppress(Unavailable):  # the next look tries again
+        with suppress(Unavailable):  # the next poll tries again
             self._relay.pass_ask_on(view)
         self._relay.carry(view)
         over = all(node.over for node in view.nodes)
@@ -362,7 +362,7 @@ class RayEngine(ReportsAttempts):
         return seen
 
     def _fenced(self, attempt_id: str, ask: LeaveRequest | None) -> AttemptView | None:
-        """Fence an attempt that was never submitted here; None if that can be no attempt."""
+        """Fence an attempt that was never submitted here; None for an invalid id."""
         directory = self._seen.attempt(attempt_id)
         if directory is None:
             return None
@@ -383,7 +383,7 @@ def _node_settings(settings: RaySettings, sdk: str, log_limit_bytes: int | None)
 
 
 def _listener_of(engine: weakref.ref[RayEngine]) -> Callable[[str], None]:
-    """Pass news on for as long as the engine is there: the threads of its links must not keep it."""
+    """A listener that passes news on while the engine exists: its links' threads must not keep it alive."""
 
     def pass_on(attempt_id: str) -> None:
         there = engine()

@@ -1,4 +1,4 @@
-"""Whether a Ray cluster has what runs need, for `tarmac clusters check`. Called by `RayEngine`."""
+"""Checks whether a Ray cluster has what runs need, for `tarmac clusters check`. Called by `RayEngine`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ MOST_AHEAD_S = 2.0
 
 
 TryContainers = Callable[[Host], Trial]
-"""Tells whether runs can start in images on a node, by trying."""
+"""Tries whether runs can start in images on a node."""
 
 
 def examined(
     settings: RaySettings, membership: Membership, nodes: RayNodes, *, try_containers: TryContainers
 ) -> Sequence[Finding]:
-    """The head and its versions, then every node: its agent, directory, clock, disk, GPUs, and images."""
+    """Findings for the head, then for every node: agent, directory, clock, disk, GPUs, images."""
     try:
         about = membership.about()
         members = {member.address: member for member in membership.members()}
@@ -87,7 +87,7 @@ def _node(node: RayNode, *, alive: bool, shared: bool) -> Iterator[Finding]:
 
 
 def _images(node: RayNode, try_containers: TryContainers) -> Finding:
-    """Most runs need no image, so nothing is amiss where none can be used."""
+    """The finding about images, always ok, because most runs need no image."""
     found = try_containers(node.host)
     text = found.text if found.works else f"no run starts in an image: {found.text}"
     return Finding(what=node.name, ok=True, text=text)

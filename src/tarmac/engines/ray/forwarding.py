@@ -1,8 +1,8 @@
-"""A loopback address of the server that programs on a node reach as their own: the gateway of another system.
+"""Forwards a loopback address of the server to programs on a node: the gateway of another system.
 
-Begun by `node` for every node that has another loopback. The other end is `node/host/forwarding.py`, where
-connections come; each is carried over one of its own to the agent, and on to a unix socket of the server.
-There nobody takes it for a program of the server's own user on this machine.
+Started by `node` for every node that has another loopback. The other end is `node/host/forwarding.py`, which
+accepts connections; each has a connection of its own to the agent, and continues to a unix socket of the
+server. The server does not mistake it for a program of its own user on this machine.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from tarmac.node.host.splicing import Splicer
 from tarmac.node.kernel import sockets
 
 WAIT_S = 10.0
-"""How long one question waits for connections."""
+"""How long one call waits for connections."""
 
 MARGIN_S = 20.0
 AGAIN_S = 1.0
 BEGIN_S = 5.0
 MOST_CONNECTIONS = 256
-"""Of one node, at once."""
+"""Maximum number of simultaneous connections of one node."""
 
 THREADS = 4
 
 
 class Forwarding:
-    """The service for one node; `endpoint` is where its agent listens now.
+    """The service for one node; `endpoint` is the current address of its agent.
 
-    `close` ends it, with all that it carries.
+    `close` ends it, with all its connections.
     """
 
     def __init__(self, channel: Channel, forward: Forward, endpoint: Callable[[], Endpoint | None]) -> None:
@@ -53,17 +53,17 @@ class Forwarding:
         self._thread = Thread(target=self._run, name="forward", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the service."""
         self._thread.start()
 
     def close(self) -> None:
-        """End it."""
+        """End the service."""
         self._over.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._splicer.close()
 
     def _run(self) -> None:
-        """Take connections, until it is over or the node turns out to have our loopback."""
+        """Accept connections, until the service ends or the node proves to share our loopback."""
         forward = self._forward
         while not self._over.is_set():
             try:
@@ -79,7 +79,7 @@ class Forwarding:
                 words = os.strerror(error.errno) if error.errno else str(error)
                 self.problem = f"{forward.address}:{forward.port}: {words}"
             except (Unavailable, ValueError):
-                pass  # the node is away, which is shown already
+                pass  # the node is unreachable, which is already shown
             else:
                 self.problem = ""
                 if numbers is None:
@@ -91,7 +91,7 @@ class Forwarding:
             self._over.wait(AGAIN_S)
 
     def _carry(self, number: int) -> None:
-        """Carry a connection; one that cannot be is closed at the other end, in time."""
+        """Carry a connection; the other end closes one that fails, after a time."""
         endpoint = self._endpoint()
         if endpoint is None or len(self._splicer) >= MOST_CONNECTIONS:
             return

@@ -1,6 +1,6 @@
-"""Whether a node can take work, by what its agent says of it. Called by `node`.
+"""Whether a node can take work, judged from its agent's facts. Called by `node` and by the check of clusters.
 
-Disks are looked at apart, by writing to them.
+Disks are checked separately, by writing to them.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from typing import Any
 
 LEAST_MEMORY_SHARE = 0.02
 LEAST_MEMORY_BYTES, MOST_MEMORY_BYTES = 256 << 20, 2 << 30
-"""With less than this share of its memory free, within these bounds, a node is nearly full."""
+"""A node with less than this share of its memory free, within these bounds, is nearly full."""
 
 WELL_AGAIN = 2.0
-"""So many times as much must be free until it counts as well again."""
+"""Factor of free memory at which a node counts as healthy again."""
 
 MOST_AHEAD_S = 30.0
-"""A clock that is further from ours makes times of files and logs, and certificates, wrong."""
+"""A clock that differs more from ours makes times of files and logs, and certificates, wrong."""
 
 PROBLEMS_SHOWN = 3
 
 
 def problem(facts: Mapping[str, Any], *, sent_at: float, received_at: float, before: str) -> str:
-    """Why nothing new should start on a node with these facts, asked for between these times; "": nothing.
+    """Why no new work should start on a node with these facts, requested between these times; "" if none.
 
-    `before` is what was wrong at the last look.
+    `before` is the problem at the last check.
     """
     found = [_memory(facts, before), _clock(facts, sent_at, received_at), *facts["gpu_problems"]]
     words = [each for each in found if each]
@@ -34,7 +34,7 @@ def problem(facts: Mapping[str, Any], *, sent_at: float, received_at: float, bef
 
 
 def ahead_s(at: float, *, sent_at: float, received_at: float) -> float:
-    """How far a clock that said `at` is ahead of ours at least, in seconds; below 0: behind."""
+    """The minimum lead of a clock that showed `at` over ours, in seconds; below 0: it is behind."""
     return max(0.0, at - received_at) + min(0.0, at - sent_at)
 
 

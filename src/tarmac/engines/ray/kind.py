@@ -1,4 +1,4 @@
-"""The kind of engine that `engine: ray` names. Made by `server/wiring.py`."""
+"""The kind of engine for `engine: ray`. Made by `server/wiring.py`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ LONGEST_TOKEN_BYTES = 4096
 
 
 class RayKind:
-    """Opens the engines of clusters that are a Ray."""
+    """Opens the engines of Ray clusters."""
 
     def __init__(self, supplies: Supplies) -> None:
         self._supplies = supplies
 
     def check(self, cluster: Cluster) -> None:
-        """Raise InvalidInput for settings that name no Ray."""
+        """Raise InvalidInput for settings that describe no Ray."""
         settings = read_settings(cluster.settings)
         for name in cluster.credentials:
             if name != TOKEN:
@@ -36,7 +36,7 @@ class RayKind:
             raise InvalidInput("the token is given twice: as a credential, and by 'token_file'")
 
     def open(self, cluster: Cluster) -> RayEngine:
-        """Its engine, which begins to look for its nodes."""
+        """The engine of a cluster, which begins to connect to its nodes."""
         from tarmac.engines.ray.bridge import Bridge  # noqa: PLC0415
         from tarmac.engines.ray.engine import RayEngine  # noqa: PLC0415
 
@@ -61,7 +61,7 @@ class RayKind:
         )
 
     def _token(self, settings: RaySettings, secret: str | None) -> str | None:
-        """The token of the Ray, as it is now; None where it needs none."""
+        """The current token of the Ray; None if it needs none."""
         if secret is not None:
             return self._supplies.secrets((secret,))[secret].strip()
         if settings.token_file is None:

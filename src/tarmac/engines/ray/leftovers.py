@@ -1,7 +1,7 @@
-"""What still runs on a node that was cut off, of attempts that were given up meanwhile: ended at its return.
+"""Ends attempts that were given up while their node was unreachable, once it returns.
 
-Made by `RayEngine`, called after each round of `RayNodes`. Until it is done the node takes nothing new: two
-runs would have the same devices. A runner that was cut off ends by itself only once its lease has expired.
+Made by `RayEngine`, called after each round of `RayNodes`. Until that is done the node takes no new work: two
+runs would have the same devices. An unreachable runner ends by itself only after its lease has expired.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from tarmac.engines.ray.runners import RayRunners
 from tarmac.model.errors import Unavailable
 
 LOCK_S = 5.0
-"""No longer: who has the lock of a view may wait for the threads that this runs in."""
+"""Bounded, because a thread with the lock of a view may wait for these threads."""
 
 
 class Leftovers:
-    """Those on all nodes of one cluster."""
+    """The leftovers on all nodes of one cluster."""
 
     def __init__(self, nodes: RayNodes, views: Views, runners: RayRunners) -> None:
         self._nodes = nodes
@@ -28,7 +28,7 @@ class Leftovers:
         self._busy: set[str] = set()
 
     def end(self) -> None:
-        """Begin to end those on each node that has come (back); what fails is tried again after a round."""
+        """Begin to end leftovers on each node that has appeared; failures are retried in the next round."""
         for node in self._nodes.all():
             if node.up and not node.cleared and node.address not in self._busy:
                 self._busy.add(node.address)
@@ -46,7 +46,7 @@ class Leftovers:
         for attempt_id, name in node.call("living"):
             view = self._views.find(attempt_id)
             if view is None:
-                continue  # it is not of this server
+                continue  # not an attempt of this server
             if not view.lock.acquire(timeout=LOCK_S):
                 raise Unavailable(f"attempt {attempt_id} is being looked at")
             try:

@@ -1,4 +1,4 @@
-"""A connection to the agent of a node: TCP, from this process to that one, with nothing of Ray between.
+"""A connection to the agent of a node: direct TCP, without Ray.
 
 Used by `node`, and by `sessions`. The other end is `node/host/agent.py`.
 """
@@ -20,13 +20,13 @@ from tarmac.node.host.agent import AGENT, ENGINE, NONCE_BYTES, keep_watch, prove
 
 CONNECT_S = 3.0
 MARGIN_S = 5.0
-"""How long a request and its answer may be under way: what is silent for longer is given up."""
+"""Maximum transmission time of a request and its answer; after that the link is given up."""
 
 
 class Link:
-    """One connection; once it is lost it cannot be used again. Thread-safe. Raises Unavailable.
+    """One connection, unusable once it is lost. Thread-safe. Raises Unavailable.
 
-    `on_news` hears of attempts with news, from a thread of the link.
+    `on_news` gets attempts with news, from a thread of the link.
     """
 
     def __init__(self, endpoint: Endpoint, *, on_news: Callable[[str], None]) -> None:
@@ -38,16 +38,16 @@ class Link:
 
     @property
     def lost(self) -> bool:
-        """Whether it can no longer be used."""
+        """Whether the link is unusable."""
         return self._channel.lost_at is not None
 
     @property
     def heard_at(self) -> float:
-        """When the agent was last heard of, by the monotonic clock."""
+        """Time of the last message from the agent, by the monotonic clock."""
         return self._channel.heard_at
 
     def call(self, operation: str, *, timeout_s: float, arguments: Mapping[str, Any]) -> Any:
-        """Have an operation done. Raises Unavailable, what it raised there (OSError), and ValueError."""
+        """Perform a remote operation. Raises Unavailable, its OSError, and ValueError."""
         return self._channel.call(operation, timeout_s=timeout_s, arguments=arguments)
 
     def send_code(self, directory: str, digest: str, pieces: Iterator[bytes]) -> None:
@@ -55,7 +55,7 @@ class Link:
         self._channel.send_code(directory, digest, pieces)
 
     def close(self) -> None:
-        """End it; whoever waits for an answer is told."""
+        """Close the link; pending calls fail."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -66,12 +66,12 @@ class Link:
         with self._socket, self._socket.makefile("rb") as stream:
             self._channel.read(stream)
             self._channel.lose()
-            with self._channel.sending:  # nobody writes to the descriptor once it is closed
+            with self._channel.sending:  # no thread writes to the descriptor after it is closed
                 pass
 
 
 def connected(endpoint: Endpoint, *, who: bytes) -> socket.socket:
-    """A connection that an agent has taken; `who` says what for, see `agent`. Raises Unavailable."""
+    """A connection accepted by an agent; `who` is its purpose, see `agent`. Raises Unavailable."""
     where = f"{endpoint.address}:{endpoint.port}"
     try:
         connection = socket.create_connection((endpoint.address, endpoint.port), CONNECT_S)

@@ -1,4 +1,4 @@
-"""What the engine asks of a Ray: which nodes it has, agents on them, and to hold them for us.
+"""The engine's port to a Ray: its nodes, agents on them, and reservations.
 
 Implemented by `bridge`, and by tests without a Ray.
 """
@@ -12,9 +12,9 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A node as Ray knows it: `accelerators` and `cpus` are what it was started with.
+    """A node in Ray: `accelerators` and `cpus` are those it was started with.
 
-    `shared`: others hold something of it. `reserved`: it is reserved for us.
+    `shared`: others use resources of it. `reserved`: it is reserved for us.
     """
 
     id: str
@@ -29,7 +29,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Where the agent of a node listens, and the token (hexadecimal) that it knows us by."""
+    """The address of a node's agent, and the token (hexadecimal) with which we authenticate."""
 
     address: str
     port: int
@@ -37,14 +37,14 @@ class Endpoint:
 
 
 class Membership(Protocol):
-    """A Ray cluster. Every call has a deadline, and raises Unavailable where there is no answer by then."""
+    """A Ray cluster. Every call has a deadline, and raises Unavailable without an answer by then."""
 
     def members(self) -> Sequence[Member]:
-        """The nodes, and those that were lost."""
+        """The nodes, including lost ones."""
         ...
 
     def agent(self, member: Member, *, home: str, instead_of: Endpoint | None) -> Endpoint:
-        """The agent of a node, started where there is none; `instead_of`: the one that does not answer."""
+        """The agent of a node, started if there is none; `instead_of`: one that does not answer."""
         ...
 
     def reserve(self, member_ids: Collection[str]) -> None:
@@ -52,13 +52,13 @@ class Membership(Protocol):
         ...
 
     def release(self, member_ids: Collection[str]) -> None:
-        """Reserve them no longer."""
+        """Release these nodes."""
         ...
 
     def about(self) -> Mapping[str, Any]:
-        """The versions of Ray and its Python, as they are found now."""
+        """The current versions of Ray and its Python."""
         ...
 
     def close(self) -> None:
-        """Let go of the connection; agents and reservations stay."""
+        """Close the connection; agents and reservations stay."""
         ...

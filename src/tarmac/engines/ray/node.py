@@ -1,4 +1,4 @@
-"""One node of the cluster: the link to its agent, made again after a loss, and what lies on its disk.
+"""One node of the cluster: the link to its agent, reopened after a loss, and the state of its disk.
 
 Used by `nodes` and by the engine. A node that was silent for too long is lost; it may come back.
 """
@@ -36,32 +36,32 @@ PEER_FILES = (
     protocol.PLACED_FILE,
 )
 NODE_PEER_FILES = (protocol.FINISHED_FILE, protocol.LEFT_FILE)
-"""What the runner of one node writes for those of the others: of the attempt, and of its own node."""
+"""Files that a node's runner writes for the others: of the attempt, and of its own node."""
 
 PING_S = 2.0
 HEALTH_S = 5.0
-"""So often it is asked how it does."""
+"""Interval between health checks."""
 
 LEAST_FREE_BYTES = 16 << 20
 LEAST_FREE_FILES = 200
-"""With less than this its disk counts as full."""
+"""With fewer free files, its disk counts as full."""
 
 PORT_S = 1.0
 
 QUIET_S = 3.0
 SILENT_S = 6.0
-"""Not heard of for so long: nobody waits for it any longer, and then its link is given up."""
+"""After this silence calls fail at once, and the link is given up."""
 
 LOSS_S = 8.0
 LONGEST_LOSS_S = 60.0
-"""Silent for so long it is lost, the first if Ray has lost it too."""
+"""After this silence the node is lost; after the first, if Ray has lost it as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Travels:
-    """What is brought to every node: `files` of a version, and where in it lies the runner's package.
+    """Software for every node: `files` of a version, and the path of the runner's package in it.
 
-    `python` runs it; None: that of the agent. `answer` does there what sidecars ask; `forward` is reached
+    `python` runs it; None: that of the agent. `answer` performs requests of sidecars; `forward` is reached
     from there.
     """
 
@@ -73,27 +73,27 @@ class Travels:
 
     @property
     def installation(self) -> dict[str, Any]:
-        """How an agent is told of it."""
+        """The installation in the form of an agent's arguments."""
         return {"package": self.package, "python": self.python}
 
 
 class RayNode:
-    """A node by its address. `name` is what runs know it by. Thread-safe."""
+    """A node by its address. `name` is its name in runs. Thread-safe."""
 
     def __init__(self, address: str, *, home: Layout, seen: Layout, on_news: Callable[[str], None]) -> None:
         self.address = address
         self.name = ""
         self.alive = True
-        """Whether Ray has it among its nodes."""
+        """Whether Ray lists it as alive."""
         self.survey: Mapping[str, Any] = {}
         self.endpoint: Endpoint | None = None
         self.trouble: str | None = None
         self.cleared = False
-        """Whether nothing runs there, since it was last reached, that was given up before."""
+        """Whether given-up attempts there have been ended since it was last reached."""
         self.full = ""
-        """What is wrong with its disk; empty while there is room."""
+        """The problem of its disk; empty if there is space."""
         self.ill = ""
-        """What else is wrong with it, see `health`; empty while it is well."""
+        """Its other problem, see `health`; empty while it is healthy."""
         self._examined_at = -math.inf
         self._home = home
         self._seen = seen
@@ -111,23 +111,23 @@ class RayNode:
 
     @property
     def up(self) -> bool:
-        """Whether there is a link, and the agent was heard of just now."""
+        """Whether there is a link, with a recent message from the agent."""
         return self._live() is not None and self.silent_s() < QUIET_S + PING_S
 
     @property
     def forward_problem(self) -> str:
-        """Why programs there do not reach what is forwarded; empty while they do."""
+        """Why programs there do not reach the forwarded address; empty while they do."""
         return self._forwarding.problem if self._forwarding is not None else ""
 
     def silent_s(self) -> float:
-        """How long the agent has not been heard of."""
+        """The time since the agent's last message."""
         link = self._link
         if link is not None:
             self._heard_at = max(self._heard_at, link.heard_at)
         return time.monotonic() - self._heard_at
 
     def life(self) -> Life | None:
-        """Whether it is silent or lost; None while it is there."""
+        """Whether it is silent or lost; None while it is reachable."""
         if self.up:
             return None
         silent_s = self.silent_s()
@@ -135,7 +135,7 @@ class RayNode:
         return Life.LOST if lost else Life.SILENT
 
     def connect(self, endpoint: Endpoint) -> None:
-        """Have a link to this agent, a new one where it is needed. Raises Unavailable."""
+        """Link to this agent, with a new link if needed. Raises Unavailable."""
         with self._lock:
             known = self._link
             if endpoint == self.endpoint and known is not None and not known.lost:
@@ -148,7 +148,7 @@ class RayNode:
         self.trouble = None
 
     def ping(self) -> None:
-        """Hear of the agent, where that was not lately; give the link up where that takes too long."""
+        """Ping the agent, unless it sent a message recently; give up the link after too long a silence."""
         link = self._live()
         if link is None:
             return
@@ -159,7 +159,7 @@ class RayNode:
             self.call("about", timeout_s=0.0)
 
     def close(self) -> None:
-        """Let go of the link; what runs goes on."""
+        """Close the link; runs continue."""
         link = self._link
         if link is not None:
             link.close()
@@ -171,10 +171,10 @@ class RayNode:
         link = self._link
         return link if link is not None and not link.lost else None
 
-    # --- what is done there ----------------------------------------------------------------------
+    # --- operations there ------------------------------------------------------------------------
 
     def call(self, operation: str, *, timeout_s: float = FILE_S, **arguments: Any) -> Any:
-        """Have an operation done. Raises Unavailable, at once without a link, and OSError."""
+        """Perform an operation. Raises Unavailable, at once without a link, and OSError."""
         link = self._live()
         if link is None or self.silent_s() > SILENT_S:
             raise Unavailable(f"{self.name or self.address} cannot be reached")
@@ -191,7 +191,7 @@ class RayNode:
         link.send_code(directory, digest, pieces)
 
     def prepare(self, travels: Travels) -> None:
-        """Make its directory ready, and bring what travels. Raises Unavailable."""
+        """Create its directory, and send the software. Raises Unavailable."""
         home, area, installation = str(self._home.home), str(self._area), travels.installation
         try:
             if not self.call("prepare", home=home, area=area, **installation):
@@ -208,9 +208,9 @@ class RayNode:
             self._forwarding.start()
 
     def examine(self, travels: Travels) -> None:
-        """Ask now and then how it does, and for the room on its disk. Raises Unavailable and OSError.
+        """Check its health and its disk at intervals. Raises Unavailable and OSError.
 
-        Its directory is made ready once there is room again.
+        After a full disk has space again, its directory is created.
         """
         if time.monotonic() - self._examined_at < HEALTH_S:
             return
@@ -230,16 +230,16 @@ class RayNode:
             self.full = ""
 
     def note_disk(self, error: OSError) -> None:
-        """Something could not be written there."""
+        """Note a failed write there."""
         full = error.errno in SPACE_ERRORS
         self.full = self._full_text if full else f"{self._home.home}: {error.strerror}"
 
     def has(self, attempt_id: str, node: str) -> bool:
-        """Whether the directory of an attempt is there. Raises Unavailable."""
+        """Whether the directory of an attempt exists there. Raises Unavailable."""
         return bool(self.call("lives", places=[[str(self._home.attempt(attempt_id)), node]]) != ["absent"])
 
     def make_directory(self, directory: Path, files: Mapping[str, bytes]) -> bool:
-        """Make a directory with these files, whole or not at all; False where there is one."""
+        """Create a directory with these files atomically; False if it exists."""
         done = self.call("make_directory", directory=str(directory), files=dict(files), area=str(self._area))
         return bool(done)
 
@@ -252,9 +252,9 @@ class RayNode:
         secrets: Mapping[str, str],
         travels: Travels,
     ) -> None:
-        """Put an attempt down with these files, where it is not, and start its runner here.
+        """Create the directory of an attempt with these files, if missing, and start its runner here.
 
-        Raises as `call`, and ValueError where that can never be.
+        Raises as `call`, and ValueError if that can never work.
         """
         self.call(
             "start",
@@ -267,13 +267,13 @@ class RayNode:
         )
 
     def lives(self, attempts: Mapping[str, str]) -> Mapping[str, Life]:
-        """What became of the runners here of these attempts, each with the name that this node has in it."""
+        """The states of the runners here, for attempts that each map to this node's name in them."""
         places = [[str(self._home.attempt(attempt)), node] for attempt, node in attempts.items()]
         words = self.call("lives", places=places)
         return {attempt: _LIVES[word] for attempt, word in zip(attempts, words, strict=True)}
 
     def refresh(self, attempts: Mapping[str, str]) -> None:
-        """Copy what is new of these attempts, as `lives`. Raises Unavailable."""
+        """Copy new reports of these attempts, given as for `lives`. Raises Unavailable."""
         link = self._live()
         if link is None:
             raise Unavailable(f"{self.name or self.address} cannot be reached")
@@ -302,7 +302,7 @@ class RayNode:
 
     @property
     def _area(self) -> Path:
-        """Where directories are in the making: one of its own, should several nodes share a disk."""
+        """The path of directories under construction: its own, because several nodes may share a disk."""
         return self._home.staging / self.address.replace(":", "_")
 
 

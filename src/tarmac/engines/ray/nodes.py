@@ -1,7 +1,7 @@
-"""All nodes of the cluster, kept up to date by a thread of its own: asked of Ray, agents started, links made.
+"""All nodes of the cluster, updated by a thread of its own: reads Ray's list, starts agents, opens links.
 
-Used by `RayEngine`, which is answered from memory. Where agents listen is written down, so that the next
-server reaches them at once, and without a Ray that answers.
+Used by `RayEngine`, which reads from memory. The addresses of agents are stored, so that the next server
+reaches them at once, even if Ray does not answer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LARGEST_RECORD_BYTES = 16 * 1024 * 1024
 
 
 class RayNodes:
-    """The nodes by address. Thread-safe; `changed` is called when any comes or goes."""
+    """The nodes by address. Thread-safe; `changed` is called when one appears or disappears."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class RayNodes:
         on_news: Callable[[str], None],
     ) -> None:
         self.trouble: str | None = None
-        """What Ray says, while it does not answer."""
+        """Ray's error, while it does not answer."""
         self.after_look: tuple[Callable[[], None], ...] = ()
         self._cluster = cluster
         self._settings = settings
@@ -61,7 +61,7 @@ class RayNodes:
         self._nodes: dict[str, RayNode] = {}
         self._members: dict[str, Member] = {}
         self._reserved_since: dict[str, bool] = {}
-        """What became of reservations since Ray was last asked, by ids of nodes: its answer may be older."""
+        """Reservations changed since Ray's last list, by node id: that list may be older."""
         self._offer: tuple[Node, ...] = ()
         self._record = seen.home / "agents.json"
         self._recorded: object = None
@@ -76,13 +76,13 @@ class RayNodes:
         Thread(target=_watch, args=(weakref.ref(self), self._stopped), daemon=True).start()
 
     def close(self) -> None:
-        """Let go of every node and of Ray; what runs goes on."""
+        """Disconnect from every node and from Ray; runs continue."""
         self._end()
 
     # --- answers from memory ---------------------------------------------------------------------
 
     def offer(self) -> tuple[Node, ...]:
-        """The nodes as the scheduler sees them; the same object while nothing changes."""
+        """The nodes for the scheduler; the same object until a node changes."""
         with self._lock:
             made = tuple(
                 self._offered(node, self._members.get(address))
@@ -94,7 +94,7 @@ class RayNodes:
             return self._offer
 
     def known(self) -> bool:
-        """Whether Ray has said which nodes there are, and each of them what it has, or why it cannot."""
+        """Whether Ray has listed its nodes, and each has reported its resources or a problem."""
         with self._lock:
             return bool(self._members) and all(
                 not member.alive or bool(node.survey) or node.trouble is not None
@@ -102,12 +102,12 @@ class RayNodes:
             )
 
     def all(self) -> list[RayNode]:
-        """Every node there is or was."""
+        """Every current or former node."""
         with self._lock:
             return list(self._nodes.values())
 
     def at(self, address: str) -> RayNode:
-        """The node at an address; one that was never heard of counts as silent from now on."""
+        """The node at an address; an unknown one counts as silent from now on."""
         with self._lock:
             return self._at(address)
 
@@ -124,22 +124,22 @@ class RayNodes:
         return found
 
     def note_reserved(self, member_ids: Collection[str], reserved: bool) -> None:
-        """They are reserved for us from now on, or no longer."""
+        """Note that nodes are reserved for us, or released."""
         with self._lock:
             self._reserved_since.update(dict.fromkeys(member_ids, reserved))
             self._members = {at: self._newer(member) for at, member in self._members.items()}
 
     def reserved(self) -> dict[str, str]:
-        """The addresses and ids of nodes that are reserved for us."""
+        """The addresses and ids of nodes reserved for us."""
         with self._lock:
             return {address: member.id for address, member in self._members.items() if member.reserved}
 
     # --- the watch -------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """One round: what Ray has, agents where there is none, links where they were lost.
+        """One round: read Ray's list, start missing agents, reopen lost links.
 
-        What takes long holds up nothing else, and is begun again once it is over.
+        Slow steps block no others, and begin again after they end.
         """
         self._begin("members", self._learn)
         self._begin("more", self._do_more)
@@ -169,7 +169,7 @@ class RayNodes:
             self._take(members)
 
     def _take(self, members: Sequence[Member]) -> None:
-        """Note what Ray says: of several entries of an address the one that lives counts."""
+        """Store Ray's list; of several entries with one address, the live one counts."""
         found: dict[str, Member] = {}
         for member in members:
             known = found.get(member.address)
@@ -179,16 +179,16 @@ class RayNodes:
             self._members = {at: self._newer(member) for at, member in found.items()}
             for address, member in found.items():
                 node = self._at(address)
-                node.name = node.name or self._name_of(member)  # it stays: runs know the node by it
+                node.name = node.name or self._name_of(member)  # permanent, because runs refer to it
                 node.alive = member.alive
             for address, node in self._nodes.items():
                 if address not in found:
                     node.alive = False
 
     def _tend(self, node: RayNode) -> None:
-        """Have a link to a node that lives, and hear of it."""
+        """Link to a live node, and check it."""
         try:
-            if node.up and not node.survey:  # it was reached, and broke off or was too slow in the middle
+            if node.up and not node.survey:  # the survey was interrupted or too slow
                 self._survey(node)
                 return
             if node.up:
@@ -216,13 +216,13 @@ class RayNodes:
     def _survey(self, node: RayNode) -> None:
         try:
             node.prepare(self._travels)
-        finally:  # also a node that cannot be used now is shown
+        finally:  # unusable nodes are shown as well
             node.survey = node.call("survey")
 
     # --- inside ----------------------------------------------------------------------------------
 
     def _newer(self, member: Member) -> Member:
-        """A member with what became of its reservation since Ray was asked."""
+        """A member with its reservation as changed since Ray's list."""
         return replace(member, reserved=self._reserved_since.get(member.id, member.reserved))
 
     def _at(self, address: str) -> RayNode:
@@ -233,7 +233,7 @@ class RayNodes:
         return node
 
     def _offered(self, node: RayNode, member: Member | None) -> Node:
-        """A node as it is now: nothing new is placed on one that others use."""
+        """The current state of a node: no new work is placed on one that others use."""
         settings, survey = self._settings, node.survey
         products = survey["products"]
         reason = _problem(node, None if self.trouble is not None else _membership_problem(member))
@@ -255,7 +255,7 @@ class RayNodes:
         )
 
     def _name_of(self, member: Member) -> str:
-        """What a new node is called: by its host name, where another has that by its address as well."""
+        """The name of a new node: from its host name, with its address if another has the same."""
         name = node_name(self._cluster, member.hostname or "node")
         if member.hostname and name not in {node.name for node in self._nodes.values()}:
             return name
@@ -268,7 +268,7 @@ class RayNodes:
             for known in json.loads(content):
                 node = self._at(known["address"])
                 node.name, node.survey = known["name"], known["survey"]
-                if known.get("package") == self._travels.package:  # agents of another version leave in time
+                if known.get("package") == self._travels.package:  # agents of another version exit in time
                     node.endpoint = Endpoint(**known["endpoint"])
 
     def _write_record(self) -> None:
@@ -291,7 +291,7 @@ class RayNodes:
 
 
 def _problem(node: RayNode, of_ray: str | None) -> str:
-    """Why nothing can be placed on a node now; empty where something can."""
+    """Why no work can be placed on a node now; empty if it can."""
     if not node.up:
         return "Ray has lost it" if not node.alive else "its agent does not answer"
     if not node.cleared:
@@ -306,7 +306,7 @@ def _membership_problem(member: Member | None) -> str | None:
 
 
 def _watch(nodes: weakref.ref[RayNodes], stopped: Event) -> None:
-    """Look again and again, until the engine is closed or nobody has it any more."""
+    """Repeat the rounds, until the engine is closed or garbage-collected."""
     while not stopped.is_set():
         began_at = time.monotonic()
         watched = nodes()

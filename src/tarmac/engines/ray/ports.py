@@ -1,6 +1,6 @@
-"""Free ports of a node for workers to meet at, asked for several at once: many runs may start at a time.
+"""Free ports of a node for workers to connect, requested in batches: many runs may start at once.
 
-Used by `node`. A port was free when it was asked for, at most a moment ago; each is given once.
+Used by `node`. A port was free when it was requested, a moment ago at most; each is given once.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from threading import Lock
 
 AT_ONCE = 16
 FRESH_S = 1.0
-"""Later, what was free may be no more: ports are asked for anew."""
+"""After this time free ports may be in use, and are requested again."""
 
 
 class FreePorts:
-    """Those of one node; `find` asks it for so many that are free and none of those taken. Thread-safe."""
+    """The free ports of one node; `find` requests a number of free ones, except those taken. Thread-safe."""
 
     def __init__(
         self, find: Callable[[Collection[int], int], list[int]], *, fresh_s: float = FRESH_S
@@ -27,7 +27,7 @@ class FreePorts:
         self._found_at = 0.0
 
     def take(self, taken: Collection[int]) -> int:
-        """A free port that is none of those taken. Raises as `find`."""
+        """A free port that is not taken. Raises as `find`."""
         with self._lock:
             fresh = time.monotonic() - self._found_at < self._fresh_s
             self._found = [port for port in self._found if fresh and port not in taken]

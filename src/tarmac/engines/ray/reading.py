@@ -1,4 +1,4 @@
-"""Which node of an attempt a file of it lies on. Called by `RayEngine`."""
+"""Finds the node of an attempt whose disk has a given file. Called by `RayEngine`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _SETUP = f"{protocol.LOGS}/setup."
 
 
 def place_of(view: AttemptView, path: str) -> str:
-    """The node that wrote it; of what several may have written, that of rank 0."""
+    """The node that wrote the file; for files that several may have written, that of rank 0."""
     names = [node.node for node in view.nodes]
     first, _, rest = path.partition("/")
     if first == protocol.NODES and rest.partition("/")[0] in names:

@@ -1,7 +1,7 @@
-"""What nodes of an attempt have for one another, where each has a disk of its own: carried by the engine.
+"""Carries files between nodes of an attempt that have separate disks.
 
-What the attempt is asked goes to every node; what the runner of one node writes for the others goes to those.
-Called by `RayEngine` with the view's lock held. After a restart of the server all of it is carried once more.
+Requests to an attempt go to every node; files that a node's runner writes for its peers go to those. Called
+by `RayEngine` with the view's lock held. After a restart of the server everything is carried once more.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LARGEST_BYTES = 256 * 1024
 
 
 class Relay:
-    """What was carried to which node of which attempt. `place` finds a node of an attempt."""
+    """The files carried to each node of each attempt. `place` finds a node of an attempt."""
 
     def __init__(
         self, place: Callable[[AttemptView, str], RayNode], directory: Callable[[str], Path]
@@ -31,17 +31,17 @@ class Relay:
         self._files: dict[tuple[str, str], set[str]] = {}
 
     def forget(self, view: AttemptView) -> None:
-        """The attempt is over."""
+        """Forget an ended attempt."""
         for node in view.nodes:
             self._asks.pop((view.attempt_id, node.node), None)
             self._files.pop((view.attempt_id, node.node), None)
 
     def pass_ask_on(self, view: AttemptView) -> None:
-        """Tell every node what the attempt is asked. Raises Unavailable where one was not told."""
+        """Send an attempt's request to leave to every node. Raises Unavailable if one was not reached."""
         try:
             content = untrusted.read_bytes(view.paths.ask, LARGEST_BYTES)
         except OSError:
-            return  # nothing
+            return  # no request
         failure: Unavailable | None = None
         for node in view.nodes:
             key = view.attempt_id, node.node
@@ -50,7 +50,7 @@ class Relay:
             place = self._place(view, node.node)
             try:
                 directory = str(self._directory(view.attempt_id))
-                with suppress(FileNotFoundError):  # it will be put down with the attempt
+                with suppress(FileNotFoundError):  # absent there: it comes with the attempt
                     place.call("ask", directory=directory, content=content, nodes=[node.node])
                 self._asks[key] = content
             except OSError as error:
@@ -61,7 +61,7 @@ class Relay:
             raise failure
 
     def carry(self, view: AttemptView) -> None:
-        """Bring the others what each node has for them."""
+        """Carry each node's files to its peers."""
         if len(view.nodes) < 2:
             return
         own = {
@@ -80,7 +80,7 @@ class Relay:
         if node.over or not new:
             return
         directory = str(self._directory(view.attempt_id))
-        with suppress(Unavailable, OSError):  # the next look tries again
+        with suppress(Unavailable, OSError):  # the next poll tries again
             place = self._place(view, node.node)
             place.call("relay", directory=directory, node=node.node, files=new)
             known.update(new)

@@ -1,7 +1,7 @@
-"""Nodes that are reserved for us in Ray while attempts run there, so that others get other nodes.
+"""Reserves nodes in Ray while attempts run there, so that others get other nodes.
 
-Used by `RayEngine`. Whole nodes are reserved: Ray does not say which GPUs go with a part of one. A node
-without an attempt is let go soon; reservations outlive the server, and what an earlier one left is let go
+Used by `RayEngine`. Whole nodes are reserved: Ray does not tell which GPUs belong to a part of one. A node
+without an attempt is released soon; reservations outlive the server, and those of an earlier one are released
 after a while.
 """
 
@@ -17,14 +17,14 @@ from tarmac.engines.ray.nodes import RayNodes
 from tarmac.model.errors import Unavailable
 
 LINGER_S = 3.0
-"""A node that was just in use is soon in use again."""
+"""A node that was just in use is often needed again."""
 
 FIRST_LINGER_S = 60.0
-"""By then a server that was started has looked at all attempts that live."""
+"""By then a new server has polled all live attempts."""
 
 
 class Reservations:
-    """Which attempts need which nodes. Thread-safe."""
+    """The nodes that attempts need. Thread-safe."""
 
     def __init__(self, nodes: RayNodes, membership: Membership) -> None:
         self._nodes = nodes
@@ -32,7 +32,7 @@ class Reservations:
         self._lock = Lock()
         self._needed: dict[str, tuple[str, ...]] = {}
         self._own: set[str] = set()
-        """The addresses of nodes that attempts have needed, since this server began."""
+        """The addresses of nodes that attempts have needed since this server began."""
         self._idle_since: dict[str, float] = {}
         self._settled_at = time.monotonic() + FIRST_LINGER_S
 
@@ -47,24 +47,24 @@ class Reservations:
             self._own.update(addresses)
 
     def note(self, attempt_id: str, addresses: Mapping[str, str]) -> None:
-        """An attempt that an earlier server started needs its nodes, too; they are ours to let go."""
+        """Note the nodes of an attempt from an earlier server; this server may release them."""
         with self._lock:
             self._needed.setdefault(attempt_id, tuple(addresses.values()))
             self._own.update(addresses.values())
 
     def forget(self, attempt_id: str) -> None:
-        """The attempt is over."""
+        """Forget an ended attempt."""
         with self._lock:
             self._needed.pop(attempt_id, None)
 
     def close(self) -> None:
-        """Let nodes go that no attempt needs: nobody else does, until this server comes back."""
+        """Release nodes that no attempt needs: no other process does so before this server comes back."""
         with self._lock:
             settled = time.monotonic() > self._settled_at
             self._release([id_ for address, id_ in self._idle().items() if settled or address in self._own])
 
     def release_idle(self) -> None:
-        """Let nodes go that no attempt has needed for a while."""
+        """Release nodes that no attempt has needed for a while."""
         now = time.monotonic()
         with self._lock:
             idle = self._idle()
@@ -73,12 +73,12 @@ class Reservations:
                 self._release([idle[at] for at, since in self._idle_since.items() if now - since > LINGER_S])
 
     def _idle(self) -> dict[str, str]:
-        """The addresses and ids of the nodes that are reserved, and that no attempt needs."""
+        """The addresses and ids of reserved nodes that no attempt needs."""
         needed = {address for addresses in self._needed.values() for address in addresses}
         return {address: id_ for address, id_ in self._nodes.reserved().items() if address not in needed}
 
     def _release(self, member_ids: Collection[str]) -> None:
         if member_ids:
-            with suppress(Unavailable):  # the next look tries again, here or in the next server
+            with suppress(Unavailable):  # the next poll tries again, here or in the next server
                 self._membership.release(member_ids)
                 self._nodes.note_reserved(member_ids, reserved=False)

@@ -1,7 +1,7 @@
-"""The runners of the Ray engine: started, looked at and ended by the agents of their nodes.
+"""The runners of the Ray engine: started, polled and ended by the agents of their nodes.
 
-Called by `engines/attempts/supervision.py` and `RayEngine`. An attempt is put down on a node when its runner
-is started there; the values of secrets are asked for at every start and never kept.
+Called by `engines/attempts/supervision.py` and `RayEngine`. The directory of an attempt is created on a node
+when its runner starts there; the values of secrets are requested at every start and never stored.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST_FILE_BYTES = 64 * 1024 * 1024
 
 
 class RayRunners:
-    """The `Runners` on the nodes of a Ray. `home` is where attempts lie there."""
+    """The `Runners` on the nodes of a Ray. `home` has the directories of attempts there."""
 
     def __init__(
         self,
@@ -50,16 +50,16 @@ class RayRunners:
         self._addresses: dict[str, Mapping[str, str]] = {}
 
     def check(self, secrets: Sequence[str]) -> None:
-        """See that every one of these secrets can be had now."""
+        """Check that all these secrets are readable."""
         if secrets:
             self._secrets(secrets)
 
     def node(self, view: AttemptView, node: str) -> RayNode:
-        """The node that a part of an attempt was placed on."""
+        """The node on which a part of an attempt was placed."""
         return self._nodes.at(self.addresses(view)[node])
 
     def addresses(self, view: AttemptView) -> Mapping[str, str]:
-        """The addresses of the nodes of an attempt, by what it calls them."""
+        """The addresses of an attempt's nodes, by their names in it."""
         addresses = self._addresses.get(view.attempt_id)
         if addresses is None:
             parts = read_document(view.paths.description).nodes
@@ -67,17 +67,17 @@ class RayRunners:
         return addresses
 
     def note_lives(self, view: AttemptView, node: str, life: Life) -> None:
-        """What the agent of a node has just said of its runner."""
+        """Note the state of a node's runner that its agent just reported."""
         self._lives[view.attempt_id, node] = life
 
     def forget(self, view: AttemptView) -> None:
-        """The attempt is over."""
+        """Forget an ended attempt."""
         self._addresses.pop(view.attempt_id, None)
         for node in view.nodes:
             self._lives.pop((view.attempt_id, node.node), None)
 
     def start_all(self, view: AttemptView) -> None:
-        """Start every runner that nobody has started yet, on all nodes at once. Raises as `start`."""
+        """Start every unclaimed runner, on all nodes at once. Raises as `start`."""
         pending = [node for node in view.nodes if node.facts.state is PartState.UNCLAIMED]
         if len(pending) == 1:
             self._start(view, pending[0])
@@ -110,7 +110,7 @@ class RayRunners:
         node.supervision.requested_at = time.monotonic()
 
     def _withdraw(self, place: RayNode, view: AttemptView, node: NodeView, error: OSError) -> None:
-        """Where a full disk takes neither claim nor fence: without its document no runner starts."""
+        """Remove the document if a full disk takes neither claim nor fence: without it no runner starts."""
         document = self.directory(view.attempt_id) / protocol.ATTEMPT_FILE
         try:
             place.call("remove_trees", paths=[str(document)])
@@ -128,7 +128,7 @@ class RayRunners:
         return away or self._lives.get((view.attempt_id, node.node), Life.SILENT)
 
     def await_leaving(self, node: NodeView) -> None:
-        """The agents are asked again at the next look."""
+        """Do nothing: the next poll asks the agents again."""
 
     def end(self, view: AttemptView, node: NodeView) -> None:
         with suppress(Unavailable, OSError):
@@ -155,7 +155,7 @@ class RayRunners:
         writing.lose(view, node, cause)
 
     def end_orphans(self, view: AttemptView) -> bool:
-        """On the nodes that can be reached; on others the runner ends its work by itself."""
+        """End processes on reachable nodes; on others the runner ends its work by itself."""
         done = True
         for node in view.nodes:
             place = self.node(view, node.node)
@@ -174,13 +174,13 @@ class RayRunners:
         return done
 
     def directory(self, attempt_id: str) -> Path:
-        """Where an attempt lies on its nodes."""
+        """The directory of an attempt on its nodes."""
         directory = self._home.attempt(attempt_id)
         assert directory is not None, "it has a view"
         return directory
 
     def _bring_code(self, place: RayNode, view: AttemptView) -> None:
-        """Have the snapshot of code on the node, once for all attempts."""
+        """Store the snapshot of code on the node, once for all attempts."""
         code = read_document(view.paths.description).code
         if code is None or place.host.use(Path(code)):
             return

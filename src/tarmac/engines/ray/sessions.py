@@ -1,6 +1,6 @@
-"""Sessions beside workers on the nodes of a Ray: a connection of its own to the agent of the worker's node.
+"""Sessions beside workers on the nodes of a Ray: each connects to the agent of the worker's node.
 
-Called by `RayEngine`. The agent leaves the connection to the far end, which outlives the agent.
+Called by `RayEngine`. The agent passes the connection to the far end, which outlives the agent.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tarmac.node.session import frames
 
 
 def open_session(place: RayNode, travels: Travels, view: AttemptView, worker: WorkerStatus) -> int:
-    """As `OpensSessions` says; `place` is the worker's node."""
+    """As `OpensSessions` defines; `place` is the worker's node."""
     if worker.pid is None:
         raise Refused("the worker has not started")
     endpoint = place.endpoint

@@ -1,4 +1,4 @@
-"""The settings of a cluster whose engine is Ray, checked without touching anything. Called by `kind`."""
+"""The settings of a Ray cluster, checked without any effect. Called by `kind`."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ LEAST_LEASE_S = 15
 DEFAULT_LEASE_S = 600.0
 MOST_SLOTS = 1024
 TOKEN = "token"
-"""The one credential: the secret that holds the token of the Ray."""
+"""The one credential: the secret with the token of the Ray."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaySettings:
-    """Where the head of the Ray listens, where runs are kept on every node, and what nodes offer.
+    """The address of the head of the Ray, the directory for runs on every node, and the resources of nodes.
 
     `python` has Ray; it runs our bridge on this machine, or on the one that `ssh` reaches. `slots` are those
-    of a node without a GPU, or fewer than it has.
-    `lease_s`: how long a run goes on where this server does not reach it.
+    of a node without a GPU, or fewer than it has. `lease_s`: how long a run continues without contact to this
+    server.
     """
 
     address: str
@@ -59,7 +59,7 @@ class RaySettings:
 
 
 def read_settings(settings: Mapping[str, Any]) -> RaySettings:
-    """The settings as they were described; raises InvalidInput with the first mistake."""
+    """The settings in a description; raises InvalidInput with the first mistake."""
     for name in settings:
         if name not in FIELDS:
             near = nearest(str(name), FIELDS)
@@ -126,7 +126,7 @@ def _whole(settings: Mapping[str, Any], name: str) -> int | None:
 
 
 def _number(settings: Mapping[str, Any], name: str) -> float | None:
-    """A number above 0, or the text of one, as the command line gives it."""
+    """A number above 0, or its text from the command line."""
     value = settings.get(name)
     if value is None:
         return None

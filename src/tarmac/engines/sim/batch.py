@@ -1,8 +1,8 @@
 """`SimBatchEngine`: a simulated batch system with a queue of its own, behind the port of every engine.
 
-It stands in for what a delegated engine talks to: jobs are submitted for so many nodes, wait for as long as
-that takes, are given nodes whose names nobody knew before, and may be forgotten. What becomes of a job once
-it has its nodes is the story of any simulated attempt (`world`, `story`).
+Used by tests and simulations in place of a delegated engine's system: jobs are submitted for a number of
+nodes, wait, get nodes whose names were unknown before, and may be forgotten. A job with nodes behaves like
+any simulated attempt (`world`, `story`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tarmac.node.attempt.document import Launch, NodeLaunch
 class Job:
     """A job of the system. `leave_request`: it left the queue for that; `lost`: it was forgotten.
 
-    `launch` None: it was fenced before anybody submitted it. A later turn is in the job of the one before.
+    `launch` None: it was fenced before its submission. A later turn is in the job of the one before.
     """
 
     number: int
@@ -42,10 +42,10 @@ class Job:
 
 
 class SimBatchEngine(SimulatedEngine):
-    """A batch system of these nodes; first come, first served, and nobody overtakes.
+    """A batch system of these nodes: strictly first come, first served.
 
-    Knobs as `SimulatedEngine` has them, to be turned at any time, and one more: while `closed`,
-    no job is given nodes. `forget` makes the system lose a job that waits.
+    Knobs as in `SimulatedEngine`, adjustable at any time, and one more: while `closed`, no job gets nodes.
+    `forget` makes the system lose a waiting job.
     """
 
     name = "sim-batch"
@@ -125,12 +125,12 @@ class SimBatchEngine(SimulatedEngine):
         return tuple(self._queue)
 
     def nodes_of(self) -> Sequence[Node]:
-        """The machines there are, whatever the system says of them."""
+        """The existing machines, whatever the system reports."""
         return self._nodes
 
     @property
     def closed(self) -> bool:
-        """Whether jobs are kept waiting, as in a maintenance."""
+        """Whether jobs are held in the queue, as in a maintenance."""
         return self._closed
 
     @closed.setter
@@ -140,7 +140,7 @@ class SimBatchEngine(SimulatedEngine):
             self._serve()
 
     def forget(self, attempt_id: str) -> None:
-        """The system loses a job that waits: nobody will ever hear of it again."""
+        """Make the system lose a waiting job for ever."""
         with self._lock:
             job = self._jobs[attempt_id]
             if job.granted_at is None and job.ended_at is None:
@@ -154,7 +154,7 @@ class SimBatchEngine(SimulatedEngine):
         self._notify(attempt_id)
 
     def _leave(self, attempt_id: str, job: Job, request: LeaveRequest) -> None:
-        """Take a job out of the queue, as it was asked; a stop counts for more than what was asked before."""
+        """Remove a job from the queue, as requested; a stop overrides earlier requests."""
         if job.lost or (job.leave_request is not None and STRENGTH[request] <= STRENGTH[job.leave_request]):
             return
         job.leave_request = request
@@ -173,7 +173,7 @@ class SimBatchEngine(SimulatedEngine):
         self._notify(attempt_id)
 
     def _serve(self) -> None:
-        """Give nodes to the first in the queue, and to the next, for as long as there are enough."""
+        """Give nodes to the jobs at the head of the queue, while there are enough."""
         self._take_back()
         while self._queue and not self._closed:
             attempt_id = self._queue[0]
@@ -221,7 +221,7 @@ class SimBatchEngine(SimulatedEngine):
             self._free[name] = sorted([*self._free[name], *slots])
 
     def _placed(self, attempt_id: str, launch: Launch) -> Launch | None:
-        """The launch on real nodes, each part on another; None while there are not enough."""
+        """The launch on actual nodes, each part on another; None while there are not enough."""
         taken: list[tuple[str, tuple[int, ...]]] = []
         placed: list[NodeLaunch] = []
         for part in launch.nodes:

@@ -1,4 +1,4 @@
-"""The knobs of the simulated engine: how an attempt behaves, and where the control plane may be interrupted.
+"""The knobs of the simulated engine: an attempt's behaviour, and interruptions of the control plane.
 
 Tests and simulations give the engine a function from a launch to a `Behaviour`; the story of an attempt
 (`story.py`) follows from it.
@@ -13,18 +13,18 @@ from enum import StrEnum
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:
-    """How one attempt behaves. The default works for a minute and exits 0.
+    """The behaviour of one attempt. The default works for a minute and exits 0.
 
-    `duration_s` is the work of the whole run: with a `checkpoint_period_s`, an attempt goes on from the
-    last checkpoint of those before it, else it begins anew. `start_s` passes between submission and the
-    first instruction; one that `hangs_at_start` never gets there. Asked to leave, it takes `leave_s`
-    (never more than its grace), and all of its grace when it `ignores_requests`. Its first output comes
-    `first_output_s` after the start. It exits with `exit_code` or by `exit_signal`; having said
-    `finished`, an exit 0 is complete whatever was asked. Its node is lost `vanishes_after_s` after the
-    start. From `unknown_from_s` after submission and for `unknown_for_s` the engine cannot tell how it
-    is. A replica in `replicas_end_s`, by role and number, ends so long after the start, well, while the
-    others go on. It writes `output` to its first worker's log, its first node gives `notices` at once, and
-    its first worker reports `reports` (whole lines of the SDK) once it has started.
+    `duration_s` is the work of the whole run: with a `checkpoint_period_s`, an attempt continues from the
+    last checkpoint of earlier ones, else it begins anew. `start_s` passes between submission and the first
+    instruction; one that `hangs_at_start` never gets there. After a request to leave, it takes `leave_s`
+    (never more than its grace), and all of its grace if it `ignores_requests`. Its first output comes
+    `first_output_s` after the start. It exits with `exit_code` or by `exit_signal`; after `finished`, an exit
+    0 is complete despite any request. Its node is lost `vanishes_after_s` after the start. From
+    `unknown_from_s` after submission and for `unknown_for_s` the engine reports its state as unknown. A
+    replica in `replicas_end_s`, by role and number, completes after that time, while the others continue. The
+    attempt writes `output` to its first worker's log, its first node sends `notices` at once, and its first
+    worker reports `reports` (whole lines of the SDK) once it has started.
     """
 
     duration_s: float = 60.0
@@ -47,7 +47,7 @@ class Behaviour:
 
 
 class Moment(StrEnum):
-    """Points at which a test may interrupt a call: before or after it took effect in the world."""
+    """Points at which a test may interrupt a call: before or after its effect in the world."""
 
     BEFORE_SUBMIT = "before_submit"
     AFTER_SUBMIT = "after_submit"

@@ -14,20 +14,20 @@ Callback = Callable[[], None]
 
 @dataclass(slots=True)
 class Appointment:
-    """A callback to come; None once it was made, or forgotten."""
+    """A future callback; None once it was called or cancelled."""
 
     callback: Callback | None
 
 
 class VirtualClock:
-    """A clock that moves only when it is told to, calling what falls due on the way.
+    """A clock that moves only on request, calling due callbacks on the way.
 
     Implements the port `Clock`. Not thread-safe: a simulation is one thread.
     """
 
     def __init__(self, start: float = 0.0) -> None:
         self._now = start
-        self._appointments: list[tuple[float, int, Appointment]] = []  # the number tells those of an instant
+        self._appointments: list[tuple[float, int, Appointment]] = []  # the number orders equal times
         self._made = 0
 
     def now(self) -> float:
@@ -35,7 +35,7 @@ class VirtualClock:
         return self._now
 
     def advance(self, seconds: float) -> None:
-        """Let that much time pass."""
+        """Move forward by a number of seconds."""
         self.advance_to(self._now + seconds)
 
     def advance_to(self, at: float) -> None:
@@ -48,13 +48,13 @@ class VirtualClock:
         self._now = max(self._now, at)
 
     def next_event_at(self) -> float | None:
-        """When the next callback falls due; None when nothing is going to happen."""
+        """The time of the next callback; None if there is none."""
         while self._appointments and self._appointments[0][2].callback is None:
             heapq.heappop(self._appointments)
         return self._appointments[0][0] if self._appointments else None
 
     def call_at(self, at: float, callback: Callback) -> Appointment:
-        """Call `callback` when the time comes; one that is past falls due at the next advance."""
+        """Call `callback` at a time; one in the past is due at the next advance."""
         self._made += 1
         appointment = Appointment(callback)
         heapq.heappush(self._appointments, (at, self._made, appointment))
@@ -62,5 +62,5 @@ class VirtualClock:
 
     @staticmethod
     def cancel(appointment: Appointment) -> None:
-        """Forget an appointment."""
+        """Cancel an appointment."""
         appointment.callback = None

@@ -1,8 +1,8 @@
 """`SimEngine`: virtual nodes under virtual time, with knobs, behind the port of every engine.
 
-Simulation tests run the real control plane against it; it passes the same contract suite as the real
-engines. It outlives the control planes of a test the way a cluster would: after a "crash", make a new
-control plane on the same engine and call `disconnect` for the dead one.
+Simulation tests run the real control plane against it; it passes the same contract suite as the real engines.
+It outlives the control planes of a test like a cluster: after a "crash", create a new control plane on the
+same engine and call `disconnect` for the dead one.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ LAST_PORT = 65_535
 USUAL_FIRST_ADDRESS = "10.0.0.1"
 NODE_CPUS = 64.0
 NODE_MEMORY_BYTES = 2**38
-"""What a simulated node has where its description does not say."""
+"""Default memory of a simulated node."""
 
 
 class SimEngine(SimulatedEngine):
-    """An engine whose attempts behave as `behaviour` says of their launch.
+    """An engine whose attempts behave as `behaviour` defines for their launch.
 
-    Knobs as `SimulatedEngine` has them; what happens is seen `news_delay_s` later.
+    Knobs as in `SimulatedEngine`; events become visible `news_delay_s` later.
     """
 
     name = "sim"
@@ -106,11 +106,11 @@ class SimEngine(SimulatedEngine):
     # --- the world behind it ---------------------------------------------------------------------
 
     def progress_s(self, run_id: str) -> float:
-        """How much work of a run its checkpoints hold."""
+        """The amount of a run's work in its checkpoints."""
         return self._world.progress_s(run_id)
 
     def set_node(self, name: str, state: NodeState) -> None:
-        """Change a node's state; what runs on a node that goes down or is lost is lost with it."""
+        """Change a node's state; attempts on a node that goes down or is lost are lost with it."""
         with self._lock:
             if name in self._nodes:
                 self._nodes[name] = replace(self._nodes[name], state=state)
@@ -122,7 +122,7 @@ class SimEngine(SimulatedEngine):
                 self._world.lose_node(name)
 
     def forget(self, run_id: str) -> None:
-        """Keep nothing of a run whose attempts are over: long simulations would fill the memory."""
+        """Drop all data of a run whose attempts have ended: long simulations would fill the memory."""
         with self._lock:
             self._world.forget(run_id)
 

@@ -1,4 +1,4 @@
-"""The simulated engine's request: a launch that prints itself without its secrets."""
+"""The request of simulated engines: a launch that prints itself without its secrets. Used by both of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tarmac.node.attempt.document import Launch, to_json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimRequest:
-    """What the simulated engine is sent: the launch itself."""
+    """The request to the simulated engine: the launch itself."""
 
     launch: Launch
 
@@ -21,7 +21,7 @@ class SimRequest:
 
     @property
     def artifact_paths(self) -> Mapping[str, str]:
-        """None: nothing is kept here."""
+        """An empty mapping: this engine stores no artifacts."""
         return {}
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""`SimulatedEngine`: what both simulated engines have: knobs, listeners, and answers to questions."""
+"""`SimulatedEngine`: the base of both simulated engines: knobs, listeners, and answers. Inherited by them."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ Listener = Callable[[str], None]
 
 
 class SimulatedEngine:
-    """The part of a simulated engine that does not ask how its attempts came to their nodes.
+    """The part of a simulated engine that is independent of placement.
 
-    Knobs, to be turned at any time: `interrupt` is called around every submit, request and reap and may raise
-    what it likes (a crash of the control plane at that moment). Every call that has to reach the cluster
-    calls `reach` first, which need not return; while `unreachable`, it raises Unavailable.
+    Knobs, adjustable at any time: `interrupt` is called around every submit, request and reap and may raise
+    any error (a crash of the control plane at that moment). Every call that has to reach the cluster calls
+    `reach` first, which need not return; while `unreachable`, it raises Unavailable.
     """
 
     system = "cluster"
-    """What cannot be reached."""
+    """The name of the unreachable system."""
 
     def __init__(
         self,
@@ -90,20 +90,20 @@ class SimulatedEngine:
 
     @property
     def starts(self) -> Counter[str]:
-        """How often each attempt truly began, by attempt id."""
+        """How often each attempt actually began, by attempt id."""
         return self._world.starts
 
     @property
     def violations(self) -> Sequence[str]:
-        """Every time two attempts of one run, or two holders of one slot, lived at once: to be empty."""
+        """Every time two attempts of one run, or two holders of one slot, lived at once: must be empty."""
         return self._world.violations
 
     def live(self) -> frozenset[str]:
-        """The attempts that truly exist on nodes now, whatever may be seen of them."""
+        """The attempts that actually exist on nodes now, visible or not."""
         return self._world.live()
 
     def disconnect(self) -> None:
-        """Forget all listeners: the control plane they belonged to is dead."""
+        """Remove all listeners: their control plane is dead."""
         with self._lock:
             self._listeners.clear()
 
@@ -119,7 +119,7 @@ class SimulatedEngine:
             raise Unavailable(f"the simulated {self.system} cannot be reached")
 
     def _on_news(self, attempt_id: str) -> None:
-        """Something happened to an attempt."""
+        """Notify listeners of an attempt's event."""
         self._notify(attempt_id)
 
     def _notify(self, attempt_id: str) -> None:

@@ -1,7 +1,7 @@
-"""What becomes of one simulated attempt: a pure function of its behaviour and of what was done to it.
+"""The story of one simulated attempt: a pure function of its behaviour and of the actions on it.
 
-`engine.py` keeps the facts (when it was submitted, which requests it got and when) and asks here for the
-story; nothing is stepped, so a history costs nothing between its events.
+Used by `world`, `window` and `batch`. They store the facts (when it was submitted, which requests it got and
+when) and compute the story here; time is not stepped, so a history costs nothing between its events.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STRENGTH = {
 
 @dataclass(slots=True, kw_only=True)
 class Facts:
-    """What was done to an attempt. `launch` None: it was fenced before anybody submitted it.
+    """The actions on an attempt. `launch` None: it was fenced before its submission.
 
     `progress_s` is the work that earlier attempts had saved; `requests` are (time, request), oldest first.
     """
@@ -46,7 +46,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """When the attempt is claimed, starts and ends (None: never, as things stand), and how."""
+    """When the attempt is claimed, starts and ends (None: never, by the current facts), and how."""
 
     claimed_at: float | None = None
     started_at: float | None = None
@@ -56,7 +56,7 @@ class Story:
 
 
 def tell(facts: Facts) -> Story:
-    """The whole story of an attempt, as things stand."""
+    """The complete story of an attempt, by the current facts."""
     story = _undisturbed(facts)
     losses = [at for at in (facts.lost_at, facts.reaped_at) if at is not None]
     if losses and (story.ended_at is None or min(losses) < story.ended_at):
@@ -65,7 +65,7 @@ def tell(facts: Facts) -> Story:
 
 
 def releases(facts: Facts, story: Story, by: float) -> tuple[Release, ...]:
-    """The replicas that have ended by then, while the attempt goes on."""
+    """The replicas that have ended by then, while the attempt is still running."""
     if facts.launch is None or story.started_at is None:
         return ()
     if story.ended_at is not None and story.ended_at <= by:
@@ -80,7 +80,7 @@ def releases(facts: Facts, story: Story, by: float) -> tuple[Release, ...]:
 
 
 def saved_s(facts: Facts, story: Story) -> float:
-    """How much work of the run is in its checkpoints after this attempt, whose story is told."""
+    """The run's work in its checkpoints after this attempt and its story."""
     behaviour = facts.behaviour
     if behaviour.checkpoint_period_s is None:
         return 0.0
@@ -88,13 +88,13 @@ def saved_s(facts: Facts, story: Story) -> float:
         return facts.progress_s
     done_s = min(story.ended_at - story.started_at, behaviour.duration_s - facts.progress_s)
     if story.outcome in (Outcome.PAUSED, Outcome.PREEMPTED) and not behaviour.ignores_requests:
-        return facts.progress_s + done_s  # it saves its state on the way out
+        return facts.progress_s + done_s  # it saves its state before its exit
     periods = floor(done_s / behaviour.checkpoint_period_s)
     return facts.progress_s + periods * behaviour.checkpoint_period_s
 
 
 def milestones(facts: Facts, story: Story, by: float) -> Milestones:
-    """What the nodes have seen of an attempt by then: output, checkpoints, and that it went on from one."""
+    """The nodes' milestones of an attempt by then: output, checkpoints, and its restored checkpoint."""
     started_at, behaviour = story.started_at, facts.behaviour
     if started_at is None or started_at > by:
         return NOTHING_SEEN
@@ -106,7 +106,7 @@ def milestones(facts: Facts, story: Story, by: float) -> Milestones:
         periods = floor((until - started_at) / behaviour.checkpoint_period_s)
         checkpoint_at = started_at + periods * behaviour.checkpoint_period_s if periods else None
         if over and story.outcome in (Outcome.PAUSED, Outcome.PREEMPTED) and not behaviour.ignores_requests:
-            checkpoint_at = until  # it saves its state on the way out
+            checkpoint_at = until  # it saves its state before its exit
     return Milestones(
         first_output_at=output_at if output_at <= until else None,
         checkpoint_at=checkpoint_at,
@@ -116,7 +116,7 @@ def milestones(facts: Facts, story: Story, by: float) -> Milestones:
 
 
 def _undisturbed(facts: Facts) -> Story:
-    """The story of an attempt whose node stays, apart from the losses its behaviour brings about itself."""
+    """The story of an attempt whose node stays, apart from the losses that its behaviour causes itself."""
     behaviour, launch = facts.behaviour, facts.launch
     stopped_at = next((at for at, request in facts.requests if request.ends), None)
     started_at = facts.submitted_at + behaviour.start_s
@@ -137,7 +137,7 @@ def _undisturbed(facts: Facts) -> Story:
     if vanish_at is not None and vanish_at < end_at:
         begun = Story(claimed_at=facts.submitted_at, started_at=started_at)
         return _lost(facts, begun, vanish_at)
-    # What is asked in the very moment of the finish comes too late.
+    # A request at the very moment of the finish comes too late.
     request = _strongest([request for at, request in requests if at < end_at or at == end_at != finish_at])
     outcome, why = _judge(facts, launch, request, by_itself=end_at == finish_at)
     return Story(
@@ -162,7 +162,7 @@ def _strongest(requests: list[LeaveRequest]) -> LeaveRequest | None:
 def _judge(
     facts: Facts, launch: Launch, request: LeaveRequest | None, *, by_itself: bool
 ) -> tuple[Outcome, Cause | None]:
-    """How an attempt that ended on its node ended: what was asked, then what it exited with."""
+    """The outcome of an attempt that ended on its node: from its request, then from its exit."""
     if request is not None and request.ends:
         return Outcome.STOPPED, Cause(code=CauseCode.USER_REQUEST, message="stopped by a user")
     if request is LeaveRequest.TIME_LIMIT:
@@ -198,7 +198,7 @@ def _failure(behaviour: Behaviour, launch: Launch) -> Cause | None:
 
 
 def first_worker(launch: Launch) -> tuple[str, WorkerLaunch]:
-    """The worker that writes the attempt's output and fails when it has to, and its node."""
+    """The worker that writes the attempt's output and fails if required, and its node."""
     return next((node.node, worker) for node in launch.nodes for worker in node.workers)
 
 

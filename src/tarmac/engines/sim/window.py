@@ -1,4 +1,4 @@
-"""What is seen of simulated attempts: observations, workers, notices and files. Used by both engines."""
+"""The visible part of simulated attempts: observations, workers, notices and files. Used by both engines."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tarmac.node.attempt.protocol import NODES, REPORTS_FILE
 
 
 class Window:
-    """What may be seen of a world: all that happened until its news come."""
+    """The visible part of a world: all events whose news has arrived."""
 
     def __init__(self, world: World, clock: VirtualClock) -> None:
         self._world = world
         self._clock = clock
 
     def observation(self, attempt_id: str) -> Observation:
-        """What is known of an attempt now."""
+        """The current observation of an attempt."""
         facts = self._world.facts(attempt_id)
         if facts is None:
             return Observation(state=ObservedState.ABSENT)
@@ -56,7 +56,7 @@ class Window:
         return [_worker_status(node, worker, story) for node in facts.launch.nodes for worker in node.workers]
 
     def notices(self, attempt_id: str) -> Sequence[Notice]:
-        """What the nodes of an attempt have told its user."""
+        """The notices of an attempt's nodes to its user."""
         facts = self._world.facts(attempt_id)
         claimed_at = self._seen(attempt_id).claimed_at if facts is not None else None
         if facts is None or facts.launch is None or claimed_at is None:
@@ -85,7 +85,7 @@ class Window:
         return 0 <= since_s < facts.behaviour.unknown_for_s
 
     def _seen(self, attempt_id: str) -> Story:
-        """The part of the story that news has come of by now."""
+        """The part of the story whose news has arrived."""
         story, horizon = self._world.story(attempt_id), self._clock.now() - self._world.delay_s
         if story.ended_at is not None and story.ended_at <= horizon:
             return story
@@ -97,7 +97,7 @@ class Window:
 
 
 def _worker_status(node: NodeLaunch, worker: WorkerLaunch, story: Story) -> WorkerStatus:
-    """A worker as the story has it: the failing one with its exit, the others ended because of it."""
+    """A worker in the story: the failing one with its exit, the others ended because of it."""
     ended = story.started_at is not None and story.ended_at is not None
     cause = story.cause
     blamed = cause is not None and (cause.role, cause.replica, cause.worker) == (

@@ -1,7 +1,7 @@
-"""What truly happens in a simulation: the attempts there are, and what they broke.
+"""The actual events of a simulation: the existing attempts, and violated rules.
 
-`SimEngine` is the window on it. Stories are retold only when something is done to an attempt, and the
-clock calls back at their turning points.
+`SimEngine` shows the world through `window`. A story is recomputed only after an action on its attempt, and
+the clock calls back at its turning points.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from tarmac.model.run import split_attempt_id
 from tarmac.node.attempt.document import Launch, NodeLaunch
 
 Slots = dict[tuple[str, int], tuple[str, int]]
-"""The nodes and slots that an attempt has, and the role and replica that each is for."""
+"""The nodes and slots of an attempt, with the role and replica of each."""
 
 
 class World:
-    """The attempts of a simulation. `news` is called at every turn of an attempt, `delay_s` after it."""
+    """The attempts of a simulation. `news` is called `delay_s` after every turning point of an attempt."""
 
     def __init__(self, clock: VirtualClock, news: Callable[[str], None]) -> None:
         self.delay_s = 0.0
@@ -39,15 +39,15 @@ class World:
         self._holders: dict[tuple[str, int], tuple[str, tuple[str, int]]] = {}
 
     def facts(self, attempt_id: str) -> Facts | None:
-        """What was done to an attempt; None if nothing ever was."""
+        """The actions on an attempt; None if there were none."""
         return self._facts.get(attempt_id)
 
     def story(self, attempt_id: str) -> Story:
-        """The story of a known attempt, its future included."""
+        """The story of a known attempt, including its future."""
         return self._stories[attempt_id]
 
     def begin(self, launch: Launch, behaviour: Behaviour) -> None:
-        """Let a new attempt begin, and note whom it disturbs."""
+        """Begin a new attempt, and note the attempts that it disturbs."""
         slots = {
             (node.node, slot): (worker.role, worker.replica)
             for node in launch.nodes
@@ -67,7 +67,7 @@ class World:
         self._add(launch.attempt_id, facts)
 
     def request_leave(self, attempt_id: str, request: LeaveRequest) -> None:
-        """Ask an attempt to leave. A stop of one that never began sees to it that it never will."""
+        """Ask an attempt to leave. A stop prevents one that has not begun from beginning."""
         facts = self._facts.get(attempt_id)
         if facts is None and request.ends:
             facts = self._fence(attempt_id)
@@ -76,14 +76,14 @@ class World:
             self._retell(attempt_id)
 
     def reap(self, attempt_id: str) -> None:
-        """End what there is of an attempt, and see to it that it never begins."""
+        """End an attempt, or prevent it from beginning."""
         facts = self._facts.get(attempt_id) or self._fence(attempt_id)
         if facts.reaped_at is None:
             facts.reaped_at = self._clock.now()
             self._retell(attempt_id)
 
     def lose_node(self, name: str) -> None:
-        """End every attempt of which something lives on this node."""
+        """End every attempt with a live part on this node."""
         for attempt_id in sorted(self.live()):
             facts = self._facts[attempt_id]
             if facts.launch is not None and any(
@@ -98,7 +98,7 @@ class World:
         return frozenset(self._open)
 
     def progress_s(self, run_id: str) -> float:
-        """How much work of a run its checkpoints hold; what ended attempts saved is worked out once."""
+        """The amount of a run's work in its checkpoints; the part of ended attempts is computed once."""
         best_s = self._saved_s.get(run_id, 0.0)
         unsettled = []
         for attempt_id in self._unsettled.get(run_id, ()):
@@ -112,7 +112,7 @@ class World:
         return best_s
 
     def forget(self, run_id: str) -> None:
-        """Keep nothing of a run whose attempts are over."""
+        """Drop all data of a run whose attempts have ended."""
         for attempt_id in self._by_run.pop(run_id, ()):
             for table in (self._facts, self._stories, self._appointments, self.starts):
                 table.pop(attempt_id, None)
@@ -155,7 +155,7 @@ class World:
         self._retell(attempt_id)
 
     def _retell(self, attempt_id: str) -> None:
-        """Work out the story anew and make appointments at its turning points."""
+        """Compute the story again, with appointments at its turning points."""
         facts = self._facts[attempt_id]
         story = self._stories[attempt_id] = tell(facts)
         for appointment in self._appointments.pop(attempt_id, ()):
@@ -173,7 +173,7 @@ class World:
 
 
 def _changes(requests: list[tuple[float, LeaveRequest]], request: LeaveRequest) -> bool:
-    """Whether this request says something new: each in the list replaced the one before."""
+    """Whether this request is a change: each in the list replaced the one before."""
     if not requests:
         return True
     _, current = requests[-1]

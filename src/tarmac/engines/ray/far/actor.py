@@ -1,7 +1,7 @@
 """The actor that Ray keeps on each node for us: it starts the agent there, outside of Ray.
 
-It also stamps a file for as long as the head of the Ray knows its node: the leases of attempts there do not
-expire then, even if no server asks about them (`node/processes/lease.py`).
+It also stamps a file while the head of the Ray knows its node: then the leases of attempts there do not
+expire, even without requests from a server (`node/processes/lease.py`).
 
 Made by `driver`, and sent to the node as a value: it uses the standard library alone.
 """
@@ -23,10 +23,10 @@ from typing import Any
 START_S = 30.0
 ANSWER_S = 2.0
 CONTACT_S = 5.0
-"""How often the file is stamped."""
+"""Interval between stamps of the file."""
 
 WHAT_IT_IS = ("tarmac agent: starts and watches runs below",)
-"""On the command line of an agent, for who finds it among the processes of a node; its home comes next."""
+"""Arguments that explain an agent to users who list processes; its home follows."""
 
 
 class AgentStarter:
@@ -39,10 +39,10 @@ class AgentStarter:
     def endpoint(
         self, program: bytes, code: str, order: dict[str, str], instead_of: int | None
     ) -> dict[str, Any]:
-        """Where the agent listens, {"address", "port", "token"}; one is started where none does.
+        """The address of the agent, {"address", "port", "token"}; starts one if none listens.
 
-        `program` is what a Python that runs `code` reads, `order` what the agent is told. The one that
-        listens at the port `instead_of` does not answer: it makes place for another.
+        `program` is the input of a Python that runs `code`, `order` is the input of the agent. The agent at
+        the port `instead_of` does not answer, and is replaced.
         """
         if self._contact is None:
             self._contact = order["contact"]
@@ -56,16 +56,16 @@ class AgentStarter:
         return {"address": known["address"], "port": known["port"], "token": known["token"]}
 
     def _end(self, known: dict[str, Any]) -> None:
-        """End an agent that does not answer; runners live on."""
+        """End an agent that does not answer; runners continue."""
         line = Path("/proc/{}/cmdline".format(known["pid"]))
-        with suppress(OSError):  # it is gone
+        with suppress(OSError):  # it has ended
             if b"exec(sys.stdin" in line.read_bytes():
                 os.kill(known["pid"], signal.SIGKILL)
         self._known = None
 
 
 def _start(program: bytes, code: str, order: dict[str, str]) -> dict[str, Any]:
-    """Start an agent, and wait until it listens. Raises OSError with its last words where it does not."""
+    """Start an agent, and wait until it listens. Raises OSError with its last output if it does not."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code, *WHAT_IT_IS, order["home"]],
@@ -85,19 +85,19 @@ def _start(program: bytes, code: str, order: dict[str, str]) -> dict[str, Any]:
 
 
 def _keep_contact(path: str) -> None:
-    """Stamp the file again and again while the head answers, and says that this node is alive."""
+    """Stamp the file periodically while the head answers, and reports that this node is alive."""
     import ray  # noqa: PLC0415 - what the node's own Ray has, where this is sent to
 
     own = ray.get_runtime_context().get_node_id()
     while True:
-        with suppress(Exception):  # without an answer, there is no contact
+        with suppress(Exception):  # no answer means no contact
             if any(node["NodeID"] == own and node["Alive"] for node in ray.nodes()):
                 _stamp(path)
         time.sleep(CONTACT_S)
 
 
 def _stamp(path: str) -> None:
-    """Give the file the time since the boot as that of its last change."""
+    """Set the file's time of change to the time since the boot."""
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
     now_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     os.utime(path, ns=(now_ns, now_ns), follow_symlinks=False)

@@ -20,11 +20,11 @@ ACTOR_S = 55.0
 RESERVE_S = 4.0
 RESERVE_LOOK_S = 0.003
 TINY = 0.001
-"""Of the resource that every node has under its own address: enough to say which node is meant."""
+"""Part of the resource that every node has under its own address: enough to select the node."""
 
 
 class Driver:
-    """Connected to a Ray. `key` tells our actors and placement groups from those of another server."""
+    """A connection to a Ray. `key` distinguishes our actors and groups from those of other servers."""
 
     def __init__(self, address: str, key: str) -> None:
         self._key = key
@@ -34,7 +34,7 @@ class Driver:
         cloudpickle.register_pickle_by_value(actor)
 
     def about(self) -> dict[str, Any]:
-        """What versions we are, which the Ray has as well: else it would not have taken us."""
+        """Our versions of Ray and Python, which the Ray has as well: otherwise it would have refused us."""
         return {"ray": ray.__version__, "python": sys.version.split()[0]}
 
     def members(self) -> list[dict[str, Any]]:
@@ -45,7 +45,7 @@ class Driver:
     def endpoint(
         self, member_id: str, program: bytes, code: str, order: dict[str, str], instead_of: int | None
     ) -> dict[str, Any]:
-        """Where the agent of a node listens; see `AgentStarter`. Raises what Ray raises."""
+        """The address of a node's agent; see `AgentStarter`. Raises errors of Ray."""
         for last in (False, True):
             starter = self._actor(member_id, version=order["version"])
             try:
@@ -56,14 +56,14 @@ class Driver:
                 self._actors.pop(member_id, None)
                 if last:
                     raise
-            except ray.exceptions.GetTimeoutError:  # whatever it waits for: the next call has another one
+            except ray.exceptions.GetTimeoutError:  # whatever blocks it: the next call uses another actor
                 self._actors.pop(member_id, None)
                 ray.kill(starter)
                 raise
         raise AssertionError("returned or raised above")
 
     def reserve(self, member_ids: list[str]) -> list[str]:
-        """Reserve nodes as a whole, all or none: the addresses of those that others use."""
+        """Reserve whole nodes, all or none; return the addresses of those that others use."""
         nodes = {node["NodeID"]: node for node in ray.nodes() if node["Alive"]}
         groups = {}
         for member_id in member_ids:
@@ -83,13 +83,13 @@ class Driver:
         return missing
 
     def release(self, member_ids: list[str]) -> None:
-        """Reserve them no longer."""
+        """Release the nodes."""
         for node in ray.nodes():
             if node["NodeID"] in member_ids:
                 try:
                     remove_placement_group(get_placement_group(self._name(node["NodeManagerAddress"])))
                 except ValueError:
-                    continue  # it is not reserved
+                    continue  # not reserved
 
     def _actor(self, member_id: str, *, version: str) -> Any:
         with self._lock:
@@ -113,7 +113,7 @@ class Driver:
             return ray.remote(actor.AgentStarter).options(**options).remote()
 
     def _reserved(self) -> set[str]:
-        """The addresses of the nodes that are reserved for us."""
+        """The addresses of the nodes reserved for us."""
         prefix = self._name("")
         groups = placement_group_table().values()
         return {

@@ -1,6 +1,6 @@
-"""What the bridge runs beside a Ray: does what it is asked until its input ends. Begun by `loading`.
+"""The bridge's program beside a Ray: performs operations until its input ends. Started by `loading`.
 
-Ray is imported, and connected to, when that is asked for: whoever asks can tell how long it takes.
+Ray is imported, and connected, only on request, so that the caller can limit the time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PROBE_S = 5.0
 
 def serve(stream: BinaryIO, output: int) -> None:
     """Serve the operations of `Program` until the stream ends."""
-    sys.path[:] = [path for path in sys.path if path]  # not the directory that we happen to be in
+    sys.path[:] = [path for path in sys.path if path]  # without the current directory
     program = Program()
     with suppress(OSError, ValueError):
         Server(output, program.find).run(stream)
@@ -28,14 +28,14 @@ def serve(stream: BinaryIO, output: int) -> None:
 
 
 class Program:
-    """What can be asked for: `join` first, then what a `Driver` does."""
+    """The available operations: `join` first, then those of a `Driver`."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._driver: Any | None = None
 
     def find(self, name: str) -> Callable[..., Any]:
-        """The operation that is called so. Raises ValueError."""
+        """The operation of this name. Raises ValueError."""
         if name == "join":
             return self.join
         if name not in ("about", "members", "endpoint", "reserve", "release") or self._driver is None:
@@ -43,7 +43,7 @@ class Program:
         return self._checked(getattr(self._driver, name))
 
     def join(self, address: str, token: str | None, key: str) -> dict[str, Any]:
-        """Connect to the Ray whose head is at the address; what it is. Raises OSError and ValueError."""
+        """Connect to the Ray with this head address; return its versions. Raises OSError and ValueError."""
         host, _, port = address.rpartition(":")
         socket.create_connection((host.strip("[]"), int(port)), PROBE_S).close()
         if token is not None:
@@ -63,7 +63,7 @@ class Program:
         return dict(self._checked(connect)())
 
     def _checked(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """What Ray raises, as an error that travels."""
+        """The function, with errors of Ray converted to errors that can be sent."""
 
         def call(**arguments: Any) -> Any:
             try:

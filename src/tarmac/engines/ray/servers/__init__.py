@@ -1,1 +1,1 @@
-"""Starting a Ray cluster on machines that only SSH reaches, and ending it: `tarmac cluster up` and `down`."""
+"""Starts and ends a Ray cluster on machines that only SSH reaches: `tarmac cluster up` and `down`."""

@@ -1,6 +1,6 @@
-"""What is run on a machine of a Ray cluster, and with which variables. Pure: used by `ray_servers`.
+"""The commands for a machine of a Ray cluster, with their variables. Pure: used by its siblings.
 
-The token reaches Ray in a file, never on a command line, where every user of the machine could read it.
+Ray reads the token from a file, never from a command line, which every user of the machine could read.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from tarmac.model.machine import Machine
 
 RAY_VERSION = "2.60.0"
-"""What `--install` installs where no machine has a Ray yet."""
+"""The version that `--install` installs if no machine has a Ray yet."""
 
 PORT = 6379
 PYTHON = "python3"
 SERVICE = "ray"
 
 STARTED = "Ray runtime started"
-"""What `ray start` prints once it has done so."""
+"""The line that `ray start` prints after it has started."""
 
 _HEALTH = {
     "RAY_health_check_initial_delay_ms": "1000",
@@ -31,7 +31,7 @@ _HEALTH = {
 """For the head alone: a lost machine is noticed after 5 s, not after a minute."""
 
 OUTLASTS_HEAD = {"RAY_gcs_rpc_server_reconnect_timeout_s": "86400"}
-"""When the head has been away for so long, Ray on another machine ends: a day; of itself, a minute."""
+"""After a day without the head, Ray on another machine ends; its default is a minute."""
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 _PREFIX = re.compile(r"^\d{4}-\d\d-\d\d [\d:,]+\s+[A-Z]+ \S+ -- ")
@@ -39,7 +39,7 @@ _PREFIX = re.compile(r"^\d{4}-\d\d-\d\d [\d:,]+\s+[A-Z]+ \S+ -- ")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where the files of a machine lie there: below `directory`, which other machines may share."""
+    """The paths of a machine's files: below `directory`, which other machines may share."""
 
     directory: str
     machine: str
@@ -60,36 +60,36 @@ class Place:
 
     @property
     def state(self) -> str:
-        """What the head keeps to survive a restart."""
+        """The head's state, which survives a restart."""
         return f"{self.own}/state"
 
     @property
     def environment(self) -> str:
-        """The virtual environment that `--install` makes: nodes need their Python at one path."""
+        """The virtual environment that `--install` creates: nodes need their Python at one path."""
         return f"{self.directory}/venv"
 
     @property
     def runs(self) -> str:
-        """Where the engine keeps runs, at one path on all nodes."""
+        """The engine's directory for runs, at one path on all nodes."""
         return f"{self.directory}/runs"
 
     @property
     def scratch(self) -> str:
-        """Sockets and logs of Ray: the names of sockets may have 107 characters, so it is short."""
+        """Sockets and logs of Ray; short, because names of sockets may have 107 characters."""
         return f"/tmp/tarmac-ray-{hashlib.sha256(self.own.encode()).hexdigest()[:12]}"
 
 
 def default_directory(cluster: str) -> str:
-    """Where a cluster keeps its files on a machine that says no other directory."""
+    """The default directory of a cluster's files on a machine."""
     return f"/var/tmp/tarmac-{cluster}"
 
 
 def start_argv(
     ray: str, machine: Machine, *, address: str, head: str, ports: Sequence[int], scratch: str
 ) -> list[str]:
-    """The command that runs Ray on a machine until it is ended.
+    """The command that runs Ray on a machine until it ends.
 
-    `head` is where the head listens, `ports` are two free ones.
+    `head` is the address of the head, `ports` are two free ones.
     """
     argv = [ray, "start", "--block", "--log-color", "false", "--node-ip-address", address]
     argv += ["--temp-dir", scratch]
@@ -107,7 +107,7 @@ def start_argv(
 
 
 def start_variables(machine: Machine, place: Place) -> dict[str, str]:
-    """The environment of that command, beside that of a login there."""
+    """The environment of that command, in addition to that of a login there."""
     variables = {
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN_PATH": place.token,
@@ -120,7 +120,7 @@ def start_variables(machine: Machine, place: Place) -> dict[str, str]:
 
 
 def last_words(lines: Sequence[str]) -> str:
-    """The last line that Ray printed which says something, without its decoration."""
+    """The last meaningful line that Ray printed, without its decoration."""
     plain = [_PREFIX.sub("", _ESCAPES.sub("", line)).strip() for line in lines]
     worded = [line for line in plain if re.search(r"[A-Za-z]{3}", line)]
     errors = [
@@ -130,12 +130,12 @@ def last_words(lines: Sequence[str]) -> str:
 
 
 def installing(python: str, environment: str, version: str) -> list[list[str]]:
-    """The commands that make the virtual environment of a machine, one after another."""
+    """The commands that create the virtual environment of a machine, in order."""
     pip = [f"{environment}/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     return [[python, "-m", "venv", environment], [*pip, f"ray=={version}"]]
 
 
 def ray_beside(python: str) -> str:
-    """The program `ray` that belongs to an interpreter: beside it, where its path is known."""
+    """The program `ray` that belongs to an interpreter: beside it, if its path is known."""
     folder, slash, _ = python.rpartition("/")
     return f"{folder}{slash}ray"

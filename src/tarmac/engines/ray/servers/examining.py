@@ -1,6 +1,6 @@
-"""Whether machines can be joined to a Ray cluster: everything that is wrong with all of them, at once.
+"""Checks whether machines can join a Ray cluster: all problems of all machines, at once.
 
-Called by `ray_servers` before anything is started. Nothing is changed there but that a directory is made.
+Called by `ray_servers` before anything is started. The only change there is that a directory is created.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CLOCK_ERROR_S = 5.0
 LEAST_FREE_BYTES = 1 << 30
 OLDEST_PYTHON = (3, 9)
 COMMAND_S = 120.0
-"""How long a Python or Ray may take to say its version, from a shared disk under load."""
+"""Time limit for a Python or Ray to print its version, from a shared disk under load."""
 
 _VERSION = re.compile(r"(?<![0-9.])[0-9]{1,4}\.[0-9]{1,4}(?:\.[0-9A-Za-z]{1,20})*")
 
@@ -30,7 +30,7 @@ OnMachine = Callable[[Machine], Host]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examined:
-    """A machine as it was found. `ray` is the path of its Ray, None where it has none."""
+    """An examined machine. `ray` is the path of its Ray, None if it has none."""
 
     machine: Machine
     host: Host
@@ -44,7 +44,7 @@ class Examined:
 
 
 class Examination:
-    """One machine: `found` where it could be reached and is known well enough, and all its `problems`."""
+    """One machine: `found` if it is reachable and sufficiently known, and all its `problems`."""
 
     def __init__(self, cluster: str, machine: Machine, host: Host) -> None:
         self.machine = machine
@@ -106,7 +106,7 @@ class Examination:
         )
 
     def _python(self, python: str) -> str | None:
-        """Its version; None, and noted, where there is none that will do."""
+        """The version of a Python; None, with a problem reported, if none is suitable."""
         version = self._version(python)
         if version is not None and tuple(map(int, re.findall(r"\d+", version)[:2])) < OLDEST_PYTHON:
             self._note(f"{python} is {version}: 3.9 or later is needed", "python= names another")
@@ -142,7 +142,7 @@ class Examination:
 
 
 def common_problems(found: Sequence[Examined], *, install: bool) -> Iterator[Problem]:
-    """What does not go together, though each machine by itself is well."""
+    """Contradictions between machines that are each suitable."""
     if not found:
         return
     for name, machines in _by_address(found).items():
@@ -175,7 +175,7 @@ def common_problems(found: Sequence[Examined], *, install: bool) -> Iterator[Pro
 
 
 def target_version(found: Sequence[Examined]) -> str:
-    """The version of Ray that all machines are to have: the usual one, or what `--install` puts there."""
+    """The target version of Ray for all machines: the most frequent one, or that of `--install`."""
     known = [each.ray_version for each in found if each.ray_version is not None]
     return _usual(known, _head(found).ray_version or commands.RAY_VERSION) if known else commands.RAY_VERSION
 
@@ -190,7 +190,7 @@ def _head(found: Sequence[Examined]) -> Examined:
 
 
 def _usual(values: Sequence[str], preferred: str) -> str:
-    """The value that most have; of several, the preferred one."""
+    """The most frequent value; of several, the preferred one."""
     counts = Counter(values)
     return max(counts, key=lambda value: (counts[value], value == preferred, value))
 
@@ -203,5 +203,5 @@ def _by_address(found: Sequence[Examined]) -> dict[str, list[Examined]]:
 
 
 def _without(machine: Machine, text: str) -> str:
-    """A message about a machine that begins with its name, less that."""
+    """A message about a machine without its name as prefix."""
     return text.removeprefix(f"{machine.target}: ")

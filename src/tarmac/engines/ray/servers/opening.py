@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def ray_servers(tokens: Path) -> RayServers:
-    """What starts Ray clusters; their tokens are kept in a directory."""
+    """The starter of Ray clusters, which stores their tokens in the directory `tokens`."""
     from tarmac.engines.ray.servers.ray_servers import RayServers  # noqa: PLC0415
 
     return RayServers(tokens)

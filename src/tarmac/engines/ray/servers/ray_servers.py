@@ -1,7 +1,7 @@
-"""`RayServers`: starts a Ray cluster over SSH, completes it, looks at it and ends it. Made by `opening`.
+"""`RayServers`: starts, completes, reports and ends a Ray cluster over SSH. Made by `opening`.
 
-On each machine one service (`node/host/services.py`) runs `ray start --block`: what it started ends with it.
-The truth about what runs is there: so whatever broke off a start, starting again completes it.
+On each machine one service (`node/host/services.py`) runs `ray start --block`: its processes end with it. All
+state is there, so a repeated start completes one that was interrupted.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class RayServers:
     def prepare(
         self, name: str, machines: Sequence[Machine], *, install: bool, progress: MachineProgress
     ) -> RayStart:
-        """Examine all of them: see `StartsClusters`."""
+        """Examine all machines: see `StartsClusters`."""
         try:
             examined = self._examined(name, machines, install=install, progress=progress)
         except InvalidInput:
@@ -75,7 +75,7 @@ class RayServers:
     def end(
         self, name: str, machines: Sequence[Machine], *, purge: bool, progress: MachineProgress
     ) -> list[Problem]:
-        """End it on these machines, workers first: see `StartsClusters`."""
+        """End the cluster on these machines, workers first: see `StartsClusters`."""
 
         def end_one(machine: Machine) -> Problem | None:
             try:
@@ -94,7 +94,7 @@ class RayServers:
         return [*problems, *lost_heads]
 
     def look(self, name: str, machines: Sequence[Machine]) -> list[MachineReport]:
-        """How it is on these machines: see `StartsClusters`."""
+        """The state of the cluster on these machines: see `StartsClusters`."""
 
         def look_at(machine: Machine) -> MachineReport:
             try:
@@ -117,7 +117,7 @@ class RayServers:
     def _examined(
         self, name: str, machines: Sequence[Machine], *, install: bool, progress: MachineProgress
     ) -> list[Examined]:
-        """All machines, fit for the cluster. Raises InvalidInput with all that is wrong."""
+        """The suitable machines. Raises InvalidInput with all problems."""
 
         def examine(machine: Machine) -> Examination:
             found = Examination(name, machine, self._host(machine))
@@ -141,7 +141,7 @@ class RayServers:
             return _install(each, version, progress) if found_ray is None else _installed(each, version)
 
         lacking = [each for each in found if each.ray is None]
-        first = _at_once(installed, lacking[:1])  # alone: the others may see the same disk
+        first = _at_once(installed, lacking[:1])  # first alone: the others may share its disk
         _raise_all([each for each in first if isinstance(each, Problem)])
         ready = _at_once(installed, found)
         _raise_all([each for each in ready if isinstance(each, Problem)])
@@ -160,7 +160,7 @@ class RayServers:
         progress(machine.name, f"{machine.role} ended" if ran else f"{machine.role} did not run")
 
     def _host(self, machine: Machine) -> Host:
-        """The machine as a host; nothing but services is had there, so it has no directory of attempts."""
+        """The machine as a host, used only for services, so it has no directory of attempts."""
         way = _way(machine)
         if way not in self._hosts:
             python = machine.python or commands.PYTHON
@@ -171,7 +171,7 @@ class RayServers:
 
 
 class RayStart:
-    """Machines that were examined and are fit. Implements `model.engine_kinds.ClusterStart`."""
+    """Examined and suitable machines. Implements `model.engine_kinds.ClusterStart`."""
 
     def __init__(
         self, name: str, examined: Sequence[Examined], token_file: Path, progress: MachineProgress
@@ -190,7 +190,7 @@ class RayStart:
         )
 
     def _settings(self) -> dict[str, Any]:
-        """What the engine is told: it reaches Ray by way of the head."""
+        """The engine's settings: it reaches Ray through the head."""
         head = self._head
         settings: dict[str, Any] = {
             "address": self._address,
@@ -218,7 +218,7 @@ class RayStart:
             raise
 
     def _begin_one(self, each: Examined, token: bytes) -> Problem | None:
-        """Start it on one machine, and wait until it has started."""
+        """Start Ray on one machine, and wait until it has started."""
         services, head, is_head = each.host.services(), self._head, each is self._head
         try:
             silence = None if is_head else services.connect_problem(*_split(self._address))
@@ -237,7 +237,7 @@ class RayStart:
             return problem(each.machine, f"{error.filename or 'ray'}: {error.strerror or error}")
 
     def _launch(self, each: Examined, token: bytes) -> bool:
-        """Start Ray on a machine; False where it runs already."""
+        """Start Ray on a machine; False if it runs already."""
         services, place = each.host.services(), each.place
         assert each.ray is not None, "installed before"
         services.write(place.token, token)
@@ -258,7 +258,7 @@ class RayStart:
         return state.started
 
     def _undo(self, is_new: bool) -> None:
-        """End what this start began; where there was no cluster before, nothing of it stays."""
+        """End the services that this start began; a new cluster leaves nothing behind."""
 
         def end_one(each: Examined) -> None:
             services, place = each.host.services(), each.place
@@ -278,7 +278,7 @@ def _place(name: str, machine: Machine) -> Place:
 
 
 def _way(machine: Machine) -> Machine:
-    """What of a machine decides how it is reached."""
+    """The attributes of a machine that affect its connection."""
     return Machine(name=machine.name, user=machine.user, python=machine.python)
 
 
@@ -298,7 +298,7 @@ def _token(path: Path) -> bytes:
 
 
 def _await_start(each: Examined, progress: MachineProgress) -> Problem | None:
-    """Wait until Ray says that it has started; what it said where it ended instead."""
+    """Wait until Ray reports its start; return its output as a problem if it ended instead."""
     services, deadline = each.host.services(), time.monotonic() + START_S
     while time.monotonic() < deadline:
         state = services.state(each.place.service)
@@ -315,7 +315,7 @@ def _await_start(each: Examined, progress: MachineProgress) -> Problem | None:
 
 
 def _install(each: Examined, version: str, progress: MachineProgress) -> Examined | Problem:
-    """Put Ray into the directory of a machine: the same with it, or why that failed."""
+    """Install Ray in the directory of a machine: the machine with it, or the problem."""
     progress(each.machine.name, f"installing Ray {version} in {each.place.environment}")
     for argv in commands.installing(each.python, each.place.environment, version):
         try:
@@ -337,7 +337,7 @@ def _installed(each: Examined, version: str) -> Examined:
 
 
 def _at_once(function: Callable[[S], T], items: Sequence[S]) -> list[T]:
-    """The results in the order of the items, of which many are worked on at a time."""
+    """The results in the order of the items, which are processed in parallel."""
     if not items:
         return []
     with ThreadPoolExecutor(min(MOST_AT_ONCE, len(items)), thread_name_prefix="ray-servers") as pool:
