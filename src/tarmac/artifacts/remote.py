@@ -7,6 +7,7 @@ or ~/.aws), never in the URL. The only module, with `datasets`, that knows fsspe
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -35,7 +36,7 @@ class RemoteBlobs:
         try:
             self._files, root = fsspec.core.url_to_fs(url, **_options(parts.scheme))
         except (ImportError, ValueError) as error:
-            hint = "pip install 'tarmac[s3]'" if parts.scheme.startswith("s3") else None
+            hint = f"install s3fs for {sys.executable}" if parts.scheme.startswith("s3") else None
             message = f"the artifact store {url!r} cannot be reached from here: {error}"
             raise InvalidInput(message, hint=hint) from None
         self._root = root.rstrip("/")

@@ -1,11 +1,12 @@
 """Optuna's samplers and pruners behind the port of `search`. Used by `server.wiring`.
 
-The one package that imports Optuna, which is an extra (`pip install 'tarmac[optuna]'`): imported when the
+The one package that imports Optuna, which is an extra (`optuna`): imported when the
 first search needs it, never before.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
@@ -24,7 +25,7 @@ def searcher_of(spec: SearchSpec, state: Mapping[str, Any] | None) -> Searcher:
         if find_spec(module) is None:
             raise InvalidInput(
                 f"{what} needs the package {module!r}, and the server does not have it",
-                hint="pip install 'tarmac[optuna]' where the server runs, or use random or adaptive_asha",
+                hint=f"install {module} for {sys.executable}, or use random or adaptive_asha",
             )
     from tarmac.samplers.searching import optuna_search  # noqa: PLC0415 - takes a second, and is an extra
 

@@ -5,6 +5,7 @@ Called by `tarmac simulate --plot`. The plotting library is an extra, imported w
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -42,7 +43,8 @@ def require_plotting(file: str) -> None:
         raise InvalidInput(f"--plot {file!r}: there is no directory {str(path.parent)!r}")
     if find_spec("matplotlib") is None:
         raise Unavailable(
-            "--plot needs matplotlib, and it is not installed here", hint="pip install 'tarmac[plot]'"
+            "--plot needs matplotlib, and it is not installed here",
+            hint=f"install matplotlib for {sys.executable}",
         )
 
 

@@ -11,6 +11,7 @@ import errno
 import math
 import os
 import sqlite3
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -167,7 +168,8 @@ def _postgres_engines(url: URL, patience_s: float) -> tuple[Engine, Engine]:
         writer = create_engine(url, pool_size=1, pool_pre_ping=True, connect_args=arguments, **_ENGINE)
     except ModuleNotFoundError as error:
         raise InvalidInput(
-            f"PostgreSQL needs the Python package {error.name!r}", hint='pip install "tarmac[postgres]"'
+            f"PostgreSQL needs the Python package {error.name!r}",
+            hint=f"install psycopg[binary] for {sys.executable}",
         ) from error
     hooks.listen(writer, "begin", _lock_writers)
     return reader, writer

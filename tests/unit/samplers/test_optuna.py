@@ -175,4 +175,4 @@ def test_without_the_package_the_search_is_refused_with_what_to_install(
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(InvalidInput, match=module) as caught:
         searcher_of(spec, None)
-    assert "tarmac[optuna]" in str(caught.value.hint)
+    assert f"install {module} for {sys.executable}" in str(caught.value.hint)

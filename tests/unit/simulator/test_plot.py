@@ -62,4 +62,4 @@ def test_without_the_library_it_is_said_how_to_install_it(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(Unavailable) as raised:
         require_plotting(str(tmp_path / "plot.png"))
-    assert raised.value.hint == "pip install 'tarmac[plot]'"
+    assert raised.value.hint == f"install matplotlib for {sys.executable}"

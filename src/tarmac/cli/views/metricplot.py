@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from io import BytesIO
@@ -44,7 +45,7 @@ def require_plotting(file: str) -> None:
     if find_spec("matplotlib") is None:
         raise Unavailable(
             "--plot FILE needs matplotlib, and it is not installed here",
-            hint="pip install 'tarmac[plot]', or --plot without a file",
+            hint=f"install matplotlib for {sys.executable}, or give --plot without a file",
         )
 
 
