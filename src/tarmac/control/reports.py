@@ -103,6 +103,10 @@ def _placed_here(control: ControlState, run: Run, now: float) -> DryRun:
         reasons = answer.reasons
         idle = Snapshot(pools=snapshot.pools, nodes=nodes, queue=(candidate_of(run),), holdings=())
         answer = explain(idle, run.id, now)
+    unknown = control.engines.with_unknown_nodes(run.spec.target.cluster)
+    if isinstance(answer, Refusal) and unknown and run.spec.rehearsal is None:
+        names = " and ".join(unknown)
+        raise Unavailable(f"the nodes of cluster {names} are not known yet", hint="try again soon")
     if not isinstance(answer, Placement):
         largest = answer.largest if isinstance(answer, Refusal) else None
         return DryRun(run=run, launch=None, request=None, reasons=answer.reasons, largest=largest)

@@ -240,7 +240,7 @@ def _why_queued(control: ControlState, run: Run) -> Why:
                 run_id=run.id,
                 state=run.state,
                 headline=f"queued: it waits until the nodes of cluster {' and '.join(unknown)} are known",
-                unblocked_by=f"tarmac clusters check {unknown[0]} says whether they join.",
+                unblocked_by=f"tarmac clusters check {unknown[0]} says what is missing.",
             )
         return Why(
             run_id=run.id,

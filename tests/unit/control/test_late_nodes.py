@@ -14,7 +14,7 @@ from tarmac.control.reconcilers.schedule import schedule_pass
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.model.cluster import Node
-from tarmac.model.errors import NeverFits
+from tarmac.model.errors import NeverFits, Unavailable
 from tarmac.model.lifecycle import RunState
 from tarmac.model.ports import ObservedState
 from tarmac.model.spec import Target
@@ -89,9 +89,19 @@ def test_why_of_a_run_whose_nodes_are_not_known_yet_is_no_refusal(
     schedule_pass(plane.control, None)
     waits = plane.why(ADA, run_id)
     assert waits.headline == "queued: it waits until the nodes of cluster far are known"
-    assert waits.unblocked_by == "tarmac clusters check far says whether they join."
+    assert waits.unblocked_by == "tarmac clusters check far says what is missing."
     far.learned, far.knows = everyone(far)[:1], True
     assert plane.why(ADA, run_id).headline == "it can never start here"
+
+
+def test_a_dry_run_does_not_call_a_run_impossible_whose_nodes_are_not_known_yet(
+    plane: ControlPlane, far: LateEngine
+) -> None:
+    wanted = replace(spec(slots=8), target=Target(cluster=FAR))
+    with pytest.raises(Unavailable, match="the nodes of cluster far are not known yet"):
+        plane.dry_run(Submission(spec=wanted, actor=ADA))
+    far.learned, far.knows = everyone(far), True
+    assert plane.dry_run(Submission(spec=wanted, actor=ADA)).launch is not None
 
 
 def test_what_is_for_another_cluster_is_refused_as_ever(plane: ControlPlane) -> None:
