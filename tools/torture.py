@@ -130,14 +130,19 @@ def submit_runs(
             rest = f"sleep {2 + random.random():.2f}" if number < LONG_RUNS else random.choice(RESTS)
             body = SHORT.format(starts=ordeal.starts, rest=rest).replace("\n", "\n  ")
             source = f"name: short\n{target}slots: {random.choice(slots)}\ncommand: |\n  {body}\n"
-            key = uuid4().hex
-            try:
-                run = until_answered(partial(client.submit, source, idempotency_key=key))
-            except TarmacError as error:
-                print(f"refused: {error}", file=sys.stderr, flush=True)
-                continue
-            with ordeal.lock:
-                ordeal.expected[run["id"]] = 3 if rest == "exit 3" else 0
+            submit(ordeal, client, source, exit_status=3 if rest == "exit 3" else 0)
+
+
+def submit(ordeal: Ordeal, client: Client, source: str, *, exit_status: int) -> None:
+    """Submit a run until a server answers, and note how it must end."""
+    key = uuid4().hex
+    try:
+        run = until_answered(partial(client.submit, source, idempotency_key=key))
+    except TarmacError as error:
+        print(f"refused: {error}", file=sys.stderr, flush=True)
+        return
+    with ordeal.lock:
+        ordeal.expected[run["id"]] = exit_status
 
 
 def kill_servers(ordeal: Ordeal, kills: int, *, pause_s: float = KILL_PAUSE_S) -> None:

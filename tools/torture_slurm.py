@@ -1,10 +1,11 @@
 """Torture with a real Slurm: runs there and on this machine at once, everything struck; then all is counted.
 
-    python tools/torture_slurm.py --slurm 200 --local 100 --kills 10 --controller-kills 3 --cuts 20
+    python tools/torture_slurm.py --slurm 200 --local 100 --cycles 8 --kills 10 --controller-kills 3 --cuts 20
 
 The server is killed at random moments, and so is Slurm's controller. Half of the runs on Slurm go through its
 commands here: of every eight `sbatch` one loses its answer though the job exists, and one never reaches
-Slurm. The other half go through SSH, whose connections are cut at either end. Nothing accepted may be lost,
+Slurm. The other half go through SSH, whose connections are cut at either end. Cycle runs have two turns in
+a job; a server is also killed now and then until the last turn is over. Nothing accepted may be lost,
 no attempt may start twice, and no job may be left. A run whose job the controller had not saved when it was
 killed is tried again. A job of which it had not saved that it began is started once more by it: the node
 refuses that, Slurm drains it, until an administrator resumes it, and may cancel the job.
@@ -30,12 +31,14 @@ from random import Random
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests/support"))
 
 from torture import (
+    SHORT,
     Count,
     Ordeal,
     await_ends,
     count_all,
     kill_servers,
     print_count,
+    submit,
     submit_runs,
     until_answered,
 )
@@ -52,6 +55,18 @@ JOBS_PER_CONTROLLER = 10_000
 """Each controller counts its jobs from another number: it knows nothing of those since its last state was
 saved, and Slurm ends both jobs where a number that was given once more is still at work.
 """
+
+TURNS = """name: turns
+cluster: {cluster}
+slots: {slots}
+mode: cycle
+max_rapid_cycles: 2
+command: |
+  {body}
+"""
+TURN_KILLS = 12
+TURN_KILL_PAUSE_S = 30.0
+"""The longest life of a server while cycle runs have their turns, of 90 s each."""
 
 RESUME_S = 2.0
 CUT_PAUSE_S = 2.0
@@ -95,7 +110,7 @@ class Strikes:
 
 
 def torture_slurm(
-    root: Path, *, slurm: int, local: int, strikes: Strikes, seed: int
+    root: Path, *, slurm: int, local: int, cycles: int, strikes: Strikes, seed: int
 ) -> tuple[Count, SiteCount]:
     """Run the ordeal below `root`, on a Slurm of its own, and count."""
     with (
@@ -118,7 +133,8 @@ def torture_slurm(
             partial(submit_runs, ordeal, runs, seed + number, cluster=name)
             for number, (runs, name) in enumerate(loads)
         ]
-        work.append(partial(kill_servers, ordeal, strikes.servers))
+        work += [partial(_submit_cycles, ordeal, cycles // 2, name) for name in clusters]
+        work.append(partial(_kill_servers, ordeal, strikes.servers, TURN_KILLS if cycles else 0))
         work.append(partial(_kill_controllers, root / "slurm", strikes.controllers, Random(seed)))
         if host is not None:
             work.append(partial(_cut, ordeal, host, strikes.connections, Random(seed)))
@@ -154,6 +170,23 @@ def _all_at_once(work: Sequence[Callable[[], None]]) -> None:
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def _submit_cycles(ordeal: Ordeal, runs: int, cluster: str) -> None:
+    """Submit cycle runs, every second of which has a part on either node."""
+    body = SHORT.format(starts=ordeal.starts, rest="exec sleep 3600").replace("\n", "\n  ")
+    with ordeal.lock:
+        ordeal.submissions += runs
+    with Client(home=ordeal.home) as client:
+        for number in range(runs):
+            slots = 1 if number % 2 else CPUS_PER_NODE + 2
+            submit(ordeal, client, TURNS.format(cluster=cluster, slots=slots, body=body), exit_status=0)
+
+
+def _kill_servers(ordeal: Ordeal, times: int, turn_times: int) -> None:
+    """Kill servers in quick succession, then now and then until the turns of cycle runs are over."""
+    kill_servers(ordeal, times)
+    kill_servers(ordeal, turn_times, pause_s=TURN_KILL_PAUSE_S)
 
 
 def _cut(ordeal: Ordeal, host: LoginHost, times: int, random: Random) -> None:
@@ -231,6 +264,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="kill the server and Slurm's controller, and count")
     parser.add_argument("--slurm", type=int, default=200, help="runs on Slurm")
     parser.add_argument("--local", type=int, default=100, help="runs on this machine")
+    parser.add_argument("--cycles", type=int, default=8, help="cycle runs on Slurm")
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--controller-kills", type=int, default=3)
     parser.add_argument("--cuts", type=int, default=20, help="of connections over SSH")
@@ -242,6 +276,7 @@ def main(arguments: Sequence[str]) -> int:
         directory,
         slurm=parsed.slurm,
         local=parsed.local,
+        cycles=parsed.cycles,
         strikes=Strikes(servers=parsed.kills, controllers=parsed.controller_kills, connections=parsed.cuts),
         seed=parsed.seed,
     )
