@@ -118,10 +118,21 @@ def test_the_description_of_the_api(plane: Served) -> None:
         for way, operation in ways.items()
     }
     parts = (*sorted(operations.items()), *sorted(described["components"]["schemas"].items()))
-    text = "".join(
-        f"{name}: {json.dumps(part, sort_keys=True, ensure_ascii=False)}\n" for name, part in parts
-    )
+    text = "".join(f"{name}: {json.dumps(without_prose(part), sort_keys=True)}\n" for name, part in parts)
     assert_golden(HERE / "openapi.txt", text)
+
+
+def without_prose(part: Any) -> Any:
+    """A part of the description without the text for people, and without the names of functions."""
+    if isinstance(part, list):
+        return [without_prose(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    return {
+        name: without_prose(value)
+        for name, value in part.items()
+        if name not in ("description", "title", "operationId") or not isinstance(value, str)
+    }
 
 
 def test_the_answers_of_every_route(plane: Served) -> None:
