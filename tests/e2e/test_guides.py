@@ -9,6 +9,7 @@ import pytest
 from guides import newcomer, page
 
 GUIDES = (
+    "using/agents.md",
     "using/guides/coming-from.md",
     "using/guides/first-training.md",
     "using/guides/metrics.md",
