@@ -6,6 +6,7 @@ For `DatasetService`.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from tarmac.artifacts.remote import without_credentials
 from tarmac.artifacts.web import SCHEMES, fetch_file
 from tarmac.model.addresses import check_address
 from tarmac.model.errors import InvalidInput, Unavailable
@@ -45,17 +47,26 @@ def local_path(source: str) -> Path:
 
 
 def shown(text: str, source: str) -> str:
-    """A text about a dataset with `***` for what may be a secret in the URL of its source."""
-    parts = urlsplit(source if is_url(source) else "")
-    password = parts.password or ""
-    return hidden(text, [each for each in (password, unquote(password), parts.query) if each])
+    """A text about a dataset with `***` for secrets in the URL of its source, and in our variables."""
+    secrets = _secrets_in(source) if is_url(source) else []
+    return without_credentials(hidden(text, secrets), secrets)
+
+
+def _secrets_in(url: str) -> list[str]:
+    """What may be a secret in a URL, the longest first; a password may hold signs that belong encoded."""
+    place, *query = re.split("[?#]", url.partition("://")[2], maxsplit=1)
+    login = place.rpartition("@")[0]
+    if ":" not in login:
+        login = place.partition("/")[0].rpartition("@")[0]
+    password = login.partition(":")[2] or login
+    return [each for each in (login, *query, password, unquote(password)) if each]
 
 
 def check_url(source: str) -> None:
     """Raise InvalidInput for a URL of a kind that is not fetched."""
     scheme = source.partition("://")[0].lower()
     try:
-        urlsplit(source)
+        _ = urlsplit(source).port
     except ValueError:
         raise InvalidInput("the URL of the dataset has no valid host") from None
     if "::" in source or scheme not in REMOTE:

@@ -7,14 +7,17 @@ or ~/.aws), never in the URL. The only module, with `datasets`, that knows fsspe
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 from tarmac.artifacts.versions.blobs import Piece
 from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.node.files.masking import Mask
+from tarmac.node.files.secrecy import names_secret
 
 _WHOLE_IN_ONE_STEP = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "memory"})
 """Where a put is seen whole or not at all. Elsewhere a piece is put under another name and moved."""
@@ -116,6 +119,11 @@ def _changed_at(facts: dict[str, Any]) -> float:
     return 0.0
 
 
+def without_credentials(text: str, also: Iterable[str] = ()) -> str:
+    """A text of a library without what our variables (and `also`) keep secret: an answer may repeat it."""
+    return Mask([*also, *(value for name, value in os.environ.items() if names_secret(name))]).text(text)
+
+
 @contextlib.contextmanager
 def _store_errors(action: str) -> Iterator[None]:
     """Turn whatever an installed file system raises into Unavailable."""
@@ -124,5 +132,5 @@ def _store_errors(action: str) -> Iterator[None]:
     except FileExistsError:
         raise
     except Exception as error:
-        why = str(error) or type(error).__name__
+        why = without_credentials(str(error) or type(error).__name__)
         raise Unavailable(f"the artifact store failed {action}: {why}") from error

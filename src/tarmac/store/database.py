@@ -49,7 +49,7 @@ class Database:
 
     def __init__(self, url: str, *, patience_s: float = PATIENCE_S) -> None:
         parsed = _parse(url)
-        self.name = parsed.render_as_string(hide_password=True)
+        self.name = parsed.difference_update_query(_PASSWORDS).render_as_string(hide_password=True)
         self.dialect = parsed.get_backend_name()
         self.path: Path | None = None
         """Of a SQLite database: its file."""
@@ -97,8 +97,10 @@ class Database:
 def _parse(url: str) -> URL:
     try:
         parsed = make_url(url)
-    except (ArgumentError, ValueError) as error:
-        raise InvalidInput(f"not the URL of a database: {url!r}", hint=_URL_FORMS) from error
+    except (ArgumentError, ValueError):  # its text may quote a password, as the URL does
+        raise InvalidInput("the URL of the database cannot be read", hint=_URL_FORMS) from None
+    if "@" in (parsed.host or ""):
+        raise InvalidInput("the URL of the database has an @ in its password", hint="write it as %40")
     if parsed.drivername in ("sqlite", "sqlite+pysqlite") and parsed.database not in (None, "", ":memory:"):
         return parsed
     if parsed.drivername in ("postgresql", "postgresql+psycopg"):
@@ -106,6 +108,7 @@ def _parse(url: str) -> URL:
     raise InvalidInput(f"a database of this kind cannot be used: {parsed.drivername!r}", hint=_URL_FORMS)
 
 
+_PASSWORDS = ("password", "sslpassword")
 _URL_FORMS = "sqlite:////absolute/path.db or postgresql+psycopg://user:password@host/database"
 
 # --- SQLite -----------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shlex
 from pathlib import Path
 from urllib.parse import quote
 
@@ -44,6 +45,29 @@ def test_a_secret_is_hidden_in_every_usual_form(printed: str) -> None:
     for shift in range(3):
         inner = base64.b64encode(b"x" * shift + SECRET.encode()).decode()[4:-5]
         assert inner not in shown
+
+
+HOSTILE = 'it\'s "odd" gE7xQ2mark \\ \tnön-€ \x1b[2J $(id)'
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        repr(HOSTILE),
+        repr({"key": HOSTILE}),
+        repr(HOSTILE.encode()),
+        f"Invalid header value {HOSTILE.encode()!r}",
+        shlex.quote(HOSTILE),
+        "'" + HOSTILE.replace("'", "'\\''") + "'",
+        json.dumps(HOSTILE),
+        quote(HOSTILE),
+    ],
+)
+def test_a_secret_is_hidden_as_python_and_shells_quote_it(printed: str) -> None:
+    """Exceptions and `print(os.environ)` show a value by its `repr`, `set -x` in quotes of the shell."""
+    shown = Mask([HOSTILE]).text(f"before {printed} after")
+    assert "gE7xQ2mark" not in shown
+    assert (shown[:7], shown[-6:]) == ("before ", " after")
 
 
 def test_each_long_line_of_a_secret_and_each_named_value_is_hidden_by_itself() -> None:

@@ -139,7 +139,7 @@ class Registry:
             with error:
                 raise self._explain(error, realm) from None
         token = content.get("token") or content.get("access_token") if isinstance(content, dict) else None
-        if not isinstance(token, str) or not token.isprintable():
+        if not isinstance(token, str) or not (token.isascii() and token.isprintable()):
             raise ImageProblem(failures.DAMAGED, f"{self._reference.registry} gave no token")
         return token
 

@@ -151,8 +151,12 @@ def _forms(value: str) -> Set[bytes]:
 
 
 def _coded(text: str) -> Iterator[bytes]:
-    """A text as JSON, in a URL, in base64 (also within a longer text), and in hexadecimal."""
+    """A text as Python, shells and JSON quote it, in URLs, base64 (also within more) and hexadecimal."""
     data = text.encode()
+    yield repr(text)[1:-1].encode()
+    yield repr(data)[2:-1].encode()
+    for sign in ("'\\''", "'\"'\"'"):  # of bash when it prints what it does, and of `shlex.quote`
+        yield text.replace("'", sign).encode()
     yield json.dumps(text)[1:-1].encode()
     yield json.dumps(text, ensure_ascii=False)[1:-1].encode()
     for safe in (_UNRESERVED, _UNRESERVED + b"/"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from json import dumps
 from math import isfinite
 from typing import Any
@@ -53,7 +55,8 @@ def reports_of(
             break
     found.sort(key=lambda each: each[:3])
     newest = found[-limit:] if limit is not None else found
-    return [_record(line, number, node, mask) for number, _, node, line in newest], is_cut
+    hide = cache(mask.text)
+    return [_record(line, number, node, hide) for number, _, node, line in newest], is_cut
 
 
 def _is_report(line: dict[str, Any]) -> bool:
@@ -69,23 +72,23 @@ def _is_report(line: dict[str, Any]) -> bool:
     )
 
 
-def _record(line: dict[str, Any], attempt: int, node: str, mask: Mask) -> dict[str, Any]:
+def _record(line: dict[str, Any], attempt: int, node: str, hide: Callable[[str], str]) -> dict[str, Any]:
     progress = line.get("progress")
     return {
         "at": line["at"],
         "attempt": attempt,
         "node": node,
-        "metrics": {name: _value(value, mask) for name, value in (line.get("metrics") or {}).items()},
+        "metrics": {hide(name): _value(value, hide) for name, value in (line.get("metrics") or {}).items()},
         "progress": progress if isinstance(progress, int | float) and isfinite(progress) else None,
         "step": line.get("step"),
     }
 
 
-def _value(value: object, mask: Mask) -> float | str | bool | None:
+def _value(value: object, hide: Callable[[str], str]) -> float | str | bool | None:
     """A metric as JSON can carry it: what is not finite is the text `nan`, `inf` or `-inf`."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int | float) and isfinite(value) and abs(value) <= _LARGEST:
         return value
     text = value if isinstance(value, str) else str(value) if isinstance(value, int | float) else dumps(value)
-    return mask.text(text)[:_LONGEST_TEXT]
+    return hide(text)[:_LONGEST_TEXT]
