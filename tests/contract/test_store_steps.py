@@ -10,19 +10,9 @@ from histories import attempt_of, new_run, placed, spec, step
 from tarmac.model.changes import RunStep
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.lifecycle import AttemptState, IllegalStep, RunEvent, RunState
+from tarmac.model.milestones import Milestones
 from tarmac.model.ports import Store
-from tarmac.model.run import (
-    Cause,
-    CauseCode,
-    CycleReport,
-    Milestones,
-    Outcome,
-    QueuePosition,
-    Release,
-    Retry,
-    Run,
-    Share,
-)
+from tarmac.model.run import Cause, CauseCode, CycleReport, Outcome, QueuePosition, Release, Retry, Run, Share
 
 E = RunEvent
 

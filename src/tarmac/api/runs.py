@@ -228,6 +228,13 @@ class AttemptImage(TypedDict):
     fetch_s: float
 
 
+class SavedWork(TypedDict):
+    """When a checkpoint was saved, 0: there is none; and the step it is of, where the SDK made it."""
+
+    at: float
+    step: int | None
+
+
 class Milestones(TypedDict):
     """What the nodes saw of an attempt; null: not seen."""
 
@@ -235,17 +242,22 @@ class Milestones(TypedDict):
     checkpoint_at: float | None
     read_at: float | None
     checkpoint_step: int | None
-    kept_at: float | None
-    restored_at: float | None
+    kept: SavedWork | None
+    restored: SavedWork | None
     image: AttemptImage | None
 
 
 class Loss(TypedDict):
-    """The work of an attempt that its successor does again, and the checkpoint from which that goes on."""
+    """The work of an attempt that its successor does again, and the checkpoint from which that goes on.
+
+    `rejected`: the attempt failed soon after it had begun from that checkpoint, and saved none. Its successor
+    is given the version before, and what is lost by that is known once it has begun.
+    """
 
     work_s: float
     checkpoint_at: float | None
     step: int | None
+    rejected: bool
 
 
 class Notice(TypedDict):

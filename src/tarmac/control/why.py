@@ -216,7 +216,9 @@ def _previous(control: ControlState, run: Run) -> str:
 def _lost(control: ControlState, run: Run) -> str:
     """What its last attempt lost."""
     lost = loss_of(control.store.attempts(run.id)) if run.attempt else None
-    return loss_text(lost.work_s, lost.checkpoint_at, lost.step) if lost is not None else ""
+    if lost is None:
+        return ""
+    return loss_text(lost.work_s, lost.checkpoint_at, lost.step, lost.rejected)
 
 
 def _why_queued(control: ControlState, run: Run) -> Why:

@@ -18,9 +18,10 @@ from tarmac.model.experiment import Experiments
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.lifecycle import RunState
 from tarmac.model.metrics import MetricStore
+from tarmac.model.milestones import NOTHING_SEEN, Milestones
 from tarmac.model.native import NativeStatus
 from tarmac.model.notification import KeepsNotifications
-from tarmac.model.run import NOTHING_SEEN, Attempt, Cause, Event, Milestones, Outcome, Release, Run
+from tarmac.model.run import Attempt, Cause, Event, Outcome, Release, Run
 from tarmac.model.run_records import RunRecords
 from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
 from tarmac.model.spec import LocalDirectory, Repository, RunSpec

@@ -13,10 +13,10 @@ from typing import Any
 
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER
 from tarmac.model.dependency import AwaitedRun
-from tarmac.model.image import AttemptImage
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.log_policy import LogMatch
+from tarmac.model.milestones import NOTHING_SEEN, Milestones
 from tarmac.model.native import NativeStatus
 from tarmac.model.spec import RunSpec
 from tarmac.node.attempt.protocol import START_ALLOWANCE_S
@@ -125,28 +125,6 @@ class Allocation:
     @property
     def slots(self) -> int:
         return sum(len(placement.slots) for placement in self.placements)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Milestones:
-    """What the nodes saw of an attempt: first output, last whole checkpoint, whether it read one, its image.
-
-    `checkpoint_at` is when the newest checkpoint of this attempt was whole, `checkpoint_step` the step it is
-    of, where the SDK made it; `read_at` when the attempt first read one that an earlier attempt had left;
-    `kept_at` when the newest checkpoint in its newest version in the artifact store was saved, 0: that holds
-    none. `restored_at` is the same of the version it began from, where a node had to restore it.
-    """
-
-    first_output_at: float | None = None
-    checkpoint_at: float | None = None
-    read_at: float | None = None
-    checkpoint_step: int | None = None
-    kept_at: float | None = None
-    restored_at: float | None = None
-    image: AttemptImage | None = None
-
-
-NOTHING_SEEN = Milestones()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

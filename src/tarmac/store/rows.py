@@ -21,16 +21,15 @@ from tarmac.model.dependency import AwaitedRun
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.lifecycle import INITIAL_EVENT, INITIAL_STATE, AttemptState, RunEvent, RunState
 from tarmac.model.lifecycle import step as next_state
+from tarmac.model.milestones import NOTHING_SEEN, Milestones
 from tarmac.model.native import NativeStatus
 from tarmac.model.run import (
-    NOTHING_SEEN,
     Allocation,
     Attempt,
     Cause,
     CauseCode,
     CycleReport,
     Event,
-    Milestones,
     Outcome,
     QueuePosition,
     Release,

@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -59,11 +60,17 @@ def test_a_runner_that_dies_takes_the_attempt_with_it_and_leaves_nothing(local: 
     local.settle(attempt, lambda seen: running(seen) and b"\n" in log_of(local, attempt))
     workers = [worker.pid for worker in local.engine.workers(attempt) if worker.pid is not None]
     left_behind = {*workers, *(process.pid for process in orphans.find_orphans(launch.token))}
+    heartbeat = local.home / "runs/run1/attempts/1/nodes/node1/heartbeat"
+    os.utime(heartbeat, (time.time() - 4.0,) * 2)
+    alive_at = time.time()
+    assert local.settle(attempt, running).state is ObservedState.RUNNING
     os.kill(runner_pid(local, attempt), signal.SIGKILL)
     seen = local.settle(attempt, ended)
     assert seen.outcome is Outcome.LOST
     assert seen.cause is not None
     assert (seen.cause.code, seen.cause.node) == (CauseCode.PLATFORM_FAULT, "node1")
+    assert seen.ended_at is not None
+    assert seen.ended_at >= alive_at, "the engine has seen its runner live until then"
     for pid in left_behind:
         wait_for_end(pid)
 

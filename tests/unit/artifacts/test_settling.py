@@ -255,7 +255,8 @@ def test_a_checkpoint_before_stays_where_the_only_one_is_half_written(
     assert paths(last) == ["model_70.pt", "other", "step-70", "step-70/model"]
     mend(blobs, root, seen_at=str(root), torn=one.left_out, put_back=one.put_back)
     assert (root / "step-70/model").read_text() == (root / "model_70.pt").read_text() == BINARY + "70"
-    assert one.saved_at == pytest.approx(LONG_AGO), "that is what the next attempt goes on from"
+    assert last is not None
+    assert last.saved_at == pytest.approx(LONG_AGO), "that is what the next attempt goes on from"
 
 
 def test_a_save_that_failed_is_no_checkpoint(root: Path, blobs: DirectoryBlobs) -> None:
@@ -376,3 +377,41 @@ def test_where_nobody_saw_the_end_what_a_version_took_just_before_it_does_not_st
     assert last is not None
     assert last.entries == whole.entries
     assert [entry.path for entry in one.put_back] == ["model"]
+
+
+def test_the_checkpoint_of_the_sdk_is_the_one_that_its_link_names(root: Path, blobs: DirectoryBlobs) -> None:
+    """A program that is ended between naming step-14 and moving the link resumes from step-13."""
+    for step in (13, 14):
+        write(root / f"step-{step}/model", BINARY, at=LONG_AGO + step)
+    (root / "latest").symlink_to("step-13")
+    first = syncer(blobs, root).sync()
+    assert first is not None
+    assert (round(first.saved_at - LONG_AGO), first.step) == (13, 13)
+    assert read_manifest(blobs, first.version) == first
+    (root / "latest").unlink()
+    second = syncer(blobs, root).sync()
+    assert second is not None
+    assert (round(second.saved_at - LONG_AGO), second.step) == (14, None)
+
+
+def test_until_something_is_saved_on_an_older_version_the_newest_stands(
+    root: Path, blobs: DirectoryBlobs
+) -> None:
+    model = write(root / "model", BINARY + "old", at=LONG_AGO)
+    old = syncer(blobs, root).sync()
+    write(model, BINARY + "new", at=LONG_AGO + 60)
+    new = syncer(blobs, root).sync()
+    assert old is not None
+    assert new is not None
+    write(model, BINARY + "old", at=LONG_AGO)
+    place = Place(run_id="r1", attempt=3, kind="checkpoint", rank=0, root=str(root), seen_at=(str(root),))
+    one = Syncer(blobs, place, older=old)
+    assert one.sync() is None
+    write(root / "events.out.tfevents.1", "a log")
+    assert one.sync(ending()) is None
+    assert one.last is not None
+    assert one.last.version == old.version
+    write(model, BINARY + "newer", at=LONG_AGO + 120)
+    third = one.sync()
+    assert third is not None
+    assert third.version.number == new.version.number + 1

@@ -8,10 +8,10 @@ import pytest
 
 from simulated import spec
 from tarmac.control.decisions.apply_observation import MAX_FAULTS, apply_observation
-from tarmac.model.image import AttemptImage
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
+from tarmac.model.milestones import AttemptImage, Milestones
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import Allocation, Attempt, Cause, CauseCode, Milestones, Outcome, Run, WorkerPlacement
+from tarmac.model.run import Allocation, Attempt, Cause, CauseCode, Outcome, Run, WorkerPlacement
 
 S = RunState  # one letter: the table below is to be read as a table
 
@@ -128,6 +128,15 @@ def test_an_attempt_that_began_and_ended_between_two_looks_is_recorded_as_both()
     assert step is not None
     assert [item.event for item in step.events] == [RunEvent.STARTED, RunEvent.FINISHED]
     assert (step.after.started_at, step.after.ended_at) == (3.0, 9.0)
+
+
+def test_no_attempt_ends_before_its_start() -> None:
+    """The clock of its node, or its last sign of life, may say so: its loss would be nothing."""
+    seen = replace(ended(Outcome.LOST, CauseCode.NODE_LOST), ended_at=2.5)
+    step = apply_observation(a_run(S.RUNNING), an_attempt(), seen, now=10.0)
+    assert step is not None
+    assert step.attempt is not None
+    assert step.attempt.ended_at == 3.0
 
 
 def test_a_running_attempt_that_its_engine_does_not_know_is_lost() -> None:

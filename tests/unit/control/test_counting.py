@@ -13,13 +13,13 @@ from tarmac.control.state.facts import candidate_of, holding_of
 from tarmac.model.changes import RunStep, usage_of
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.lifecycle import AttemptState, RunState
+from tarmac.model.milestones import Milestones, SavedWork
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import (
     Allocation,
     Attempt,
     Cause,
     CauseCode,
-    Milestones,
     Outcome,
     QueuePosition,
     Run,
@@ -30,8 +30,8 @@ from tarmac.model.spec import Mode
 from tarmac.sched import Placement, Preemption, PreemptionReason
 
 UNSEEN = Milestones()
-KEPT = Milestones(checkpoint_at=60.0, kept_at=61.0)
-BOTH = Milestones(first_output_at=14.0, checkpoint_at=20.0, read_at=13.0, kept_at=21.0)
+KEPT = Milestones(checkpoint_at=60.0, kept=SavedWork(61.0))
+BOTH = Milestones(first_output_at=14.0, checkpoint_at=20.0, read_at=13.0, kept=SavedWork(21.0))
 """All that can be seen of an attempt that started at 12."""
 
 
@@ -122,7 +122,7 @@ def test_i11_the_scheduler_is_told_how_many_turns_are_left() -> None:
 
 def test_after_its_last_turn_a_cycle_run_is_completed_with_its_cycle_report() -> None:
     first = turn_over(
-        a_run(mode=Mode.CYCLE), Milestones(first_output_at=17.0, checkpoint_at=60.0, kept_at=61.0)
+        a_run(mode=Mode.CYCLE), Milestones(first_output_at=17.0, checkpoint_at=60.0, kept=SavedWork(61.0))
     )
     again = replace(first.after, state=RunState.RUNNING, attempt=2)
     last = turn_over(again, BOTH).after
@@ -164,7 +164,7 @@ def test_what_a_cycle_run_has_not_shown_is_said(first: Milestones, second: Miles
 
 def test_a_checkpoint_that_was_kept_and_turned_out_torn_is_kept_no_more() -> None:
     """Its last turn left a version that holds nothing: the next would start at 0."""
-    emptied = replace(BOTH, kept_at=0.0)
+    emptied = replace(BOTH, kept=SavedWork(0.0))
     first = turn_over(a_run(mode=Mode.CYCLE), KEPT).after
     last = turn_over(replace(first, state=RunState.RUNNING, attempt=2), emptied).after
     assert last.cause is not None

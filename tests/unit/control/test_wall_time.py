@@ -11,8 +11,9 @@ from tarmac.control.decisions.apply_observation import apply_observation
 from tarmac.control.decisions.wall_time import MAX_FUTILE
 from tarmac.model.changes import RunStep
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
+from tarmac.model.milestones import Milestones
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import Allocation, Attempt, Cause, CauseCode, Milestones, Outcome, Run
+from tarmac.model.run import Allocation, Attempt, Cause, CauseCode, Outcome, Run
 
 LEFT = Cause(code=CauseCode.WALL_TIME, message="left before the end of its job's wall time")
 

@@ -9,8 +9,9 @@ import pytest
 
 from tarmac.engines.attempts.aggregate_outcome import NodeFacts, PartState, lost, observation
 from tarmac.model.leaving import LeaveRequest
+from tarmac.model.milestones import Milestones
 from tarmac.model.ports import ObservedState
-from tarmac.model.run import Cause, CauseCode, Milestones, Outcome
+from tarmac.model.run import Cause, CauseCode, Outcome
 
 FAULT = Cause(code=CauseCode.PLATFORM_FAULT, message="the runner on n1 died", node="n1")
 

@@ -10,6 +10,8 @@ from pathlib import Path, PosixPath
 import pytest
 
 from tarmac.engines.attempts.view import NodeView, open_view
+from tarmac.model.milestones import SavedWork
+from tarmac.model.run import Cause, CauseCode
 from tarmac.node.attempt import claims, protocol
 from tarmac.node.attempt.document import Launch, to_json
 from tarmac.node.attempt.events import EventLog
@@ -38,32 +40,40 @@ def test_only_what_is_there_and_cannot_be_read_is_damaged(tmp_path: Path) -> Non
     assert "the disk lost it" in str(torn.damage)
 
 
-def test_a_version_that_holds_nothing_is_no_kept_checkpoint(tmp_path: Path) -> None:
-    """It says that what was kept before was cut short."""
+def test_the_newest_word_on_what_is_kept_counts(tmp_path: Path) -> None:
+    """Also that nothing is: what was kept before was cut short."""
     paths = NodePaths(str(tmp_path))
     claims.take(paths, "t", pid=os.getpid())
     events = EventLog(paths.events)
     view = NodeView(paths, "n1", [])
     seen = []
-    for number, files in ((1, 1), (2, 0)):
-        events.append("artifact", id=f"r1.checkpoint.{number}", files=files, bytes=files)
+    for kept in ({"saved_at": 8.0, "step": 3}, {"saved_at": 9.5}, {"saved_at": 0.0}):
+        events.append("artifact_kept", **kept)
         events.flush()
         view.refresh()
-        seen.append(view.facts.milestones.kept_at)
-    assert seen[0]
-    assert seen[1] == 0.0
+        seen.append(view.facts.milestones.kept)
+    assert seen == [SavedWork(8.0, 3), SavedWork(9.5), SavedWork(0.0)]
 
 
-def test_what_another_node_than_that_of_rank_0_kept_is_no_kept_checkpoint(tmp_path: Path) -> None:
-    """No attempt goes on from it."""
+def test_a_lost_node_ends_at_its_last_sign_of_life(tmp_path: Path) -> None:
+    """The heartbeat is renewed every few seconds: it may be older than the start."""
     paths = NodePaths(str(tmp_path))
     claims.take(paths, "t", pid=os.getpid())
     events = EventLog(paths.events)
-    events.append("artifact", id="r1.checkpoint.1.1", files=1, bytes=1)
+    events.append("running")
     events.flush()
-    view = NodeView(paths, "n1", [])
-    view.refresh()
-    assert view.facts.milestones.kept_at is None
+    Path(paths.heartbeat).touch()
+    os.utime(paths.heartbeat, (time.time() - 4.0,) * 2)
+    ends = []
+    for alive_at in (None, time.time() - 0.5, time.time() + 9.0):
+        view = NodeView(paths, "n1", [])
+        view.refresh()
+        view.supervision.alive_at = alive_at
+        view.lose(Cause(code=CauseCode.PLATFORM_FAULT, message="it died"))
+        ends.append((view.facts.ended_at, view.facts.started_at))
+    started_at = ends[0][1]
+    assert started_at is not None
+    assert ends == [(started_at, started_at), (started_at, started_at), (alive_at, started_at)]
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,9 @@ from tarmac.engines.sim import Behaviour, Moment, SimEngine, VirtualClock
 from tarmac.model.cluster import Node, NodeState
 from tarmac.model.errors import Unavailable
 from tarmac.model.leaving import LeaveRequest
+from tarmac.model.milestones import Milestones
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import CauseCode, Milestones, Outcome
+from tarmac.model.run import CauseCode, Outcome
 
 NODES = [
     Node(name=f"node{number}", cluster="local", address="10.0.0.1", hostname="n", capacity=capacity(1))

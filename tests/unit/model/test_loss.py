@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,8 @@ from tarmac.model.leaving import LeaveRequest
 from tarmac.model.lifecycle import AttemptState
 from tarmac.model.loss import Loss, loss_of
 from tarmac.model.loss_text import loss_text
-from tarmac.model.run import Allocation, Attempt, Milestones, Outcome
+from tarmac.model.milestones import Milestones, SavedWork
+from tarmac.model.run import Allocation, Attempt, Outcome
 
 
 def an_attempt(number: int = 1, **fields: object) -> Attempt:
@@ -65,21 +67,30 @@ def test_an_attempt_that_was_asked_nothing_loses_what_it_did_up_to_its_end() -> 
 
 
 @pytest.mark.parametrize(
-    ("milestones", "restored_at", "lost"),
+    ("milestones", "restored", "lost"),
     [
         (
-            Milestones(checkpoint_at=189.9, checkpoint_step=66, kept_at=170.0),
+            Milestones(checkpoint_at=189.9, checkpoint_step=66, kept=SavedWork(170.0)),
             None,
             Loss(work_s=20.0, checkpoint_at=170.0),
         ),
         (
-            Milestones(checkpoint_at=175.0, checkpoint_step=40, kept_at=150.0),
-            174.5,
+            Milestones(checkpoint_at=175.0, checkpoint_step=39, kept=SavedWork(150.0, 30)),
+            SavedWork(174.5, 40),
             Loss(work_s=15.5, checkpoint_at=174.5, step=40),
         ),
-        (Milestones(checkpoint_at=189.0, kept_at=0.0), None, Loss(work_s=90.0)),
-        (Milestones(checkpoint_at=189.0, kept_at=189.0), 0.0, Loss(work_s=90.0)),
-        (Milestones(checkpoint_at=189.0, kept_at=189.0), 60.0, Loss(work_s=90.0, checkpoint_at=60.0)),
+        (Milestones(checkpoint_at=189.0, kept=SavedWork(0.0)), None, Loss(work_s=90.0)),
+        (Milestones(checkpoint_at=189.0, kept=SavedWork(189.0)), SavedWork(), Loss(work_s=90.0)),
+        (
+            Milestones(checkpoint_at=189.0, kept=SavedWork(189.0)),
+            SavedWork(60.0),
+            Loss(work_s=90.0, checkpoint_at=60.0),
+        ),
+        (
+            Milestones(checkpoint_at=160.0, checkpoint_step=3, kept=SavedWork(189.0, 5)),
+            None,
+            Loss(work_s=1.0, checkpoint_at=189.0, step=5),
+        ),
     ],
     ids=[
         "the newest save was torn",
@@ -87,13 +98,14 @@ def test_an_attempt_that_was_asked_nothing_loses_what_it_did_up_to_its_end() -> 
         "no version holds one",
         "its successor found none",
         "its successor found an earlier one",
+        "the steps are those of the version",
     ],
 )
 def test_what_is_lost_follows_from_the_version_that_is_restored(
-    milestones: Milestones, restored_at: float | None, lost: Loss
+    milestones: Milestones, restored: SavedWork | None, lost: Loss
 ) -> None:
     """Not from what was seen of later saves: the next attempt does not get them."""
-    successor = an_attempt(2, milestones=Milestones(restored_at=restored_at))
+    successor = an_attempt(2, milestones=Milestones(restored=restored))
     assert loss_of([an_attempt(milestones=milestones)], successor) == lost
 
 
@@ -120,7 +132,12 @@ def test_where_nothing_is_to_be_done_again_nothing_is_lost(fields: dict[str, obj
         ((12.2, 50.0, None), "12 s of work since its last checkpoint"),
         ((0.3, 50.0, 40), "no work: it goes on from the checkpoint at step 40"),
         ((0.0, 50.0, 0), "no work: it goes on from the checkpoint at step 0"),
+        (
+            (3.0, 50.0, 66, True),
+            "at least 3 s of work: it failed soon after it had begun from the checkpoint at step 66; "
+            "the next attempt begins from the version before, if there is one",
+        ),
     ],
 )
-def test_it_is_said_in_plain_words(lost: tuple[float, float | None, int | None], text: str) -> None:
+def test_it_is_said_in_plain_words(lost: tuple[Any, ...], text: str) -> None:
     assert loss_text(*lost) == text

@@ -95,12 +95,12 @@ class Catalog:
         newest = self.latest(parts.run_id, parts.kind, parts.rank)
         if newest is None or parts.number is None or parts.number == newest.number:
             return newest
-        version = _named(parts)
+        version = parts.version
         return version if version is not None and self.blobs.has(version.name) else None
 
     def holds(self, reference: Reference) -> bool:
         """Whether the very version that a reference names is in the store."""
-        version = _named(reference)
+        version = reference.version
         return version is not None and self.blobs.has(version.name)
 
     def latest(self, run_id: str, kind: str, rank: int = 0) -> Version | None:
@@ -163,9 +163,3 @@ class Catalog:
             while len(self._summaries) > REMEMBERED:
                 self._summaries.popitem(last=False)
         return summary
-
-
-def _named(reference: Reference) -> Version | None:
-    """The version with the number of a reference; None for one that means the latest."""
-    run_id, kind, number, rank = reference
-    return Version(run_id=run_id, kind=kind, rank=rank, number=number) if number is not None else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import suppress
 
 from tarmac.artifacts.versions.blobs import Blobs
 from tarmac.artifacts.versions.manifest import (
@@ -35,6 +36,13 @@ def read_manifest(blobs: Blobs, version: Version) -> Manifest:
     if data is None:
         raise NotFound(f"there is no artifact {version.id}")
     return from_bytes(data, version)
+
+
+def manifests(blobs: Blobs, run_id: str, kind: str, rank: int) -> Iterator[Manifest]:
+    """What the versions from the node of that rank hold, newest first, less those that cannot be read."""
+    for version in sorted(_versions(blobs, directory_of(run_id, kind, rank)), reverse=True):
+        with suppress(NotFound, Broken):  # removed meanwhile, or damaged
+            yield read_manifest(blobs, version)
 
 
 def read_chunk(blobs: Blobs, chunk: Chunk) -> bytes:

@@ -15,8 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tarmac.artifacts.versions.manifest import FILE, Entry
+from tarmac.artifacts.versions.manifest import FILE, LINK, Entry
 from tarmac.artifacts.versions.quiescence import Found
+from tarmac.node.attempt import protocol
 from tarmac.node.files import untrusted
 from tarmac.node.kernel.inotify import Inotify
 from tarmac.node.kernel.syscalls import IN_CLOSE_WRITE
@@ -95,8 +96,20 @@ class Logs:
                 self._texts[name] = text._replace(closings=text.closings + 1)
 
 
-def saved_at(root: str, items: Sequence[Found | Entry]) -> float:
-    """When the newest checkpoint among these was written, in seconds since the epoch; 0 where there is none.
+def newest_checkpoint(root: str, items: Sequence[Found | Entry]) -> tuple[float, int | None]:
+    """When the newest checkpoint among these was written, 0: there is none; and its step, where known.
+
+    Of those that the SDK made, it is the one that the link names: programs resume from that.
+    """
+    names = (item.target for item in items if item.kind == LINK and item.path == protocol.LATEST)
+    step = protocol.STEP.fullmatch(next(names, ""))
+    if step is None:
+        return _written_at(root, items), None
+    return _written_at(root, [item for item in items if item.path.startswith(f"{step[0]}/")]), int(step[1])
+
+
+def _written_at(root: str, items: Sequence[Found | Entry]) -> float:
+    """When the newest of these files was written, in seconds since the epoch; 0 where there is none.
 
     What looks like a log says nothing of it, unless there is nothing else: it may be written at any time.
     """

@@ -90,7 +90,8 @@ class Version(NamedTuple):
 class Manifest(NamedTuple):
     """A version and its entries. `read_at` is when the directory was read.
 
-    `left_out` are the paths of files and directories that were not whole.
+    `left_out` are the paths of files and directories that were not whole. Of checkpoints, `saved_at` is when
+    the newest was saved (0: there is none), and `step` the step of one that the SDK made.
     """
 
     version: Version
@@ -99,6 +100,8 @@ class Manifest(NamedTuple):
     read_at: float
     entries: tuple[Entry, ...]
     left_out: tuple[str, ...] = ()
+    saved_at: float = 0.0
+    step: int | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -132,6 +135,11 @@ class Reference(NamedTuple):
     number: int | None
     rank: int
 
+    @property
+    def version(self) -> Version | None:
+        """The version of that number; None where the latest is meant."""
+        return None if self.number is None else Version(self.run_id, self.kind, self.rank, self.number)
+
 
 def parse_id(text: str) -> Reference | None:
     """The artifact that an id names; None for a text that can be none."""
@@ -152,6 +160,8 @@ def to_bytes(manifest: Manifest) -> bytes:
         "read_at": manifest.read_at,
         "entries": [_entry_fields(entry) for entry in manifest.entries],
         **({"left_out": list(manifest.left_out)} if manifest.left_out else {}),
+        "saved_at": manifest.saved_at,
+        "step": manifest.step,
     }
     return json.dumps({**fields, "digest": _digest(fields)}, separators=(",", ":")).encode()
 
@@ -170,6 +180,8 @@ def from_bytes(data: bytes, version: Version) -> Manifest:
             read_at=float(fields["read_at"]),
             entries=tuple(_entry(item) for item in fields["entries"]),
             left_out=tuple(map(str, fields.get("left_out") or ())),
+            saved_at=float(fields.get("saved_at", fields["read_at"])),  # absent in earlier releases
+            step=fields.get("step"),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Broken(f"{version.id} cannot be read: {error}") from error

@@ -13,7 +13,10 @@ from tarmac.node.processes.lease import Lease, lease_of
 
 
 class Order(NamedTuple):
-    """One node's part. `state` is a file beside the directories that says what they hold."""
+    """One node's part. `state` is a file beside the directories that says what they hold.
+
+    `rejected_by`: the attempt that failed at once with the checkpoint it began from (see `SyncPart`).
+    """
 
     run_id: str
     attempt: int
@@ -29,6 +32,7 @@ class Order(NamedTuple):
     patience_s: float
     inputs: tuple[str, ...]
     lease: Lease
+    rejected_by: int | None = None
 
 
 def read_order(attempt_directory: Path, node: str) -> Order:
@@ -53,4 +57,5 @@ def read_order(attempt_directory: Path, node: str) -> Order:
         patience_s=sync.patience_s,
         inputs=sync.inputs,
         lease=lease_of(document, part, paths.node(node)),
+        rejected_by=sync.rejected_by,
     )

@@ -2,18 +2,20 @@
 
 A directory keeps its content where the store holds nothing newer: an attempt that comes back to its node goes
 on with what it left there. The run's checkpoint is that of the node of rank 0, on every node; of the other
-kinds each node has those of its own rank.
+kinds each node has those of its own rank. Where an attempt failed at once with its checkpoint, the next one
+gets the version before, until an attempt has saved a newer one.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from tarmac.artifacts.versions.blobs import Blobs
-from tarmac.artifacts.versions.listed import latest, read_manifest
+from tarmac.artifacts.versions.listed import latest, manifests, read_manifest
 from tarmac.artifacts.versions.manifest import Manifest, Version, parse_id
 from tarmac.artifacts.versions.order import Order
 from tarmac.artifacts.versions.restore import fill
@@ -25,7 +27,10 @@ _CHECKPOINT = "checkpoint"
 
 
 class State(NamedTuple):
-    """The attempt and rank that last had the directories of a node; `checkpoint`: the one placed there."""
+    """The attempt and rank that last had the directories of a node.
+
+    `checkpoint` is the version placed there that the node does not sync, or that is older than the newest.
+    """
 
     attempt: int
     rank: int
@@ -36,19 +41,20 @@ def restore_inputs(
     blobs: Blobs, order: Order, *, seen: Mapping[str, str], lost: Lost | None = None
 ) -> list[Version]:
     """Fill what has to be filled; which versions were placed. Raises Unavailable, NotFound or Broken."""
-    state = _state(order, lost)
+    state, older = _state(order, lost), _version_before(blobs, order)
     placed: list[Version] = []
-    checkpoint: str | None = state.checkpoint if state is not None else None
+    checkpoint: str | None = None
     for kind, directory in order.directories.items():
         if kind == "log" and not order.own_disk:
             continue
-        manifests = _manifests_to_place(blobs, order, kind, state)
+        chosen = [older] if older is not None and kind == _CHECKPOINT else None
+        manifests = chosen or _manifests_to_place(blobs, order, kind, state)
         if manifests is None:
             continue
         fill(blobs, manifests, Path(directory), seen_at=seen.get(kind, directory))
         placed += [manifest.version for manifest in manifests]
-        if kind == _CHECKPOINT and order.rank != 0:
-            checkpoint = manifests[0].version.id if manifests else None
+        if kind == _CHECKPOINT and manifests and (order.rank != 0 or chosen):
+            checkpoint = manifests[0].version.id
     write_state(order.state, State(attempt=order.attempt, rank=order.rank, checkpoint=checkpoint))
     return placed
 
@@ -62,18 +68,16 @@ def unsynced_kinds(blobs: Blobs, order: Order, lost: Lost) -> list[str]:
 
 
 def placed_checkpoint(blobs: Blobs, order: Order) -> Manifest | None:
-    """The checkpoint of rank 0's node that was placed on this one; the node of rank 0 syncs it."""
-    state = read_state(order.state)
-    reference = parse_id(state.checkpoint) if state is not None and state.checkpoint else None
-    if order.rank == 0 or not order.own_disk or reference is None or reference.number is None:
+    """The checkpoint that this node has from another one, which syncs it, or that is not the newest."""
+    state, newest = read_state(order.state), _newest(blobs, order, _CHECKPOINT)
+    reference = parse_id(state.checkpoint or "") if state and state.attempt == order.attempt else None
+    if reference is None or (order.rank != 0 and not order.own_disk):
         return None
-    version = Version(
-        run_id=reference.run_id, kind=reference.kind, rank=reference.rank, number=reference.number
-    )
-    try:
-        return read_manifest(blobs, version)
-    except NotFound:
-        return None
+    if order.rank == 0 and newest is not None and newest.attempt == order.attempt:
+        return None  # it has saved one of its own since
+    with suppress(NotFound):
+        return read_manifest(blobs, reference.version) if reference.version is not None else None
+    return None
 
 
 def read_state(path: Path) -> State | None:
@@ -95,13 +99,32 @@ def _manifests_to_place(
     blobs: Blobs, order: Order, kind: str, state: State | None
 ) -> Sequence[Manifest] | None:
     """What a directory is to hold; None: leave it as it is."""
-    if state is not None and _is_newest(blobs, order, kind, state):
+    is_replaced = kind == _CHECKPOINT and order.rejected_by is not None
+    if state is not None and _is_newest(blobs, order, kind, state) and not is_replaced:
         return None
     newest = _newest(blobs, order, kind)
     if newest is not None:
         return [newest]
     inputs = input_manifests(blobs, order, kind)
     return inputs if inputs or order.own_disk else None
+
+
+def _version_before(blobs: Blobs, order: Order) -> Manifest | None:
+    """The newest version with another checkpoint than the one that an attempt has failed with.
+
+    None where nothing was rejected, there is no earlier version, or a newer checkpoint was saved since.
+    """
+    if order.rejected_by is None:
+        return None
+    rejected: Manifest | None = None
+    newest_at = 0.0
+    for manifest in manifests(blobs, order.run_id, _CHECKPOINT, 0):
+        newest_at = newest_at or manifest.saved_at
+        if rejected is None and manifest.attempt < order.rejected_by:
+            rejected = manifest
+        if rejected is not None and newest_at <= rejected.saved_at and 0.0 < manifest.saved_at < newest_at:
+            return manifest
+    return None
 
 
 def _state(order: Order, lost: Lost | None) -> State | None:
@@ -136,11 +159,7 @@ def inputs_of(ids: Sequence[str]) -> list[Version]:
     found = []
     for text in ids:
         reference = parse_id(text)
-        if reference is None or reference.number is None:
+        if reference is None or reference.version is None:
             raise NotFound(f"there is no artifact {text!r}")
-        found.append(
-            Version(
-                run_id=reference.run_id, kind=reference.kind, rank=reference.rank, number=reference.number
-            )
-        )
+        found.append(reference.version)
     return found

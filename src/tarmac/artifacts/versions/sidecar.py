@@ -9,11 +9,15 @@ workers until its input says {"end": {"at", "clean", "torn"}}, `torn` with the s
 opened: then it syncs once more, mends the files that were cut short, and ends. A closed input means that the
 runner is gone. The sidecar may be killed at any point. It reports in lines of JSON on its output:
 
-    {"synced": ID, "files", "bytes", "took_s", "saved_at", "left_out"}      a version, less the paths left out
+    {"synced": ID, "files", "bytes", "took_s", "left_out"}      a version, less the paths left out
     {"placed": ID}                                              a version was placed into its directory
-    {"restored": AT}                                            when the checkpoint that they find was saved
+    {"restored": AT, "step"}                                    when the checkpoint that they find was saved,
+                                                                0: there is none; the step, where known
+    {"kept": AT, "step"}                                        the same of that in the newest version, with
+                                                                each, and at the end of the attempt
     {"failed": KIND, "why", "again_s": seconds or null}
-    {"torn": KIND, "paths", "why"}                              what the end of the attempt cut short
+    {"notice": KIND, "why"}                                     what the end of the attempt cut short, or why
+                                                                this one begins from an older checkpoint
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ from typing import Any
 from tarmac.artifacts.versions import quiescence
 from tarmac.artifacts.versions.blobs import Blobs, check_store
 from tarmac.artifacts.versions.fenced import open_store
-from tarmac.artifacts.versions.logs import Logs, saved_at
+from tarmac.artifacts.versions.logs import Logs, newest_checkpoint
 from tarmac.artifacts.versions.manifest import Broken, Entry, Manifest
 from tarmac.artifacts.versions.order import Order, read_order
 from tarmac.artifacts.versions.restore import mend
@@ -57,6 +61,11 @@ _REPORT_UNSETTLED = 10
 """After so many tries in a row at changing files, the next try comes after the whole interval."""
 
 _SHOWN = 3
+_CHECKPOINT = "checkpoint"
+_REJECTED = (
+    "attempt {} failed soon after it had begun from the newest checkpoint, and saved none: "
+    "this attempt begins from {}, the version before"
+)
 
 _FAILURES = (TarmacError, Broken, OSError)
 
@@ -79,6 +88,8 @@ def report(**message: object) -> None:
 
 def _fill(order: Order, paths: Mapping[str, str], lost: Lost | None) -> int:
     """Fill, and try again for as long as the order's patience lasts."""
+    if order.rejected_by is not None:  # what is not kept yet would be removed
+        lost = lost or Lost(order.attempt - 1, time.time())
     deadline, delay_s = time.monotonic() + order.patience_s, FIRST_DELAY_S
     while True:
         try:
@@ -88,8 +99,11 @@ def _fill(order: Order, paths: Mapping[str, str], lost: Lost | None) -> int:
                 _sync_lost(blobs, order, paths, lost)
             for version in restore_inputs(blobs, order, seen=paths, lost=lost):
                 report(placed=version.id)
-            if (root := order.directories.get("checkpoint")) is not None:
-                report(restored=round(min(time.time(), saved_at(root, quiescence.scan(root))), 6))
+            if (root := order.directories.get(_CHECKPOINT)) is not None:
+                saved_at, step = newest_checkpoint(root, quiescence.scan(root))
+                report(restored=round(min(time.time(), saved_at), 6), step=step)
+            if order.rank == 0 and (older := placed_checkpoint(blobs, order)) is not None:
+                report(notice=_CHECKPOINT, why=_REJECTED.format(order.rejected_by, older.version.id))
             return 0
         except _FAILURES as error:
             again = time.monotonic() + delay_s < deadline and not isinstance(error, Refused)
@@ -101,7 +115,7 @@ def _fill(order: Order, paths: Mapping[str, str], lost: Lost | None) -> int:
 
 
 def _sync_lost(blobs: Blobs, order: Order, paths: Mapping[str, str], lost: Lost) -> None:
-    """The last sync of an attempt whose runner was killed: times alone say which files are torn."""
+    """The last sync of an attempt that may not have made it: times alone say which files are torn."""
     sidecar = Sidecar(order._replace(attempt=lost.number), paths)
     for kind in unsynced_kinds(blobs, order, lost):
         sidecar.end(kind, Ending(at=lost.at, clean=False), f"attempt {lost.number}")
@@ -227,9 +241,9 @@ class Sidecar:
                 files=manifest.files,
                 bytes=manifest.size_bytes,
                 took_s=took_s,
-                saved_at=round(kind.syncer.saved_at, 6),
                 left_out=list(manifest.left_out),
             )
+            self._report_kept(kind)
 
     def _end(self, kind: _Kind, ending: Ending, what: str) -> None:
         try:
@@ -238,6 +252,13 @@ class Sidecar:
         except Unstable as reason:
             why = f"{reason}, when {what} ended: the previous version is kept"
             report(failed=kind.kind, why=why, again_s=None)
+        self._report_kept(kind)
+
+    def _report_kept(self, kind: _Kind) -> None:
+        """When the checkpoint was saved that the next attempt begins from."""
+        if kind.kind == _CHECKPOINT and self._order.rank == 0 and kind.syncer is not None:
+            last = kind.syncer.last
+            report(kept=0.0 if last is None else last.saved_at, step=last and last.step)
 
     def _mend(self, kind: _Kind, what: str) -> None:
         """After the last sync: what was cut short must not be taken for a checkpoint by the next attempt."""
@@ -250,7 +271,7 @@ class Sidecar:
         seen_at = self._paths.get(kind.kind, root)
         mend(self._blobs, Path(root), seen_at=seen_at, torn=torn, put_back=put_back)
         why = f"{in_words(torn)} being written when {what} ended, and {_fate(torn, put_back)}"
-        report(torn=kind.kind, paths=list(torn), why=why)
+        report(notice=kind.kind, why=why)
 
     def _syncer(self, kind: str, logs: Logs) -> Syncer:
         if self._blobs is None:
@@ -266,14 +287,14 @@ class Sidecar:
             root=root,
             seen_at=tuple(dict.fromkeys((root, self._paths.get(kind, root)))),
         )
-        if kind != "checkpoint":
+        if kind != _CHECKPOINT:
             return Syncer(self._blobs, place)
         inputs: list[Manifest] = []
         with suppress(NotFound):  # removed since
             inputs = input_manifests(self._blobs, order, kind)
-        return Syncer(
-            self._blobs, place, foreign=placed_checkpoint(self._blobs, order), inputs=inputs, logs=logs
-        )
+        placed = placed_checkpoint(self._blobs, order)
+        foreign, older = (None, placed) if order.rank == 0 else (placed, None)
+        return Syncer(self._blobs, place, foreign=foreign, older=older, inputs=inputs, logs=logs)
 
     def _forget(self, kind: _Kind) -> None:
         """After a failure open the store anew: another sidecar may have written there meanwhile."""

@@ -14,17 +14,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tarmac.artifacts.versions import quiescence, select_stable, store_lock
 from tarmac.artifacts.versions.blobs import Blobs
-from tarmac.artifacts.versions.listed import latest, read_manifest, versions
-from tarmac.artifacts.versions.logs import Logs, saved_at
+from tarmac.artifacts.versions.listed import latest, manifests, read_manifest
+from tarmac.artifacts.versions.logs import Logs, newest_checkpoint
 from tarmac.artifacts.versions.manifest import (
     CHUNK_BYTES,
     FILE,
     LINK,
-    Broken,
     Chunk,
     Entry,
     Manifest,
@@ -33,7 +32,6 @@ from tarmac.artifacts.versions.manifest import (
 )
 from tarmac.artifacts.versions.quiescence import Found
 from tarmac.artifacts.versions.select_stable import Ending, Look, Selection, Unstable
-from tarmac.model.errors import NotFound
 
 THREADS = 4
 """How many pieces are sent at once: each is in memory."""
@@ -69,6 +67,7 @@ class Syncer:
         place: Place,
         *,
         foreign: Manifest | None = None,
+        older: Manifest | None = None,
         inputs: Sequence[Manifest] = (),
         logs: Logs | None = None,
         threads: int = THREADS,
@@ -76,34 +75,36 @@ class Syncer:
     ) -> None:
         """`foreign` was placed into the directory from another node, which syncs it.
 
-        `inputs` are the artifacts that the run starts from, while it has no version of its own; `logs` are
-        those of an earlier syncer of the directory. `is_full` tells whether the disk of a directory is.
+        `older` is what the attempt began from instead of the newest version: only a checkpoint that it has
+        saved supersedes that. `inputs` are the artifacts that the run starts from, while it has no version of
+        its own; `logs` are those of an earlier syncer. `is_full` tells whether the disk of a directory is.
         """
         self._blobs = blobs
         self._place = place
         self._foreign = {entry.path: entry for entry in foreign.entries} if foreign is not None else {}
+        self._older = older
         self._inputs = inputs
         self._logs = logs or Logs(place.root)
         self._threads = threads
         self._is_full = is_full
-        self._last: Manifest | None = None
-        self._last_known = False
+        self.last = older
+        """The version that holds what was there at the last sync, less what that left out."""
+        self._newest: int | None = None
         self._sent: set[str] = set()
         self.left_out: tuple[str, ...] = ()
         """What the last sync left out: half-written files, and those whose writer was ended."""
         self.put_back: tuple[Entry, ...] = ()
         """The entries of the version before that stay in place of those."""
-        self.saved_at = 0.0
-        """When the newest checkpoint in the last version that was made here was saved; 0: it has none."""
         self.restless = False
         """Whether the last sync may soon be followed by another version."""
 
     def sync(self, ending: Ending | None = None) -> Manifest | None:
         """A new version, or None where nothing changed. Raises Unstable, and Unavailable (try later)."""
-        if not self._last_known:
+        if self._newest is None:
             found = latest(self._blobs, self._place.run_id, self._place.kind, self._place.rank)
-            self._last = read_manifest(self._blobs, found) if found is not None else None
-            self._last_known = True
+            if self._older is None and found is not None:
+                self.last = read_manifest(self._blobs, found)
+            self._newest = found.number if found is not None else 0
         for _ in range(_TRIES - 1):
             with suppress(_Moment):
                 return self._sync(ending)
@@ -128,13 +129,19 @@ class Syncer:
             entries = self._send(selection, handles)
             entries += carried
             entries.sort(key=lambda entry: os.fsencode(entry.path))
-            if self._last is not None and tuple(entries) == self._last.entries:
-                self._last = self._last._replace(read_at=read_at)  # touched, with the same content
+            if self.last is not None and tuple(entries) == self.last.entries:
+                self.last = self.last._replace(read_at=read_at)  # touched, with the same content
                 return None
-            self._last = self._commit(entries, read_at, selection.left_out)
-            if self._place.kind == _CHECKPOINT:
-                self.saved_at = min(read_at, saved_at(self._place.root, entries))
-        return self._last
+            is_checkpoint = self._place.kind == _CHECKPOINT
+            saved_at, step = newest_checkpoint(self._place.root, entries) if is_checkpoint else (0.0, None)
+            saved_at = round(min(read_at, saved_at), 6)
+            if self._older is not None and saved_at <= self._older.saved_at:
+                return None
+            self.last = self._commit(
+                entries, read_at=read_at, left_out=selection.left_out, saved_at=saved_at, step=step
+            )
+            self._older = None
+        return self.last
 
     # --- what to take
 
@@ -150,14 +157,14 @@ class Syncer:
         """What is taken, and what is not: half-written files never are."""
         if self._place.kind != _CHECKPOINT:
             return Selection(taken=tuple(found))
-        known = {entry.path: entry for entry in self._last.entries} if self._last is not None else {}
+        known = {entry.path: entry for entry in self.last.entries} if self.last is not None else {}
         changed = {
             item.path for item in found if item.kind == FILE and not self._same(item, known.get(item.path))
         }
         torn: set[str] = set()
         full = self._is_full(self._place.root)
         if ending is not None:
-            if self._last is None:
+            if self.last is None:
                 known = self._restorable_inputs()
             torn = select_stable.cut_short(found, ending, seen_at=self._place.seen_at, full=full)
             select_stable.replace_suspects(known, found, torn, self._earlier())
@@ -173,11 +180,9 @@ class Syncer:
     def _earlier(self) -> Iterator[Sequence[Entry]]:
         """What the versions before the last one have, the newest first, and then the inputs."""
         place = self._place
-        for version in reversed(versions(self._blobs, place.run_id)):
-            is_last = self._last is not None and version == self._last.version
-            if (version.kind, version.rank) == (place.kind, place.rank) and not is_last:
-                with suppress(NotFound, Broken):  # removed meanwhile, or damaged
-                    yield read_manifest(self._blobs, version).entries
+        for manifest in manifests(self._blobs, place.run_id, place.kind, place.rank):
+            if self.last is None or manifest.version < self.last.version:
+                yield manifest.entries
         yield tuple(self._restorable_inputs().values())
 
     def _is_foreign(self, item: Found) -> bool:
@@ -189,12 +194,12 @@ class Syncer:
 
     def _same(self, item: Found, entry: Entry | None) -> bool:
         """Whether a file is as it was in the last version, without reading it."""
-        if entry is None or self._last is None or entry.kind != item.kind:
+        if entry is None or self.last is None or entry.kind != item.kind:
             return False
         if item.kind == LINK:
             return (entry.target, entry.inside) == self._link(item)
         if item.kind == FILE:
-            quiet = item.mtime_ns < (self._last.read_at - _QUIET_S) * 1e9
+            quiet = item.mtime_ns < (self.last.read_at - _QUIET_S) * 1e9
             same = (item.size_bytes, item.mtime_ns) == (entry.size_bytes, entry.mtime_ns)
             return quiet and same and item.mode == entry.mode
         return item.mode == entry.mode
@@ -204,14 +209,14 @@ class Syncer:
 
         Without one, that would be the newest, and be taken for a checkpoint.
         """
-        if ending is None or self._last is None:
+        if ending is None or self.last is None:
             return False
-        return any(quiescence.below(entry.path, selection.left_out) for entry in self._last.entries)
+        return any(quiescence.below(entry.path, selection.left_out) for entry in self.last.entries)
 
     def _unchanged(self, taken: Sequence[Found], carried: Sequence[Entry]) -> bool:
-        if self._last is None:
+        if self.last is None:
             return False
-        known = {entry.path: entry for entry in self._last.entries}
+        known = {entry.path: entry for entry in self.last.entries}
         if {item.path for item in taken} | {entry.path for entry in carried} != known.keys():
             return False
         return all(self._same(item, known[item.path]) for item in taken) and all(
@@ -223,7 +228,7 @@ class Syncer:
     def _hold(self, selection: Selection, opened: ExitStack) -> dict[str, int]:
         """Open the files that are to be read, as many as may be; by path."""
         taken = selection.taken
-        known = {entry.path: entry for entry in self._last.entries} if self._last is not None else {}
+        known = {entry.path: entry for entry in self.last.entries} if self.last is not None else {}
         room = _raise_limit() - _SPARE_HANDLES
         handles: dict[str, int] = {}
         for item in taken:
@@ -247,7 +252,7 @@ class Syncer:
     def _send(self, selection: Selection, handles: Mapping[str, int]) -> list[Entry]:
         """Every entry, its content in the store. Raises Unstable where a file changed while it was read."""
         taken = selection.taken
-        known = {entry.path: entry for entry in self._last.entries} if self._last is not None else {}
+        known = {entry.path: entry for entry in self.last.entries} if self.last is not None else {}
         self._sent.update(chunk.digest for entry in known.values() for chunk in entry.chunks)
         entries = [self._plain_entry(item) for item in taken]
         with ThreadPoolExecutor(self._threads) as pool:
@@ -322,22 +327,19 @@ class Syncer:
         path = quiescence.inside(item.target, seen_at=self._place.seen_at)
         return (item.target, False) if path is None else (path, True)
 
-    def _commit(self, entries: list[Entry], read_at: float, left_out: tuple[str, ...]) -> Manifest:
-        """The new version stands when this returns."""
+    def _commit(self, entries: list[Entry], **facts: Any) -> Manifest:
+        """The new version, with these facts of its manifest, is in the store when this returns."""
         place = self._place
-        number = self._last.version.number if self._last is not None else 0
         while True:
-            number += 1
-            version = Version(run_id=place.run_id, kind=place.kind, rank=place.rank, number=number)
+            self._newest = (self._newest or 0) + 1
             manifest = Manifest(
-                version=version,
+                version=Version(place.run_id, place.kind, place.rank, self._newest),
                 attempt=place.attempt,
                 created_at=time.time(),
-                read_at=read_at,
                 entries=tuple(entries),
-                left_out=left_out,
+                **facts,
             )
-            if self._blobs.create(version.name, to_bytes(manifest)):
+            if self._blobs.create(manifest.version.name, to_bytes(manifest)):
                 return manifest
 
 

@@ -127,7 +127,7 @@ _HOLDING = frozenset({"running", "pausing", "preempting"})
 def lost_text(attempts: Sequence[api.Attempt]) -> str:
     """The work that the newest attempt lost, if it ended and another may follow."""
     lost = attempts[-1]["lost"] if attempts else None
-    return "" if lost is None else loss_text(lost["work_s"], lost["checkpoint_at"], lost["step"])
+    return "" if lost is None else loss_text(**lost)
 
 
 def checkpoint_text(state: str, attempts: Sequence[api.Attempt], now: float) -> str:

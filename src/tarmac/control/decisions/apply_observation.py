@@ -31,7 +31,6 @@ from typing import Any
 from tarmac.control.decisions.counting import (
     counted,
     cycle_report_of,
-    merge_milestones,
     turn_is_over,
     unproven,
 )
@@ -57,8 +56,9 @@ from tarmac.model.changes import RunStep, StepEvent
 from tarmac.model.copying import changed
 from tarmac.model.ends import lost
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState, step
+from tarmac.model.milestones import Milestones, merge_milestones
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import PLATFORM_FAULTS, Attempt, Milestones, Outcome, Release, Run
+from tarmac.model.run import PLATFORM_FAULTS, Attempt, Outcome, Release, Run
 
 CHECKPOINT_STEP_S = 10.0
 """A newer checkpoint of an attempt that runs is recorded when it is newer by so much."""
@@ -163,9 +163,9 @@ def _worth_noting(known: Milestones, seen: Milestones) -> bool:
         return False
     if known.checkpoint_at is None or seen.checkpoint_at is None:
         return True
-    if (known.kept_at is None) != (seen.kept_at is None):
+    if (known.kept is None) != (seen.kept is None):
         return True
-    newer = {name: getattr(seen, name) for name in ("checkpoint_at", "checkpoint_step", "kept_at")}
+    newer = {name: getattr(seen, name) for name in ("checkpoint_at", "checkpoint_step", "kept")}
     only_newer = changed(known, **newer) == seen
     return not only_newer or seen.checkpoint_at >= known.checkpoint_at + CHECKPOINT_STEP_S
 
@@ -184,11 +184,12 @@ def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
         first = started(run, attempt, observation.started_at, attempt.milestones, now)
         events += first.events
         current = first.after
+    started_at = attempt.started_at or observation.started_at
     over = changed(
         attempt,
         state=AttemptState.ENDED,
-        started_at=attempt.started_at or observation.started_at,
-        ended_at=max(observation.ended_at or now, attempt.created_at),
+        started_at=started_at,
+        ended_at=max(observation.ended_at or now, started_at or 0.0, attempt.created_at),
         outcome=outcome,
         cause=observation.cause,
         milestones=merge_milestones(attempt.milestones, observation.milestones),

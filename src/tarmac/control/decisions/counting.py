@@ -12,12 +12,10 @@ from typing import Any
 from tarmac.model.copying import changed
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.run import (
-    NOTHING_SEEN,
     Attempt,
     Cause,
     CauseCode,
     CycleReport,
-    Milestones,
     Outcome,
     Release,
     Run,
@@ -70,24 +68,6 @@ def turn_is_over(run: Run, attempt: Attempt) -> bool:
     return attempt.leave_requested_at >= began_at + attempt.allotted_s - EPSILON_S
 
 
-def merge_milestones(known: Milestones, seen: Milestones) -> Milestones:
-    """What is known of an attempt after more was seen: first output, first reading, newest checkpoint."""
-    if known == NOTHING_SEEN:
-        return seen
-    if seen == known:
-        return known
-    newest = max(seen, known, key=lambda each: each.checkpoint_at or 0.0)
-    return Milestones(
-        first_output_at=known.first_output_at if known.first_output_at is not None else seen.first_output_at,
-        checkpoint_at=newest.checkpoint_at,
-        read_at=known.read_at if known.read_at is not None else seen.read_at,
-        checkpoint_step=newest.checkpoint_step,
-        kept_at=seen.kept_at if seen.kept_at is not None else known.kept_at,
-        restored_at=seen.restored_at if seen.restored_at is not None else known.restored_at,
-        image=seen.image or known.image,
-    )
-
-
 def cycle_report_of(run: Run, attempt: Attempt) -> CycleReport | None:
     """The cycle report of a run after this attempt, which has just ended; None for other runs."""
     if run.spec.mode is not Mode.CYCLE:
@@ -102,7 +82,7 @@ def cycle_report_of(run: Run, attempt: Attempt) -> CycleReport | None:
         turns=run.turns + turn_is_over(run, attempt),
         first_output_s=min(firsts, default=None),
         committed=before.committed or seen.checkpoint_at is not None,
-        kept=before.kept if seen.kept_at is None else seen.kept_at > 0.0,
+        kept=before.kept if seen.kept is None else seen.kept.at > 0.0,
         # What a first turn reads is no checkpoint of this run, but an input artifact.
         resumed=before.resumed or (before.committed and seen.read_at is not None),
     )

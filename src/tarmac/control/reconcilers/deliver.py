@@ -17,6 +17,7 @@ from tarmac.launch import compose
 from tarmac.model.cluster import Node
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.leaving import LeaveRequest
+from tarmac.model.resuming import resumption_after
 from tarmac.model.run import Attempt, Run
 from tarmac.node.attempt.document import Launch
 
@@ -66,21 +67,30 @@ def launch_of(control: ControlState, run: Run, attempt: Attempt, nodes: dict[str
     delegate = control.engines.of(attempt).delegate
     if delegate is not None:
         launch = compose(run, attempt, unnamed_nodes(attempt, delegate.capacity()))
-        return control.apply_conventions(run, attempt, _in_the_same_image(control, attempt, launch))
+        return control.apply_conventions(run, attempt, _after_earlier(control, attempt, launch))
     known = run.spec.rehearsal is None or nodes.keys() >= set(attempt.allocation.nodes)
     if not known:
         nodes = nodes | {node.name: node for node in rehearsal_nodes(control.engines.of(attempt), run)}
     if unknown := sorted(set(attempt.allocation.nodes) - nodes.keys()):
         raise Unavailable(f"cluster {attempt.allocation.cluster} has no node {', '.join(unknown)} now")
-    launch = _in_the_same_image(control, attempt, compose(run, attempt, nodes))
+    launch = _after_earlier(control, attempt, compose(run, attempt, nodes))
     return control.apply_conventions(run, attempt, launch)
 
 
-def _in_the_same_image(control: ControlState, attempt: Attempt, launch: Launch) -> Launch:
-    """A later attempt of a run has the image of the earlier ones, whatever its name means by now."""
-    if launch.container is None or attempt.number == 1:
+def _after_earlier(control: ControlState, attempt: Attempt, launch: Launch) -> Launch:
+    """A later attempt of a run: the checkpoint it begins from, and the image that the earlier ones had.
+
+    That is the same image whatever its name means by now.
+    """
+    if attempt.number == 1:
         return launch
-    seen = (each.milestones.image for each in reversed(control.store.attempts(attempt.run_id)))
+    earlier = [each for each in control.store.attempts(attempt.run_id) if each.number < attempt.number]
+    if launch.sync is not None:
+        rejected_by = resumption_after(earlier).rejected_by
+        launch = launch._replace(sync=launch.sync._replace(rejected_by=rejected_by))
+    if launch.container is None:
+        return launch
+    seen = (each.milestones.image for each in reversed(earlier))
     digest = next((image.digest for image in seen if image is not None and image.digest), None)
     return launch._replace(container=launch.container._replace(digest=digest))
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import reduce
 from typing import Any
 
 from tarmac.model import codec
-from tarmac.model.image import AttemptImage
 from tarmac.model.leaving import LeaveRequest
+from tarmac.model.milestones import NOTHING_SEEN, AttemptImage, Milestones, merge_milestones
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import PLATFORM_FAULTS, Cause, CauseCode, Milestones, Outcome
+from tarmac.model.run import PLATFORM_FAULTS, Cause, CauseCode, Outcome
 from tarmac.node.attempt import exit_outcome
 
 
@@ -62,53 +63,27 @@ def observation(facts: Sequence[NodeFacts], request: LeaveRequest | None) -> Obs
     started_at = _latest([fact.started_at for fact in facts])
     names = [fact.name for fact in facts if fact.name is not None]
     nodes = tuple(names) if len(names) == len(facts) else ()
-    milestones = _milestones([fact.milestones for fact in facts])
-    if all(fact.state in OVER for fact in facts):
-        outcome, cause = _ending(facts, request)
-        return Observation(
-            state=ObservedState.ENDED,
-            outcome=outcome,
-            cause=cause,
-            claimed_at=claimed_at,
-            started_at=started_at,
-            ended_at=max((fact.ended_at for fact in facts if fact.ended_at is not None), default=None),
-            milestones=milestones,
-            nodes=nodes,
-            native_state=native_state or PartState.FENCED,
-        )
-    state = ObservedState.RUNNING if started_at is not None else ObservedState.STARTING
-    return Observation(
-        state=state,
+    seen = [fact.milestones for fact in facts]
+    image = _image([each.image for each in seen if each.image is not None])
+    going_on = Observation(
+        state=ObservedState.STARTING if started_at is None else ObservedState.RUNNING,
         claimed_at=claimed_at,
         started_at=started_at,
-        milestones=milestones,
+        milestones=replace(reduce(merge_milestones, seen, NOTHING_SEEN), image=image),
         nodes=nodes,
-        native_state=native_state,
+        native_state=native_state or PartState.FENCED,
     )
+    if any(fact.state not in OVER for fact in facts):
+        return going_on
+    outcome, cause = _ending(facts, request)
+    ended_at = max((fact.ended_at for fact in facts if fact.ended_at is not None), default=None)
+    return replace(going_on, state=ObservedState.ENDED, outcome=outcome, cause=cause, ended_at=ended_at)
 
 
 def _latest(times: Sequence[float | None]) -> float | None:
     """The last of the times; None if one is missing (or there are none)."""
     known = [at for at in times if at is not None]
     return max(known) if known and len(known) == len(times) else None
-
-
-def _milestones(seen: Sequence[Milestones]) -> Milestones:
-    """The milestones over all nodes: the first output, the newest checkpoint, the first reading."""
-    outputs = [each.first_output_at for each in seen if each.first_output_at is not None]
-    newest = max(seen, key=lambda each: each.checkpoint_at or 0.0, default=Milestones())
-    reads = [each.read_at for each in seen if each.read_at is not None]
-    kept = [each.kept_at for each in seen if each.kept_at is not None]
-    restored = [each.restored_at for each in seen if each.restored_at is not None]
-    return Milestones(
-        first_output_at=min(outputs, default=None),
-        checkpoint_at=newest.checkpoint_at,
-        read_at=min(reads, default=None),
-        checkpoint_step=newest.checkpoint_step,
-        kept_at=max(kept, default=None),
-        restored_at=max(restored, default=None),
-        image=_image([each.image for each in seen if each.image is not None]),
-    )
 
 
 def _image(seen: Sequence[AttemptImage]) -> AttemptImage | None:

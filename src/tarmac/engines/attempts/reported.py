@@ -8,8 +8,8 @@ from time import time as now
 from typing import Any
 
 from tarmac.model import codec
-from tarmac.model.image import AttemptImage
 from tarmac.model.log_policy import LogMatch
+from tarmac.model.milestones import AttemptImage
 from tarmac.model.utilization import GpuUtilization, NodeUtilization
 
 MOST_STEPS = 10**15

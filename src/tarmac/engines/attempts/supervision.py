@@ -163,6 +163,7 @@ def _tend_claimed(view: AttemptView, node: NodeView, runners: Runners, patience:
         case Life.LOST:
             code, why = CauseCode.NODE_LOST, f"{node.node} cannot be reached"
         case Life.ALIVE:
+            node.supervision.alive_at = time.time()
             if node.still_s() <= patience.silence_s:
                 return
             why = f"the runner on {node.node} gave no sign of life for {patience.silence_s:g} s"

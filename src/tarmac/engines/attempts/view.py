@@ -22,6 +22,7 @@ from tarmac.engines.attempts.layout import Layout
 from tarmac.model import codec
 from tarmac.model.errors import InvalidInput
 from tarmac.model.leaving import LeaveRequest
+from tarmac.model.milestones import SavedWork
 from tarmac.model.ports import Notice, Observation, WorkerStatus
 from tarmac.model.run import Cause, CauseCode, Outcome, Release
 from tarmac.model.utilization import NodeUtilization
@@ -44,8 +45,6 @@ REMEMBERED_VIEWS = 8192
 
 _MILESTONES = {"first_output": "first_output_at", "checkpoint": "checkpoint_at", "checkpoint_read": "read_at"}
 """The runner's events that are milestones, and the attribute of each."""
-
-_CHECKPOINT = "checkpoint"
 
 LONGEST_NOTICE = 4000
 KEPT_NOTICES = 100
@@ -140,7 +139,8 @@ class NodeView:
 
     def lose(self, cause: Cause) -> None:
         """Mark the node's part as lost since the last sign of life."""
-        ended_at = self.heartbeat() or time.time()
+        signs = (self.heartbeat(), self.supervision.alive_at, self.facts.started_at)
+        ended_at = max((at for at in signs if at is not None), default=time.time())
         self.facts = replace(self.facts, state=PartState.ENDED, ended_at=ended_at, ended=lost(cause))
 
     def fail(self, cause: Cause) -> None:
@@ -215,13 +215,9 @@ class NodeView:
             self._change_worker(event, ended_at=at, exit_code=exit_code, signal=name and str(name)[:32])
         elif kind == "notice":
             self.notices.append(Notice(at=at, node=self.name, text=str(event["text"])[:LONGEST_NOTICE]))
-        elif kind == "artifact":
-            # The id of an artifact of another rank ends with that rank: no attempt continues from it.
-            if str(event["id"]).partition(f".{_CHECKPOINT}.")[2].isdigit():
-                saved_at = reported.time(event.get("saved_at", at))
-                self._change_milestones(kept_at=saved_at if event.get("files") != 0 else 0.0)
-        elif kind == "artifact_restored":
-            self._change_milestones(restored_at=reported.time(event["saved_at"]))
+        elif kind in ("artifact_kept", "artifact_restored"):
+            saved = SavedWork(reported.time(event["saved_at"]), reported.step(event.get("step")))
+            self._change_milestones(**{kind.removeprefix("artifact_"): saved})
         elif kind in ("image", "image_pull"):
             self._change_milestones(image=reported.image(event))
         elif kind in _MILESTONES:
@@ -257,13 +253,15 @@ def _unstarted(worker: WorkerStatus) -> WorkerStatus:
 class Supervision:
     """An engine's memory of a node: how often it started the runner, and its last sign of life.
 
-    `awaited`: the engine has waited for the exit of a runner that reported its end.
+    `alive_at`: when the engine last found the runner alive. `awaited`: the engine has waited for the exit of a
+    runner that reported its end.
     """
 
     starts: int = 0
     requested_at: float | None = None
     heartbeat: float | None = None
     heartbeat_seen_at: float | None = None
+    alive_at: float | None = None
     awaited: bool = False
 
 

@@ -12,7 +12,8 @@ from math import floor
 from tarmac.engines.sim.behaviour import Behaviour
 from tarmac.model.copying import changed
 from tarmac.model.leaving import LeaveRequest
-from tarmac.model.run import NOTHING_SEEN, Cause, CauseCode, Milestones, Outcome, Release
+from tarmac.model.milestones import NOTHING_SEEN, Milestones, SavedWork
+from tarmac.model.run import Cause, CauseCode, Outcome, Release
 from tarmac.node.attempt.document import Launch, WorkerLaunch
 
 TAIL_LINES = 20
@@ -111,7 +112,7 @@ def milestones(facts: Facts, story: Story, by: float) -> Milestones:
         first_output_at=output_at if output_at <= until else None,
         checkpoint_at=checkpoint_at,
         read_at=started_at if facts.progress_s > 0.0 else None,
-        kept_at=checkpoint_at if over else None,
+        kept=SavedWork(checkpoint_at) if over and checkpoint_at is not None else None,
     )
 
 

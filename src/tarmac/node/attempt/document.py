@@ -89,12 +89,15 @@ class SecretLaunch(NamedTuple):
 class ArtifactSync(NamedTuple):
     """How artifacts are stored: how often, by kind; and the versions that are placed first, `inputs`.
 
-    The engine adds the command (the sidecar), the store, and for how long the attempt tries at its start and
-    end while the store is unreachable (`patience_s`).
+    `rejected_by` is the number of an attempt that failed soon with the checkpoint it began from: this one
+    begins from the version before; 0: from the newest again. Its directories are filled either way. The
+    engine adds the command (the sidecar), the store, and for how long the attempt tries at its start and end
+    while the store is unreachable (`patience_s`).
     """
 
     every_s: Mapping[str, float]
     inputs: tuple[str, ...] = ()
+    rejected_by: Optional[int] = None
     command: Argv = ()
     store: str = ""
     patience_s: float = 0.0

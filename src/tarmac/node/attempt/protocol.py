@@ -72,11 +72,13 @@ EVENTS (every line has "at" (seconds) and "kind")
     asked            {"ask"}             the workers have been told
     worker_ended     {"role", "replica", "index", "exit_code", "signal", "tail"}
     notice           {"text"}            something the user should know (no mount namespace here, ...)
-    artifact         {"id", "files", "bytes", "saved_at", "left_out"}   a new version is in the store,
-                     whose newest checkpoint was saved at that time (0: it has none);
-                     "left_out" (may be absent) are the paths of what was not whole
+    artifact         {"id", "files", "bytes", "left_out"}   a new version is in the store; "left_out" (may be
+                     absent) are the paths of what was not whole
+    artifact_kept    {"saved_at", "step"}     when the newest checkpoint in the newest version was saved (0:
+                     that has none) and its step (absent but where the SDK made it): with each version of
+                     checkpoints, and when the attempt has ended
     artifact_placed  {"id"}              a version was placed into its directory, before the workers
-    artifact_restored  {"saved_at"}      when the newest checkpoint that workers find was saved; 0: none
+    artifact_restored  {"saved_at", "step"}   the same of the checkpoint that the workers find
     ended            {"outcome", "cause", "finished"}   the last line: nothing of the attempt runs on the node
                      any more. `finished`: the SDK said so. `exit_outcome.combine` makes one of all
 
@@ -106,6 +108,8 @@ STARTING A RUNNER
 """
 
 from __future__ import annotations
+
+import re
 
 PROTOCOL = 1
 
@@ -195,6 +199,8 @@ LATEST = "latest"
 
 STEP_PREFIX = "step-"
 """What the name of such a checkpoint begins with; its step follows, and `.2` where there was one already."""
+
+STEP = re.compile(re.escape(STEP_PREFIX) + r"([0-9]{1,15})(\.[0-9]+)?")
 
 UNFINISHED = ".unfinished-"
 """What hidden directories begin with in which the SDK prepares a checkpoint."""

@@ -2,7 +2,8 @@
 
 Called by `runner`. On a node with a disk of its own, and where a run names artifacts as its input, the last
 whole versions are placed into them first; a run whose artifacts cannot be had does not begin without them.
-Where the runner of the attempt before was killed, its last sync is made up for at first, on any disk.
+Where the runner of the attempt before was killed, its last sync is made up for at first, on any disk. So is
+the checkpoint replaced by an older one that attempts failed with, and that one by the newest again.
 What a process was writing through the SDK's `checkpoint()` when it was ended is rubbish: its own node clears
 it away afterwards, a later attempt what a lost node left.
 """
@@ -44,11 +45,12 @@ def place_artifacts(run: NodeRun) -> None:
         return
     inputs, first = bool(document.sync.inputs), part.rank == 0
     lost = lost_before(run.attempt, document.number, document.node_names[:1] if part.own_disk else None)
-    if not first and (lost or (inputs and not part.own_disk)):
+    replaced = document.sync.rejected_by is not None
+    if not first and (lost or replaced or (inputs and not part.own_disk)):
         wait_for(run, run.attempt.placed)
     if part.own_disk and document.number == 1 and not inputs:
         untrusted.replace(state, json.dumps({"attempt": document.number, "rank": part.rank}).encode())
-    elif part.own_disk or (first and (lost or (inputs and not os.path.exists(state)))):
+    elif part.own_disk or (first and (lost or replaced or (inputs and not os.path.exists(state)))):
         _place(run)
     if first and len(document.nodes) > 1 and (inputs or document.number > 1):
         notify_nodes(run, run.attempt.placed)

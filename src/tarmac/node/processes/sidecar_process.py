@@ -26,6 +26,7 @@ from tarmac.node.processes.wake_channel import WakeChannel
 
 _STARTS_AT_THE_END = 5
 _START_AGAIN_S = 5.0
+_FACTS = ("files", "bytes", "step", "left_out")
 
 
 class SidecarProcess:
@@ -123,14 +124,15 @@ class SidecarProcess:
                 self._pass_on(untrusted.parse_object(line))
 
     def _pass_on(self, message: dict[str, Any]) -> None:
+        facts = {name: message[name] for name in _FACTS if message.get(name) not in (None, [])}
         if "synced" in message:
-            names = ("files", "bytes", "saved_at", "left_out")
-            facts = {name: message[name] for name in names if message.get(name) not in (None, [])}
             self._events.append("artifact", id=message["synced"], **facts)
         elif "restored" in message:
-            self._events.append("artifact_restored", saved_at=message["restored"])
-        elif "torn" in message:
-            self._events.append("notice", text=f"artifacts ({message['torn']}): {message['why']}")
+            self._events.append("artifact_restored", saved_at=message["restored"], **facts)
+        elif "kept" in message:
+            self._events.append("artifact_kept", saved_at=message["kept"], **facts)
+        elif "notice" in message:
+            self._events.append("notice", text=f"artifacts ({message['notice']}): {message['why']}")
         elif "placed" in message:
             self._events.append("artifact_placed", id=message["placed"])
         elif "failed" in message:

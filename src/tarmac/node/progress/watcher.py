@@ -8,7 +8,6 @@ progress is preempted first.
 from __future__ import annotations
 
 import os
-import re
 import time
 from contextlib import suppress
 from typing import Callable, Mapping, Optional, Sequence, Union
@@ -23,8 +22,6 @@ from tarmac.node.progress.treewatch import TreeWatch
 
 REPORT_EVERY_S = 30.0
 """A newer checkpoint is reported so often at most: one that saves without end must not fill the disk."""
-
-_STEP = re.compile(re.escape(protocol.STEP_PREFIX) + r"([0-9]{1,15})(\.[0-9]+)?")
 
 DOUBT_S = 0.25
 """A file that was closed counts as whole once its writer has lived on for so long."""
@@ -187,7 +184,7 @@ def _latest_step(root: str, since: float) -> Optional[int]:
     """The step of the checkpoint that the SDK made last, if that was since then."""
     link = os.path.join(root, protocol.LATEST)
     try:
-        found = _STEP.fullmatch(os.readlink(link)) if os.lstat(link).st_mtime >= since else None
+        found = protocol.STEP.fullmatch(os.readlink(link)) if os.lstat(link).st_mtime >= since else None
     except OSError:
         return None
     return int(found[1]) if found else None

@@ -101,7 +101,6 @@ def attempt_record(
 ) -> api.Attempt:
     """An attempt with its workers, what its nodes told, and the work that it lost."""
     named = attempt.allocated_at is not None
-    kept_at = attempt.milestones.kept_at or None
     return copy_fields(
         api.Attempt,
         attempt,
@@ -118,8 +117,8 @@ def attempt_record(
         milestones=copy_fields(
             api.Milestones,
             attempt.milestones,
-            kept_at=kept_at,
-            restored_at=attempt.milestones.restored_at or None,
+            kept=copy_known(api.SavedWork, attempt.milestones.kept),
+            restored=copy_known(api.SavedWork, attempt.milestones.restored),
             image=copy_known(api.AttemptImage, attempt.milestones.image),
         ),
         lost=copy_known(api.Loss, lost),

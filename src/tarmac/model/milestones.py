@@ -1,0 +1,72 @@
+"""What the nodes saw of an attempt: its milestones, and the container image it ran in. Part of its record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptImage:
+    """The image of an attempt, as its nodes report it. `digest` "": not known yet, or a plain directory.
+
+    `fetched_bytes` of `total_bytes` have come from `source` (a registry, or a path of the node) in `fetch_s`.
+    `source` "": the nodes had the image.
+    """
+
+    digest: str = ""
+    source: str = ""
+    fetched_bytes: int = 0
+    total_bytes: int = 0
+    fetch_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SavedWork:
+    """When a checkpoint was saved, 0: there is none; and the step it is of, where the SDK made it."""
+
+    at: float = 0.0
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Milestones:
+    """What the nodes saw of an attempt: first output, last whole checkpoint, whether it read one, its image.
+
+    `checkpoint_at` is when the newest checkpoint of this attempt was whole, `checkpoint_step` the step it is
+    of, where the SDK made it; `read_at` when the attempt first read one that an earlier attempt had left;
+    `kept` is the newest checkpoint in the newest version in the artifact store, `restored` the one that it
+    began from, where a node had to restore it.
+    """
+
+    first_output_at: float | None = None
+    checkpoint_at: float | None = None
+    read_at: float | None = None
+    checkpoint_step: int | None = None
+    kept: SavedWork | None = None
+    restored: SavedWork | None = None
+    image: AttemptImage | None = None
+
+
+NOTHING_SEEN = Milestones()
+
+
+def merge_milestones(known: Milestones, seen: Milestones) -> Milestones:
+    """What is known after more was seen, later or on another node: the first output and reading, the newest
+    checkpoint.
+    """
+    if NOTHING_SEEN in (known, seen) or seen == known:
+        return seen if known == NOTHING_SEEN else known
+    newest = max(seen, known, key=lambda each: each.checkpoint_at or 0.0)
+    return Milestones(
+        first_output_at=_first(known.first_output_at, seen.first_output_at),
+        checkpoint_at=newest.checkpoint_at,
+        read_at=_first(known.read_at, seen.read_at),
+        checkpoint_step=newest.checkpoint_step,
+        kept=seen.kept or known.kept,
+        restored=seen.restored or known.restored,
+        image=seen.image or known.image,
+    )
+
+
+def _first(*times: float | None) -> float | None:
+    return min((at for at in times if at is not None), default=None)
