@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 from tarmac.control.serving import whereabouts
 from tarmac.control.state.control_state import ControlState
@@ -216,9 +216,7 @@ def _previous(control: ControlState, run: Run) -> str:
 def _lost(control: ControlState, run: Run) -> str:
     """What its last attempt lost."""
     lost = loss_of(control.store.attempts(run.id)) if run.attempt else None
-    if lost is None:
-        return ""
-    return loss_text(lost.work_s, lost.checkpoint_at, lost.step, lost.rejected)
+    return loss_text(*astuple(lost)) if lost is not None else ""
 
 
 def _why_queued(control: ControlState, run: Run) -> Why:

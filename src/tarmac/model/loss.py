@@ -55,5 +55,6 @@ def _worked_s(attempt: Attempt, since: float, until: float = float("inf")) -> fl
     """How long an attempt worked between two times, until it was asked to leave or ended."""
     if attempt.started_at is None or attempt.ended_at is None:
         return 0.0
-    left_at = min(attempt.leave_requested_at or attempt.ended_at, attempt.ended_at)
+    ends = (attempt.leave_requested_at, attempt.milestones.over_at, attempt.ended_at)
+    left_at = min(at for at in ends if at is not None)
     return max(0.0, min(left_at, until) - max(attempt.started_at, since))

@@ -35,7 +35,8 @@ class Milestones:
     `checkpoint_at` is when the newest checkpoint of this attempt was whole, `checkpoint_step` the step it is
     of, where the SDK made it; `read_at` when the attempt first read one that an earlier attempt had left;
     `kept` is the newest checkpoint in the newest version in the artifact store, `restored` the one that it
-    began from, where a node had to restore it.
+    began from, where a node had to restore it. `over_at` is when the last worker of one that was not lost had
+    ended: storing what it left may take long.
     """
 
     first_output_at: float | None = None
@@ -44,6 +45,7 @@ class Milestones:
     checkpoint_step: int | None = None
     kept: SavedWork | None = None
     restored: SavedWork | None = None
+    over_at: float | None = None
     image: AttemptImage | None = None
 
 
@@ -58,15 +60,12 @@ def merge_milestones(known: Milestones, seen: Milestones) -> Milestones:
         return seen if known == NOTHING_SEEN else known
     newest = max(seen, known, key=lambda each: each.checkpoint_at or 0.0)
     return Milestones(
-        first_output_at=_first(known.first_output_at, seen.first_output_at),
+        first_output_at=min(filter(None, (known.first_output_at, seen.first_output_at)), default=None),
         checkpoint_at=newest.checkpoint_at,
-        read_at=_first(known.read_at, seen.read_at),
+        read_at=min(filter(None, (known.read_at, seen.read_at)), default=None),
         checkpoint_step=newest.checkpoint_step,
         kept=seen.kept or known.kept,
         restored=seen.restored or known.restored,
+        over_at=max(filter(None, (known.over_at, seen.over_at)), default=None),
         image=seen.image or known.image,
     )
-
-
-def _first(*times: float | None) -> float | None:
-    return min((at for at in times if at is not None), default=None)

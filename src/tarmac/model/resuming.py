@@ -17,8 +17,6 @@ from tarmac.model.run import Attempt, CauseCode, Outcome
 SOON_S = 120.0
 """A program that has trained for longer, since it first read its checkpoint, was able to use it."""
 
-_OWN_CAUSES = frozenset({CauseCode.EXIT_CODE, CauseCode.SIGNAL})
-
 
 class Resumption(NamedTuple):
     """`newest` is the newest checkpoint of a run, and `began` what its last attempt began from.
@@ -57,7 +55,8 @@ def _saved_work(seen: Milestones) -> SavedWork | None:
 def _failed_soon(attempt: Attempt) -> bool:
     """Whether it failed by itself soon after its start, or after it had read its checkpoint."""
     began_at = attempt.milestones.read_at or attempt.started_at
-    if attempt.outcome is not Outcome.FAILED or began_at is None or attempt.ended_at is None:
+    over_at = attempt.milestones.over_at or attempt.ended_at
+    if attempt.outcome is not Outcome.FAILED or began_at is None or over_at is None:
         return False
-    is_own = attempt.cause is None or attempt.cause.code in _OWN_CAUSES
-    return is_own and attempt.leave_requested_at is None and attempt.ended_at - began_at <= SOON_S
+    is_own = attempt.cause is None or attempt.cause.code in (CauseCode.EXIT_CODE, CauseCode.SIGNAL)
+    return is_own and attempt.leave_requested_at is None and over_at - began_at <= SOON_S

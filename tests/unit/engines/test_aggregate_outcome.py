@@ -77,6 +77,18 @@ def test_what_failed_before_a_node_was_lost_is_the_runs_own_doing() -> None:
     assert seen.outcome is Outcome.FAILED
 
 
+def test_work_ends_with_the_last_worker_unless_the_runner_was_lost() -> None:
+    both = [
+        replace(failed("n1", at=9.0), milestones=Milestones(over_at=5.0)),
+        replace(failed("n2", at=8.0), milestones=Milestones(over_at=6.0)),
+    ]
+    assert observation(both, None).milestones.over_at == 6.0
+    assert observation([*both, lost_node("n3", at=4.0)], None).milestones.over_at is None
+    assert (
+        observation([*both, facts("n3", PartState.RUNNING, started_at=1.0)], None).milestones.over_at is None
+    )
+
+
 def test_a_failure_that_a_lost_node_told_its_peer_is_a_loss() -> None:
     """As after a restart of the server: the lost node's claim is fenced, the peer repeats the fault."""
     peer = failed("n2", at=5.0, code=CauseCode.PLATFORM_FAULT)

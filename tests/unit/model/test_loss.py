@@ -66,6 +66,16 @@ def test_an_attempt_that_was_asked_nothing_loses_what_it_did_up_to_its_end() -> 
     assert loss_of([failed]) == Loss(work_s=10.0, checkpoint_at=181.0)
 
 
+def test_work_ends_with_the_workers_and_not_with_the_last_sync() -> None:
+    failed = an_attempt(
+        leave_request=None,
+        leave_requested_at=None,
+        outcome=Outcome.FAILED,
+        milestones=Milestones(kept=SavedWork(181.0), over_at=183.0),
+    )
+    assert loss_of([failed]) == Loss(work_s=2.0, checkpoint_at=181.0)
+
+
 @pytest.mark.parametrize(
     ("milestones", "restored", "lost"),
     [

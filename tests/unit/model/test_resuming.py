@@ -103,6 +103,9 @@ def test_a_program_that_reads_its_checkpoint_late_has_failed_soon_after_that() -
     late = replace(REJECTED, ended_at=700.0)
     assert resumption_after([SAVED, late]).rejected_by is None
     assert resumption_after([SAVED, replace(late, milestones=Milestones(read_at=650.0))]).rejected_by == 2
+    assert resumption_after([SAVED, replace(late, milestones=Milestones(over_at=250.0))]).rejected_by == 2, (
+        "its last sync took long"
+    )
 
 
 def test_what_is_lost_by_an_older_checkpoint_is_counted() -> None:

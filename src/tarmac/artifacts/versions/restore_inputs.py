@@ -99,10 +99,10 @@ def _manifests_to_place(
     blobs: Blobs, order: Order, kind: str, state: State | None
 ) -> Sequence[Manifest] | None:
     """What a directory is to hold; None: leave it as it is."""
-    is_replaced = kind == _CHECKPOINT and order.rejected_by is not None
+    newest = _newest(blobs, order, kind)
+    is_replaced = kind == _CHECKPOINT and order.rejected_by is not None and newest is not None
     if state is not None and _is_newest(blobs, order, kind, state) and not is_replaced:
         return None
-    newest = _newest(blobs, order, kind)
     if newest is not None:
         return [newest]
     inputs = input_manifests(blobs, order, kind)
@@ -129,11 +129,7 @@ def _version_before(blobs: Blobs, order: Order) -> Manifest | None:
 
 def _state(order: Order, lost: Lost | None) -> State | None:
     """What the directories of a node hold; those on a disk that all share hold what the last attempt left."""
-    state = read_state(order.state)
-    if lost is None or order.own_disk:
-        return state
-    checkpoint = state.checkpoint if state is not None else None
-    return State(attempt=lost.number, rank=order.rank, checkpoint=checkpoint)
+    return read_state(order.state) if lost is None or order.own_disk else State(lost.number, order.rank)
 
 
 def _is_newest(blobs: Blobs, order: Order, kind: str, state: State) -> bool:

@@ -43,6 +43,7 @@ from tarmac.artifacts.versions.restore import mend
 from tarmac.artifacts.versions.restore_inputs import (
     input_manifests,
     placed_checkpoint,
+    read_state,
     restore_inputs,
     unsynced_kinds,
 )
@@ -62,10 +63,6 @@ _REPORT_UNSETTLED = 10
 
 _SHOWN = 3
 _CHECKPOINT = "checkpoint"
-_REJECTED = (
-    "attempt {} failed soon after it had begun from the newest checkpoint, and saved none: "
-    "this attempt begins from {}, the version before"
-)
 
 _FAILURES = (TarmacError, Broken, OSError)
 
@@ -88,8 +85,9 @@ def report(**message: object) -> None:
 
 def _fill(order: Order, paths: Mapping[str, str], lost: Lost | None) -> int:
     """Fill, and try again for as long as the order's patience lasts."""
-    if order.rejected_by is not None:  # what is not kept yet would be removed
-        lost = lost or Lost(order.attempt - 1, time.time())
+    if order.rejected_by is not None and lost is None:  # what is not kept yet would be removed
+        state = read_state(order.state) if order.own_disk else None
+        lost = Lost(order.attempt - 1 if state is None else state.attempt, time.time())
     deadline, delay_s = time.monotonic() + order.patience_s, FIRST_DELAY_S
     while True:
         try:
@@ -103,7 +101,11 @@ def _fill(order: Order, paths: Mapping[str, str], lost: Lost | None) -> int:
                 saved_at, step = newest_checkpoint(root, quiescence.scan(root))
                 report(restored=round(min(time.time(), saved_at), 6), step=step)
             if order.rank == 0 and (older := placed_checkpoint(blobs, order)) is not None:
-                report(notice=_CHECKPOINT, why=_REJECTED.format(order.rejected_by, older.version.id))
+                rejected = (
+                    f"attempt {order.rejected_by} failed soon after it had begun from the newest checkpoint"
+                )
+                begins = f"this attempt begins from {older.version.id}, the version before"
+                report(notice=_CHECKPOINT, why=f"{rejected}, and saved none: {begins}")
             return 0
         except _FAILURES as error:
             again = time.monotonic() + delay_s < deadline and not isinstance(error, Refused)

@@ -85,9 +85,8 @@ def _after_earlier(control: ControlState, attempt: Attempt, launch: Launch) -> L
     if attempt.number == 1:
         return launch
     earlier = [each for each in control.store.attempts(attempt.run_id) if each.number < attempt.number]
-    if launch.sync is not None:
-        rejected_by = resumption_after(earlier).rejected_by
-        launch = launch._replace(sync=launch.sync._replace(rejected_by=rejected_by))
+    sync = launch.sync and launch.sync._replace(rejected_by=resumption_after(earlier).rejected_by)
+    launch = launch._replace(sync=sync)
     if launch.container is None:
         return launch
     seen = (each.milestones.image for each in reversed(earlier))

@@ -63,13 +63,15 @@ def observation(facts: Sequence[NodeFacts], request: LeaveRequest | None) -> Obs
     started_at = _latest([fact.started_at for fact in facts])
     names = [fact.name for fact in facts if fact.name is not None]
     nodes = tuple(names) if len(names) == len(facts) else ()
-    seen = [fact.milestones for fact in facts]
-    image = _image([each.image for each in seen if each.image is not None])
+    seen = reduce(merge_milestones, (fact.milestones for fact in facts), NOTHING_SEEN)
+    seen = replace(
+        seen, image=_image([each for fact in facts if (each := fact.milestones.image) is not None])
+    )
     going_on = Observation(
         state=ObservedState.STARTING if started_at is None else ObservedState.RUNNING,
         claimed_at=claimed_at,
         started_at=started_at,
-        milestones=replace(reduce(merge_milestones, seen, NOTHING_SEEN), image=image),
+        milestones=replace(seen, over_at=None),
         nodes=nodes,
         native_state=native_state or PartState.FENCED,
     )
@@ -77,7 +79,8 @@ def observation(facts: Sequence[NodeFacts], request: LeaveRequest | None) -> Obs
         return going_on
     outcome, cause = _ending(facts, request)
     ended_at = max((fact.ended_at for fact in facts if fact.ended_at is not None), default=None)
-    return replace(going_on, state=ObservedState.ENDED, outcome=outcome, cause=cause, ended_at=ended_at)
+    ended = replace(going_on, state=ObservedState.ENDED, outcome=outcome, cause=cause, ended_at=ended_at)
+    return ended if outcome is Outcome.LOST else replace(ended, milestones=seen)
 
 
 def _latest(times: Sequence[float | None]) -> float | None:

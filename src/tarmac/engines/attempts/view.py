@@ -213,6 +213,7 @@ class NodeView:
         elif kind == "worker_ended":
             exit_code, name = reported.whole(event.get("exit_code")), event.get("signal")
             self._change_worker(event, ended_at=at, exit_code=exit_code, signal=name and str(name)[:32])
+            self._change_milestones(over_at=at)
         elif kind == "notice":
             self.notices.append(Notice(at=at, node=self.name, text=str(event["text"])[:LONGEST_NOTICE]))
         elif kind in ("artifact_kept", "artifact_restored"):
@@ -253,8 +254,8 @@ def _unstarted(worker: WorkerStatus) -> WorkerStatus:
 class Supervision:
     """An engine's memory of a node: how often it started the runner, and its last sign of life.
 
-    `alive_at`: when the engine last found the runner alive. `awaited`: the engine has waited for the exit of a
-    runner that reported its end.
+    `alive_at`: when the engine last found the runner alive. `awaited`: the engine has waited for the exit of
+    a runner that reported its end.
     """
 
     starts: int = 0
