@@ -34,19 +34,21 @@ class Audit:
         self._python = python
         self._seen: set[str] = set()
         self.torn: list[str] = []
-        self.looked = 0
+        self.looked = self.replaced = 0
         self.newest_step = 0
         """What the newest version holds that was looked at."""
 
     def look(self, run_id: str) -> None:
         """Look at the versions that were not there before."""
-        for version in versions(self._blobs, run_id):
-            if version.kind == "checkpoint" and version.id not in self._seen:
+        found = [version for version in versions(self._blobs, run_id) if version.kind == "checkpoint"]
+        for version in found:
+            if version.id not in self._seen:
                 self._seen.add(version.id)
                 self.looked += 1
-                self._look_at(version)
+                self._look_at(version, is_newest=version == found[-1])
 
-    def _look_at(self, version: Version) -> None:
+    def _look_at(self, version: Version, *, is_newest: bool) -> None:
+        """A half in one that the last sync of its attempt has replaced is counted: no start could get it."""
         with tempfile.TemporaryDirectory(prefix="tarmac-version-") as directory:
             root, ledger = Path(directory, "checkpoint"), Path(directory, "ledger")
             root.mkdir()
@@ -63,8 +65,10 @@ class Audit:
             )
             for line in ledger.read_text().splitlines():
                 word, _, rest = line.partition(" ")
-                if word == "torn":
+                if word == "torn" and is_newest:
                     self.torn.append(f"version {version.id} holds {rest}")
+                elif word == "torn":
+                    self.replaced += 1
                 elif word == "found":
                     self.newest_step = int(rest)
 
@@ -86,18 +90,20 @@ class Audit:
                 yield f"    {times} {found.st_size:>8} {path.relative_to(disk)}"
 
 
-def wrong_report(reported: api.Loss, attempt: api.Attempt, left_at: float, step: int, ledger: Ledger) -> str:
+def wrong_report(
+    reported: api.Loss, attempt: api.Attempt, left_at: float, step: int, ledger: Ledger, *, grows: bool
+) -> str:
     """What is wrong with a report of loss; "" where it is as the script's own notes say.
 
     The attempt was ended at `left_at`, and the next start found `step`. A save that was cut before its script
-    noted it was finished after the one before.
+    noted it was finished after the one before. A file that `grows` may have a part of the next record.
     """
     assert attempt["started_at"] is not None
-    saved_at = ledger.saved_at(step) if step else 0.0
+    saved_at = ledger.save_nearest(step, reported["checkpoint_at"] or 0.0) if step else 0.0
     unnoted = saved_at is None
     since = max(attempt["started_at"], ledger.newest_before(step) if saved_at is None else saved_at)
     lost_s = max(0.0, left_at - since)
-    least_s = 0.0 if unnoted else lost_s - TOLERANCE_S
+    least_s = 0.0 if unnoted or grows else lost_s - TOLERANCE_S
     what = f"checkpoint {reported['checkpoint_at']}, step {reported['step']}"
     says = f"reported {reported['work_s']:.2f} s ({what})"
     if not least_s <= reported["work_s"] <= lost_s + TOLERANCE_S:

@@ -50,6 +50,7 @@ class Count:
     resumed: int = 0
     finished: int = 0
     versions: int = 0
+    replaced: int = 0
     excused: Counter[str] = field(default_factory=Counter)
     judged: int = 0
     proven: int = 0
@@ -81,6 +82,7 @@ class Ledger:
         self.lost: list[str] = []
         self.excused: Counter[str] = Counter()
         self._saved: dict[int, float] = {}
+        self._ever: dict[int, list[float]] = {}
         self._excused_from: float | None = None
         self._excuse = ""
         self._read = 0
@@ -97,6 +99,10 @@ class Ledger:
     def saved_at(self, step: int) -> float | None:
         """When the save of that step was finished; None for one that was cut before its script noted it."""
         return self._saved.get(step)
+
+    def save_nearest(self, step: int, at: float) -> float | None:
+        """When that step was saved: of several times, as after a lost node, the one nearest to `at`."""
+        return min(self._ever.get(step, ()), key=lambda saved: abs(saved - at), default=None)
 
     def newest_before(self, step: int) -> float:
         """When the newest of the earlier saves was finished; 0 where there is none."""
@@ -121,6 +127,7 @@ class Ledger:
                 step, at = rest.split()
                 self.owed, self.begun = int(step), False
                 self._saved[self.owed] = float(at)
+                self._ever.setdefault(self.owed, []).append(float(at))
                 self.finished += 1
             elif word == "found":
                 self._take_found(int(rest))
@@ -159,6 +166,7 @@ def table(count: Count) -> str:
         ("finished saves", count.finished),
         ("starts that looked", count.resumed),
         ("versions looked at", count.versions),
+        ("  with a half, replaced at once", count.replaced),
         ("reports of loss compared", sum(case.reported for case in count.cases)),
         ("finished saves lost", count.wrong(LOST)),
         *((f"  {why}", count.excused[why]) for why in EXCUSES),

@@ -271,17 +271,17 @@ class Lineage(PlayedRun):
         ballast = disk / "ballast"
         deadline = time.monotonic() + CUT_PATIENCE_S
         with ballast.open("wb", buffering=0) as file:
-            while time.monotonic() < deadline and self.client.run(self.run["id"])["state"] == "running":
+            while time.monotonic() < deadline and self.worked_until() is None:
                 with suppress(OSError):
                     while file.write(bytes(self.random.randint(1, 40_000))):
                         pass
                 time.sleep(0.01)
         ballast.unlink()
-        if self.client.run(self.run["id"])["state"] == "running":  # it stands in a cut, or saves elsewhere
+        if self.worked_until() is None:  # it stands in a cut, or saves elsewhere
             self.pause()
             return
         self.wait_for_state("ended")
-        self.ended_at = self.client.attempts(self.run["id"])[-1]["ended_at"] or 0.0
+        self.ended_at = self.worked_until() or 0.0
         self.check_words()
         self.go_on()
 
@@ -316,7 +316,7 @@ class Lineage(PlayedRun):
         for reported in (self.report_while_paused, attempt["lost"]):
             if reported is not None:
                 case.reported = True
-                text = wrong_report(reported, attempt, self.ended_at, step, self.ledger)
+                text = wrong_report(reported, attempt, self.ended_at, step, self.ledger, grows=self.way.grows)
                 case.problems += [(REPORT, text)] if text else []
                 if text:
                     break

@@ -73,7 +73,7 @@ def torture(
         other_disk = tempfile.mkdtemp(prefix="tarmac-drafts-", dir="/dev/shm")
         held.callback(shutil.rmtree, other_disk, ignore_errors=True)
         shared = Place(directory=place, home=place / "home", other_disk=Path(other_disk), seed=seed)
-        names = [f"node{number}.{CLUSTER}" for number in range(lanes + SPARE_NODES)]
+        names = [f"node{number}.{CLUSTER}" for number in range(1, lanes + SPARE_NODES + 1)]
         if "disk" in ends and not _give_disks(shared.home, names):
             ends = [end for end in ends if end != "disk"]
             count.skipped.append("disk full: this machine gives no view of the disk of our own")
@@ -143,6 +143,7 @@ def _add(count: Count, lineage: Lineage) -> None:
     count.resumed += lineage.ledger.found
     count.finished += lineage.ledger.finished
     count.versions += lineage.audit.looked
+    count.replaced += lineage.audit.replaced
     count.excused += lineage.ledger.excused
 
 

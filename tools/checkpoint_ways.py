@@ -18,6 +18,7 @@ class Way:
 
     `bare`: neither a name nor the content shows that a file is whole. `needs`: the modules that a real
     framework consists of; none: the standard library alone. `at_the_end`: it saves once it is asked to leave.
+    `grows`: records are added to one file.
     """
 
     body: str
@@ -25,6 +26,7 @@ class Way:
     heavy: bool = False
     bare: bool = False
     at_the_end: bool = False
+    grows: bool = False
     needs: tuple[str, ...] = ()
 
 
@@ -37,19 +39,19 @@ go(lambda: check(at("model.pt")), save)
 
 LINKED = """
 def save(step):
-    write(at(f"draft"), step)
-    os.link(at("draft"), at(f"model_{step}.pt"))
-    os.unlink(at("draft"))
+    write(at("model.tmp"), step)
+    os.link(at("model.tmp"), at(f"model_{step}.pt"))
+    os.unlink(at("model.tmp"))
     prune("model_*.pt")
 go(lambda: check(newest("model_*.pt")), save)
 """
 
 SWAPPED = """
 def save(step):
-    os.makedirs(at("new"), exist_ok=True)
+    os.makedirs(at("next.tmp"), exist_ok=True)
     for name in ("model", "optimizer"):
-        write(at(f"new/{name}"), step)
-    os.rename(at("new"), at(f"checkpoint-{step}"))
+        write(at(f"next.tmp/{name}"), step)
+    os.rename(at("next.tmp"), at(f"checkpoint-{step}"))
     prune("checkpoint-*")
 def find():
     path = newest("checkpoint-*")
@@ -288,7 +290,7 @@ WAYS = {
     "SDK": Way(body=SDK),
     "SDK, asks": Way(body=SDK_POLLS),
     "mapped": Way(body=MAPPED, bare=True),
-    "appended": Way(body=APPENDED, bare=True),
+    "appended": Way(body=APPENDED, bare=True, grows=True),
     "in turns": Way(body=PING_PONG),
     "moved by a shell": Way(body=MOVED_BY_A_SHELL),
 }

@@ -111,6 +111,20 @@ def test_what_was_mended_once_is_not_doubted_again(warm: Warm, tmp_path: Path) -
     assert third.log().split() == ["latest", "new", "old.bin"]
 
 
+def test_what_no_link_has_come_to_is_not_what_an_attempt_began_from(warm: Warm, tmp_path: Path) -> None:
+    """The reported loss follows from the checkpoint that the program finds, not from the next one's draft."""
+    run = Run(tmp_path, own_disk=True)
+    saves = "for n in 7 8; do mkdir m_$n; printf x > m_$n/model; touch -d @${n}000 m_$n/model; done"
+    first = run.attempt(
+        1, [worker(f'cd "$CHECKPOINT_ARTIFACT_PATH"; {saves}; ln -s m_7 m.latest_checkpoint')]
+    )
+    assert warm.run(first)["outcome"] == "completed"
+    second = run.attempt(2, [LISTS])
+    warm.run(second)
+    (restored,) = [event for event in second.events() if event["kind"] == "artifact_restored"]
+    assert restored["saved_at"] == 7000.0
+
+
 def attempts(place: Path, *told: list[list[str] | None]) -> AttemptDirectory:
     """Attempts with the events of their nodes n0, n1, ...; and one more without any."""
     for number, nodes in enumerate(told, start=1):

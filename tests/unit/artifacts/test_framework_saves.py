@@ -122,7 +122,10 @@ def test_text_cut_short_while_it_was_written_over_is_as_before(root: Path, one: 
 def test_half_a_file_that_its_program_closed_on_a_full_disk_is_as_before(
     root: Path, full: Syncer, content: str
 ) -> None:
-    """Its writer lives on for a moment, and leaves with an error: neither sync takes the half."""
+    """Its writer lives on for a moment, and leaves with an error: neither sync takes the half.
+
+    The last one is tried until there is room again.
+    """
     write(root / "model", content)
     write(root / "older", content)
     assert full.sync() is not None
@@ -130,20 +133,20 @@ def test_half_a_file_that_its_program_closed_on_a_full_disk_is_as_before(
     assert full.sync() is None
     assert full.restless
     write(root / "new.json", '{"whole": 1}', at=None)
-    kept = next_start(full, root, struck())
+    kept = next_start(syncer(root), root, struck()._replace(full=True))
     assert kept == {"model": content, "older": content, "new.json": '{"whole": 1}'}
 
 
 def test_what_is_written_on_a_full_disk_is_kept_at_a_good_end(root: Path, full: Syncer) -> None:
     write(root / "model", BINARY, at=None)
-    assert next_start(full, root, struck()._replace(clean=True)) == {"model": BINARY}
+    assert next_start(full, root, struck()._replace(clean=True, full=True)) == {"model": BINARY}
 
 
 def test_what_was_appended_to_on_a_full_disk_is_kept(root: Path, full: Syncer) -> None:
     write(root / "history", BINARY)
     assert full.sync() is not None
     write(root / "history", BINARY * 2, at=None)
-    assert next_start(full, root, struck()) == {"history": BINARY * 2}
+    assert next_start(full, root, struck()._replace(full=True)) == {"history": BINARY * 2}
 
 
 @pytest.mark.parametrize("name", ["model_{}.bin", "step-{}/model.bin"])
@@ -164,6 +167,16 @@ def test_the_checkpoint_before_is_put_back_where_all_later_ones_are_in_doubt(
     with suppress(Unstable):
         one.sync()
     assert next_start(one, root, unseen(), run_id) == {name.format(6): BINARY}
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.tmp", "next.tmp/model"])
+def test_the_beginning_of_the_next_save_is_no_newer_checkpoint(root: Path, one: Syncer, name: str) -> None:
+    """What is lost is the time since the save that the next attempt finds."""
+    write(root / "model.safetensors", BINARY)
+    write(root / name, '{"step": 2}', at=LONG_AGO + 60)
+    made = one.sync()
+    assert made is not None
+    assert made.saved_at == pytest.approx(LONG_AGO)
 
 
 @pytest.mark.parametrize("number", range(3))

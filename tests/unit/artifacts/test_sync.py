@@ -20,7 +20,7 @@ from tarmac.artifacts.versions.manifest import (
     parse_id,
     to_bytes,
 )
-from tarmac.artifacts.versions.quiescence import linked, scan, unfinished
+from tarmac.artifacts.versions.quiescence import finished, linked, scan
 from tarmac.artifacts.versions.select_stable import Unstable
 from tarmac.artifacts.versions.sync import Place, Syncer
 from tarmac.model.errors import Unavailable
@@ -235,5 +235,5 @@ def test_a_number_at_a_names_end_alone_leaves_nothing_out(root: Path) -> None:
     """Without a link to the latest there is nothing that says what is whole."""
     write(root / "model_checkpoint_5/state", "x")
     found = scan(str(root))
-    assert unfinished(found, seen_at=()) == set()
+    assert finished(found, seen_at=()) == found
     assert linked(found, seen_at=()) == set()

@@ -56,7 +56,7 @@ def unmarked(root: Path, found: Sequence[Found], *, now: float) -> set[str]:
         for names in unmarked_groups:
             if max(times[name] for name in names) >= (now - MARKED_S) * 1e9:
                 lacking |= {directory} if directory in alone else _in(directory, names)
-    drafts = {item.path for item in found if item.kind == DIRECTORY and _DRAFT.fullmatch(_name(item.path))}
+    drafts = {item.path for item in found if item.kind == DIRECTORY and is_draft(_name(item.path))}
     return lacking | {path for path in drafts if _DIGITS.search(path)}
 
 
@@ -89,19 +89,23 @@ def committed(found: Iterable[Found]) -> set[str]:
     whole: set[str] = set()
     for directory, times in _listing(found).items():
         parts, is_marked = _parts_of_dcp(times)
-        if COMMITTED in times and not _DRAFT.fullmatch(_name(directory)):
+        if COMMITTED in times and not is_draft(_name(directory)):
             whole.add(directory)
         if parts and is_marked:
             whole |= _in(directory, {_DCP_MARK, *parts})
     return whole
 
 
-def leftovers(found: Iterable[Found]) -> set[str]:
+def leftovers(found: Sequence[Found]) -> set[str]:
     """What no version has: drafts of safetensors, and directories of checkpoints without any file in them."""
-    items = list(found)
-    filled = {above for item in items if item.kind != DIRECTORY for above in quiescence.parents(item.path)}
-    drafts = {item.path for item in items if _SAFETENSORS_DRAFT.fullmatch(_name(item.path))}
-    return drafts | (_checkpoint_directories(items) - filled)
+    filled = {above for item in found if item.kind != DIRECTORY for above in quiescence.parents(item.path)}
+    drafts = {item.path for item in found if _SAFETENSORS_DRAFT.fullmatch(_name(item.path))}
+    return drafts | (_checkpoint_directories(found) - filled)
+
+
+def is_draft(name: str) -> bool:
+    """Whether a file or directory of this name is renamed once it is whole, as frameworks do it."""
+    return _DRAFT.fullmatch(name) is not None
 
 
 def _checkpoint_directories(found: Iterable[Found]) -> set[str]:
@@ -132,7 +136,7 @@ def _without_mark(directory: Path, times: _Times, *, numbered: bool) -> Iterator
         needs_index = suffix == ".safetensors" and int(total) > 1
         if len(shards) < int(total) or (needs_index and not _shards_of(directory / index)):
             yield shards | ({index} & times.keys())
-    if numbered and any(map(_DRAFT.fullmatch, times)):
+    if numbered and any(map(is_draft, times)):
         yield times
 
 

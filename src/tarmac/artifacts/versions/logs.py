@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from tarmac.artifacts.versions import assembly
 from tarmac.artifacts.versions.manifest import FILE, LINK, Entry
 from tarmac.artifacts.versions.quiescence import Found
 from tarmac.node.attempt import protocol
@@ -111,10 +112,11 @@ def newest_checkpoint(root: str, items: Sequence[Found | Entry]) -> tuple[float,
 def _written_at(root: str, items: Sequence[Found | Entry]) -> float:
     """When the newest of these files was written, in seconds since the epoch; 0 where there is none.
 
-    What looks like a log says nothing of it, unless there is nothing else: it may be written at any time.
+    A log says nothing of it, unless there is nothing else: it may be written at any time. Drafts and the
+    configuration of a model never do: the next save begins with them.
     """
     of_text = 0.0
-    files = [item for item in items if item.kind == FILE and item.size_bytes]
+    files = [item for item in items if item.kind == FILE and item.size_bytes and not _begins_save(item.path)]
     for item in sorted(files, key=lambda item: item.mtime_ns, reverse=True):
         path = Path(root, item.path)
         with suppress(OSError):
@@ -126,6 +128,10 @@ def _written_at(root: str, items: Sequence[Found | Entry]) -> float:
                     continue
         return item.mtime_ns / 1e9
     return of_text
+
+
+def _begins_save(path: str) -> bool:
+    return any(map(assembly.is_draft, path.split("/"))) or path.endswith("config.json")
 
 
 def is_log_format(path: Path) -> bool:

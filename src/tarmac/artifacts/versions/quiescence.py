@@ -57,8 +57,8 @@ def scan(root: str) -> list[Found]:
     return sorted(_walk(root, ""), key=lambda found: os.fsencode(found.path))
 
 
-def unfinished(found: Iterable[Found], *, seen_at: Collection[str]) -> set[str]:
-    """Directories of checkpoints that no link to the latest one has come to yet: somebody writes them.
+def finished(found: Iterable[Found], *, seen_at: Collection[str]) -> list[Found]:
+    """All but the directories of checkpoints that no link to the latest one names yet.
 
     `seen_at` are the paths under which programs know the artifact directory: links may be absolute.
     """
@@ -76,7 +76,7 @@ def unfinished(found: Iterable[Found], *, seen_at: Collection[str]) -> set[str]:
         numbered = _NUMBERED.fullmatch(name) if item.kind == DIRECTORY else None
         if numbered is not None and int(numbered[2]) > behind.get((parent, numbered[1]), int(numbered[2])):
             left.add(item.path)
-    return left
+    return [item for item in items if not below(item.path, left)]
 
 
 def linked(found: Iterable[Found], *, seen_at: Collection[str]) -> set[str]:

@@ -11,6 +11,7 @@ import hashlib
 import os
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,12 +35,14 @@ class Unstable(Exception):
 class Ending(NamedTuple):
     """The attempt's workers have ended. `clean`: each of them left with 0.
 
-    `torn` are the files that were cut short, each with its size when it was opened; None: not known.
+    `torn` are the files that were cut short, each with its size when it was opened; None: not known. `full`:
+    the disk had no room at that time, whatever room there is now.
     """
 
     at: float
     clean: bool
     torn: Mapping[str, int] | None = None
+    full: bool = False
 
 
 class Selection(NamedTuple):
@@ -74,8 +77,7 @@ def select_stable(
     look: Look, *, seen_at: Collection[str], ending: Ending | None = None, torn: Collection[str] = ()
 ) -> Selection:
     """Decide. `ending` None: the attempt goes on; `torn` are the files that its end cut short."""
-    left = quiescence.unfinished(look.found, seen_at=seen_at)
-    found = [item for item in look.found if not quiescence.below(item.path, left)]
+    found = quiescence.finished(look.found, seen_at=seen_at)
     drafts = assembly.leftovers(found)
     look = look._replace(found=[item for item in found if not quiescence.below(item.path, drafts)])
     whole = _surely_whole(found, seen_at)
@@ -94,16 +96,16 @@ def select_stable(
 
 def is_full(directory: str) -> bool:
     """Whether this user may write next to nothing on the disk of a directory."""
-    found = os.statvfs(directory)
-    return (found.f_bfree if os.geteuid() == 0 else found.f_bavail) * found.f_frsize < ROOM_BYTES
+    with suppress(OSError):  # the directory itself is gone
+        found = os.statvfs(directory)
+        return (found.f_bfree if os.geteuid() == 0 else found.f_bavail) * found.f_frsize < ROOM_BYTES
+    return False
 
 
-def cut_short(
-    found: Sequence[Found], ending: Ending, *, seen_at: Collection[str], full: bool = False
-) -> set[str]:
+def cut_short(found: Sequence[Found], ending: Ending, *, seen_at: Collection[str]) -> set[str]:
     """The files that the end cut short, or may have: where nobody saw it, or the disk was full."""
     torn = set(ending.torn or ())
-    if not ending.clean and (ending.torn is None or full):
+    if not ending.clean and (ending.torn is None or ending.full):
         torn |= _in_doubt(found, ending.at)
     whole = _surely_whole(found, seen_at) if torn else ()
     return {item.path for item in found if item.path in torn and not quiescence.below(item.path, whole)}
@@ -172,9 +174,7 @@ def _while_it_runs(look: Look, loose: Sequence[Found], incomplete: Collection[st
                 carried.append(old)
             else:
                 raise Unstable(f"{item.path} is being written")
-        elif formats.is_cut(root / item.path) or (
-            item.path in doubtful and not formats.is_complete(root / item.path)
-        ):
+        elif item.path in doubtful or formats.is_cut(root / item.path):
             left_out.add(item.path if old is not None else quiescence.unit_of(item, found, known))
         elif item.path in young and old is None:
             unit = quiescence.unit_of(item, found, known)

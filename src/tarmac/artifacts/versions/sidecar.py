@@ -47,7 +47,7 @@ from tarmac.artifacts.versions.restore_inputs import (
     restore_inputs,
     unsynced_kinds,
 )
-from tarmac.artifacts.versions.select_stable import Ending, Unstable
+from tarmac.artifacts.versions.select_stable import Ending, Unstable, is_full
 from tarmac.artifacts.versions.sync import Place, Syncer
 from tarmac.model.errors import NotFound, Refused, TarmacError
 from tarmac.node.attempt.lost import Lost, lost_before
@@ -98,7 +98,9 @@ def _fill(order: Order, paths: Mapping[str, str], lost: Lost | None) -> int:
             for version in restore_inputs(blobs, order, seen=paths, lost=lost):
                 report(placed=version.id)
             if (root := order.directories.get(_CHECKPOINT)) is not None:
-                saved_at, step = newest_checkpoint(root, quiescence.scan(root))
+                seen_at = (root, paths.get(_CHECKPOINT, root))
+                found = quiescence.finished(quiescence.scan(root), seen_at=seen_at)
+                saved_at, step = newest_checkpoint(root, found)
                 report(restored=round(min(time.time(), saved_at), 6), step=step)
             if order.rank == 0 and (older := placed_checkpoint(blobs, order)) is not None:
                 rejected = (
@@ -320,6 +322,7 @@ class Sidecar:
                     clean=bool(end["clean"]),
                     # A runner of an earlier version gives the paths alone.
                     torn=dict.fromkeys(torn, 0) if isinstance(torn, list) else torn,
+                    full=any(map(is_full, self._order.directories.values())),
                 )
 
 

@@ -162,11 +162,11 @@ class Syncer:
             item.path for item in found if item.kind == FILE and not self._same(item, known.get(item.path))
         }
         torn: set[str] = set()
-        full = self._is_full(self._place.root)
+        full = ending is None and self._is_full(self._place.root)
         if ending is not None:
             if self.last is None:
                 known = self._restorable_inputs()
-            torn = select_stable.cut_short(found, ending, seen_at=self._place.seen_at, full=full)
+            torn = select_stable.cut_short(found, ending, seen_at=self._place.seen_at)
             select_stable.replace_suspects(known, found, torn, self._earlier())
         look = Look(Path(self._place.root), found, known, changed, self._logs, full)
         return select_stable.select_stable(look, seen_at=self._place.seen_at, ending=ending, torn=torn)
