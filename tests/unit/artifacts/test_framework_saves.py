@@ -370,3 +370,18 @@ def test_what_is_named_latest_is_kept_however_young(root: Path, one: Syncer) -> 
     assert made is not None
     kept = [entry.path for entry in made.entries if entry.kind == FILE]
     assert len(kept) == 5, kept
+
+
+def test_the_checkpoint_of_the_sdk_is_the_one_that_its_link_names(root: Path) -> None:
+    """A program that is ended between naming step-14 and moving the link resumes from step-13."""
+    for step in (13, 14):
+        write(root / f"step-{step}/model", BINARY, at=LONG_AGO + step)
+    (root / "latest").symlink_to("step-13")
+    first = syncer(root).sync()
+    assert first is not None
+    assert (round(first.saved_at - LONG_AGO), first.step) == (13, 13)
+    assert read_manifest(DirectoryBlobs(root.parent / "store"), first.version) == first
+    (root / "latest").unlink()
+    second = syncer(root).sync()
+    assert second is not None
+    assert (round(second.saved_at - LONG_AGO), second.step) == (14, None)
