@@ -14,6 +14,7 @@
                                       reads as zeros, all other bytes keep their places; replaced by rename
       logs/ROLE.REPLICA.WORKER.idx    time index: lines "SECONDS OFFSET\n", at most one a second
       logs/setup.NODE.log             what the setup steps wrote, and the run's hooks
+      logs/setup.NODE.idx             its time index, from when the workers have started
       cleared                         JSON {"work": days, "logs": days}: what the server removed so long after
                                       the end of the run
       prepared                        only with hooks: those before the workers are done, they may start

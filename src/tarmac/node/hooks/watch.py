@@ -24,6 +24,7 @@ from typing import Optional
 from tarmac.node.attempt import exit_outcome, protocol, words
 from tarmac.node.attempt.exit_outcome import Exit
 from tarmac.node.files import tail, untrusted
+from tarmac.node.files.timeindex import TimeIndex
 from tarmac.node.hooks.grace import Grace
 from tarmac.node.hooks.limits import end_those_over_limit, ran_out
 from tarmac.node.kernel import descendants
@@ -62,6 +63,7 @@ class Watch:
     def __init__(self, run: NodeRun, progress: ProgressWatcher) -> None:
         self._run = run
         self._progress = progress
+        self._setup_index = TimeIndex(run.setup_log, run.attempt.index(f"setup.{run.node_name}"))
         self._sweep_due: Optional[float] = None
         self._swept_at: Optional[float] = None
         self._leave_signal: Optional[str] = None
@@ -256,6 +258,7 @@ class Watch:
 
     def _note_growth(self) -> None:
         now = time.time()
+        self._setup_index.note(now)
         for worker in self._run.workers:
             if worker.child is not None and not worker.child.left:
                 worker.index.note(now)

@@ -312,11 +312,10 @@ class _AttemptView:
             return None
 
         def now() -> float | None:
-            """Setup has no index but ends when workers start; the index of a killed runner lacks the end."""
-            started_at = self._attempt.started_at if role == SETUP_ROLE else None
-            known = self._attempt.ended_at if started_at is None else started_at
-            if known is not None or (self._query.follow and role != SETUP_ROLE):
-                return known
+            """Of setup the index begins when the workers start; that of a killed runner lacks the end."""
+            ended_at = self._attempt.ended_at
+            if ended_at is not None or (self._query.follow and role != SETUP_ROLE):
+                return ended_at
             return self._plane.control.clock.now()
 
         return LogTimes(self._read, path, now=now)
