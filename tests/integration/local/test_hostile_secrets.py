@@ -18,7 +18,7 @@ from engine_harness import LocalHarness, Work, ended
 from hostile_secrets import MARK, VALUES, gives_away
 from tarmac.launch.secrets import secret_launches
 from tarmac.model.run import Outcome
-from tarmac.model.secret import SecretForm, SecretUse
+from tarmac.model.secret import SecretForm, SecretUse, registry_secrets
 from tarmac.node.attempt.document import ContainerLaunch, Launch
 from tarmac.node.attempt.steps import CheckoutStep
 from tarmac.node.files.masking import Mask, split_at
@@ -49,13 +49,17 @@ def registry(says: str) -> Iterator[str]:
                 realm = f'Bearer realm="http://{self.headers["Host"]}/token"'
                 self.answer(401, b"", challenge=realm if says in TOKENS else 'Basic realm="here"')
                 return
-            repeated = base64.b64decode(sent.partition(" ")[2]).decode("latin-1")
+            repeated = base64.b64decode(sent.partition(" ")[2]).decode()
             if says in TOKENS:
                 self.answer(200, json.dumps({"token": TOKENS[says].format(repeated)}).encode())
                 return
             body = json.dumps({"tags": [repeated, sent], "errors": [{"code": repeated}]}).encode()
-            reason = " ".join(repeated.split()) if says == "reason" else None
-            self.answer(404 if reason is None else 500, body, reason)
+            if says == "reason":
+                self.answer(
+                    500, body, " ".join(repeated.encode("latin-1", "replace").decode("latin-1").split())
+                )
+            else:
+                self.answer(404, body)
 
         def answer(self, code: int, body: bytes, reason: str | None = None, challenge: str = "") -> None:
             self.send_response(code, reason)
@@ -81,7 +85,7 @@ def registry(says: str) -> Iterator[str]:
 
 def told(local: LocalHarness, launch: Launch, value: str) -> str:
     """Everything that is recorded of an attempt with this value in every form of secret."""
-    given = {use.name: value for use in USES}
+    given = {use.name: value for use in USES} | {"registry": f"ada:{value}"}
     local.reopen(secrets=lambda _names: given)
     request = local.engine.render(launch)
     local.engine.submit(request)
@@ -102,7 +106,7 @@ def test_a_registry_that_repeats_what_it_was_sent(local: LocalHarness, says: str
         image = f"{address}/team/box:1"
         launch = local.launch(Work())._replace(
             secrets=secret_launches(USES),
-            container=ContainerLaunch(image=image, credentials=("docker", "registry")),
+            container=ContainerLaunch(image=image, credentials=registry_secrets(USES)),
         )
         text = told(local, launch, value)
     assert image in text

@@ -29,6 +29,7 @@ _SET_A_SECRET = (
     "keep USER:PASSWORD by `tarmac secret set NAME --as registry`, and give it to the run by `--secret NAME`"
 )
 _MOST_TAGS = 10
+_PHRASES = http.client.responses  # not the registry's own: it may repeat a login
 _NOT_HERE = (404, 400)
 _NO_ENTRY = (401, 403)
 
@@ -156,7 +157,7 @@ class Registry:
             return ImageProblem(failures.UNKNOWN_TAG, f"the image {name} has no {what}", hint)
         return ImageProblem(
             failures.UNREACHABLE,
-            f"the registry {self._reference.registry} answers {error.code} {error.reason}",
+            f"the registry {self._reference.registry} answers {error.code} {_PHRASES.get(error.code, '')}",
         )
 
     def _tags(self) -> Optional[list[str]]:
