@@ -11,7 +11,7 @@ import resource
 import socket
 import struct
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -38,18 +38,6 @@ class Limits:
     head_s: float = 15.0
 
 
-Connections = dict["LimitedProtocol", None]
-"""In the order in which they were added."""
-
-
-@dataclass(slots=True)
-class _Peer:
-    """The connections of one peer, and those of them that wait for a request."""
-
-    open: Connections = field(default_factory=dict)
-    idle: Connections = field(default_factory=dict)
-
-
 class Budget:
     """The connections of one kind of address, at most half of them of one peer.
 
@@ -59,47 +47,36 @@ class Budget:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._count = 0
-        self._peers: dict[Hashable, _Peer] = {}
+        self._peers: dict[Hashable, dict[LimitedProtocol, bool]] = {}  # whether each is idle; longest first
 
     def open(self, connection: LimitedProtocol) -> bool:
         """Add a connection; False where there is no room and no idle connection to close."""
-        own = self._peers.get(connection.peer, _Peer())
-        crowd: _Peer | None = None
-        if len(own.open) >= self._most // 2:
-            crowd = own
-        elif self._count >= self._most:
-            crowd = max(self._peers.values(), key=lambda peer: len(peer.open) if peer.idle else 0)
-        if crowd is not None:
-            if not crowd.idle:
+        crowd = self._peers.get(connection.peer, {})
+        if len(crowd) >= self._most // 2 or sum(map(len, self._peers.values())) >= self._most:
+            if len(crowd) < self._most // 2:
+                crowd = max(self._peers.values(), key=lambda peer: (True in peer.values(), len(peer)))
+            oldest = next((each for each, idle in crowd.items() if idle), None)
+            if oldest is None:
                 return False
-            oldest = next(iter(crowd.idle))
             self.close(oldest)
             oldest.transport.abort()
-        own = self._peers.setdefault(connection.peer, own)
-        own.open[connection] = own.idle[connection] = None
-        self._count += 1
+        self._peers.setdefault(connection.peer, {})[connection] = True
         return True
 
     def busy(self, connection: LimitedProtocol) -> None:
         """The connection has a request, so it is not closed for others."""
-        if (peer := self._peers.get(connection.peer)) is not None:
-            peer.idle.pop(connection, None)
+        if connection in (peer := self._peers.get(connection.peer, {})):
+            peer[connection] = False
 
     def idle(self, connection: LimitedProtocol) -> None:
         """The request of the connection was answered."""
-        if (peer := self._peers.get(connection.peer)) is not None and connection in peer.open:
-            peer.idle[connection] = None
+        if (peer := self._peers.get(connection.peer, {})).pop(connection, None) is not None:
+            peer[connection] = True
 
     def close(self, connection: LimitedProtocol) -> None:
         """The connection is closed."""
-        peer = self._peers.get(connection.peer)
-        if peer is None or connection not in peer.open:
-            return
-        del peer.open[connection]
-        peer.idle.pop(connection, None)
-        self._count -= 1
-        if not peer.open:
+        peer = self._peers.get(connection.peer, {})
+        if peer.pop(connection, None) is not None and not peer:
             del self._peers[connection.peer]
 
 
