@@ -11,7 +11,6 @@ from __future__ import annotations
 from .answer import LaunchStatus
 from .client import BetaClient, Client
 from .errors import AuthenticationError, RequestError, SchedulingError, UnsupportedError
-from .first import FudgeClient, launches_pb2
 from .hook import show_errors_as_sentences
 from .request import (
     ClusterfudgeConfig,
@@ -36,7 +35,6 @@ __all__ = [
     "Client",
     "ClusterfudgeConfig",
     "CreateLaunchRequest",
-    "FudgeClient",
     "GitRepo",
     "Job",
     "LaunchStatus",
@@ -53,7 +51,6 @@ __all__ = [
     "SandboxletConfig",
     "SchedulingError",
     "UnsupportedError",
-    "launches_pb2",
 ]
 
 show_errors_as_sentences()

@@ -21,13 +21,6 @@ from tarmac.node.processes.lease import renew
 LEASE_S = 3600.0
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    made = tmp_path / "checkpoint"
-    made.mkdir()
-    return made
-
-
 def order(tmp_path: Path, number: int = 1, lease_s: float | None = LEASE_S) -> Order:
     """What attempt.json of an attempt says to its sidecar; its lease has begun."""
     begin_store(DirectoryBlobs(tmp_path / "store"))

@@ -28,13 +28,6 @@ SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    made = tmp_path / "checkpoint"
-    made.mkdir()
-    return made
-
-
-@pytest.fixture
 def one(root: Path) -> Syncer:
     return syncer(root)
 

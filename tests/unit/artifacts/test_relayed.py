@@ -30,13 +30,6 @@ def store(tmp_path: Path) -> Iterator[RelayedStore]:
         yield made
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    made = tmp_path / "checkpoint"
-    made.mkdir()
-    return made
-
-
 def syncer(blobs: Blobs, root: Path, attempt: int = 1) -> Syncer:
     place = Place(
         run_id="r1", attempt=attempt, kind="checkpoint", rank=0, root=str(root), seen_at=(str(root),)

@@ -22,18 +22,6 @@ from tarmac.artifacts.versions.sync import Place, Syncer
 LONG_AGO = time.time() - 3600
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    made = tmp_path / "checkpoint"
-    made.mkdir()
-    return made
-
-
-@pytest.fixture
-def blobs(tmp_path: Path) -> DirectoryBlobs:
-    return DirectoryBlobs(tmp_path / "store")
-
-
 def syncer(blobs: DirectoryBlobs, root: Path) -> Syncer:
     place = Place(run_id="r1", attempt=1, kind="checkpoint", rank=0, root=str(root), seen_at=(str(root),))
     return Syncer(blobs, place)

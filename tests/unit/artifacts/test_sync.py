@@ -44,13 +44,6 @@ class Watched(DirectoryBlobs):
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    made = tmp_path / "checkpoint"
-    made.mkdir()
-    return made
-
-
-@pytest.fixture
 def blobs(tmp_path: Path) -> Watched:
     return Watched(tmp_path / "store")
 

@@ -197,15 +197,13 @@ def test_a_project_that_is_too_large_is_refused_with_what_is_large(
 
 
 def test_first_versions_are_understood() -> None:
-    """C1: a deployment on the job, and a request of one command."""
+    """C1: a deployment on the job."""
     repo = cf.GitRepo("https://github.com/a/b", "main")
     spec = spec_of(cf.CreateLaunchRequest([cf.Job("a", 1, [PROCESS], deployment=repo)]))
     assert spec.code == Repository(url="https://github.com/a/b", branch="main")
     two = [cf.Job("a", 1, [PROCESS], deployment=repo), cf.Job("b", 1, [PROCESS], deployment=cf.LocalDir())]
     with pytest.raises(ValueError, match="one deployment"):
         spec_of(cf.CreateLaunchRequest(two))
-    first = cf.launches_pb2.CreateLaunchRequest(command=["true"], hostnames=["examplehost001"])
-    assert spec_of(first.today()).target.hostnames == ("examplehost001",)
 
 
 def test_what_there_is_not_says_so() -> None:

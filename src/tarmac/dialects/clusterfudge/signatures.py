@@ -51,7 +51,6 @@ _P = Parameter
 
 SIGNATURES: Mapping[str, tuple[Parameter, ...]] = {
     "Client": (_P("base_url", Takes.TEXT), _P("api_key", Takes.TEXT)),
-    "FudgeClient": (_P("base_url", Takes.TEXT), _P("api_key", Takes.TEXT)),
     "ClusterfudgeConfig": (_P("token", Takes.TEXT, required=True),),
     "CreateLaunchRequest": (
         _P("jobs", Takes.GROUPS, required=True),
@@ -97,7 +96,7 @@ SIGNATURES: Mapping[str, tuple[Parameter, ...]] = {
 
 OTHER_NAMES = frozenset(
     {"AuthenticationError", "BetaClient", "LaunchStatus", "RequestError", "SandboxClient", "SchedulingError"}
-    | {"UnsupportedError", "clusterfudge", "launches_pb2", "sandboxes"}
+    | {"UnsupportedError", "clusterfudge", "sandboxes"}
 )
 """Further names in the package."""
 
