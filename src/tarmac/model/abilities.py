@@ -1,6 +1,6 @@
-"""What engines may be able to do beside the port `Engine`: small Protocols, found with isinstance.
+"""Optional abilities of engines beside the port `Engine`: small Protocols, found with isinstance.
 
-The engines implement them; `control.engines` finds out which an engine has, tests/contract holds them to it.
+Engines implement them, `control` checks which an engine has, and tests/contract tests each.
 """
 
 from __future__ import annotations
@@ -19,60 +19,60 @@ class OffersNodes(Protocol):
     """A placed engine: it exposes nodes, and tarmac's scheduler places on them."""
 
     def nodes(self) -> Sequence[Node]:
-        """The nodes of its own lasting cluster, as they are now; the same object while nothing changes.
+        """The present nodes of its own lasting cluster; the same object while nothing changes.
 
-        Answers at once, from what is known: it is asked under the lock of the control plane.
+        Returns at once from known facts: the control plane calls it while holding its lock.
         """
         ...
 
 
 @runtime_checkable
 class LearnsNodes(Protocol):
-    """A placed engine that learns which nodes it has some time after it was opened."""
+    """A placed engine that learns its nodes some time after it was opened."""
 
     def knows_nodes(self) -> bool:
-        """Whether it knows all of them: until then no run is refused for want of nodes. Answers at once."""
+        """Whether it knows all its nodes: until then no run is refused for want of nodes. Returns at once."""
         ...
 
 
 @runtime_checkable
 class DescribesClusters(Protocol):
-    """A placed engine that can stand for any cluster that is described to it."""
+    """A placed engine that can simulate any described cluster."""
 
     def cluster_nodes(self, cluster: Cluster) -> Sequence[Node]:
-        """The nodes of a described cluster, as they are now; a rehearsal's is named `rehearsal-<run id>`.
+        """The present nodes of a described cluster; a rehearsal's is named `rehearsal-<run id>`.
 
-        Answers at once, and with the same object while nothing about them changes. No two clusters share a
-        node's name or, where both were prepared (`PreparesClusters`), an address.
+        Returns at once, and with the same object while the nodes do not change. No two clusters share a
+        node's name or, if both were prepared (`PreparesClusters`), an address.
         """
         ...
 
 
 @runtime_checkable
 class PreparesClusters(Protocol):
-    """An engine that gives a cluster something when it is added, which stays with it."""
+    """An engine that assigns something to a cluster when it is added."""
 
     def prepared(self, cluster: Cluster, old: Cluster | None, others: Sequence[Cluster]) -> Cluster:
-        """The cluster with all that is `assigned` to it; `old` is the one in whose place it comes. Pure.
+        """The cluster with all that is `assigned` to it; `old` is the one that it replaces. Pure.
 
-        `others` are all other clusters of the database. Raises Refused where there is nothing left to give.
+        `others` are all other clusters of the database. Raises Refused if nothing is left to assign.
         """
         ...
 
 
 @runtime_checkable
 class Delegates(Protocol):
-    """An engine whose system has a queue of its own, and places by itself.
+    """An engine whose system has its own queue and places by itself.
 
-    An attempt waits there for as long as that takes, and is observed as SUBMITTED with its native job
-    meanwhile. Asked to leave before it has nodes, it is taken out of that queue, and observed as ended as it
-    was asked; one that the system has forgotten is observed as lost, not as absent.
+    An attempt waits there for any time, and is observed as SUBMITTED with its native job. A leave request
+    before it has nodes takes it out of that queue, and it is observed as ended with the requested outcome. An
+    attempt that the system has forgotten is observed as lost, not as absent.
     """
 
     def capacity(self) -> Sequence[Node]:
-        """The nodes of its cluster, as if nothing ran there: what a request can be for, and how it is split.
+        """The nodes of its cluster as if they were empty, to check and split requests.
 
-        Answers at once, from what is known; none while nothing is. The same object while nothing changes.
+        Returns at once from known facts; empty while nothing is known. The same object while nothing changes.
         """
         ...
 
@@ -82,26 +82,26 @@ class OffersQueues(Protocol):
     """A delegated engine whose pools are queues of its system."""
 
     def queues(self) -> Sequence[QueueOffer]:
-        """One for each pool, first that of runs which name none. Answers at once, from what is known."""
+        """One offer for each pool, first that for runs without a pool. Returns at once from known facts."""
         ...
 
 
 @runtime_checkable
 class ReadsCapacity(Protocol):
-    """A delegated engine that can be asked to learn what its cluster has, before somebody is answered."""
+    """A delegated engine that can read the capacity of its cluster on request."""
 
     def read_capacity(self) -> None:
-        """Learn it now: `capacity` knows it from then on. May take long; raises Unavailable."""
+        """Read the capacity now, for later calls of `capacity`. May take long; raises Unavailable."""
         ...
 
 
 @runtime_checkable
 class SendsScript(Protocol):
-    """A native request that is a script, which people may want to see, and to submit themselves."""
+    """A native request that is a script, which people may want to see or to submit themselves."""
 
     @property
     def script(self) -> str:
-        """The script as it is sent."""
+        """The script that is sent."""
         ...
 
 
@@ -110,20 +110,20 @@ class OffersPorts(Protocol):
     """An engine that can find a free port on one of its nodes."""
 
     def free_port(self, address: str, taken: frozenset[int]) -> int:
-        """A port free at `address` now, outside `taken` and the range of outgoing connections.
+        """A port that is free at `address` now, outside `taken` and the range of outgoing connections.
 
-        Answers at once: the scheduler waits for it.
+        Returns at once: the scheduler waits for it.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How often an engine is to be called.
+    """How often to call an engine.
 
-    All live attempts are observed every `observe_s`, and less and less often, down to every `idle_s`, while
-    nothing changes. Logs that somebody follows are looked at every `read_s`. An engine that failed several
-    times in a row is left alone for `rest_s`, and twice as long each time, up to `longest_rest_s`.
+    All live attempts are observed every `observe_s`, and ever less often, down to every `idle_s`, while
+    nothing changes. Logs that a client follows are read every `read_s`. An engine that failed several times
+    in a row rests for `rest_s`, and twice as long each time, up to `longest_rest_s`.
     """
 
     observe_s: float = 1.0
@@ -135,16 +135,18 @@ class Pace:
 
 @runtime_checkable
 class SetsPace(Protocol):
-    """An engine that is not to be called as often as others."""
+    """An engine that sets its own call rates."""
 
     def pace(self) -> Pace:
-        """How often it is to be called; the same at all times."""
+        """The pace, which never changes."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportPiece:
-    """Whole lines of the reports of one node, and the place in its file from which to read on."""
+    """Whole lines from the reports of one node, and the byte range in its file; the next read begins at
+    `end`.
+    """
 
     node: str
     begin: int
@@ -154,36 +156,36 @@ class ReportPiece:
 
 @runtime_checkable
 class MeasuresWorkers(Protocol):
-    """An engine that knows what the workers of live attempts use."""
+    """An engine that knows the resource use of the workers of live attempts."""
 
     def utilization(self, attempt_ids: Sequence[str]) -> Mapping[str, Sequence[NodeUtilization]]:
-        """What was measured last, of each node that has measured, from what `observe` brought last.
+        """The last measurements of each node, as of the last `observe`.
 
-        Answers at once; an attempt of which nothing was measured is left out. The figures come from where the
-        run can write: they are of the right kind, no more.
+        Returns at once; attempts without measurements are left out. The figures come from files that the run
+        can write: only their types are checked.
         """
         ...
 
 
 @runtime_checkable
 class ReadsReports(Protocol):
-    """An engine whose `observe` also brings what workers report through the SDK (`reports.jsonl`)."""
+    """An engine whose `observe` also fetches the reports of workers through the SDK (`reports.jsonl`)."""
 
     def reports(
         self, positions: Mapping[str, Mapping[str, int]], *, limit_bytes: int
     ) -> Mapping[str, Sequence[ReportPiece]]:
-        """What was added to the reports of attempts since these positions: a byte for each node, else 0.
+        """The new reports of attempts since these positions: a byte offset for each node, otherwise 0.
 
-        No more than `limit_bytes` of each file, from what `observe` brought last: nothing is asked of the
-        cluster, and nothing is raised. An attempt without anything new is left out. What was written is the
-        run's own: it may be anything. A line that is longer than a report can be is passed over.
+        Returns at most `limit_bytes` of each file, as of the last `observe`: it does not contact the cluster
+        and raises nothing. Attempts without new reports are left out. The content is the run's own and may be
+        anything. Lines longer than the longest report are skipped.
         """
         ...
 
 
 @runtime_checkable
 class Notifies(Protocol):
-    """An engine that says at once when there is news. A hint only: observing remains the truth."""
+    """An engine that reports news at once. This is only a hint: `observe` is the truth."""
 
     def subscribe(self, listener: Callable[[str], None]) -> None:
         """Call `listener(attempt_id)`, from any thread, soon after something happened to an attempt."""
@@ -192,7 +194,7 @@ class Notifies(Protocol):
 
 @runtime_checkable
 class Reaps(Protocol):
-    """An engine that can clear away what a lost attempt left behind."""
+    """An engine that can remove what a lost attempt left behind."""
 
     def reap(self, attempt_id: str) -> None:
         """End every process that still carries the attempt's token, and fence its nodes. Idempotent."""
@@ -201,22 +203,23 @@ class Reaps(Protocol):
 
 @runtime_checkable
 class ClearsCopies(Protocol):
-    """An engine that has brought code and programs to where its runs run, and can remove them again."""
+    """An engine that copies code and programs to its nodes, and can remove them again."""
 
     def clear_copies(self, live: Collection[str], *, unused_days: float) -> int:
-        """Remove what no attempt of the live runs uses, and nobody has for so many days; how many copies.
+        """Remove copies that no attempt of the live runs uses, unused for that many days; returns their
+        number.
 
-        May take long. What is needed later is brought again.
+        May take long. Copies that are needed later are made again.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptImage:
-    """A container image that a node has: `name` as it was pulled, `size_bytes` as it came, `disk_bytes` as it
-    lies there (layers that images share count for each). `used_at` is when a run last began or ended in it.
+    """A container image on a node: `name` as it was pulled, `size_bytes` as downloaded, `disk_bytes` on disk.
 
-    Of a cluster whose nodes share one directory of images `node` is "".
+    Layers that images share count for each of them. `used_at` is when a run last began or ended in it. `node`
+    is "" if the nodes of the cluster share one directory of images.
     """
 
     node: str
@@ -234,29 +237,30 @@ class KeepsImages(Protocol):
     """An engine whose nodes keep the images of runs."""
 
     def images(self) -> Sequence[KeptImage]:
-        """The images of every node that can be reached. May take long; raises Unavailable."""
+        """The images of every reachable node. May take long; raises Unavailable."""
         ...
 
     def remove_image(self, image: KeptImage) -> bool:
-        """Remove it from its node; False where a run uses it. Idempotent; raises Unavailable."""
+        """Remove an image from its node; False if a run uses it. Idempotent; raises Unavailable."""
         ...
 
     def clear_images(self, *, limit_bytes: int | None, unused_days: float | None) -> int:
-        """On every node remove images unused for so long, then, above the limit, those unused longest.
+        """On every node remove images unused for that many days, then the least recently used above the
+        limit.
 
-        How many. Those of live runs stay. May take long; raises Unavailable.
+        Returns the number of removed images. Those of live runs stay. May take long; raises Unavailable.
         """
         ...
 
 
 class StoreFiles(Protocol):
-    """The files of a store of artifacts on another machine. Every call raises Unavailable, and may take long.
+    """The files of an artifact store on another machine. Every call raises Unavailable, and may take long.
 
-    The server makes the names. A directory that is not there holds nothing.
+    The server makes the names. A missing directory counts as empty.
     """
 
     def read(self, name: str, *, offset: int, limit: int) -> bytes | None:
-        """At most `limit` bytes of a file from there on; None without such a file."""
+        """At most `limit` bytes of a file from `offset`; None if there is no such file."""
         ...
 
     def write(self, name: str, begin: int, content: bytes, *, last: bool) -> None:
@@ -264,26 +268,26 @@ class StoreFiles(Protocol):
         ...
 
     def listing(self, prefix: str) -> Sequence[tuple[str, int, float]]:
-        """Every file below a directory: name, bytes, when it changed."""
+        """Every file below a directory: name, size in bytes, modification time."""
         ...
 
     def remove(self, names: Sequence[str]) -> None:
-        """Remove files, and directories with all that is in them; idempotent."""
+        """Remove files, and directories with all their content; idempotent."""
         ...
 
 
 @runtime_checkable
 class KeepsArtifacts(Protocol):
-    """An engine whose nodes may keep versions of artifacts in a store that the server does not see."""
+    """An engine whose nodes may keep versions of artifacts in a store that the server cannot access."""
 
     def artifact_files(self) -> StoreFiles | None:
-        """The files of that store; None where the nodes use the server's own. Answers at once."""
+        """The files of that store; None if the nodes use the server's own. Returns at once."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEntry:
-    """A thing in a directory: `kind` is `file`, `directory`, `link` or `other`."""
+    """An entry of a directory: `kind` is `file`, `directory`, `link` or `other`."""
 
     name: str
     kind: str
@@ -293,28 +297,28 @@ class FileEntry:
 
 @runtime_checkable
 class ListsFiles(Protocol):
-    """An engine that can list what lies in the directory of an attempt."""
+    """An engine that can list the files in the directory of an attempt."""
 
     def files(self, attempt_id: str, path: str, *, limit: int) -> Sequence[FileEntry]:
-        """What lies in a directory below that of the attempt, at most `limit` of it; no link is followed.
+        """At most `limit` entries of a directory below that of the attempt, without following links.
 
-        Raises NotFound where there is no such directory, Unavailable.
+        Raises NotFound if there is no such directory, and Unavailable.
         """
         ...
 
 
 @runtime_checkable
 class ClearsRemains(Protocol):
-    """An engine that can clear up what attempts left with it. Every call may take long."""
+    """An engine that can remove what attempts left on it. Every call may take long."""
 
     def remains(self) -> Collection[str]:
-        """The runs that have left something."""
+        """The runs that have left files."""
         ...
 
     def clear(self, run_id: str, *, work_days: float | None, log_days: float | None) -> int:
-        """Remove what an ended run worked in, and its logs: each where that is due, after so many days.
+        """Remove the work files and the logs of an ended run, each if due after that many days.
 
-        The number of attempts that had such. That it is gone is a notice from then on. Idempotent.
+        Returns the number of attempts that had such files. A notice then reports the removal. Idempotent.
         """
         ...
 
@@ -325,22 +329,22 @@ class ClearsRemains(Protocol):
 
 @runtime_checkable
 class Closes(Protocol):
-    """An engine that has something to let go of when its server ends."""
+    """An engine that has something to release when its server ends."""
 
     def close(self) -> None:
-        """Let go of the cluster; what runs goes on."""
+        """Release the cluster; running attempts continue."""
         ...
 
 
 @runtime_checkable
 class OpensSessions(Protocol):
-    """An engine that can start something in the surroundings of a worker that runs."""
+    """An engine that can start a program in the environment of a running worker."""
 
     def open_session(self, attempt_id: str, worker: WorkerStatus) -> int:
         """A connected stream socket to the far end of a session beside this worker (`node.session.frames`).
 
-        It is a descriptor. WORKER was sent; the caller sends OPEN, and closing the socket ends the session
-        with all that it has started. May take long. Raises Unavailable where it cannot be started now, and
-        Refused where the worker is no longer there.
+        Returns its file descriptor. WORKER was sent; the caller sends OPEN, and closing the socket ends the
+        session with all its processes. May take long. Raises Unavailable if it cannot start now, and Refused
+        if the worker has ended.
         """
         ...

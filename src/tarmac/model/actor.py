@@ -1,7 +1,7 @@
-"""`Actor`: who commands or asks something of the control plane.
+"""`Actor`: the source of a command or a question to the control plane.
 
-Made at the edges (the server's authentication, the simulator), judged by `control.permissions`, and recorded
-with every event that the actor caused.
+The edges make it (the server's authentication, the simulator), `control.permissions` checks it, and every
+event records the actor that caused it.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 OWN_ORGANISATION = ""
-"""The organisation of everybody on a server: there is no other yet."""
+"""The organisation of all users of a server: there is no other yet."""
 
 
 class ActorRole(StrEnum):
-    """What an actor is within the organisation; each role may do all that the ones after it may.
+    """The role of an actor within the organisation; each role may do all that the later ones may.
 
-    An admin manages nodes, clusters and everybody's runs, a member their own runs, a viewer reads.
+    An admin manages nodes, clusters and the runs of all users, a member their own runs, a viewer reads.
     """
 
     ADMIN = "admin"
@@ -26,7 +26,7 @@ class ActorRole(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
-    """A user, in an organisation, with roles there."""
+    """A user in an organisation, with roles there."""
 
     user: str
     organisation: str = OWN_ORGANISATION
@@ -34,7 +34,7 @@ class Actor:
 
 
 class RunScope(StrEnum):
-    """Whose runs a list has: the actor's own, or those of everybody in the organisation."""
+    """The runs in a list: the actor's own, or those of all users in the organisation."""
 
     MINE = "mine"
     ALL = "all"

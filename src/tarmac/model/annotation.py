@@ -1,6 +1,6 @@
-"""What people add to a run after it was submitted: notes, and changes of its labels.
+"""Notes and label changes that people add to a run after its submission. Used by `server` and `store`.
 
-Kept apart from the history of the run: it may have ended, and nothing happens to it by them.
+They are separate from the history of the run: it may have ended, and they do not change it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MOST_CHARACTERS = 4_000
 
 
 class AnnotationKind(StrEnum):
-    """What was added."""
+    """The kind of an annotation."""
 
     NOTE = "note"
     LABEL = "label"
@@ -23,7 +23,7 @@ class AnnotationKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotation:
-    """A note, or a change of labels as `K=V` and `K-`; who made it and when."""
+    """A note, or a change of labels as `K=V` and `K-`, with its author and time."""
 
     at: float
     actor: str
@@ -32,21 +32,26 @@ class Annotation:
 
 
 class Annotations(Protocol):
-    """The durable record of them. Errors are those of `ports.Store`; they go when their run is removed."""
+    """The durable record of annotations.
+
+    Errors are those of `ports.Store`; a removed run loses its annotations.
+    """
 
     def of(self, run_id: str) -> list[Annotation]:
-        """Those of a run, oldest first."""
+        """The annotations of a run, oldest first."""
         ...
 
     def add(self, run_id: str, annotation: Annotation) -> bool:
-        """Keep a note; False where there is no such run. Raises InvalidInput for text that cannot be kept."""
+        """Store a note; False if there is no such run. Raises InvalidInput for text that cannot be stored."""
         ...
 
     def change_labels(self, run_id: str, changes: Mapping[str, str | None], annotation: Annotation) -> bool:
-        """Set labels, and remove those that become None, in one transaction with the annotation, likewise."""
+        """Set labels and remove those that are None, in one transaction with the annotation.
+
+        Otherwise as `add`.
+        """
         ...
 
 
 def changed_labels(labels: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
-    """The labels after a change."""
     return {key: value for key, value in {**labels, **changes}.items() if value is not None}

@@ -1,11 +1,11 @@
-"""Arrays: equal runs of one submission that differ in an index alone, written as Slurm writes them.
+"""Arrays: equal runs of one submission that differ in an index alone, in Slurm's syntax.
 
     0-99       from 0 to 99
     0-99:10    every tenth of them
     1,3,5-9    these
     0-99%8     at most 8 of them at once
 
-A spec says which; the members of an accepted array are runs with its id and an index each.
+A spec has the array; the members of an accepted array are runs with its id and an index each.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MEMBER = re.compile(r"(.+)\[(\d{1,10})\]", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunArray:
-    """Which indices there are, as written, and how many members may hold slots at once (None: all)."""
+    """The indices as written, and how many members may hold slots at once (None: all)."""
 
     indices: str
     at_most: int | None = None
@@ -36,7 +36,7 @@ class RunArray:
 
 
 def read_array(text: str) -> RunArray:
-    """The array that a text such as `0-99%8` means; raises ValueError with what is wrong."""
+    """The array of a text such as `0-99%8`; raises ValueError with the problem."""
     indices, percent, number = text.replace(" ", "").partition("%")
     if percent and not re.fullmatch(r"[1-9]\d{0,9}", number, re.ASCII):
         raise ValueError("after % is how many may run at once, 1 or more")
@@ -50,7 +50,7 @@ def array_id_of(run_id: str) -> str:
 
 
 def split_member(reference: str) -> tuple[str, int] | None:
-    """The array and the index that a reference such as `sweep[3]` means; None for any other."""
+    """The array and the index of a reference such as `sweep[3]`; None for any other."""
     found = _MEMBER.fullmatch(reference)
     return (found[1], int(found[2])) if found else None
 

@@ -1,8 +1,8 @@
-"""Changes to the store, as data: `control` decides them, `store` applies each whole or not at all.
+"""Changes to the store as data: `control` decides them, `store` applies each completely or not at all.
 
-A change is guarded: it names the sequence number it was decided on, and a store that has moved on drops
-it (stale) instead of applying it. The result of applying tells which were taken, so that the decider
-loads afresh and decides again.
+A change is guarded: it names the sequence number that it was decided on, and a store that has a newer one
+drops it (stale). The result reports which changes were applied, so that `control` loads again and decides
+again.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ HOUR_S = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRun:
-    """A run to accept. Its first events are ACCEPTED, then those in `events` (STAGED when it has no code,
-    and PAUSE_REQUESTED when it is to start paused).
+    """A run to accept. Its first events are ACCEPTED, then those in `events`: STAGED if it has no code, and
+    PAUSE_REQUESTED if it is to start paused.
 
     `run.state` and `run.seq` are those after all of them.
     """
@@ -31,13 +31,13 @@ class NewRun:
 
 
 def first_actor(new: NewRun, event: RunEvent) -> str | None:
-    """Who caused one of the first events of a run: its user, unless the platform did it on its own."""
+    """The actor of one of the first events of a run: its user, or None for the platform's own STAGED."""
     return None if event is RunEvent.STAGED else new.run.user
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepEvent:
-    """One transition within a step, with what is worth keeping in the history; `actor` as in `Event`."""
+    """One transition within a step, with details for the history; `actor` as in `Event`."""
 
     event: RunEvent
     at: float
@@ -47,12 +47,13 @@ class StepEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStep:
-    """One atomic change of one run: the record before and after, the events between, the attempt touched.
+    """One atomic change of one run: the record before and after, the events between, the changed attempt.
 
     Guard: the stored run still has `before.seq`, a state from which the first event may happen, and the
-    `share` of `before`. `after.seq` = `before.seq` + len(events). `attempt` is inserted or replaced whole
-    (same transaction). A step without events (a share is granted, or an attempt field alone changes) keeps
-    `seq` and is guarded all the same. `notifications` are kept in the same transaction, to be sent.
+    `share` of `before`. `after.seq` = `before.seq` + len(events). `attempt` is inserted or replaced
+    completely (same transaction). A step without events (a share is granted, or an attempt field alone
+    changes) keeps `seq` and is guarded all the same. `notifications` are stored in the same transaction, to
+    be sent.
     """
 
     before: Run
@@ -64,9 +65,9 @@ class RunStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageBucket:
-    """What attempts and replicas that ended in the hour from `hour_at` used in a pool.
+    """The usage in a pool of attempts and replicas that ended in the hour from `hour_at`.
 
-    In slot-seconds, divided by weight. `group` is the array or experiment that they are of ("": neither).
+    In slot-seconds, divided by weight. `group` is their array or experiment ("": neither).
     """
 
     hour_at: float
@@ -79,20 +80,20 @@ class UsageBucket:
 
     @property
     def key(self) -> tuple[float, str, str, str, str, str]:
-        """All but the amount: buckets of one key add up."""
+        """All fields but the amount: buckets with equal keys add up."""
         return self.hour_at, self.cluster, self.pool, self.user, self.project, self.group
 
 
 def group_of(run: Run) -> str | None:
-    """The id of the array or of the experiment that a run is of."""
+    """The id of the array or experiment of a run."""
     trial = run.spec.trial
     return run.array_id if trial is None else trial.experiment
 
 
 def usage_of(step: RunStep) -> UsageBucket | None:
-    """What a step adds to the usage: the attempt, or the replicas, that end with it.
+    """The usage that a step adds: that of the attempt, or the replicas, that end with it.
 
-    Counted once: the step is guarded, and has an event.
+    It counts once, because the step is guarded and has an event.
     """
     attempt = step.attempt
     if attempt is None:

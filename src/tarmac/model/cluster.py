@@ -1,4 +1,4 @@
-"""Nodes, pools and clusters as facts: what an engine offers and what the scheduler places on."""
+"""Nodes, pools and clusters as facts: offered by engines, and used by the scheduler to place runs."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from tarmac.model.machine import Machine
 from tarmac.model.resources import CPU_ONLY, Resources
 
 LOCAL_CLUSTER = "local"
-"""The cluster that is there without any settings."""
+"""The cluster that exists without any settings."""
 
 LOCAL_ENGINE = "local"
-"""The kind of engine that is there without any settings."""
+"""The kind of engine that exists without any settings."""
 
 DEFAULT_POOL = "default"
 
 REHEARSAL_PREFIX = "rehearsal-"
-"""What the name of a cluster that exists for one run alone begins with; the run's id follows."""
+"""The prefix of a cluster's name that exists for one run alone; the run's id follows."""
 
 
 class NodeState(StrEnum):
-    """Whether a node takes work: `drained` by a person, `down` by its engine; a `lost` one is silent."""
+    """Whether a node takes work. A person drains it, its engine has it `down`, and a `lost` one is silent."""
 
     UP = "up"
     DRAINED = "drained"
@@ -32,7 +32,7 @@ class NodeState(StrEnum):
 
 
 class Disks(StrEnum):
-    """Where the files of a run lie: on a disk that the nodes of its cluster share, or on each node's own."""
+    """The disk that has the files of a run: one that the nodes of its cluster share, or each node's own."""
 
     SHARED = "shared"
     OWN = "own"
@@ -40,7 +40,7 @@ class Disks(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """Who drained a node, when and why, as far as it is known. `slots`: these alone (none: all of it)."""
+    """The user, time and reason of a drain, as far as known. `slots`: these alone (empty: the whole node)."""
 
     user: str | None = None
     at: float | None = None
@@ -50,11 +50,11 @@ class Drain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """One machine of a cluster (or one the local engine stands for).
+    """One machine of a cluster (or one that the local engine simulates).
 
-    `name` is unique within all clusters of a control plane; `address` is what peers connect to;
-    `capacity.slot_type` names what its slots are. `reason`: why its engine has it down, or why a
-    person drained it, where that is known. `drain`: of one that is drained, or some slots of which are.
+    `name` is unique within all clusters of a control plane; peers connect to `address`; `capacity.slot_type`
+    is the type of its slots. `reason` is why its engine has it down, or why a person drained it, if known.
+    `drain` is set if the node or some of its slots are drained.
     """
 
     name: str
@@ -71,16 +71,16 @@ class Node:
 
     @property
     def drained_slots(self) -> int:
-        """The slots that take no work while the node does, as a mask."""
+        """The slots that take no work although the node does, as a mask."""
         return sum(1 << slot for slot in self.drain.slots) if self.drain is not None else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueOffer:
-    """What a pool stands for in a cluster with a queue of its own, and what that takes of a run at most.
+    """The queue of a cluster for a pool, and the limits of that queue.
 
-    `queue` is what the cluster calls it, `terms` what all its jobs say beside (an account and the like).
-    `usual_s` is the time of a job that says none. None: there is no limit, or none is known.
+    `queue` is its name in the cluster; `terms` are further settings of all its jobs (an account and the
+    like). `usual_s` is the time of a job that sets none. None: there is no limit, or none is known.
     """
 
     pool: str
@@ -102,19 +102,19 @@ class Policy(StrEnum):
     """How the batch runs of a pool are ordered."""
 
     PRIORITY = "priority"  # priority, then the place in the queue
-    FAIR_SHARE = "fair_share"  # who used least of late, by weight
-    LEAST_ATTAINED = "least_attained"  # what has run least so far
+    FAIR_SHARE = "fair_share"  # the least recent usage by weight first
+    LEAST_ATTAINED = "least_attained"  # the least used run first
 
 
 class Packing(StrEnum):
-    """Which of the nodes that could take a run do."""
+    """The choice among nodes that fit a run."""
 
-    PACK = "pack"  # the fullest that still hold it (best fit)
-    SPREAD = "spread"  # the emptiest
+    PACK = "pack"  # the fullest nodes that fit it (best fit)
+    SPREAD = "spread"  # the emptiest nodes
 
 
 class ShareBy(StrEnum):
-    """Between whom a fair share is fair."""
+    """The entities of a fair share."""
 
     USER = "user"
     PROJECT = "project"
@@ -123,14 +123,14 @@ class ShareBy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """Like nodes scheduled together, with the rules of their queue (docs/operating/scheduler.md tells each).
+    """Similar nodes that are scheduled together, and the rules of their queue (see
+    docs/operating/scheduler.md).
 
-    `preemption` lets batch runs preempt those ordered after them; nobody is preempted within
-    `guaranteed_s` of its start, except by a cycle run. A run that has been passed for `backfill_window_s`, or
-    longer, because nobody knows when it can start, has nodes kept for it. `shares` weighs users or projects
-    (1 if not named), and nothing where runs share, which have their own weight; what was used counts half
-    after `half_life_s`. A cycle run has turns of `turn_s`; interruptible runs share each period of `period_s`
-    in blocks no shorter than `floor_s`.
+    `preemption` lets batch runs preempt those ordered after them. No run is preempted within `guaranteed_s`
+    of its start, except by a cycle run. A run without a predictable start that others have overtaken for
+    `backfill_window_s` gets reserved nodes. `shares` weighs users or projects (1 if not named); runs that
+    share have their own weight instead. Past usage counts half after `half_life_s`. A cycle run has turns of
+    `turn_s`; interruptible runs share each period of `period_s` in blocks no shorter than `floor_s`.
     """
 
     name: str = DEFAULT_POOL
@@ -149,16 +149,16 @@ class Pool:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Cluster and name: a pool is one of a cluster."""
+        """Cluster and name, because pool names are unique within a cluster only."""
         return self.cluster, self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroup:
-    """Like nodes in the description of a cluster that the local engine stands for.
+    """Equal nodes in the description of a simulated cluster.
 
-    `hostnames`, where given, are one for each node; else they are called by `prefix` and a number. `cpus`
-    and `memory_bytes` of None are those of this machine.
+    `hostnames`, if given, are one for each node; otherwise names are `prefix` and a number. `cpus` and
+    `memory_bytes` of None are those of this machine.
     """
 
     nodes: int
@@ -175,12 +175,12 @@ class NodeGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """A cluster as it was described: where it comes from, and the rules of those pools that have their own.
+    """A cluster as it was described: its engine, its nodes, and the rules of pools that have their own.
 
-    `engine` is the kind of its engine, which reads the `settings`; `credentials` say by what names of secrets
-    it gets in, never what they are. `groups` are its nodes, for an engine that stands for them; others find
-    theirs. `assigned` is what its engine gave it when it was added; `server` names the server that it was
-    added to, by that server's own cluster. `machines` are those that it was started on, where it was.
+    `engine` is the kind of its engine, which reads the `settings`; `credentials` name the secrets for its
+    access, never their values. `groups` are its nodes for an engine that simulates them; other engines find
+    theirs. `assigned` has what its engine assigned to it when it was added; `server` names the server that it
+    was added to, by that server's own cluster. `machines` are those that it was started on, if any.
     """
 
     name: str
@@ -202,7 +202,7 @@ def rehearsal_cluster(run_id: str) -> str:
 def admits(cluster: str, target: str | None) -> bool:
     """Whether a run whose target names `target` (None: any) may use nodes of `cluster`.
 
-    Nodes of a rehearsal are only for runs that name it: "any cluster" never means somebody's rehearsal.
+    Nodes of a rehearsal are only for runs that name it: "any cluster" never means another run's rehearsal.
     """
     if target is None:
         return not cluster.startswith(REHEARSAL_PREFIX)

@@ -1,8 +1,9 @@
-"""Records to JSON and back: the one encoding used in the database, over HTTP and in attempt directories.
+"""Records to JSON and back: the one encoding in the database, over HTTP and in attempt directories. Used by
+`store`, `server` and `engines`.
 
-Dataclasses become objects without their default values (so that old readers meet few surprises and rows
-stay small); enums their value; tuples and frozensets lists. Decoding follows the type hints and is strict:
-what does not fit raises InvalidInput with the path to it. Unknown keys are refused.
+Dataclasses become objects without their default values (so that old readers meet few surprises and rows stay
+small); enums become their value; tuples and frozensets become lists. Decoding follows the type hints and is
+strict: it raises InvalidInput with the path for a wrong type, and for unknown keys.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def encode(value: Any) -> Any:
 
 
 def encode_fields(record: Any, *, leave_out: Collection[str]) -> dict[str, Any]:
-    """The JSON form of a record less some fields, which cost nothing."""
+    """The JSON form of a record without some fields, which are not encoded at all."""
     kind: type = type(record)
     return {
         name: encode(item)
@@ -68,7 +69,7 @@ def decode(kind: type[T], value: Any, path: str = "") -> T:
 
 @cache
 def _defaults(kind: type) -> tuple[tuple[str, Any], ...]:
-    """The fields of a record with their defaults, made once: they are compared, never given away."""
+    """The fields of a record with their defaults, made once: they are compared, never passed on."""
     return tuple((field.name, _default(field)) for field in fields(kind))
 
 
@@ -107,7 +108,7 @@ def _record(kind: type) -> Decoder:
 
     def decoder(value: Any, path: str) -> Any:
         nonlocal parts
-        if parts is None:  # on first use: records may refer to one another
+        if parts is None:  # on first use, because records may refer to one another
             parts = {name: _decoder(hint) for name, hint in get_type_hints(kind).items()}
         if not isinstance(value, Mapping):
             raise _mismatch(path, "an object", value)

@@ -1,4 +1,4 @@
-"""What the settings of a server say of containers, for each cluster. Read by `server`, carried by engines."""
+"""The settings of a server for containers, by cluster. Read by `server`, and carried by engines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class ContainerUse(StrEnum):
-    """Whether runs are started in the images that they name: `required` refuses those without."""
+    """Whether runs start in the images that they name: `required` refuses runs without an image."""
 
     AUTO = "auto"
     NONE = "none"
@@ -17,11 +17,11 @@ class ContainerUse(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerRules:
-    """Those of one cluster.
+    """The container rules of one cluster.
 
-    `without`: the users who may run without an image where one is required. `driver`: the program that makes
-    containers ("auto": whichever works on the node). What a run binds into its container lies below `shows`
-    (None: anywhere). Nodes ask `mirrors` for images first, by the registry that an image names.
+    `without` are the users who may run without an image if one is required. `driver` is the program that
+    makes containers ("auto": the first that works on the node). A run may bind only paths below `shows` into
+    its container (None: any). Nodes try `mirrors` for images first, by the registry that an image names.
     """
 
     use: ContainerUse = ContainerUse.AUTO
@@ -33,17 +33,19 @@ class ContainerRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerSettings:
-    """The rules of all clusters, by name where they have their own."""
+    """The rules of all clusters, by name for those that have their own."""
 
     default: ContainerRules = ContainerRules()
     clusters: Mapping[str, ContainerRules] = field(default_factory=dict)
 
     def of(self, cluster: str) -> ContainerRules:
-        """Those that hold on a cluster."""
+        """The rules of a cluster."""
         return self.clusters.get(cluster, self.default)
 
     def of_target(self, cluster: str | None) -> Mapping[str, ContainerRules]:
-        """Those that may hold for a run, by cluster ("": all others): without a target it may go to any."""
+        """The rules that may apply to a run, by cluster ("": all others): without a target it may go to
+        any.
+        """
         if cluster is not None:
             return {cluster: self.of(cluster)}
         return {"": self.default, **self.clusters}

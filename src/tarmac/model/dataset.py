@@ -9,7 +9,7 @@ from tarmac.model.cluster import LOCAL_CLUSTER
 
 
 class DatasetState(StrEnum):
-    """Where a dataset stands: only an `available` one can be read. One that `failed` can be added again."""
+    """The state of a dataset: runs can read an `available` one only. A `failed` one can be added again."""
 
     CREATED = "created"
     CACHING = "caching"
@@ -19,10 +19,11 @@ class DatasetState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset:
-    """`source` is a directory (or file) of the server's machine, or a URL; `path` is where its content lies.
+    """`source` is a directory (or file) on the server's machine, or a URL; `path` is the place of its
+    content.
 
-    `done_bytes` of `total_bytes` have been fetched (None: nobody knows of how many). `message` says why
-    it failed. `server` names the server whose machine has it, by that server's own cluster.
+    `done_bytes` of `total_bytes` have been fetched (None: unknown). `message` has the reason of a failure.
+    `server` names the server whose machine has it, by that server's own cluster.
     """
 
     id: str

@@ -1,8 +1,7 @@
-"""What a run waits for before it may start: the ends of other runs.
+"""Dependencies of a run on the ends of other runs. Read by `control`.
 
-A spec says it by the references that a user wrote (`Dependency`); the record of an accepted run by the ids
-that these meant at that moment (`AwaitedRun`). A run can only wait for runs that were accepted before it: so
-there are no circles.
+A spec has the references that a user wrote (`Dependency`); the record of an accepted run has the ids of those
+runs (`AwaitedRun`). A run can only depend on runs that were accepted before it, so there are no cycles.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from enum import StrEnum
 
 
 class Condition(StrEnum):
-    """Which end of the other run is awaited (in the words of Slurm: afterok, afterany)."""
+    """The awaited end of the other run (in the words of Slurm: afterok, afterany)."""
 
     COMPLETED = "completed"
     ENDED = "ended"
@@ -31,7 +30,10 @@ class Dependency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitedRun:
-    """A run whose end is awaited; `met` once it has ended so. It may be removed: so its `name` is kept."""
+    """A run whose end is awaited; `met` once it has ended so.
+
+    `name` is stored because the run may be removed.
+    """
 
     run_id: str
     name: str

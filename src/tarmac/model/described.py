@@ -1,4 +1,4 @@
-"""From the description of a cluster to its nodes. Pure: for engines that stand for clusters, and offline.
+"""From the description of a cluster to its nodes. Pure; used by engines that simulate clusters, and offline.
 
 A node's name is unique among all clusters: its host name, and after it the cluster's name, which has no dot.
 """
@@ -14,18 +14,18 @@ from tarmac.model.cluster import LOCAL_CLUSTER, REHEARSAL_PREFIX, Cluster, Node,
 from tarmac.model.resources import Resources
 
 MOST_NODES = 1 << 16
-"""The most nodes that one described cluster may have."""
+"""The most nodes of one described cluster."""
 
 
 FIRST_ADDRESS = "first_address"
-"""What may be assigned to a cluster: the address of its first node; the others follow."""
+"""The assigned key that has the address of a cluster's first node; the others follow."""
 
 MOST_CLUSTERS = 4096
-"""How many clusters an engine remembers the nodes of."""
+"""The number of clusters whose nodes an engine remembers."""
 
 
 def node_name(cluster: str, hostname: str) -> str:
-    """What a node is called: in the local cluster by its host name alone."""
+    """The name of a node: in the local cluster its host name alone."""
     if cluster == LOCAL_CLUSTER:
         return hostname
     return f"{hostname}.{cluster.removeprefix(REHEARSAL_PREFIX)}"
@@ -49,25 +49,25 @@ def hostnames_of(groups: tuple[NodeGroup, ...]) -> Iterator[tuple[NodeGroup, str
 
 
 class NodeCache:
-    """Nodes by cluster, made once for as long as the description stays as it is."""
+    """Nodes by cluster, made again only after a description changed."""
 
     def __init__(self, make: Callable[[Cluster], tuple[Node, ...]]) -> None:
         self._make = make
         self._cache: dict[str, tuple[Cluster, tuple[Node, ...]]] = {}
 
     def nodes(self, cluster: Cluster) -> tuple[Node, ...]:
-        """The nodes of a cluster: the same object as before, if its description is the same."""
+        """The nodes of a cluster: the same object as before if its description is unchanged."""
         known = self._cache.get(cluster.name)
         if known is not None and (known[0] is cluster or known[0] == cluster):
             return known[1]
         nodes = self._make(cluster)
         if len(self._cache) >= MOST_CLUSTERS:
-            self._cache.clear()  # rehearsals come and go; those that are still there are made again
+            self._cache.clear()  # rehearsals come and go; nodes of those that remain are made again
         self._cache[cluster.name] = cluster, nodes
         return nodes
 
     def forget(self) -> None:
-        """Make everything again: something about the nodes changed that no description says."""
+        """Make everything again, because of a change of the nodes that is in no description."""
         self._cache.clear()
 
 
@@ -76,7 +76,7 @@ def described_nodes(
 ) -> tuple[Node, ...]:
     """The nodes of a described cluster, on consecutive addresses.
 
-    `cpus` and `memory_bytes` are those of nodes whose group says nothing of them.
+    `cpus` and `memory_bytes` apply to nodes whose group has none.
     """
     first = int(IPv4Address(first_address))
     return tuple(

@@ -1,7 +1,7 @@
-"""Directives of a batch job that a person may add, change or drop: their names, and what values may be.
+"""Batch job directives that a person may add, change or drop: their names and allowed values.
 
-Checked where they are written: by the reader of run files, by overrides, and by the engine that reads the
-settings of a cluster. Rendered by `launch.directives`.
+Checked by the reader of run files, by overrides, and by the engine that reads the settings of a cluster.
+Rendered by `launch.directives`.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ RESERVED = frozenset(
     }
     | {"ntasks", "ntasks-per-node", "parsable", "wrap", "chdir", "het-group", "input", "test-only", "wait"}
 )
-"""What the engine itself has to say, for an attempt to be found again and started once."""
+"""Directives that the engine itself sets, to find an attempt again and to start it once."""
 
 OF_THE_POOL = "partition"
-"""What a run says by naming a pool."""
+"""The directive that a run sets by naming a pool."""
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,60}")
 _VALUE = re.compile(r"[A-Za-z0-9_.,:;@%+=*/&|()\[\]-][A-Za-z0-9_.,:;@%+=*/&|()\[\] -]{0,500}")
 
 
 def check_name(name: Any) -> str:
-    """The name of a directive; raises InvalidInput for what is none, or is tarmac's own to say."""
+    """The name of a directive; raises InvalidInput for an invalid name, and for tarmac's own directives."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidInput(f"{name!r:.100} is no directive", hint="such as 'constraint'")
     if name in RESERVED:
@@ -49,7 +49,7 @@ def check_name(name: Any) -> str:
 
 
 def check_value(value: Any) -> str | None:
-    """The value of a directive: "" for one that has none, None where it is dropped. Raises InvalidInput."""
+    """The value of a directive: "" if it has none, None if it is dropped. Raises InvalidInput."""
     if value is None or value is False:
         return None
     text = "" if value is True else str(value)

@@ -1,7 +1,7 @@
 """Kinds of engines: how the engine of a cluster is opened. Implemented by `server/wiring.py` and by tests.
 
-The kind of a server's own engine needs no opening: that engine stands for its own cluster, for every
-described one of its kind, and for rehearsals.
+The kind of a server's own engine needs no opening: that engine serves its own cluster, every described one of
+its kind, and rehearsals.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from tarmac.model.ports import Engine
 
 
 class EngineKind(Protocol):
-    """A kind of engine, of which each cluster has one of its own."""
+    """A kind of engine with one engine for each cluster."""
 
     def check(self, cluster: Cluster) -> None:
         """Raise InvalidInput for settings, nodes or credentials that make no cluster of this kind; no I/O."""
         ...
 
     def open(self, cluster: Cluster) -> Engine[Any]:
-        """The engine of this cluster. Answers at once: what is far away is reached when it is first used."""
+        """The engine of this cluster. Returns at once: a remote system is contacted on first use."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that a cluster needs, and whether it is so; `text` says what was found or is missing."""
+    """The check of one thing that a cluster needs; `text` says what was found or is missing."""
 
     what: str
     ok: bool
@@ -39,53 +39,53 @@ class Finding:
 
 @runtime_checkable
 class ExaminesCluster(Protocol):
-    """An engine that can try everything that a run will need on a cluster of its kind."""
+    """An engine that can check everything that a run needs on a cluster of its kind."""
 
     def examine(self, cluster: Cluster) -> Sequence[Finding]:
-        """What was found, one by one. May take long; raises Unavailable where nothing can be reached."""
+        """The findings, one by one. May take long; raises Unavailable if nothing can be reached."""
         ...
 
 
 class ClusterStart(Protocol):
-    """Machines that were examined and are fit to be a cluster."""
+    """Machines that were examined and can become a cluster."""
 
     @property
     def cluster(self) -> Cluster:
-        """The cluster that they will be."""
+        """The cluster that they become."""
         ...
 
     def begin(self) -> None:
-        """Have it run on all of them, whatever runs already. May take minutes.
+        """Start it on all of them, whatever runs already. May take minutes.
 
-        Raises InvalidInput with what went wrong, after everything that was started here was ended again.
+        Raises InvalidInput with the failure, after ending everything that it started.
         """
         ...
 
 
 class StartsClusters(Protocol):
-    """What starts clusters of a kind on machines that SSH reaches. Every call may take minutes.
+    """Starts clusters of a kind on machines that SSH reaches. Every call may take minutes.
 
-    Nothing is remembered here between calls: what runs on a machine is found there.
+    It keeps no state between calls: it finds on each machine what runs there.
     """
 
     def prepare(
         self, name: str, machines: Sequence[Machine], *, install: bool, progress: MachineProgress
     ) -> ClusterStart:
-        """Examine all of them; raises InvalidInput with everything that is wrong, and starts nothing.
+        """Examine all machines; raises InvalidInput with all problems, and starts nothing.
 
-        `install`: a machine without the program is given it.
+        With `install`, the program is installed on machines without it.
         """
         ...
 
     def end(
         self, name: str, machines: Sequence[Machine], *, purge: bool, progress: MachineProgress
     ) -> Sequence[Problem]:
-        """End it on these machines; why it could not be ended on some. Idempotent.
+        """End the cluster on these machines, and return the reasons where that failed. Idempotent.
 
-        Directories of runs stay; with `purge`, nothing of the cluster does.
+        Directories of runs stay; `purge` removes everything of the cluster.
         """
         ...
 
     def look(self, name: str, machines: Sequence[Machine]) -> Sequence[MachineReport]:
-        """How it is on each of them."""
+        """The state of the cluster on each machine."""
         ...

@@ -27,9 +27,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing wrong in an input: where it stands, what was found, what is allowed.
+    """One problem in an input: its place, what was found, what is allowed.
 
-    `line` and `column` count from 1; they are None where the input has no text (a command-line flag).
+    `line` and `column` count from 1; they are None if the input has no text (a command-line flag).
     """
 
     message: str
@@ -45,7 +45,7 @@ class Problem:
 
 
 class TarmacError(Exception):
-    """Something went wrong."""
+    """The base of all errors."""
 
     code = "error"
     exit_code = 1
@@ -74,7 +74,7 @@ class InvalidInput(TarmacError):
 
 
 class NotFound(TarmacError):
-    """There is nothing of that name."""
+    """The named thing does not exist."""
 
     code = "not_found"
     exit_code = 2
@@ -106,7 +106,7 @@ class IsExperiment(Refused):
 
 
 class TooLarge(TarmacError):
-    """The request is larger than any may be."""
+    """The request is larger than allowed."""
 
     code = "too_large"
     exit_code = 2
@@ -138,16 +138,16 @@ class Unavailable(TarmacError):
 
 
 class StorageFull(Unavailable):
-    """The disk that holds the database is full; what was acknowledged before is safe."""
+    """The disk of the database is full; earlier acknowledged changes are safe."""
 
     code = "storage_full"
 
 
 class WaitTimeout(TarmacError, TimeoutError):
-    """A run had not ended when the time was up; it goes on. `run` is the run as it was then."""
+    """A run had not ended in time; it continues. `run` is the run as it was then."""
 
     code = "wait_timeout"
-    exit_code = 124  # as the program `timeout` has it
+    exit_code = 124  # like the program `timeout`
 
     def __init__(self, message: str, *, run: Any, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -155,6 +155,6 @@ class WaitTimeout(TarmacError, TimeoutError):
 
 
 class LeaseLost(TarmacError):
-    """The lease of the cluster passed to another server; what was being applied has not been."""
+    """The lease of the cluster passed to another server; the present change was not applied."""
 
     code = "lease_lost"

@@ -1,8 +1,8 @@
-"""Experiments and their trials as they are recorded, and the port of their store.
+"""Experiments and their trials as recorded, and the port of their store.
 
-An experiment is a spec with a search over its parameters; each of its trials is a run. Changed only by
-`ExperimentChange`s, which `control` decides: what a search is told, what it asks for and what becomes of runs
-by it stand in one transaction.
+An experiment is a spec with a search over its parameters; each of its trials is a run. Only
+`ExperimentChange`s change it, which `control` decides: reports to the search, its requests and the resulting
+steps of runs are in one transaction.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tarmac.model.spec import RunSpec
 
 
 class ExperimentState(StrEnum):
-    """What an experiment waits for. STOPPING: for its trials to leave."""
+    """The state of an experiment. STOPPING: it waits for its trials to leave."""
 
     ACTIVE = "active"
     PAUSED = "paused"
@@ -29,7 +29,7 @@ class ExperimentState(StrEnum):
 
 
 class TrialState(StrEnum):
-    """What becomes of a trial. WAITING: until the search lets it go on. CLOSING: it is being ended."""
+    """The state of a trial. WAITING: until the search lets it continue. CLOSING: it is being ended."""
 
     OPEN = "open"
     WAITING = "waiting"
@@ -39,11 +39,11 @@ class TrialState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One trial of an experiment: its run, its parameters, how far it may go and how far it got.
+    """One trial of an experiment: its run, its parameters, its permitted length and its progress.
 
     `length` is how far it may go (None: to its own end), `at` the length of its newest metric, `latest`, and
-    `best_at` that of its best. `end` says how it ended: completed, failed, stopped, invalid; or closed, where
-    the search ended it. `invalid`: it said that its parameters make no sense.
+    `best_at` that of its best. `end` is how it ended: completed, failed, stopped, invalid; or closed by the
+    search. `invalid`: it reported that its parameters make no sense.
     """
 
     experiment: str
@@ -66,10 +66,10 @@ class Experiment:
     """A search over the parameters of a spec, durable across servers.
 
     `spec.search` is set; the spec of a trial is this one with values in place of the search. A person may
-    change what it says of trials that are begun later, and its name and labels. `seq` counts
-    changes, and guards each. `search_state` is that of the search (None: it has not begun), `cursor` the id
-    of the last report it was told. `code_digest` and `code_commit` are those of the code of every trial, as
-    in `Run`; `parent` is the experiment that this one was made from.
+    change it for later trials, and change its name and labels. `seq` counts changes, and guards each.
+    `search_state` is that of the search (None: it has not begun), `cursor` the id of the last report that the
+    search has handled. `code_digest` and `code_commit` are those of the code of every trial, as in `Run`;
+    `parent` is the experiment that this one was made from.
     """
 
     id: str
@@ -108,7 +108,7 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentChange:
-    """One atomic change of an experiment: trials put whole, new runs, and steps of runs.
+    """One atomic change of an experiment: complete trials, new runs, and steps of runs.
 
     Guard: the stored experiment has `before.seq`, and no step is stale. `before` None: it is new.
     """
@@ -122,7 +122,7 @@ class ExperimentChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialReport:
-    """What a search is told: a trial came to `length` with this metric (nan: none). `id` counts up."""
+    """A report to a search: a trial reached `length` with this metric (nan: none). `id` counts up."""
 
     id: int
     trial: int
@@ -132,7 +132,7 @@ class TrialReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentQuery:
-    """Which experiments to list: newest first, at most `limit`, those before `before_id` when paging."""
+    """The experiments to list: newest first, at most `limit`, those before `before_id` when paging."""
 
     user: str | None = None
     project: str | None = None
@@ -143,7 +143,7 @@ class ExperimentQuery:
 
 
 class ExperimentHead(NamedTuple):
-    """An experiment as far as long lists are filtered by it."""
+    """The fields of an experiment that long lists are filtered by."""
 
     id: str
     name: str
@@ -154,16 +154,16 @@ class Experiments(Protocol):
     """The durable record of experiments. Errors are those of `ports.Store`."""
 
     def create(self, change: ExperimentChange) -> Experiment:
-        """Keep a new experiment, its first trials and their runs, all in one transaction.
+        """Store a new experiment, its first trials and their runs, all in one transaction.
 
-        Idempotent by (user, idempotency key): one kept before under the same key is returned as it is now.
+        Idempotent by (user, idempotency key): an earlier one with the same key is returned as stored now.
         """
         ...
 
     def apply(self, change: ExperimentChange, *, lease: Lease | None = None) -> bool:
-        """Make a change in one transaction; False, and nothing is done, where its guard does not hold.
+        """Apply a change in one transaction; False, and nothing is done, if its guard does not hold.
 
-        With a lease as in `ports.Store.apply`.
+        The lease works as in `ports.Store.apply`.
         """
         ...
 
@@ -172,7 +172,9 @@ class Experiments(Protocol):
         ...
 
     def find(self, reference: str, *, user: str | None = None, limit: int = 10) -> list[Experiment]:
-        """Experiments a user may mean: that id, else of that name (newest first), else whose ids begin so."""
+        """Experiments for a reference: that id, otherwise of that name (newest first), otherwise ids with
+        that prefix.
+        """
         ...
 
     def experiments(self, query: ExperimentQuery) -> list[Experiment]:
@@ -180,11 +182,11 @@ class Experiments(Protocol):
         ...
 
     def heads(self, query: ExperimentQuery) -> list[ExperimentHead]:
-        """The same in short; quick for any number."""
+        """The heads of a page of the list; quick for any number."""
         ...
 
     def load(self, experiment_ids: Sequence[str]) -> dict[str, Experiment]:
-        """The experiments with these ids, as far as they exist."""
+        """The experiments with these ids; missing ones are left out."""
         ...
 
     def live(self) -> dict[str, int]:
@@ -200,9 +202,9 @@ class Experiments(Protocol):
         ...
 
     def trial_of(self, run_id: str) -> Trial | None:
-        """The trial that a run is."""
+        """The trial of a run."""
         ...
 
     def remove(self, experiment_id: str) -> bool:
-        """Forget an experiment that has ended, with its trials; their runs stay. False: there is none."""
+        """Forget an ended experiment with its trials; their runs stay. False: it does not exist."""
         ...

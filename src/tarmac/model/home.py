@@ -1,7 +1,7 @@
-"""The tarmac home: where it lies and how the files in it are called, said once.
+"""The tarmac home: its place and the names of its files.
 
-`client` (which starts an embedded server there) and `server` (which lives there) both read this; neither
-imports the other. Nothing here touches the disk.
+`client` (which starts an embedded server there) and `server` (which runs there) both read this; neither
+imports the other. This module does not touch the disk.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ HOME_VARIABLE = "TARMAC_HOME"
 STATE_VARIABLE = "XDG_STATE_HOME"
 
 INHERITED_VARIABLES = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
-"""What a user's own server is told of the submitter's shell, so that a run finds what the shell finds."""
+"""Variables of the submitter's shell that a user's own server gets, so that a run finds the same programs."""
 
 CACHE_VARIABLE = "XDG_CACHE_HOME"
 
@@ -38,7 +38,7 @@ class Home:
 
     @property
     def damage(self) -> Path:
-        """Says what was wrong with the database when it was last looked through; there only then."""
+        """The damage found in the database at its last check; exists only then."""
         return self.root / "tarmac.db.damage"
 
     @property
@@ -47,7 +47,7 @@ class Home:
 
     @property
     def gateway(self) -> Path:
-        """The socket at which the gateway answers runs of other machines; there while it is on."""
+        """The socket where the gateway answers runs of other machines; exists while the gateway is on."""
         return self.root / GATEWAY_SOCKET
 
     @property
@@ -60,7 +60,7 @@ class Home:
 
     @property
     def identity(self) -> Path:
-        """The id by which databases know this home; it moves with it."""
+        """The id by which databases know this home; it moves with the home."""
         return self.root / "home-id"
 
     @property
@@ -74,7 +74,7 @@ class Home:
 
     @property
     def logouts(self) -> Path:
-        """Which sessions of the gateway for Determined their users have ended."""
+        """The sessions of the gateway for Determined that their users have ended."""
         return self.root / "logouts.json"
 
     @property
@@ -83,17 +83,17 @@ class Home:
 
     @property
     def slots_note_marker(self) -> Path:
-        """Exists once the user was told what this machine's slots are."""
+        """Exists once the user got the note on this machine's slots."""
         return self.root / "slots-note-said"
 
     @property
     def copies(self) -> Path:
-        """Copies of what attempts report that lie on other machines, by cluster."""
+        """Copies of reports of attempts on other machines, by cluster."""
         return self.root / "copies"
 
     @property
     def repositories(self) -> Path:
-        """What was fetched of git repositories."""
+        """The fetched data of git repositories."""
         return self.root / "repositories"
 
     @property
@@ -102,17 +102,17 @@ class Home:
 
     @property
     def artifacts(self) -> Path:
-        """The artifact store, where the settings name no other."""
+        """The artifact store, unless the settings name another."""
         return self.root / "artifacts"
 
     @property
     def artifact_store(self) -> Path:
-        """Says which artifact store this home has begun: an empty one is none from then on."""
+        """The URL of the artifact store that this home uses: it must not be empty from then on."""
         return self.root / "artifact-store"
 
     @property
     def secret_keys(self) -> Path:
-        """The keys that secrets are sealed with, where the settings name no other file."""
+        """The keys that seal secrets, unless the settings name another file."""
         return self.root / "secrets.key"
 
     @property
@@ -122,14 +122,14 @@ class Home:
 
     @property
     def datasets(self) -> Path:
-        """What was fetched of datasets."""
+        """The fetched data of datasets."""
         return self.root / "datasets"
 
 
 def find_home(environment: Mapping[str, str], *, user_home: Path) -> Home:
-    """The home that an environment names: TARMAC_HOME, else the place XDG gives to state.
+    """The home of an environment: TARMAC_HOME, otherwise XDG's place for state.
 
-    Raises InvalidInput for a relative TARMAC_HOME: every process would read it from where it stands.
+    Raises InvalidInput for a relative TARMAC_HOME, because every process has another working directory.
     """
     if named := environment.get(HOME_VARIABLE):
         if not Path(named).is_absolute():
@@ -141,6 +141,6 @@ def find_home(environment: Mapping[str, str], *, user_home: Path) -> Home:
 
 
 def cache_directory(environment: Mapping[str, str], *, user_home: Path) -> Path:
-    """Where what can be found out again is kept: the place XDG gives to caches."""
+    """The directory for data that can be made again: XDG's place for caches."""
     named = Path(environment.get(CACHE_VARIABLE) or "")
     return (named if named.is_absolute() else user_home / ".cache") / "tarmac"

@@ -1,4 +1,7 @@
-"""What the conventions of a run's system do to its launch. The record itself: `node.attempt.document`."""
+"""The changes that the conventions of a run's system make to its launch.
+
+The record itself: `node.attempt.document`.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ from tarmac.model.run import Attempt, Run
 from tarmac.node.attempt.document import Launch
 
 ApplyConventions = Callable[[Run, Attempt, Launch], Launch]
-"""Adds to a launch what the conventions of the run's system promise: variables, files, mounts. Pure."""
+"""Adds what the conventions of the run's system promise to a launch: variables, files, mounts. Pure."""
 
 
 def as_it_is(_run: Run, _attempt: Attempt, launch: Launch) -> Launch:
-    """The `ApplyConventions` of no system: every worker gets what tarmac itself promises."""
+    """The `ApplyConventions` of no system: workers get only what tarmac itself promises."""
     return launch

@@ -1,4 +1,4 @@
-"""What attempts are asked while they run. Read by `control`, which asks, and by engines, which pass it on."""
+"""Leave requests to running attempts. Made by `control`, and passed on by engines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class LeaveRequest(StrEnum):
-    """What a live attempt has been asked to do; the strongest ask wins (stop over the others)."""
+    """A request to a live attempt to leave; the strongest one wins (stop over the others)."""
 
     PAUSE = "pause"
     PREEMPT = "preempt"
@@ -16,5 +16,5 @@ class LeaveRequest(StrEnum):
 
     @property
     def ends(self) -> bool:
-        """Whether a user ends the run by it for good."""
+        """Whether a user ends the run for good with it."""
         return self in (LeaveRequest.STOP, LeaveRequest.STOP_NOW)

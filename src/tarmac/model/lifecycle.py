@@ -1,10 +1,8 @@
 """The lifecycle of a run and of an attempt: one table each, and everything derived from it.
 
-Two rules. Everything that decides which state may follow which lives in this file: the sets of states,
-the SQL guards of `store` and the diagram in `docs/using/lifecycle.md` are computed from the tables. And this
-file knows nothing of why an event happens: that is `control`'s business.
-
-A state exists only where there may be a long wait, and its name says what is waited for.
+All decisions on which state may follow which are in this file: the sets of states, the SQL guards of `store`
+and the diagram in `docs/using/lifecycle.md` are computed from the tables. The reasons of events are not:
+those belong to `control`. A state exists only for a possibly long wait, and is named after what it waits for.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from tarmac.model.errors import Refused
 
 
 class RunState(StrEnum):
-    """What a run waits for."""
+    """The state of a run, named after what it waits for."""
 
     PENDING = "pending"
     QUEUED = "queued"
@@ -32,7 +30,7 @@ class RunState(StrEnum):
 
 
 class RunEvent(StrEnum):
-    """What happens to a run."""
+    """An event of a run."""
 
     ACCEPTED = "accepted"  # submitted, durable
     STAGED = "staged"  # its code is in the snapshot store
@@ -40,23 +38,23 @@ class RunEvent(StrEnum):
     SUBMITTED = "submitted"  # given to a cluster with a queue of its own: an attempt begins, and waits there
     GRANTED = "granted"  # that cluster has given it nodes
     STARTED = "started"  # every worker of the attempt runs
-    RELEASED = "released"  # replicas have ended while others go on: their slots are free
+    RELEASED = "released"  # replicas have ended while others continue: their slots are free
     PAUSE_REQUESTED = "pause_requested"
-    ATTEMPT_PAUSED = "attempt_paused"  # the attempt left as asked
+    ATTEMPT_PAUSED = "attempt_paused"  # the attempt left as requested
     RESUME_REQUESTED = "resume_requested"
     PREEMPT_REQUESTED = "preempt_requested"
-    VACATED = "vacated"  # the preempted attempt left, or its cluster took it back: back in the queue
-    RETRIED = "retried"  # failed, with retries left: back in the queue
-    FAULTED = "faulted"  # the platform ended the attempt: back in the queue, from the last checkpoint
-    DEPENDENCY_MET = "dependency_met"  # a run that it waits for has ended as it should
-    REORDERED = "reordered"  # a person gave it another place in the queue
+    VACATED = "vacated"  # the preempted attempt left, or its cluster took it back: in the queue again
+    RETRIED = "retried"  # failed, with retries left: in the queue again
+    FAULTED = "faulted"  # the platform ended the attempt: in the queue again, from the last checkpoint
+    DEPENDENCY_MET = "dependency_met"  # a run that it depends on has ended as required
+    REORDERED = "reordered"  # a person moved it in the queue
     SESSION_OPENED = "session_opened"  # a person runs a command, or reaches a port, beside a worker
     STOP_REQUESTED = "stop_requested"
-    FINISHED = "finished"  # nothing more to come
+    FINISHED = "finished"  # nothing more follows
 
 
 class AttemptState(StrEnum):
-    """What an attempt waits for."""
+    """The state of an attempt, named after what it waits for."""
 
     SUBMITTED = "submitted"
     STARTING = "starting"
@@ -65,7 +63,7 @@ class AttemptState(StrEnum):
 
 
 class IllegalStep(Refused):
-    """This cannot happen to a run in this state."""
+    """The table has no such event in this state."""
 
 
 _S = RunState
@@ -83,7 +81,7 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
         _E.SUBMITTED: _S.SUBMITTED,
         _E.PAUSE_REQUESTED: _S.PAUSED,
         _E.STOP_REQUESTED: _S.ENDED,
-        _E.FINISHED: _S.ENDED,  # never fits, is busy and may not wait, or waits for one that failed
+        _E.FINISHED: _S.ENDED,  # never fits, is busy and may not wait, or depends on a failed run
         _E.DEPENDENCY_MET: _S.QUEUED,
         _E.REORDERED: _S.QUEUED,
     },
@@ -95,7 +93,7 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
         _E.RETRIED: _S.QUEUED,
         _E.FAULTED: _S.QUEUED,
         _E.FINISHED: _S.ENDED,
-        _E.SESSION_OPENED: _S.SUBMITTED,  # its workers run already, and the next look will say so
+        _E.SESSION_OPENED: _S.SUBMITTED,  # its workers run already, and the next observation reports it
     },
     _S.STARTING: {
         _E.STARTED: _S.RUNNING,
@@ -124,7 +122,7 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
     },
     _S.PAUSING: {
         _E.ATTEMPT_PAUSED: _S.PAUSED,
-        _E.RESUME_REQUESTED: _S.PREEMPTING,  # changed their mind: let it leave, then queue it again
+        _E.RESUME_REQUESTED: _S.PREEMPTING,  # the user resumes it: it leaves, and is queued again
         _E.STOP_REQUESTED: _S.STOPPING,
         _E.FINISHED: _S.ENDED,
         _E.REORDERED: _S.PAUSING,
@@ -156,7 +154,7 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
 }
 
 USER_ASKS = (RunEvent.PAUSE_REQUESTED, RunEvent.RESUME_REQUESTED, RunEvent.STOP_REQUESTED)
-"""The events that a person brings about."""
+"""The events that a person causes."""
 
 INITIAL_EVENT = RunEvent.ACCEPTED
 INITIAL_STATE = RunState.PENDING
@@ -177,7 +175,7 @@ OCCUPYING_STATES = frozenset(
 
 
 def step(state: RunState, event: RunEvent) -> RunState:
-    """The state after `event`; raises IllegalStep where the table has no such step."""
+    """The state after `event`; raises IllegalStep if the table has no such step."""
     following = RUN_TABLE[state].get(event)
     if following is None:
         asks = [_PHRASES[ask] for ask in USER_ASKS if ask in RUN_TABLE[state]]
@@ -202,7 +200,7 @@ def sources(event: RunEvent) -> frozenset[RunState]:
 
 
 def replay(events: Iterable[RunEvent]) -> RunState:
-    """The state that a whole history leads to; raises IllegalStep where the history is not legal."""
+    """The final state of a whole history; raises IllegalStep if the history is not legal."""
     history = iter(events)
     first = next(history, None)
     if first is not INITIAL_EVENT:

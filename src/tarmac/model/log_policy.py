@@ -1,4 +1,4 @@
-"""What a run asks to be done about lines of its logs, and what was found. Part of `RunSpec` and `Cause`."""
+"""Actions of a run on lines of its logs, and the matches found. Part of `RunSpec` and `Cause`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class LogAction(StrEnum):
-    """What follows where a run fails whose log has such a line. LAST_TRY: it is not tried again."""
+    """The action if a run fails whose log has such a line. LAST_TRY: it is not tried again."""
 
     LAST_TRY = "cancel_retries"
     EXCLUDE_NODE = "exclude_node"
@@ -15,7 +15,7 @@ class LogAction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPolicy:
-    """A regular expression, searched for in each line of a log. No `action`: its name stands in the cause."""
+    """A regular expression, searched for in each line of a log. Without `action`, only the cause names it."""
 
     pattern: str
     name: str | None = None
@@ -23,13 +23,13 @@ class LogPolicy:
 
     @property
     def label(self) -> str:
-        """What people know it by."""
+        """Its name for people."""
         return self.name or self.pattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogMatch:
-    """The first line on a node that a policy, by its label, was found in."""
+    """The first line on a node that a policy matched; `policy` is its label."""
 
     policy: str
     node: str

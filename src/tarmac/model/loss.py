@@ -1,6 +1,6 @@
-"""What was lost when an attempt left: the work that no checkpoint holds. Pure.
+"""The work lost when an attempt left: the part that no checkpoint holds.
 
-`loss_text` says it.
+Pure; used for messages by `loss_text`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Loss:
 
 
 def loss_of(attempts: Sequence[Attempt], successor: Attempt | None = None) -> Loss | None:
-    """What the last of these attempts lost; None where it still runs, never ran, completed or was stopped.
+    """The loss of the last of these attempts; None if it runs, never ran, completed or was stopped.
 
-    What counts is the version from which the run goes on, and what its `successor` has restored, if that is
-    known: what was seen of later checkpoints is no help to one that does not get them.
+    It counts from the version from which the run continues, or the one that its `successor` has restored, if
+    known: later checkpoints do not help a successor that does not get them.
     """
     last = attempts[-1] if attempts else None
     if last is None or last.started_at is None or last.ended_at is None or last.outcome not in _GOES_ON:

@@ -1,9 +1,9 @@
-"""What was lost, in words: by itself, as the command line says it and need not know what a run is."""
+"""A loss in words. Separate because the command line uses it without the model of a run."""
 
 from __future__ import annotations
 
 LEAST_S = 1.0
-"""What is lost in less than so long is not worth a word: the worker saved last and left."""
+"""Smaller losses count as none: the worker saved last and left."""
 
 
 def loss_text(work_s: float, checkpoint_at: float | None, step: int | None, rejected: bool = False) -> str:
@@ -20,7 +20,7 @@ def loss_text(work_s: float, checkpoint_at: float | None, step: int | None, reje
 
 
 def _seconds(seconds: float) -> str:
-    """`12 s`, `5 min`, `3 h`: the more there is, the less the seconds matter."""
+    """`12 s`, `5 min`, `3 h`: seconds matter less in longer times."""
     for unit, length_s in (("h", 3_600), ("min", 60)):
         if seconds >= 2 * length_s:
             return f"{seconds / length_s:.0f} {unit}"

@@ -1,6 +1,6 @@
-"""Machines that a cluster is started on: how each is reached, and how it was found. No I/O.
+"""The machines that a cluster is started on: how to reach each, and its reported state. No I/O.
 
-Read from a hosts file by `dialects/hosts_file.py`, kept with the cluster, used by engines that start one.
+Read from a hosts file by `dialects/hosts_file.py`, stored with the cluster, used by engines that start one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 MachineProgress = Callable[[str, str], None]
-"""Called with the name of a machine and one line of what was done there."""
+"""Called with the name of a machine and one line on what was done there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +18,7 @@ class Machine:
     """One machine of a cluster that is started over SSH; `name` and `user` as `ssh` takes them.
 
     Others connect to its `address`; None: the one at which `ssh` reached it. `slots` and `cpus` of None are
-    those found there. `python` names the interpreter, `directory` where the cluster keeps its files.
+    those found there. `python` is the interpreter, `directory` the place of the cluster's files.
     """
 
     name: str
@@ -33,17 +33,17 @@ class Machine:
 
     @property
     def target(self) -> str:
-        """What `ssh` is given to reach it."""
+        """The argument of `ssh` to reach it."""
         return self.name if self.user is None else f"{self.user}@{self.name}"
 
     @property
     def role(self) -> str:
-        """What it is in its cluster."""
+        """Its role in its cluster."""
         return "head" if self.head else "worker"
 
 
 class MachineState(StrEnum):
-    """Whether what was started on a machine runs; a machine that `ssh` does not reach may be running it."""
+    """Whether the cluster's process runs on a machine; it may also run on an UNREACHABLE one."""
 
     UP = "up"
     DOWN = "down"
@@ -52,7 +52,7 @@ class MachineState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineReport:
-    """A machine as it was found: since when its process runs, and what is wrong."""
+    """The state of a machine: the start of its process, and any problem."""
 
     machine: Machine
     state: MachineState

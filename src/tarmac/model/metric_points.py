@@ -1,11 +1,9 @@
-"""The points of a metric, in columns: a million of them are compared and drawn without an object for each.
+"""The points of a metric, in columns, so that a million of them need no object each. Pure; used by the stores
+and by views of metrics.
 
-Used by the stores and by whoever shows metrics. Pure.
-
-What counts when an attempt repeats what an earlier one had reported (it began from a checkpoint): the first
-step that an attempt reports of a metric supersedes everything from that step on which earlier attempts
-reported of it. Within one attempt the last report of a step counts. Points without a step are all kept, in
-the order of their reports.
+An attempt that began from a checkpoint may repeat steps of an earlier one: the first step of a metric that an
+attempt reports supersedes all reports of earlier attempts from that step on. Within one attempt the last
+report of a step counts. Points without a step are all kept, in the order of their reports.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from math import isfinite
 from operator import lt
 
 NO_STEP = -(2**63)
-"""In the place of a step that was not said."""
+"""The value for a report without a step."""
 
 POINT_BYTES = 24
 
@@ -65,7 +63,7 @@ class Points:
         )
 
     def part(self, begin: int, end: int) -> Points:
-        """The points from one place to before another."""
+        """The points from `begin` to before `end`."""
         return Points(self.steps[begin:end], self.times[begin:end], self.values[begin:end])
 
     def to_bytes(self) -> bytes:
@@ -75,7 +73,7 @@ class Points:
 
 
 def points_of(content: bytes) -> Points:
-    """What `Points.to_bytes` made; raises ValueError for anything else."""
+    """The inverse of `Points.to_bytes`; raises ValueError for any other content."""
     if len(content) % POINT_BYTES:
         raise ValueError(f"{len(content)} bytes hold no whole number of points")
     size = len(content) // 3
@@ -89,7 +87,7 @@ def points_of(content: bytes) -> Points:
 
 
 def effective(attempts: Sequence[Points]) -> Points:
-    """The points that count of a metric, from those of each attempt in order; by step, where all have one."""
+    """The points of a metric that count, from those of each attempt in order; by step, if all have one."""
     parts: list[Points] = []
     bound: int | None = None
     for points in reversed(attempts):
@@ -105,13 +103,13 @@ def effective(attempts: Sequence[Points]) -> Points:
 
 
 def first_step(points: Points) -> int | None:
-    """The first step that was said."""
+    """The first reported step."""
     return next((step for step in points.steps if step != NO_STEP), None)
 
 
 def thinned(points: Points, most: int) -> Points:
-    """At most so many points that draw the same curve: of each bucket the lowest and the highest, and one
-    that is not finite, if any is; the first and the last are always among them.
+    """At most `most` points that draw the same curve: the lowest and the highest of each bucket, one that is
+    not finite if there is any, and always the first and the last.
     """
     count = len(points)
     if count <= most or count < 3:
@@ -144,7 +142,7 @@ def _below(points: Points, bound: int) -> Points:
 
 
 def _last_of_each_step(points: Points) -> Points:
-    """One point for each step, in their order; where no step was said, all."""
+    """The last point of each step, in order; all points if no report has a step."""
     steps = points.steps
     if all(map(lt, steps, islice(steps, 1, None))):
         return points

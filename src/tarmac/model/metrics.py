@@ -1,8 +1,8 @@
 """Metrics that runs report, as observed facts: records, and the port of their store.
 
-A run's nodes append reports to a file each; engines show what was added (`abilities.ReadsReports`),
-`control` reads it into these records, `store` keeps them. A report is taken exactly once: it is kept in one
-transaction with how far its file was read.
+The nodes of a run append reports to a file each; engines return what is new (`abilities.ReadsReports`),
+`control` decodes it into these records, `store` keeps them. A report counts exactly once: one transaction
+stores it and the position in its file.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ TRAINING = "training"
 VALIDATION = "validation"
 
 MOST_SERIES = 1000
-"""Of one run: what it reports under further names is left out."""
+"""The most series of one run: reports under further names are left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricReport:
-    """One report of a worker: the numbers in it (not finite ones too), and what else it said as text.
+    """One report of a worker: its numbers (also those that are not finite), and its other values as text.
 
-    `rank` is that of the process that reported, `progress` goes from 0 to 1.
+    `rank` is that of the reporting process, `progress` goes from 0 to 1.
     """
 
     at: float
@@ -42,9 +42,9 @@ class MetricReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricEvent:
-    """What somebody subscribed to, kept in the transaction that keeps its report (`MetricStore.events`).
+    """An event for a subscriber, stored in the transaction of its report (`MetricStore.events`).
 
-    `subscriber` names who; `body` is theirs. `id` counts up, and is 0 before the event is kept.
+    `subscriber` is its name; `body` is in its own form. `id` counts up, and is 0 before the event is stored.
     """
 
     subscriber: str
@@ -58,9 +58,9 @@ class MetricEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportBatch:
-    """What was read of the reports of one node, from byte `begin` to byte `end` of its file.
+    """The reports of one node from byte `begin` to byte `end` of its file.
 
-    `records` are kept in the same transaction.
+    `records` are stored in the same transaction.
     """
 
     run_id: str
@@ -75,7 +75,7 @@ class ReportBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatestReport:
-    """The newest report of a run, with its attempt and the node it came from."""
+    """The newest report of a run, with its attempt and its node."""
 
     attempt: int
     node: str
@@ -84,7 +84,7 @@ class LatestReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesKey:
-    """Which series: a metric of a run as one rank reported it."""
+    """The key of a series: a metric of a run as one rank reported it."""
 
     run_id: str
     group: str
@@ -94,7 +94,7 @@ class SeriesKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extreme:
-    """A value with the step it was reported for."""
+    """A value and the step of its report."""
 
     value: float
     step: int | None
@@ -102,9 +102,9 @@ class Extreme:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricSummary:
-    """A series in short: how many reports, the last, the lowest and the highest (None: none is finite).
+    """A summary of a series: its count, and its last, lowest and highest value (None: none is finite).
 
-    `total` is the sum of all; None where the series began before sums were kept.
+    `total` is the sum of all; None if the series began before sums were stored.
     """
 
     key: SeriesKey
@@ -121,22 +121,22 @@ Position = tuple[str, int, str]
 
 
 class MetricStore(Protocol):
-    """The durable record of metrics. Errors are those of `ports.Store`; all goes when its run is removed."""
+    """The durable record of metrics. Errors are those of `ports.Store`; a removed run loses its metrics."""
 
     def positions(self, run_ids: Collection[str]) -> dict[Position, int]:
-        """Up to which byte the reports of these runs were taken; a file that is not named: none of it."""
+        """The byte position up to which the reports of these runs were taken; unnamed files are at 0."""
         ...
 
     def take(self, batches: Sequence[ReportBatch], *, lease: Lease | None = None) -> list[bool]:
-        """Keep batches, their events and their ends in one transaction; True for each that was taken.
+        """Store batches, their events and their ends in one transaction; True for each that was taken.
 
-        One whose `begin` is not where its file was taken up to is dropped (somebody else has taken it), as
-        is one of a run that there is no more. `lease` as in `Store.apply`.
+        A batch is dropped if its `begin` is not the position of its file (another server has taken it), or if
+        its run was removed. `lease` as in `Store.apply`.
         """
         ...
 
     def latest(self, run_ids: Collection[str]) -> dict[str, LatestReport]:
-        """The newest report of each of these runs; a run that has reported nothing is left out."""
+        """The newest report of each of these runs; runs without reports are left out."""
         ...
 
     def summaries(self, run_ids: Collection[str]) -> list[MetricSummary]:
@@ -144,11 +144,13 @@ class MetricStore(Protocol):
         ...
 
     def points(self, keys: Sequence[SeriesKey]) -> dict[SeriesKey, Points]:
-        """The points of these series as `metric_points.effective` has them; none of a series unknown."""
+        """The points of these series as `metric_points.effective` selects them; none for an unknown
+        series.
+        """
         ...
 
     def events(self, subscriber: str, *, after_id: int, limit: int = 1000) -> list[MetricEvent]:
-        """The events of a subscriber with an id above `after_id`, in order; none appears below one seen."""
+        """The events of a subscriber above `after_id`, in order; none appears later below a returned id."""
         ...
 
     def forget_events(self, subscriber: str, *, until_id: int) -> None:

@@ -1,4 +1,4 @@
-"""An attempt as a cluster's own queue knows it, in the words of a foreign system. Part of `Attempt`."""
+"""An attempt in the queue of its cluster, in the words of that system. Part of `Attempt`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeStatus:
-    """An attempt as the queue of its system knows it; `stuck`: it does not start unless `advice` is taken.
+    """An attempt in the queue of its system; `stuck`: it does not start unless a person follows `advice`.
 
-    `text` is the reason in plain words. `place` is where it stands among the `waiting` jobs of its queue, 1
-    for the next; None: nobody knows.
+    `text` is the reason in plain words. `place` is its position among the `waiting` jobs of its queue, 1 for
+    the next; None: unknown.
     """
 
     id: str
@@ -25,7 +25,7 @@ class NativeStatus:
 
     @property
     def because(self) -> str:
-        """Its reason in plain words, with the system's own behind them; "" for none."""
+        """The reason in plain words, with the system's own after it; "" for none."""
         if not self.text:
             return self.reason
         return f"{self.text} ({self.reason})"

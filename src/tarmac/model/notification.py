@@ -1,8 +1,9 @@
-"""Notifications: who is told what happens to a run, and what is still to be sent.
+"""Notifications: subscriptions to the events of a run, and the queue of messages. Used by `control` and
+`server`.
 
-A spec says it by subscriptions. What has to be sent is a durable record, written in the transaction of the
-change that it tells of (`RunStep.notifications`), and taken out of the queue once its receiver has it: a
-message may come twice after a crash, and is never lost.
+A spec has the subscriptions. A message is a durable record, stored in the transaction of the change that it
+reports (`RunStep.notifications`), and leaves the queue once its receiver has it: a crash may send it twice,
+but never loses it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tarmac.model.serving import Lease
 
 
 class Occasion(StrEnum):
-    """What somebody may be told of. `waiting`: the run has been in a queue for long."""
+    """The reason of a message. `waiting`: the run has been in a queue for long."""
 
     STARTED = "started"
     WAITING = "waiting"
@@ -26,14 +27,14 @@ class Occasion(StrEnum):
 
 
 ENDED = (Occasion.COMPLETED, Occasion.FAILED, Occasion.STOPPED)
-"""What the word `ended` in a run file stands for."""
+"""The meaning of `ended` in a run file."""
 
 DEFAULT_WAIT_S = 3600.0
-"""After how long in a queue a run is said to wait, where the subscription does not say."""
+"""The seconds in a queue after which a run counts as waiting, unless the subscription has its own."""
 
 
 class Channel(StrEnum):
-    """How a message travels: by mail, as JSON to a URL, or as the JSON that Slack takes (Mattermost too)."""
+    """The form of a message: mail, JSON to a URL, or the JSON for Slack (and Mattermost)."""
 
     EMAIL = "email"
     WEBHOOK = "webhook"
@@ -42,14 +43,14 @@ class Channel(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receiver:
-    """Where messages go. With `secret`, `address` is the name of a secret that holds the URL."""
+    """The address of messages. With `secret`, `address` is the name of a secret that holds the URL."""
 
     channel: Channel
     address: str
     secret: bool = False
 
     def __str__(self) -> str:
-        """Without what a URL holds beyond its host: the rest of it is often a key."""
+        """Only the host of a URL: the rest of it is often a key."""
         if self.secret:
             return f"{self.channel} (secret {self.address})"
         if self.channel is Channel.EMAIL:
@@ -59,7 +60,7 @@ class Receiver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """Whom to tell, and of what; `waiting_s` is how long a wait is told of."""
+    """A receiver and its occasions; `waiting_s` is the wait after which `waiting` applies."""
 
     receiver: Receiver
     on: tuple[Occasion, ...] = ENDED
@@ -70,9 +71,9 @@ class Subscription:
 class Notification:
     """One message about one run to one receiver.
 
-    `key` tells it from others of the run: a second one with the same key is not kept. `about` is what the
-    receiver is told, as it was at `at`. `due_at` is when it is to be sent (None: not any more); `sent_at` is
-    when the receiver took it, `error` why the last of so many `tries` failed.
+    `key` is unique within the run: a second message with the same key is dropped. `about` is its content as
+    of `at`. `due_at` is when it is to be sent (None: no longer); `sent_at` is when the receiver accepted it,
+    `error` why the last of its `tries` failed.
     """
 
     run_id: str
@@ -92,23 +93,23 @@ class Notification:
 class Notifications(Protocol):
     """The durable queue of messages. Errors are those of `ports.Store`.
 
-    Messages of a run go with it when it is removed.
+    A removed run loses its messages.
     """
 
     def add(self, new: Sequence[Notification]) -> None:
-        """Keep new messages; those whose run and key are known already are left out."""
+        """Store new messages; those with a known run and key are left out."""
         ...
 
     def due(self, server: str, *, now: float, limit: int) -> list[Notification]:
-        """Messages about runs of this server that are to be sent by `now`, those due first before others."""
+        """Messages about runs of this server that are due by `now`, the earliest first."""
         ...
 
     def next_due_at(self, server: str) -> float | None:
-        """When the next message is to be sent; None where there is none."""
+        """When the next message is due; None if there is none."""
         ...
 
     def record(self, tried: Sequence[Notification], *, lease: Lease | None = None) -> None:
-        """Keep what became of messages (`tries`, `due_at`, `sent_at`, `error`), less those that are gone."""
+        """Store the results of messages (`tries`, `due_at`, `sent_at`, `error`), except removed ones."""
         ...
 
     def of_run(self, run_id: str) -> list[Notification]:
@@ -117,29 +118,29 @@ class Notifications(Protocol):
 
 
 class KeepsNotifications(Protocol):
-    """A store that has the queue of messages in the same database as the runs."""
+    """A store with the queue of messages in the same database as the runs."""
 
     @property
     def notifications(self) -> Notifications:
-        """Messages about runs that are to be sent, or were."""
+        """The messages about runs, sent or still to be sent."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why a message could not be sent; with `final` it is not tried again."""
+    """Why a message was not sent; with `final` it is not tried again."""
 
     reason: str
     final: bool = False
 
 
 class SendsNotifications(Protocol):
-    """The way out of the server: by mail and HTTP."""
+    """Sends messages by mail and HTTP."""
 
     def send(self, batches: Sequence[Sequence[Notification]]) -> Sequence[Failure | None]:
-        """Send each batch to its one receiver, side by side; for each, why it failed.
+        """Send each batch to its one receiver, in parallel; returns a failure or None for each.
 
-        Returns within a minute whatever receivers do. Never raises for what a receiver does.
+        Returns within a minute whatever receivers do. Never raises for a receiver's behaviour.
         """
         ...
 
@@ -147,7 +148,7 @@ class SendsNotifications(Protocol):
 def grouped(messages: Collection[Notification]) -> list[list[Notification]]:
     """Batches of messages that may travel together: one receiver each, in the order of their first message.
 
-    A program reads one event at a time; people get a single message about several runs.
+    A program gets one event at a time; people get a single message about several runs.
     """
     groups: dict[object, list[Notification]] = {}
     for message in messages:

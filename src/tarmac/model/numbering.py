@@ -1,6 +1,6 @@
-"""Numbers for things of tarmac, where a program of another system knows them by whole numbers only.
+"""Whole numbers for things of tarmac, for programs of other systems that need them.
 
-Given by the store when one is first asked for; `server.determined` asks.
+The store assigns a number on the first request; `server.determined` makes the requests.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from typing import Protocol
 
 
 class NumberKind(StrEnum):
-    """What is numbered, each kind from 1. EXPERIMENT: by experiment, or run that is alone. TRIAL: by run."""
+    """The numbered things, each kind from 1.
+
+    EXPERIMENT: by experiment, or by a run of its own. TRIAL: by run.
+    """
 
     EXPERIMENT = "experiment"
     TRIAL = "trial"
@@ -21,21 +24,21 @@ class Numbers(Protocol):
     """The durable record of numbers. Errors are those of `ports.Store`."""
 
     def numbers(self, kind: NumberKind, ids: Sequence[str]) -> Mapping[str, int]:
-        """The number of each of these; the next free ones, in this order, go to those without.
+        """The numbers of these ids; the next free ones, in this order, go to those without.
 
-        A number is for good: but for `pass_on` it is never given to another, also after its thing was
+        A number is permanent: except by `pass_on` it never gets another owner, even after its own was
         removed.
         """
         ...
 
     def known(self, kind: NumberKind, ids: Sequence[str]) -> Mapping[str, int]:
-        """The number of each of these that has one."""
+        """The numbers of those ids that have one."""
         ...
 
     def pass_on(self, kind: NumberKind, of: str, to: str) -> None:
-        """Give the number of one to another, which has none, and goes on with what the first one was."""
+        """Move the number of one id to another without a number, which continues what the first one was."""
         ...
 
     def numbered(self, kind: NumberKind, number: int) -> str | None:
-        """The id of what has this number; None where nothing has."""
+        """The id with this number; None if there is none."""
         ...

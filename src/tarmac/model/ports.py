@@ -1,6 +1,6 @@
-"""The ports: what `control` needs from the world, each as guarantees an adapter must keep; more: `abilities`.
+"""The ports of `control` to the world, as guarantees that adapters must keep; see also `abilities`.
 
-`store`, `engines` and `artifacts` implement them; `server/wiring.py` joins them. Each port has a fake in
+`store`, `engines` and `artifacts` implement them; `server/wiring.py` connects them. Each port has a fake in
 the tree with knobs, and one contract suite (tests/contract) that fake and real adapters both pass.
 """
 
@@ -35,38 +35,38 @@ from tarmac.node.attempt.document import Launch
 class Store(UsageReader, KeepsNotifications, Protocol):
     """The durable record. After a normal return of a write, the change survives power loss.
 
-    Every method raises Unavailable (nothing was done, try again) when the database cannot be reached,
-    and StorageFull when its disk is full. Reads see all writes that returned before they began.
+    Every method raises Unavailable (nothing was done, try again) if the database cannot be reached, and
+    StorageFull if its disk is full. Reads see all writes that returned before they began.
     """
 
     @property
     def metrics(self) -> MetricStore:
-        """What runs reported."""
+        """The metrics that runs reported."""
         ...
 
     @property
     def run_records(self) -> RunRecords:
-        """What the code of runs stores by name."""
+        """The records that the code of runs stores by name."""
         ...
 
     def create_runs(self, new: Sequence[NewRun]) -> list[Run]:
         """Accept runs, all in one transaction, and return them as stored, in the same order.
 
-        Idempotent by (user, idempotency key): a run accepted before under the same key is returned as it
-        is now, and nothing is added for it. The caller compares specs where a clash would matter.
+        Idempotent by (user, idempotency key): a run accepted before with the same key is returned in its
+        present state, and nothing is added for it. The caller compares specs if a clash would matter.
         """
         ...
 
     def apply(
         self, steps: Sequence[RunStep], *, lease: Lease | None = None, whole: bool = False
     ) -> list[bool]:
-        """Apply steps in one transaction, each whole or not at all; True for each that was taken.
+        """Apply steps in one transaction, each completely or not at all; True for each that was applied.
 
-        A step whose guard does not hold is skipped (False) and leaves nothing behind; the others are
-        applied, or with `whole` none of them is (all False). With a lease, the transaction is refused whole
-        with LeaseLost unless its home still serves the cluster under the same token. Raises IllegalStep for
-        events that the table does not allow. What an attempt that ends used (`changes.usage_of`) is added to
-        the usage in the same transaction, and the messages of a step to those that are to be sent.
+        A step whose guard does not hold is skipped (False) and changes nothing; the others are applied, or
+        with `whole` none of them is (all False). With a lease, the whole transaction is refused with
+        LeaseLost unless its home still serves the cluster under the same token. Raises IllegalStep for events
+        that the table does not allow. The same transaction adds the usage of an ending attempt
+        (`changes.usage_of`) to the usage, and the messages of a step to the queue.
         """
         ...
 
@@ -74,16 +74,14 @@ class Store(UsageReader, KeepsNotifications, Protocol):
         """The run with exactly this id."""
 
     def find_runs(self, reference: str, *, user: str | None = None, limit: int = 10) -> list[Run]:
-        """Runs a user may mean: that exact id, else runs of that name (newest first; those of `user` alone
-        if there are any), else those whose ids begin so.
-        """
+        """Runs with that id, otherwise that name (newest first; of `user` if any), otherwise id prefix."""
         ...
 
     def runs(self, query: RunQuery) -> list[RunSummary]:
         """A page of the list, newest first (ids sort by time of creation)."""
 
     def array_counts(self, array_id: str) -> Mapping[tuple[RunState, Outcome | None], int]:
-        """How many members of an array are in each state, and have ended how."""
+        """The number of members of an array by state and outcome."""
 
     def load_runs(self, run_ids: Sequence[str]) -> dict[str, Run]:
         """The runs with these ids; missing ones are left out."""
@@ -92,10 +90,7 @@ class Store(UsageReader, KeepsNotifications, Protocol):
         """Every run that has not ended, by id."""
 
     def remove_runs(self, run_ids: Collection[str]) -> frozenset[str]:
-        """Forget runs that have ended, with their attempts and events; which of these there were.
-
-        All in one transaction; live runs and usage stay.
-        """
+        """Remove ended runs, their attempts and events in one transaction; returns their ids. Usage stays."""
         ...
 
     def attempts(self, run_id: str) -> list[Attempt]:
@@ -111,15 +106,18 @@ class Store(UsageReader, KeepsNotifications, Protocol):
         ...
 
     def feed(self, *, after_id: int, limit: int = 1000) -> list[Event]:
-        """Events of all runs with an id above `after_id`, in order. No event ever appears below one seen."""
+        """Events of all runs with an id above `after_id`, in order.
+
+        None appears later below a returned id.
+        """
         ...
 
     def last_event_id(self) -> int:
-        """The id of the newest event; 0 when there is none."""
+        """The id of the newest event; 0 if there is none."""
         ...
 
     def servers(self) -> list[ServerRecord]:
-        """Which home serves which cluster, by cluster."""
+        """The home that serves each cluster, by cluster."""
         ...
 
     def take_lease(self, cluster: str, home: HomeIdentity, *, after: int, now: float) -> Lease | None:
@@ -130,7 +128,7 @@ class Store(UsageReader, KeepsNotifications, Protocol):
         ...
 
     def renew_lease(self, lease: Lease, *, now: float) -> None:
-        """Note that the server of the cluster is at work; raises LeaseLost where another has taken it."""
+        """Note that the server of the cluster is active; raises LeaseLost if another has taken over."""
         ...
 
     def drained_nodes(self) -> dict[str, Drain]:
@@ -138,22 +136,22 @@ class Store(UsageReader, KeepsNotifications, Protocol):
         ...
 
     def set_drained(self, nodes: Collection[str], drain: Drain | None) -> None:
-        """Drain nodes, or (None) take them back, all in one transaction; idempotent."""
+        """Drain nodes, or (None) undrain them, all in one transaction; idempotent."""
 
     def usage(self, since: float) -> list[UsageBucket]:
         """The usage of every hour that began at `since` or later, by hour, cluster, pool, user, project."""
         ...
 
     def clusters(self) -> list[Cluster]:
-        """The clusters that were described, by name."""
+        """The described clusters, by name."""
         ...
 
     def put_cluster(self, cluster: Cluster) -> None:
-        """Keep the description of a cluster, in place of an earlier one of its name; idempotent."""
+        """Store the description of a cluster, in place of an earlier one of its name; idempotent."""
         ...
 
     def remove_cluster(self, name: str) -> None:
-        """Forget the description of a cluster; nothing happens if there is none."""
+        """Remove the description of a cluster; does nothing if there is none."""
         ...
 
     @property
@@ -162,15 +160,15 @@ class Store(UsageReader, KeepsNotifications, Protocol):
         ...
 
     def datasets(self) -> list[Dataset]:
-        """The datasets there are, by id."""
+        """All datasets, by id."""
         ...
 
     def put_dataset(self, dataset: Dataset) -> None:
-        """Keep the record of a dataset, in place of an earlier one of its id; idempotent."""
+        """Store the record of a dataset, in place of an earlier one of its id; idempotent."""
         ...
 
     def remove_dataset(self, dataset_id: str) -> None:
-        """Forget a dataset; nothing happens if there is none."""
+        """Remove a dataset; does nothing if there is none."""
         ...
 
 
@@ -178,9 +176,9 @@ class Store(UsageReader, KeepsNotifications, Protocol):
 
 
 class ObservedState(StrEnum):
-    """What an engine sees of an attempt. UNKNOWN: it cannot tell now; ABSENT: it has never heard of it.
+    """The state of an attempt as its engine sees it. UNKNOWN: it cannot tell now; ABSENT: it never had it.
 
-    SUBMITTED: it waits in the queue of its system, for as long as that takes.
+    SUBMITTED: it waits in the queue of its system, for any time.
     """
 
     ABSENT = "absent"
@@ -193,14 +191,14 @@ class ObservedState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What is known of an attempt now. `outcome` and `cause` are set when it ended.
+    """The present facts of an attempt. `outcome` and `cause` are set when it ended.
 
-    `claimed_at`, `started_at` and `ended_at` are the nodes' own times, where they gave them: when the first
-    of them took the attempt on (None: no sign of life yet; setting up may take hours after it), when all
-    workers ran, when all had ended. `native_state` is the system's own word, for people.
-    `milestones` is what has been seen so far, also of an attempt that still runs. `released` are replicas
-    of which nothing lives any more, certainly, while others go on. A system with a queue of its own says as
-    what it knows the attempt (`native`), when it gave it nodes, and their names in the order of ranks.
+    `claimed_at`, `started_at` and `ended_at` are the nodes' own times, if they gave them: when the first of
+    them claimed the attempt (None: no sign of life yet; setup may take hours after it), when all workers ran,
+    when all had ended. `native_state` is the system's own word, for people. `milestones` are those so far,
+    also of a running attempt. `released` are replicas without any living process while others continue. A
+    system with its own queue also reports the attempt there (`native`), when it granted nodes (`granted_at`),
+    and their names in the order of ranks.
     """
 
     state: ObservedState
@@ -225,7 +223,7 @@ class NativeRequest(Protocol):
 
     @property
     def artifact_paths(self) -> Mapping[str, str]:
-        """Where workers find their artifacts, by the variable that says so; empty if only the nodes know."""
+        """The workers' artifact paths, by the variable that names each; empty if only the nodes know them."""
         ...
 
     def __str__(self) -> str: ...
@@ -233,7 +231,7 @@ class NativeRequest(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStatus:
-    """One worker of an attempt as the node reports it; `rank` as its launch has it."""
+    """One worker of an attempt as the node reports it; `rank` is that of its launch."""
 
     role: str
     replica: int
@@ -250,7 +248,7 @@ class WorkerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """Something a node told the run's user: what does not hold there, what could not be kept, and why."""
+    """A message of a node to the run's user: an unmet promise or files that were not kept, and why."""
 
     at: float
     node: str
@@ -263,10 +261,9 @@ Request = TypeVar("Request", bound=NativeRequest)
 class Engine(Protocol[Request]):
     """A system that executes attempts. All methods may be called from several threads at once.
 
-    A call may take long, or never return: it is made from threads that serve this engine alone, and under no
-    lock.
-    Errors: Unavailable means nothing is known to have been done, try later; InvalidInput means the same
-    request will fail again. Nothing here raises for an attempt that is unknown.
+    A call may take long or never return: only threads that serve this engine make it, holding no lock.
+    Errors: Unavailable means that nothing is known to have been done, try later; InvalidInput means that the
+    same request will fail again. No method raises for an unknown attempt.
     """
 
     name: str
@@ -276,40 +273,42 @@ class Engine(Protocol[Request]):
         ...
 
     def submit(self, request: Request) -> None:
-        """Start the attempt. After a normal return it will be started exactly once, whoever crashes.
+        """Start the attempt. After a normal return it starts exactly once, whichever process crashes.
 
-        Idempotent by attempt id: submitting again, even after a crash at any point of the first call,
-        never starts it a second time.
+        Idempotent by attempt id: submitting again, even after a crash at any point of the first call, never
+        starts it a second time.
         """
         ...
 
     def observe(self, attempt_ids: Sequence[str]) -> Mapping[str, Observation]:
-        """What is known of each, in bulk; an unknown attempt is ABSENT. Never raises for one of them."""
+        """The observations of these attempts, in bulk; an unknown attempt is ABSENT. Never raises for one of
+        them.
+        """
         ...
 
     def request_leave(self, attempt_id: str, request: LeaveRequest) -> None:
-        """Ask a live attempt to leave: pause file, signal, grace, SIGKILL, as its launch says. Idempotent.
+        """Request a live attempt to leave: pause file, signal, grace, SIGKILL, as its launch says.
+        Idempotent.
 
-        A STOP_NOW is a STOP whose SIGKILL comes at once, also where a STOP was asked before.
-
-        A normal return means that the request was passed on; the attempt may end by itself first. A STOP
-        after a PAUSE is honoured: it turns the outcome into stopped. An attempt that has never started
-        on a node never will after a STOP (the node's claim is taken), and is observed as ended.
+        A STOP_NOW is a STOP with an immediate SIGKILL, also after a STOP. A normal return means that the
+        request was passed on; the attempt may end by itself first. A STOP after a PAUSE is honoured: it turns
+        the outcome into stopped. An attempt that has not started on a node never will after a STOP (the
+        node's claim is taken), and is observed as ended.
         """
         ...
 
     def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
-        """The workers of an attempt, as far as the nodes have reported them."""
+        """The workers of an attempt that the nodes have reported."""
         ...
 
     def notices(self, attempt_id: str) -> Sequence[Notice]:
-        """What the nodes of an attempt have told its user so far, node by node; of each node the newest."""
+        """The newest notices of each node of an attempt, node by node."""
         ...
 
     def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
         """At most `limit` bytes from `offset` of a file of the attempt directory; b"" at or after its end.
 
-        Raises NotFound when there is no such file, or `path` leaves the attempt directory.
+        Raises NotFound if there is no such file, or if `path` leaves the attempt directory.
         """
         ...
 
@@ -319,7 +318,7 @@ class Engine(Protocol[Request]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedCode:
-    """A snapshot of code: the digest that names it, and the whole commit it was fetched from, if it was."""
+    """A snapshot of code: its digest, and the full commit if it was fetched from a repository."""
 
     digest: str
     commit: str | None = None
@@ -329,50 +328,49 @@ class CodeStore(Protocol):
     """Snapshots of code, named by the digest of their content."""
 
     def stage(self, code: LocalDirectory | Repository) -> StagedCode:
-        """See to it that there is a snapshot of this code. May take long.
+        """Make sure that there is a snapshot of this code. May take long.
 
-        Raises InvalidInput when it cannot be read or fetched, Unavailable when that may work later; nothing
-        half-copied is ever visible. Idempotent.
+        Raises InvalidInput if it cannot be read or fetched, and Unavailable if that may work later; a partial
+        copy is never visible. Idempotent.
         """
         ...
 
     def check_sent(self, code: LocalDirectory) -> None:
-        """See to it that the snapshot that `code.digest` names is here, and no more than it may be.
+        """Make sure that the snapshot of `code.digest` is here, and within its limit.
 
-        Raises InvalidInput where not. Asking counts as use: see `remove_unused`.
+        Raises InvalidInput otherwise. The check counts as use: see `remove_unused`.
         """
         ...
 
 
 class StreamsCode(Protocol):
-    """Snapshots as engines send them to nodes that do not see the server's disk."""
+    """Snapshots in the form that engines send to nodes without access to the server's disk."""
 
     def stream(self, digest: str) -> Iterator[bytes]:
-        """A snapshot, whole, in the form that `node.starting.Installation.take` puts down there.
+        """A whole snapshot, in the form that `node.starting.Installation.take` unpacks there.
 
-        Raises NotFound where there is none, Unavailable when it cannot be read now.
+        Raises NotFound if there is none, Unavailable if it cannot be read now.
         """
         ...
 
 
 @runtime_checkable
 class FetchesCode(Protocol):
-    """A code store that can fetch repositories beside other work, and give up."""
+    """A code store that can fetch repositories in parallel with other work, and give up."""
 
     def fetch(
         self, code: Repository, proceed: Callable[[], bool], *, secret: str | None = None
     ) -> StagedCode:
-        """As `CodeStore.stage`; soon after `proceed` returns false it raises Unavailable and keeps nothing.
+        """Like `CodeStore.stage`; soon after `proceed` returns false it raises Unavailable and keeps nothing.
 
-        `secret` names the SSH key of the run, which takes the place of the server's own deploy key.
-        May be called from several threads at once.
+        `secret` names the SSH key of the run, which replaces the server's own deploy key. May be called from
+        several threads at once.
         """
         ...
 
 
 ResolveReferences = Callable[[RunSpec], RunSpec]
-"""Names in a spec that mean something outside it (datasets, artifacts), resolved at submission: the spec with
-what they mean now. Raises InvalidInput for a name that means nothing."""
+"""Resolves a spec's names of datasets and artifacts at submission; raises InvalidInput for an unknown one."""
 
 
 def no_references(spec: RunSpec) -> RunSpec:
@@ -381,7 +379,7 @@ def no_references(spec: RunSpec) -> RunSpec:
 
 
 class Clock(Protocol):
-    """Time. The control plane reads it here alone, once per pass."""
+    """Time. The control plane reads it only here, once per reconciler pass."""
 
     def now(self) -> float:
         """Seconds since the epoch."""
@@ -392,9 +390,9 @@ class Ids(Protocol):
     """New identifiers and secrets."""
 
     def run_id(self, now: float) -> str:
-        """A new run id: sorts by `now`, safe in file names and URLs, unique."""
+        """A new run id: unique, sorts by `now`, safe in file names and URLs."""
         ...
 
     def token(self) -> str:
-        """A secret nobody can guess."""
+        """A secret that cannot be guessed."""
         ...

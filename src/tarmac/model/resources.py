@@ -1,4 +1,4 @@
-"""What a worker asks for and what a node has: slots of a type, processors, memory.
+"""The resources that a worker requests and a node has: slots of a type, processors, memory.
 
 Used by `dialects` (reading requests), `sched` (fitting them) and the engines (offering nodes).
 """
@@ -13,13 +13,13 @@ DEFAULT_ROLE = "main"
 """The name of the only role of a run file that lists no roles."""
 
 CPU_ONLY = "cpu"
-"""The slot type of slots that stand for no accelerator (virtual slots)."""
+"""The type of slots without an accelerator (virtual slots)."""
 
 ACCELERATOR = "gpu"
-"""The slot type to ask for where any accelerator will do, and a slot that stands for none will not."""
+"""The slot type that matches any accelerator, but no virtual slot."""
 
 _ONE_SIZE = {"h100_80gb": "h100", "h200_141gb": "h200", "a10_24gb": "a10", "l4_24gb": "l4", "t4_16gb": "t4"}
-"""Types that have one size of memory: clusters name them with it or without."""
+"""Types with one size of memory: clusters name them with it or without."""
 
 _WITH_MEMORY = re.compile(r"(.+)[_-]([1-9][0-9]{0,3}gb)", re.ASCII)
 
@@ -28,8 +28,8 @@ _WITH_MEMORY = re.compile(r"(.+)[_-]([1-9][0-9]{0,3}gb)", re.ASCII)
 class Resources:
     """An amount of resources: of one process, one replica, or one node.
 
-    `slot_type` None in a request means any type; `is_of_type` says which types a name asks for. `cpus` may
-    be fractional in a request.
+    `slot_type` None in a request means any type; `is_of_type` compares types. `cpus` may be fractional in a
+    request.
     """
 
     slots: int = 0
@@ -39,7 +39,7 @@ class Resources:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is asked for: such a role goes to one node and does not count as using it (C3)."""
+        """Whether nothing is requested: such a role goes to one node and does not count as using it (C3)."""
         return self.slots == 0 and self.cpus == 0 and self.memory_bytes == 0
 
     def plus(self, other: Resources) -> Resources:

@@ -1,6 +1,6 @@
-"""Runs and attempts as they are recorded: state, outcome, cause, allocation, and the events behind them.
+"""Runs and attempts as recorded: state, outcome, cause, allocation, and the events behind them.
 
-Changed only by `RunStep`s (`model.changes`). Fields that end in `_at` are seconds since the epoch (UTC).
+Only `RunStep`s (`model.changes`) change them. Fields that end in `_at` are seconds since the epoch (UTC).
 """
 
 from __future__ import annotations
@@ -62,15 +62,15 @@ class CauseCode(StrEnum):
 
 
 PLATFORM_FAULTS = frozenset({CauseCode.NODE_LOST, CauseCode.LEASE_EXPIRED, CauseCode.PLATFORM_FAULT})
-"""Causes that are not the run's own doing: retried by themselves, never from the user's budget."""
+"""Causes that are not the run's fault: retried automatically, never from the user's budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """Why: a code and a sentence, and where known the worker that brought it about, with its `rank`.
+    """A code and a sentence, and if known the worker that caused it, with its `rank`.
 
     `exit_code` and `signal` (a name such as SIGKILL) exclude each other; `tail` are the worker's last lines,
-    oldest first. `reasons` say, node by node, why none takes the run; `log_matches` what policies found.
+    oldest first. `reasons` say, node by node, why none takes the run; `log_matches` are those of policies.
     """
 
     code: CauseCode
@@ -89,7 +89,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerPlacement:
-    """A node, and the slots one replica gets there; a role with `slots` has one per node, in rank order."""
+    """The slots of one replica on a node; a role with `slots` has one placement per node, in rank order."""
 
     role: str
     replica: int
@@ -101,10 +101,10 @@ class WorkerPlacement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """What was granted to an attempt, all or none: its placements, in the order of roles and replicas.
+    """The grant of an attempt, all or none: its placements, in the order of roles and replicas.
 
-    `nodes` lists the node names in rank order: the index is NODE_RANK. `slot_types` are those of the slots,
-    sorted. `delegated`: the cluster places; nodes are named by rank (`rank_name`) until it has named them.
+    `nodes` are the node names in rank order: the index is NODE_RANK. `slot_types` are those of the slots,
+    sorted. `delegated`: the cluster places; nodes have names by rank (`rank_name`) until it reports theirs.
     """
 
     cluster: str
@@ -119,7 +119,7 @@ class Allocation:
 
     @property
     def first_node(self) -> str:
-        """The node of rank 0; "" where there are no placements."""
+        """The node of rank 0; "" without placements."""
         return self.placements[0].node if self.placements else ""
 
     @property
@@ -129,7 +129,7 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """A replica that ended, at `at`, while others of its attempt go on: it holds its slots no more."""
+    """A replica that ended, at `at`, while others of its attempt continue: its slots are free."""
 
     role: str
     replica: int
@@ -143,17 +143,17 @@ class QueuePosition:
     priority: int
     weight: float
     position: float | None = None
-    pool: str | None = None  # that of its spec
-    max_slots: int | None = None  # of all trials of its experiment; that of its spec
+    pool: str | None = None  # as in its spec
+    max_slots: int | None = None  # of all trials of its experiment, as in its spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """What an interruptible run was promised of the period that began at `period_at`.
+    """The promise to an interruptible run for the period that began at `period_at`.
 
-    It gets a block of `allotted_s`, in the order of `rank`; of that, attempts which ended used `used_s`
-    (more, where time was left over), also before this period where the block was cut in the one before.
-    `credit_s` is what it was owed from earlier periods when this began.
+    It gets a block of `allotted_s`, in the order of `rank`; ended attempts used `used_s` of that (more if
+    time was left over), also before this period if the block was cut in the previous one. `credit_s` is the
+    time owed from earlier periods when this one began.
     """
 
     period_at: float
@@ -164,10 +164,10 @@ class Share:
 
 
 def block_begins_at(placed_at: float, started_at: float | None) -> float:
-    """From when on an attempt uses up the time of an interruptible run: a slow start is not its doing.
+    """The time from which an attempt uses up the time of an interruptible run: a slow start is not its fault.
 
-    What it takes longer than the allowance is: its own setup, as far as anybody can tell. The clock of a node
-    may be wrong; it shifts the beginning by no more than that.
+    Time beyond the allowance counts as its own setup, because no better data exists. The clock of a node may
+    be wrong; it shifts the beginning by no more than the allowance.
     """
     latest_at = placed_at + START_ALLOWANCE_S
     return latest_at if started_at is None else min(max(placed_at, started_at), latest_at)
@@ -175,11 +175,11 @@ def block_begins_at(placed_at: float, started_at: float | None) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """When a run that failed, or that the platform ended, may start again: not before `at`.
+    """When a run may start again after it failed or the platform ended it: not before `at`.
 
-    `tries` counts the ends of that kind in a row; `end` tells the last one from others (None: nothing is to
-    be compared with it). One whose job ended at its wall time may at once: `tries` counts the jobs that
-    brought it no further, and `step` is that of its newest checkpoint, where known.
+    `tries` counts the ends of that kind in a row; `end` identifies the last one (None: no comparison). A run
+    whose job ended at its wall time may start at once: then `tries` counts the jobs that made no progress,
+    and `step` is that of its newest checkpoint, if known.
     """
 
     at: float
@@ -190,10 +190,11 @@ class Retry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleReport:
-    """What the turns of a cycle run have shown (I11).
+    """The results of the turns of a cycle run (I11).
 
     `first_output_s` is the shortest time from a start to the first output; `committed` whether a turn left a
-    whole checkpoint; `kept` whether the artifact store has one now; `resumed` whether a later turn read it.
+    complete checkpoint; `kept` whether the artifact store has one now; `resumed` whether a later turn read
+    it.
     """
 
     turns: int
@@ -204,22 +205,22 @@ class CycleReport:
 
     @property
     def proven(self) -> bool:
-        """Whether the run has shown that it can be paused and go on from where it was, on any node."""
+        """Whether the run can be paused and continue from its checkpoint on any node."""
         return self.committed and self.kept and self.resumed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One stretch of running of a run, from allocation to end; `number` counts from 1.
+    """One attempt of a run, from allocation to end; `number` counts from 1.
 
-    `token` fences it: whoever acts for an older attempt of the run is refused on the node. `master_port`
-    is the port promised to the workers of this attempt (None: their nodes find one). On a cluster with a
-    queue of its own, `native` is the attempt as that queue knows it, and `granted_at` when it was given its
-    nodes; it holds them from then on, elsewhere from the beginning. `allotted_s` is the time it was promised
-    when it was placed, from the start of its workers: a turn, or what is left of a block (None: nothing is
-    promised); a turn over sooner lasted so long. `home` is the id of the tarmac home that starts it and keeps
-    its directory; None, in attempts of older versions: the one that serves its cluster. `released` are its
-    replicas that ended before it; at least one placement is held to its end.
+    `token` fences it: the node refuses requests for an older attempt of the run. `master_port` is the port
+    promised to its workers (None: their nodes find one). On a cluster with its own queue, `native` is the
+    attempt in that queue, and `granted_at` when it got its nodes; it holds them from then on, on other
+    clusters from the beginning. `allotted_s` is the time promised at its placement, from the start of its
+    workers: a turn, or the rest of a block (None: no promise); a turn that ended sooner has its real length.
+    `home` is the id of the tarmac home that starts it and keeps its directory; None, in attempts of older
+    versions: the home that serves its cluster. `released` are its replicas that ended before it; at least one
+    placement is held to its end.
     """
 
     run_id: str
@@ -254,19 +255,19 @@ class Attempt:
 
     @property
     def allocated_at(self) -> float | None:
-        """From when on it holds its allocation; None while it waits for it in a cluster's own queue."""
+        """The time from which it holds its allocation; None while it waits in a cluster's own queue."""
         return self.granted_at if self.delegated else self.created_at
 
     @property
     def is_to_be_submitted(self) -> bool:
-        """Whether its engine may not have been given it yet, for all that is recorded."""
+        """Whether its engine may not have received it yet, according to the record."""
         if self.delegated:
             return self.state is AttemptState.SUBMITTED and self.native is None
         return self.state is AttemptState.STARTING
 
     @property
     def current_allocation(self) -> Allocation:
-        """What it still holds of its allocation."""
+        """The part of its allocation that it still holds."""
         if not self.released:
             return self.allocation
         gone = {(each.role, each.replica) for each in self.released}
@@ -280,16 +281,16 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What a user asked for, durable across attempts and pauses.
+    """A user's request for work, durable across attempts and pauses.
 
-    `seq` is the number of events so far: every change is guarded by it. `failures` counts attempts that
-    spent the retry budget, `faults` attempts ended by the platform, `preemptions` those by the scheduler.
-    `code_digest` names the code snapshot once it is staged, `code_commit` (whole) the commit it was fetched
-    from. `queue_position` None is what the spec says. `attained_slot_s` is what its ended attempts and
-    replicas used; `ran_s` how much of the time limit those attempts spent; `turns` how many turns of a cycle
-    run are over, and `cycle_report` what they have shown so far. `retry` is when it may start again after its
-    last attempt, where that failed or was lost. `server` names the server it was submitted to, by that
-    server's own cluster: no other places it. `excluded_nodes`: where it failed as its log policies say.
+    `seq` is the number of events so far, and guards every change. `failures` counts attempts that spent the
+    retry budget, `faults` attempts ended by the platform, `preemptions` those by the scheduler. `code_digest`
+    names the code snapshot once it is staged, `code_commit` (whole) the commit it was fetched from.
+    `queue_position` None means as in the spec. `attained_slot_s` is the usage of its ended attempts and
+    replicas; `ran_s` how much of the time limit those attempts spent; `turns` how many turns of a cycle run
+    are over, and `cycle_report` their results so far. `retry` is when it may start again after a failed or
+    lost attempt. `server` names the server it was submitted to, by that server's own cluster: no other places
+    it. `excluded_nodes` are those where it failed with a match of a log policy that excludes them.
     """
 
     id: str
@@ -325,14 +326,14 @@ class Run:
 
     @property
     def place(self) -> QueuePosition:
-        """Its queue position, as a person set it or as its spec has it."""
+        """Its queue position, as a person set it or as in its spec."""
         return self.queue_position or _usual_queue_position(
             priority=self.spec.priority, weight=self.spec.weight
         )
 
     @property
     def awaits(self) -> tuple[AwaitedRun, ...]:
-        """The runs that it waits for still, before it may start."""
+        """The runs that it still waits for before it may start."""
         return tuple(each for each in self.dependencies if not each.met) if self.dependencies else ()
 
     @property
@@ -359,7 +360,7 @@ class Event:
 
 
 _usual_queue_position = lru_cache(typed=True)(QueuePosition)
-"""Nobody moved most runs: they are alike."""
+"""Cached because most runs have their spec's position, and those are equal."""
 
 
 def attempt_id(run_id: str, number: int) -> str:

@@ -1,6 +1,6 @@
-"""What the code of a run keeps with the server by name: checkpoints it reported, metadata, how far it got.
+"""Records that the code of a run stores with the server by name: checkpoints, metadata, progress.
 
-Asked for by `server.determined`, whose library keeps such things with its master.
+Requested by `server.determined`, whose library stores such records with its master.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class RunRecordKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """A record: `name` is its own within a run and kind, `attempt` wrote it last, `body` is JSON."""
+    """A record: `name` is unique within a run and kind, `attempt` wrote it last, `body` is JSON."""
 
     run_id: str
     kind: RunRecordKind
@@ -32,16 +32,19 @@ class RunRecord:
 
 
 class RunRecords(Protocol):
-    """The durable record of them. Errors are those of `ports.Store`; they go when their run is removed."""
+    """The durable store of these records.
+
+    Errors are those of `ports.Store`; a removed run loses its records.
+    """
 
     def put(self, record: RunRecord) -> bool:
-        """Keep a record, in place of one of that run, kind and name; False where there is no such run."""
+        """Store a record, in place of one of that run, kind and name; False if there is no such run."""
         ...
 
     def of(self, run_id: str, kind: RunRecordKind) -> list[RunRecord]:
-        """Those of a run, oldest first; of the same time by name."""
+        """The records of a run, oldest first; of the same time by name."""
         ...
 
     def named(self, kind: RunRecordKind, name: str) -> list[RunRecord]:
-        """Those of a name, of any run, likewise."""
+        """The records of a name, of any run, in the same order."""
         ...

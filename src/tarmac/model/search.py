@@ -1,6 +1,6 @@
-"""`SearchSpec`: how an experiment chooses the parameters of its trials, and which of them it lets go on.
+"""`SearchSpec`: how an experiment chooses the parameters of its trials, and which of them continue.
 
-Made by the dialects, worked on by `search` (and by samplers behind the same port), kept with the experiment.
+Made by the dialects, used by `search` (and by samplers behind the same port), stored with the experiment.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 DEFAULT_CONCURRENT_TRIALS = 16
-"""How many trials are under way at once where a search says nothing."""
+"""The number of concurrent trials of a search that sets none."""
 
 DEFAULT_DIVISOR = 4.0
 DEFAULT_MAX_RUNGS = 5
@@ -33,11 +33,11 @@ HALVING = frozenset({SearchMethod.ASHA, SearchMethod.ADAPTIVE_ASHA})
 """The methods that end trials early."""
 
 SAMPLERS = frozenset({SearchMethod.TPE, SearchMethod.CMA_ES})
-"""The methods that learn from the metrics of earlier trials where to look next; see `samplers`."""
+"""The methods that choose new parameters by the metrics of earlier trials; see `samplers`."""
 
 
 class SearchMode(StrEnum):
-    """How early an adaptive search ends trials: in many brackets late, in one early."""
+    """How early an adaptive search ends trials: late in many brackets, or early in one."""
 
     AGGRESSIVE = "aggressive"
     STANDARD = "standard"
@@ -45,7 +45,7 @@ class SearchMode(StrEnum):
 
 
 class RangeKind(StrEnum):
-    """What values a parameter takes."""
+    """The kind of values of a parameter."""
 
     CONST = "const"
     CHOICE = "choice"
@@ -56,10 +56,10 @@ class RangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParameterRange:
-    """One parameter, at `path` in the nested parameters, and what values it takes.
+    """One parameter, at `path` in the nested parameters, and its values.
 
     `low` and `high` bound INT (both included) and UNIFORM; of LOG they bound the exponent of `base`. `values`
-    are those of CHOICE, or the only one of CONST. `count` is how many points a grid has on it.
+    are those of CHOICE, or the only one of CONST. `count` is its number of points in a grid.
     """
 
     path: tuple[str, ...]
@@ -78,7 +78,7 @@ class ParameterRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointPolicy:
-    """Which checkpoints of an experiment are kept once it has ended; all of them where `every` is true.
+    """The checkpoints of an experiment that are kept once it has ended; all of them if `every` is true.
 
     `experiment_best` of the best trials, `trial_best` and `trial_latest` of each trial.
     """
@@ -91,15 +91,15 @@ class CheckpointPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchSpec:
-    """A search, as its file has it.
+    """A search, as in its file.
 
-    `metric` is what trials report and the search compares, at a length: the report's own step, or its value
-    of `time_metric`; `metric_group` is the group of metrics that it is of (None: any). A trial is at most
+    The search compares the reported `metric` of trials at a length: the report's own step, or its value of
+    `time_metric`; `metric_group` is the group of metrics that it is of (None: any). A trial is at most
     `max_time` long. With `promotion`, a trial rests at each rung until it is among the best of it; without,
-    it goes on unless it is not. With `reverse`, a grid begins with its last point. `max_trials` None: as many
-    as the method has (grid, single). `max_concurrent_trials` 0: as many as the method can use at once.
-    `max_slots` bounds the slots of all trials together. `pruner` ends trials that do worse than others did at
-    the same length.
+    it continues unless it is not. With `reverse`, a grid begins with its last point. `max_trials` None: as
+    many as the method has (grid, single). `max_concurrent_trials` 0: as many as the method can use at once.
+    `max_slots` bounds the slots of all trials together. `pruner` ends trials that do worse than others at the
+    same length.
     """
 
     method: SearchMethod
@@ -126,11 +126,10 @@ class SearchSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialPlace:
-    """Of which experiment a run is a trial, with which number (from 1).
+    """The experiment of a trial's run, and the trial's number (from 1).
 
-    `max_slots` bounds the slots that all trials of it hold together; `seed` is for the trial's own use. The
-    search is told `metric` of each report (of this group of metrics: None, of any), at its step or its value
-    of `time_metric`.
+    `max_slots` bounds the slots of all its trials together; `seed` is for the trial's own use. The search
+    gets `metric` of each report (of `metric_group`, None: of any), at its step or its value of `time_metric`.
     """
 
     experiment: str

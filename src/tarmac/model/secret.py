@@ -1,7 +1,7 @@
-"""Secrets: values that runs are given by name, and what of them is written down.
+"""Secrets: values that runs get by name, and their stored form. Used by `server`, `store` and engines.
 
-A record of a run names a secret (`SecretUse`); its value is kept sealed (`SecretVersion`), opened when an
-attempt is started, and never stands in a record, a request to an engine, or an answer.
+A record of a run names a secret (`SecretUse`); its value is stored sealed (`SecretVersion`), opened when an
+attempt starts, and never part of a record, a request to an engine, or an answer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_BYTES = 64 * 1024
 
 
 class SecretForm(StrEnum):
-    """How a run is given a secret."""
+    """How a run gets a secret."""
 
     VARIABLE = "variable"
     FILE = "file"
@@ -36,10 +36,10 @@ class SecretForm(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretUse:
-    """That a run is given a secret: as the variable `variable`, or as a file.
+    """The use of a secret by a run: as the variable `variable`, or as a file.
 
-    Of a file `variable` names the path, and it is seen at `path` where a node can make that true. Without a
-    `form`, the secret's own is meant; it is filled in when the run is submitted.
+    For a file, `variable` gets its path, which is `path` if a node can provide that. A missing `form` means
+    the secret's own, and is filled in when the run is submitted.
     """
 
     name: str
@@ -73,21 +73,21 @@ def registry_secrets(uses: Sequence[SecretUse]) -> tuple[str, ...]:
 
 
 def deploy_key(uses: Sequence[SecretUse]) -> str | None:
-    """The secret among these that git reaches repositories with, if there is one."""
+    """The secret among these that git uses for repositories, if any."""
     return next((use.name for use in uses if use.form is SecretForm.GIT), None)
 
 
 def path_variable(name: str) -> str:
-    """The variable that names the file of a secret where a run says no other."""
+    """The variable with the path of a secret's file, unless a run names another."""
     return "SECRET_PATH_" + "".join(one if one.isalnum() else "_" for one in name).upper()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretVersion:
-    """One value that a secret has had, sealed with the key `key_id`.
+    """One value of a secret, sealed with the key `key_id`.
 
-    The newest that is not retired is given to runs; the others are kept to hide them in old logs. `form`,
-    `variable` and `path` say how runs that name the secret alone are given it.
+    Runs get the newest that is not retired; the others are kept to hide them in old logs. `form`, `variable`
+    and `path` are the defaults for runs that only name the secret.
     """
 
     name: str
@@ -104,8 +104,10 @@ class SecretVersion:
 
 
 SecretValues = Callable[[Sequence[str]], Mapping[str, str]]
-"""The values of secrets now, by name. Raises InvalidInput for one that is not there, Unavailable for one that
-cannot be opened now."""
+"""The present values of secrets, by name.
+
+Raises InvalidInput for a missing one, and Unavailable for one that cannot be opened now.
+"""
 
 
 def no_secrets(names: Sequence[str]) -> Mapping[str, str]:
@@ -115,7 +117,7 @@ def no_secrets(names: Sequence[str]) -> Mapping[str, str]:
 
 
 class SecretRecords(Protocol):
-    """The durable record of secrets: sealed, one row for each value a secret has had.
+    """The durable record of secrets: sealed, one row for each value of a secret.
 
     Errors are those of `ports.Store`. After a normal return of a write, the change survives power loss.
     """
@@ -125,7 +127,7 @@ class SecretRecords(Protocol):
         ...
 
     def add(self, version: SecretVersion) -> bool:
-        """Keep a new version; False, and nothing is kept, where one has that scope, name and number."""
+        """Store a new version; False, and nothing is stored, if one has that scope, name and number."""
         ...
 
     def reseal(self, versions: Sequence[SecretVersion]) -> None:
@@ -133,9 +135,9 @@ class SecretRecords(Protocol):
         ...
 
     def retire(self, name: str, *, at: float, scope: str = SHARED) -> None:
-        """Retire every version that is not retired yet; nothing happens where there is none."""
+        """Retire every version that is not retired yet; does nothing if there is none."""
         ...
 
     def purge(self, name: str, *, scope: str = SHARED) -> None:
-        """Forget every version; nothing happens where there is none."""
+        """Remove every version; does nothing if there is none."""
         ...

@@ -1,6 +1,6 @@
-"""Which home serves a cluster: the record that keeps two servers of one database from doing the same work.
+"""The home that serves a cluster: the record that keeps two servers of one database from doing the same work.
 
-Read and written through `ports.Store`; `control/serving.py` decides who may take a cluster.
+Read and written through `ports.Store`; `control/serving.py` decides which home may take a cluster.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 class HomeIdentity:
     """A tarmac home and the machine that its server runs on.
 
-    `id` lies in the home and moves with it; `machine` tells machines apart; `hostname` and `path` are for
-    people.
+    `id` is stored in the home and moves with it; `machine` identifies the machine; `hostname` and `path` are
+    for people.
     """
 
     id: str
@@ -27,10 +27,10 @@ class HomeIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """The right of one server to act for a cluster: to place, start and end what was submitted to it.
+    """The right of one server to act for a cluster: to place, start and end the runs submitted to it.
 
-    It does not end by itself: another home has to take it on purpose. `token` grows whenever a server takes
-    it, also one of the same home: what an older server still tries is refused.
+    It does not expire: another home has to take it on purpose. `token` grows whenever a server takes it, also
+    one of the same home: requests of an older server are refused.
     """
 
     cluster: str
@@ -40,7 +40,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerRecord:
-    """The home that serves a cluster, and when its server last gave a sign of life."""
+    """The home that serves a cluster, and the last sign of life of its server."""
 
     cluster: str
     home: HomeIdentity

@@ -1,8 +1,8 @@
-"""What a run asks of an HPC site's batch system, beyond what every run says. Part of a `RunSpec`.
+"""Requests to an HPC site's batch system beyond the common fields of a run. Part of a `RunSpec`.
 
 Written by the dialect `mantik` (and the field `site` of a run file), rendered by `launch` as a batch script
-or a job description. The rest of what a site is told stands where it does for every run: the entry point is
-the command of the run's one role, its time limit, variables, modules and hooks are those of the run.
+or a job description. The other settings are the run's own: the entry point is the command of its one role;
+its time limit, variables, modules and hooks apply.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Firecrest:
-    """A site behind firecREST, and the machine of it to use."""
+    """A site behind firecREST, and its machine to use."""
 
     api_url: str
     token_url: str
@@ -23,7 +23,7 @@ class Firecrest:
 class Apptainer:
     """A container image run by `srun apptainer run`: `path` is below the project, or with `remote` a site's.
 
-    `source` is where the image lies on the submitter's machine, if that is outside the project. `options` are
+    `source` is the image's place on the submitter's machine, if that is outside the project. `options` are
     words: the node's shell expands the variables in them, and nothing else (K2).
     """
 
@@ -35,10 +35,11 @@ class Apptainer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteRequest:
-    """Where the run goes (exactly one of `unicore_url` and `firecrest`), and the resources of the batch job.
+    """The destination of the run (exactly one of `unicore_url` and `firecrest`), and the batch job's
+    resources.
 
-    None: not asked for. The application runs in `apptainer`, or after the activation of `venv` (absolute on
-    the site, or relative to the project), or as it is.
+    None: not requested. The application runs in `apptainer`, or after the activation of `venv` (absolute on
+    the site, or relative to the project), or in neither.
     """
 
     unicore_url: str | None = None

@@ -1,4 +1,4 @@
-"""`RunSpec`: the one model of what a user asks for, whatever dialect it was written in.
+"""`RunSpec`: the one model of what a user asks for, in whatever dialect it was written.
 
 Readers in `dialects` make it; `control` stores it verbatim and never changes it; `launch` turns it and an
 allocation into argv and environment per worker. Everything is frozen: a changed spec is another spec.
@@ -23,10 +23,10 @@ from tarmac.model.secret import SecretUse
 from tarmac.model.site import SiteRequest
 
 DEFAULT_GRACE_S = 30.0
-"""Seconds between the signal of a pause or stop and SIGKILL, where the spec names none."""
+"""Seconds between the signal of a pause or stop and SIGKILL, if the spec has none."""
 
 DEFAULT_RAPID_CYCLES = 3
-"""How many turns a cycle run has where its file does not say (I7)."""
+"""The number of turns of a cycle run whose file sets none (I7)."""
 
 
 class Mode(StrEnum):
@@ -39,21 +39,21 @@ class Mode(StrEnum):
 
 
 class Queueing(StrEnum):
-    """What to do when the cluster is busy."""
+    """The reaction to a busy cluster."""
 
     WAIT = "wait"
     FAIL_IF_BUSY = "fail_if_busy"
 
 
 class FailureBehaviour(StrEnum):
-    """What a worker's failure means for the other workers of its run."""
+    """The effect of a worker's failure on the other workers of its run."""
 
     STOP = "stop"
     CONTINUE = "continue"
 
 
 class Launcher(StrEnum):
-    """What starts the processes of a role that train together, one for each of its slots.
+    """The program that starts the processes of a role that train together, one for each of its slots.
 
     All but those ON_FIRST_NODE start one process for each slot, which finds its world in the variables that
     its framework reads.
@@ -69,12 +69,12 @@ class Launcher(StrEnum):
 
 
 ON_FIRST_NODE = frozenset({Launcher.MPI})
-"""The launchers whose command is run once, on the first node: a program there starts the processes of all."""
+"""The launchers whose command runs once, on the first node: a program there starts all processes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """What a process executes: a bash script (its lines kept, run with errexit and pipefail) or an argv.
+    """The command of a process: a bash script (its lines kept, run with errexit and pipefail) or an argv.
 
     Exactly one of `script` and `argv` is set.
     """
@@ -88,7 +88,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """One supervised process of a replica, with what it needs."""
+    """One supervised process of a replica, with its resources."""
 
     command: Command
     resources: Resources = field(default_factory=Resources)
@@ -98,11 +98,11 @@ class Process:
 class Role:
     """A group of same-command replicas: fixed `replicas`, or `slots` in all (never both).
 
-    With `slots`, the placement makes nodes x slots per node of it, equal where possible on the fewest
-    nodes, and the one process is run once per node. With `replicas`, each replica sits on one node and
-    its resources are the sum of its processes'. `uneven` allows the slots to be split unequally where no
-    equal split fits the cluster; `nodes` is on how many they must be split, equally (None: the fewest).
-    With a `launcher` the only process is run once for each slot, and for a replica without slots once.
+    With `slots`, the placement splits them over nodes, equally if possible and on the fewest nodes, and the
+    one process runs once per node. With `replicas`, each replica is on one node and its resources are the sum
+    of its processes'. `uneven` allows an unequal split if no equal one fits the cluster; `nodes` is the
+    number of nodes for an equal split (None: the fewest). With a `launcher` the only process runs once for
+    each slot, and once for a replica without slots.
     """
 
     name: str = DEFAULT_ROLE
@@ -117,7 +117,7 @@ class Role:
 
     @property
     def replica_resources(self) -> Resources:
-        """What one replica needs on its node; meaningless for a role with `slots`."""
+        """The resources of one replica on its node; meaningless for a role with `slots`."""
         total = Resources()
         for process in self.processes:
             total = total.plus(process.resources)
@@ -126,7 +126,7 @@ class Role:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Which nodes a run may use; empty means any. `excluded` are host names it may not."""
+    """The nodes that a run may use; empty means any. `excluded` are host names that it may not use."""
 
     cluster: str | None = None
     pool: str | None = None
@@ -155,10 +155,10 @@ class Rehearsal:
 class LocalDirectory:
     """Code from a directory (or archive) of the submitter's machine, copied at submission.
 
-    What stays behind is said by the ignore file `ignore_file` at its top, where a dialect has one of its own,
-    else by `.tarmacignore`, `.gitignore` or the usual defaults; and by the patterns of `exclude`, in the
-    syntax of .gitignore. With `whole`, only `exclude` counts. More than `limit_bytes` is refused.
-    `digest` names the snapshot where the submitter has sent it already: then `path` is not read.
+    Files are left out by the ignore file `ignore_file` at its top if a dialect has its own, otherwise by
+    `.tarmacignore`, `.gitignore` or the usual defaults; and by the patterns of `exclude`, in the syntax of
+    .gitignore. With `whole`, only `exclude` counts. More than `limit_bytes` is refused. `digest` names the
+    snapshot if the submitter has sent it already: then `path` is not read.
     """
 
     path: str
@@ -193,9 +193,9 @@ class Checkout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonPackages:
-    """A setup step: what `pip install` is given, into an environment that only such runs share.
+    """A setup step: arguments of `pip install`, into an environment that only such runs share.
 
-    With `imported`, only where the code imports that package, and the run's Python does not have it.
+    With `imported`, only if the code imports that package and the run's Python does not have it.
     """
 
     requirements: tuple[str, ...]
@@ -228,7 +228,7 @@ class Hooks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bind:
-    """A directory or file of the node, seen at `target` (absolute, or below the work directory)."""
+    """A directory or file of the node, visible at `target` (absolute, or below the work directory)."""
 
     source: str
     target: str
@@ -237,7 +237,9 @@ class Bind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactRules:
-    """How often each kind of artifact is synced while an attempt runs; all are at its end too (I14)."""
+    """The seconds between syncs of each kind of artifact while an attempt runs; all are synced at its end
+    (I14).
+    """
 
     checkpoint_every_s: float = 600.0
     crud_every_s: float = 600.0
@@ -247,10 +249,10 @@ class ArtifactRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conventions:
-    """Which system's variables, files and words hold in the run, by the name of its dialect.
+    """The system whose variables, files and words apply in the run, by the name of its dialect.
 
-    `facts` (JSON) are what that dialect needs for them beyond the spec, such as a whole configuration with
-    its defaults. They never hold a secret.
+    `facts` (JSON) are data of that dialect beyond the spec, such as a whole configuration with its defaults.
+    They never hold a secret.
     """
 
     system: str = "native"
@@ -267,14 +269,14 @@ class PausePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """What the workers find around them.
+    """The environment of the workers.
 
-    `inherited` are the submitter's PATH, VIRTUAL_ENV and CONDA_PREFIX, recorded at submission to the
-    user's own embedded server; `variables` (what the run file says) win over them. `image` is the container
-    image that everything of the run is started in, unless a submission or its server said that it is
-    `without_container`. With `pull_always` its registry is asked also where a node has an image of that name.
-    `shared_memory_bytes` is the size of /dev/shm in it (None: as much as a node gives). `modules` are loaded
-    on each node, in order, before anything else.
+    `inherited` are the submitter's PATH, VIRTUAL_ENV and CONDA_PREFIX, recorded at submission to the user's
+    own embedded server; `variables` (of the run file) win over them. `image` is the container image that all
+    processes of the run start in, unless the submission or its server set `without_container`. With
+    `pull_always` nodes ask its registry even if they have an image of that name. `shared_memory_bytes` is the
+    size of its /dev/shm (None: the node's default). `modules` are loaded on each node, in order, before
+    anything else.
     """
 
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -289,20 +291,20 @@ class Environment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
-    """Everything a run is asked to be.
+    """The full specification of a run.
 
-    `source` is the text the user submitted, verbatim, in the syntax that `dialect` names.
-    A bigger `priority` is sooner; a bigger `weight` has more of a fair share. `max_rapid_cycles` is how many
-    turns a cycle run has. `stop_on_nan`: a worker that reports a metric that is not finite fails.
-    `time_limit_s` counts the running time of all attempts together. `unique_name`: the
-    name gets a short random end when the run is accepted. `start_paused`: it is set aside before it could
-    start, and waits to be resumed; no run file says so, a submission does. `datasets` and `input_artifacts`
-    are ids; `parameters` (JSON, None: none given) reach the run as a file. `site` is what a site's batch
-    system is asked for beyond what the rest says; `slurm` are directives for its job where a Slurm runs it
-    ("": without a value, None: dropped). `after` are the runs whose ends it waits for before it may start;
-    `array` makes equal runs of it, one for each index. With a `search` it is of an experiment, whose trials
-    are runs of the same spec with values in place of it; `trial` says of which experiment a run is one.
-    `notify` are those who are told what happens to it; `log_policies` act where it fails.
+    `source` is the text that the user submitted, verbatim, in the syntax that `dialect` names. A bigger
+    `priority` is sooner; a bigger `weight` has more of a fair share. `max_rapid_cycles` is the number of
+    turns of a cycle run. `stop_on_nan`: a worker that reports a metric that is not finite fails.
+    `time_limit_s` counts the running time of all attempts together. `unique_name`: the name gets a short
+    random end when the run is accepted. `start_paused`: it is paused before it could start, and waits to be
+    resumed; only a submission sets it, no run file. `datasets` and `input_artifacts` are ids; `parameters`
+    (JSON, None: none given) reach the run as a file. `site` has requests to a site's batch system beyond the
+    rest; `slurm` are directives for its job on a Slurm cluster ("": without a value, None: dropped). `after`
+    are the runs whose ends it waits for before it may start; `array` makes equal runs of it, one for each
+    index. With a `search` it is the spec of an experiment, whose trials are runs of the same spec with values
+    in place of the search; `trial` names the experiment of a trial. `notify` are subscriptions to its events;
+    `log_policies` act if it fails.
     """
 
     name: str
@@ -345,18 +347,18 @@ class RunSpec:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def rehearsed(self, run_id: str) -> Cluster | None:
-        """The cluster of its rehearsal: the run's own, or of a trial that of its experiment."""
+        """The cluster of its rehearsal: the run's own, or for a trial that of its experiment."""
         owner = run_id if self.trial is None else self.trial.experiment
         return None if self.rehearsal is None else self.rehearsal.cluster(owner)
 
     def target_of(self, run_id: str) -> Target:
-        """Which nodes the run with this id may use: in a rehearsal those of its cluster."""
+        """The nodes that the run with this id may use: in a rehearsal those of its cluster."""
         cluster = self.rehearsed(run_id)
         return self.target if cluster is None else replace(self.target, cluster=cluster.name)
 
     @property
     def slots(self) -> int:
-        """How many slots the whole run needs."""
+        """The slots of the whole run."""
         return sum(
             role.slots if role.slots is not None else (role.replicas or 0) * role.replica_resources.slots
             for role in self.roles

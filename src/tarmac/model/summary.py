@@ -1,6 +1,6 @@
-"""Lists of runs: which are asked for, and the line that stands for each.
+"""Lists of runs: the query, and the line of each run.
 
-Asked of the port `Store`; the command line and the server show the lines.
+Used by the port `Store`; the command line and the server show the lines.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from tarmac.model.spec import Mode, RunSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunQuery:
-    """Which runs to list: newest first, at most `limit`, those before `before_id` when paging.
+    """The runs to list: newest first, at most `limit`, those before `before_id` when paging.
 
     Empty `states` means all; `user`, `project`, `name`, `array_id` and `array_index` None mean any; every
-    pair of `labels` must match.
-    With `ended_after`, runs that ended before it are left out (those that have not ended stay); with
-    `ended_before`, all others are.
+    pair of `labels` must match. With `ended_after`, runs that ended before it are left out (those that have
+    not ended stay); with `ended_before`, all others are.
     """
 
     states: frozenset[RunState] = frozenset()
@@ -41,10 +40,10 @@ class RunQuery:
 class RunSummary(NamedTuple):
     """One line of a list: read without decoding the spec, so that lists of 10,000 stay quick.
 
-    A tuple for the same reason, in the order of the columns that `store` reads. `priority` is the one it has
-    now, whoever set it; `cluster` and `pool` are where it runs or last ran, before that where it wants to
-    (None: anywhere). `system` is the one whose conventions hold in the run, `slot_type` and `image` are what
-    it asks for; `max_turns` is None for a run that is no cycle run.
+    A tuple for the same reason, in the order of the columns that `store` reads. `priority` is the present
+    one; `cluster` and `pool` are where it runs or last ran, before that its target (None: any). `system` is
+    the one whose conventions apply in the run, `slot_type` and `image` are requested ones; `max_turns` is
+    None except for a cycle run.
     """
 
     id: str
@@ -76,7 +75,7 @@ class RunSummary(NamedTuple):
 
 
 def matches(run: Run, query: RunQuery) -> bool:
-    """Whether a run is in the list that a query without a limit asks for."""
+    """Whether a query without a limit matches a run."""
     return (
         (not query.states or run.state in query.states)
         and query.user in (None, run.user)
@@ -92,7 +91,7 @@ def matches(run: Run, query: RunQuery) -> bool:
 
 
 def summary_of(run: Run, cluster: str | None, pool: str | None = None) -> RunSummary:
-    """The line of a list that stands for a run; `cluster` and `pool` are those of its newest attempt."""
+    """The line of a run in a list; `cluster` and `pool` are those of its newest attempt."""
     spec = run.spec
     return RunSummary(
         id=run.id,
@@ -125,11 +124,11 @@ def summary_of(run: Run, cluster: str | None, pool: str | None = None) -> RunSum
 
 
 def max_turns_of(spec: RunSpec) -> int | None:
-    """How many turns the run has; None for one that is no cycle run."""
+    """The number of turns of a cycle run; None for other runs."""
     return spec.max_rapid_cycles if spec.mode is Mode.CYCLE else None
 
 
 def slot_type_of(spec: RunSpec) -> str | None:
-    """The slot type asked for; several are joined by commas, None is any."""
+    """The requested slot types, joined by commas; None is any."""
     slot_types = {role.slot_type or role.replica_resources.slot_type for role in spec.roles}
     return ",".join(sorted(name for name in slot_types if name)) or None

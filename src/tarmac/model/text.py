@@ -1,4 +1,4 @@
-"""Words for messages: what was probably meant, and lists that end in "and N more". For all layers."""
+"""Words for messages: the nearest known word, and lists that end in "and N more". For all layers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LONGEST_WORD = 100
 def nearest(
     word: str, known: Iterable[str], synonyms: Mapping[str, str] | None = None, *, cutoff: float = 0.6
 ) -> str | None:
-    """The word that was probably meant, whatever its case; None where nothing is near."""
+    """The known word that is nearest, ignoring case; None if none is near."""
     from difflib import get_close_matches  # noqa: PLC0415 only an error needs it
 
     names = {name.lower(): name for name in sorted(known)}
@@ -21,13 +21,13 @@ def nearest(
 def suggestion(
     word: str, known: Collection[str], otherwise: str, synonyms: Mapping[str, str] | None = None
 ) -> str:
-    """The hint for an unknown word: the known one that was probably meant, or `otherwise`."""
+    """The hint for an unknown word: the nearest known one, or `otherwise`."""
     near = nearest(word, known, synonyms)
     return f"did you mean {near}?" if near else otherwise
 
 
 def listed(items: Sequence[str], most: int, separator: str = ", ") -> str:
-    """The first of some items, and how many more there are: `a, b and 3 more`."""
+    """The first of some items, and the number of others: `a, b and 3 more`."""
     shown, more = separator.join(items[:most]), len(items) - most
     if more <= 0:
         return shown

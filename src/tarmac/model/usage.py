@@ -1,4 +1,4 @@
-"""What attempts used: slots and for how long. Read from the store by `control.usage_report`."""
+"""The usage of attempts: slots and times. Read from the store by `control.usage_report`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tarmac.model.run import Allocation, Attempt, Release, Run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptSpan:
-    """The slots that attempt number `attempt` of a run held from `begin` on, until `end` (None: it goes on).
+    """The slots that attempt number `attempt` of a run held from `begin` to `end` (None: it still does).
 
-    `released`: slots of replicas that ended before, each with the time when.
+    `released`: slots of replicas that ended earlier, each with its time.
     """
 
     run_id: str
@@ -36,15 +36,15 @@ class AttemptSpan:
 
 
 class UsageReader(Protocol):
-    """The attempts of all runs as usage, those of removed runs too."""
+    """The attempts of all runs as usage, those of removed runs included."""
 
     def attempt_spans(self, since: float, until: float) -> Sequence[AttemptSpan]:
-        """What attempts held within a range of time, in any order."""
+        """The attempts that held slots within a range of time, in any order."""
         ...
 
 
 def span_of(of: Run, known: Attempt) -> AttemptSpan | None:
-    """An attempt as usage, likewise."""
+    """An attempt as usage; None if it has not held its allocation yet."""
     begin = known.allocated_at
     if begin is None:
         return None

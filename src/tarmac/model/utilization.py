@@ -1,4 +1,4 @@
-"""What the workers of an attempt use now, as its nodes measure it. Made by `engines.attempts`."""
+"""The present resource use of an attempt's workers, as its nodes measure it. Made by `engines.attempts`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuUtilization:
-    """One GPU: the share of time in which something ran on it, and its memory."""
+    """One GPU: the share of time in which it was busy, and its memory."""
 
     index: int
     busy_percent: int
@@ -19,8 +19,8 @@ class GpuUtilization:
 class NodeUtilization:
     """The workers of an attempt on one node, measured at `at`.
 
-    `memory_bytes` counts pages that processes share once; so many `cpus` were busy with them on average since
-    the measurement before; `gpus` are those of its slots that say how they are used.
+    `memory_bytes` counts pages that processes share once; `cpus` is the average number of busy processors
+    since the previous measurement; `gpus` are those of its slots that report their use.
     """
 
     node: str
