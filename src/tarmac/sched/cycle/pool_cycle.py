@@ -358,8 +358,8 @@ class PoolCycle:
         self.state.memo.windows[request] = self._find_window(request)
 
     def _find_window(self, request: RequestClass) -> float:
-        """The time by which a run must end to start now: inf if it fits unreserved nodes, -inf if it fits not
-        even the reserved ones.
+        """The latest end of a run that starts now: inf on unreserved nodes, -inf if not even reserved
+        ones fit.
         """
         if self._fits(request, ()):
             return inf

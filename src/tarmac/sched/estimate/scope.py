@@ -81,9 +81,7 @@ def scope_of_run(ledger: Ledger, run_id: str, now: float) -> Scope:
 
 
 def _awaited(ledger: Ledger, run_id: str, facts: Snapshot) -> tuple[list[Candidate], set[PoolKey]]:
-    """The deferred runs that a run depends on, itself included, and the pools of all runs that they depend
-    on.
-    """
+    """The deferred runs on which a run depends, itself included, and the pools of all its dependencies."""
     allocations = {item.candidate.run_id: item.allocation for item in facts.holdings}
     deferred: dict[str, Candidate] = {}
     pools: set[PoolKey] = set()

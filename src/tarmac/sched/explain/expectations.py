@@ -25,9 +25,7 @@ def expectations(candidate: Candidate, home: PoolState, now: float) -> Iterator[
 
 
 def _turns(candidate: Candidate, home: PoolState) -> Iterator[str]:
-    """The number of cycle runs that have their turn first: those that hold slots, and those before it in
-    line.
-    """
+    """The number of cycle runs with their turn first: the holding ones, and those before it in line."""
     own = home.queue.runs[candidate.run_id].key
     waiting = sum(
         key < own

@@ -50,8 +50,8 @@ class PoolPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """The requested part of each queue: the first `limit` runs (None: all) after place `after` that belong to
-    `owner` (None: any), and the runs of `also` at any place.
+    """A part of each queue: the first `limit` runs (None: all) after place `after` of `owner` (None:
+    any), and the runs of `also` at any place.
     """
 
     limit: int | None = None

@@ -131,9 +131,7 @@ class PoolState:
         self.queue.add(candidate, request)
 
     def refresh(self, now: float) -> None:
-        """Update the queue for a cycle: its order, and the request classes parked while nodes take no
-        work.
-        """
+        """Update the queue for a cycle: its order, and the request classes parked while nodes are closed."""
         self.queue.refresh(now)
         self.fair.refresh(now)
         if not self._parking_is_current:

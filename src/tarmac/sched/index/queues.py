@@ -141,9 +141,7 @@ class ClassQueue:
 
 
 class EntityQueues:
-    """The class queues of a request class, one for each entity of a fair share, with time limits of one
-    magnitude.
-    """
+    """The class queues of a request class, one per entity of a fair share, of one time limit magnitude."""
 
     __slots__ = ("class_queues", "magnitude", "ranking")
 

@@ -62,9 +62,7 @@ def allot(parts: Sequence[Part], pool: PoolBoard) -> Allocation:
 
 
 def _with_weightless(demands: Sequence[Demand], parts: list[Part], view: View) -> list[Part] | None:
-    """Add the roles that ask for nothing: beside the others if allowed, otherwise on the node with the fewest
-    weightless replicas.
-    """
+    """Add the roles that ask for nothing: beside others if allowed, or where few weightless replicas are."""
     placed: list[Part] = []
     for demand in demands:
         if not demand.empty:

@@ -49,9 +49,7 @@ def why_not_now(
     spaces: Mapping[str, Space],
     reserved_for: Mapping[str, str],
 ) -> tuple[Reason, ...]:
-    """The reasons why the demands do not start with these spaces; `reserved_for` maps nodes to labels of
-    runs.
-    """
+    """Why the demands do not start with these spaces; `reserved_for` maps nodes to labels of runs."""
     nodes = _in_scope(snapshot.nodes, target)
     if not nodes:
         return (_no_cluster(snapshot, target),)

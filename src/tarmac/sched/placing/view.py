@@ -40,9 +40,7 @@ class View:
         hidden: Ghosts = NOBODY,
         spread: bool = False,
     ) -> None:
-        """`lists` are sorted entries, each with the slot type of its nodes; `buckets` are set if they are
-        whole.
-        """
+        """`lists` are sorted entries, each with its nodes' slot type; `buckets` are set if they are whole."""
         self._lists = lists
         self._buckets = buckets
         self._excluded = excluded
@@ -143,9 +141,7 @@ class View:
         return spaces
 
     def _seen(self, entries: Iterator[Entry]) -> Iterator[Entry]:
-        """The entries without spaces that copies replace (before merging, because copies have the same
-        order).
-        """
+        """The entries without spaces that copies replace (before merging: copies have the same order)."""
         return (entry for entry in entries if entry[2] not in self._hidden) if self._hidden else entries
 
 

@@ -27,9 +27,7 @@ HANDOVER_SHARE = 0.1
 
 
 class Tier(IntEnum):
-    """The expectation of a run in this period: less than its block so far, credit beyond it, or nothing
-    more.
-    """
+    """The expectation of a run in this period: less than its block so far, credit beyond it, or nothing."""
 
     OWED = 0
     CREDIT = 1
@@ -56,9 +54,7 @@ class Member:
         return before_s + self.running_s(period_at, now)
 
     def running_s(self, since: float, until: float) -> float:
-        """The seconds that its attempt has used between two times: neither a slow start nor a slow end
-        counts.
-        """
+        """The seconds that its attempt has used between two times; a slow start or end does not count."""
         holding = self.holding
         if holding is None:
             return 0.0
@@ -99,16 +95,12 @@ def order_key(member: Member, pool: Pool, now: float) -> tuple[float, ...]:
 
 
 def allotted_s(candidate: Candidate, pool: Pool, now: float) -> float | None:
-    """The promise to a run that starts now: the rest of its block (None: credit and idle time are no
-    promise).
-    """
+    """The promise to a run that starts now: the rest of its block (None: no block is left)."""
     return left_s(candidate, pool, now) if tier(Member(candidate), pool, now) is Tier.OWED else None
 
 
 def left_s(candidate: Candidate, pool: Pool, now: float) -> float:
-    """How long a queued run may hold slots: the rest of its block, of its credit, or otherwise of the
-    period.
-    """
+    """How long a queued run may hold slots: the rest of its block, of its credit, or of the period."""
     member = Member(candidate)
     expects = tier(member, pool, now)
     if expects is Tier.REST:

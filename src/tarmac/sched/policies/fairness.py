@@ -70,9 +70,7 @@ def entity_of(candidate: Candidate, rules: Pool) -> str:
 
 
 def _entity_of_usage(usage: Usage, rules: Pool) -> str | None:
-    """The entity whose share a record counts for; None for a run of no group, whose own facts have its
-    usage.
-    """
+    """The entity whose share a record counts for; None without a group, because the run has its usage."""
     match rules.share_by:
         case ShareBy.USER:
             return usage.owner

@@ -90,7 +90,7 @@ def by_attainment(candidate: Candidate, *, slots: int, reached: float, ran_s: fl
 
 
 def by_blocks(candidate: Candidate, rules: Pool, era: float) -> Key:
-    """Runs that are owed time in the period that began at `era`, by rank; then those with credit; then the
+    """Runs that are owed time in the period that began at `era`, by rank; then runs with credit; then
     others.
     """
     return (*blocks.order_key(Member(candidate), rules, era), candidate.submitted_at, candidate.run_id)
