@@ -144,9 +144,7 @@ class SetsPace(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportPiece:
-    """Whole lines from the reports of one node, and the byte range in its file; the next read begins at
-    `end`.
-    """
+    """Whole lines from the reports of one node, and their byte range; the next read begins at `end`."""
 
     node: str
     begin: int

@@ -43,9 +43,7 @@ class ContainerSettings:
         return self.clusters.get(cluster, self.default)
 
     def of_target(self, cluster: str | None) -> Mapping[str, ContainerRules]:
-        """The rules that may apply to a run, by cluster ("": all others): without a target it may go to
-        any.
-        """
+        """The rules that may apply to a run, by cluster ("": all others); without a target all of them."""
         if cluster is not None:
             return {cluster: self.of(cluster)}
         return {"": self.default, **self.clusters}

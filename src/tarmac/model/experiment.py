@@ -172,9 +172,7 @@ class Experiments(Protocol):
         ...
 
     def find(self, reference: str, *, user: str | None = None, limit: int = 10) -> list[Experiment]:
-        """Experiments for a reference: that id, otherwise of that name (newest first), otherwise ids with
-        that prefix.
-        """
+        """Experiments with that id, otherwise that name (newest first), otherwise that id prefix."""
         ...
 
     def experiments(self, query: ExperimentQuery) -> list[Experiment]:

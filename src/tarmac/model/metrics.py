@@ -144,9 +144,7 @@ class MetricStore(Protocol):
         ...
 
     def points(self, keys: Sequence[SeriesKey]) -> dict[SeriesKey, Points]:
-        """The points of these series as `metric_points.effective` selects them; none for an unknown
-        series.
-        """
+        """The points of these series as `metric_points.effective` selects them; unknown series have none."""
         ...
 
     def events(self, subscriber: str, *, after_id: int, limit: int = 1000) -> list[MetricEvent]:

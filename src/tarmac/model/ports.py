@@ -281,9 +281,7 @@ class Engine(Protocol[Request]):
         ...
 
     def observe(self, attempt_ids: Sequence[str]) -> Mapping[str, Observation]:
-        """The observations of these attempts, in bulk; an unknown attempt is ABSENT. Never raises for one of
-        them.
-        """
+        """The observations of these attempts; an unknown one is ABSENT. Never raises for one of them."""
         ...
 
     def request_leave(self, attempt_id: str, request: LeaveRequest) -> None:

@@ -237,9 +237,7 @@ class Bind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactRules:
-    """The seconds between syncs of each kind of artifact while an attempt runs; all are synced at its end
-    (I14).
-    """
+    """The seconds between syncs of each kind of artifact during an attempt; its end syncs all (I14)."""
 
     checkpoint_every_s: float = 600.0
     crud_every_s: float = 600.0
