@@ -1,8 +1,8 @@
 """Run + allocation + nodes to argv and environment per worker. Pure; called by `control`.
 
-What holds for every run, whatever file it came from (`compose`), and the texts that a batch system would be
-sent (`unicore_job`, `batch_script`). What one system promises to its runs is added to the finished launch by
-its dialect (`dialects.registry.apply_conventions`).
+`compose` makes the launch common to every run, whatever its file; `unicore_job` and `batch_script` make the
+texts for a batch system. The dialect of a run adds its system's promises to the finished launch
+(`dialects.registry.apply_conventions`).
 """
 
 from tarmac.launch.compose import compose

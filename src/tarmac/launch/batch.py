@@ -1,4 +1,4 @@
-"""What is asked of a cluster's own queue for a run, beside its nodes. Called by `compose`."""
+"""The request to a cluster's own queue for a run, besides its nodes. Called by `compose`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def batch_launch(run: Run, allocation: Allocation) -> BatchLaunch:
 
 
 def _slot_types(spec: RunSpec, allocation: Allocation) -> Mapping[str, str]:
-    """The type of the slots of each role that asks for one: any other would do where it does not."""
+    """The slot type of each role that requests one; roles without a request take any type."""
     found = {}
     for role in spec.roles:
         target = role.slot_type or role.replica_resources.slot_type

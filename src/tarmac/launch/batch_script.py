@@ -1,7 +1,6 @@
-"""A run for a site as a script for `sbatch`: what is sent to firecREST, and what a dry run prints. Pure.
+"""A run for a site as a script for `sbatch`, sent to firecREST and printed by a dry run. Pure.
 
-Called by `unicore_job.site_text` for a dry run, and by engines that speak to Slurm for others; `compose` asks
-for the directives of a run that a cluster's own job starts.
+Called by `unicore_job.site_text` for a dry run, and by `batch`, which uses only its directives.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from tarmac.model.site import SiteRequest
 from tarmac.model.spec import RunSpec
 
 LOG = "mantik.log"
-"""The file that the application's output goes to, in the run's directory."""
+"""The file in the run's directory that gets the application's output."""
 
 _MIB = 1 << 20
 
@@ -34,15 +33,15 @@ def batch_script(
     }
     values = {key: str(value) for key, value in directives.items() if value is not None}
     lines = directive_lines(amended(values, spec.slurm))
-    # Some sites do not heed --chdir of what comes through firecREST.
+    # Some sites ignore --chdir of jobs that come through firecREST.
     place = [f"cd {quote(directory)} || exit"] if directory is not None else []
     return "\n".join(["#!/bin/bash -l", *lines, "", *place, *site_steps(spec)]) + "\n"
 
 
 def site_directives(spec: RunSpec) -> dict[str, str | None]:
-    """What a run for a site says of its job on a cluster that starts it by a job of its own.
+    """The directives of a site's run for its job on a cluster that starts it by a job of its own.
 
-    That cluster's nodes, pool and times are settled elsewhere; what a site is not asked for is not said.
+    The cluster sets nodes, pool and times itself; values that the run does not request are left out.
     """
     site = spec.site
     if site is None:
@@ -61,7 +60,7 @@ def site_directives(spec: RunSpec) -> dict[str, str | None]:
 
 
 def _resources(site: SiteRequest, time_limit_s: float | None) -> dict[str, str | int | None]:
-    """What is asked for. With CPUsPerNode, srun starts one task on each node, with all of them."""
+    """The requested resources. With CPUsPerNode, srun starts one task on each node, with all its CPUs."""
     nodes = site.nodes
     if nodes is None and site.total_cpus is not None and site.cpus_per_node is not None:
         nodes = -(-site.total_cpus // site.cpus_per_node)
@@ -91,5 +90,5 @@ def _time(limit_s: float) -> str:
 
 
 def _pattern(path: str) -> str:
-    """A path in which `sbatch` replaces nothing."""
+    """The path with `%` escaped, so that `sbatch` replaces nothing in it."""
     return path.replace("%", "%%")

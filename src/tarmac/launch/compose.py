@@ -1,6 +1,6 @@
-"""A run, its attempt and their nodes to a `Launch`: everything a worker is started with.
+"""From a run, its attempt and their nodes to a `Launch`: everything that starts a worker.
 
-Called by `control`, for the attempt itself and for a dry run. Pure: what only a node knows is left to
+Called by `control`, for the attempt itself and for a dry run. Pure: facts that only a node knows are left to
 its runner.
 """
 
@@ -35,7 +35,7 @@ from tarmac.node.attempt.document import (
 from tarmac.node.attempt.protocol import ARTIFACT_KINDS
 
 LEAST_LIMIT_S = 1.0
-"""The time limit of an attempt whose run has used its own up: it ends by it, and is told so."""
+"""The time limit of an attempt whose run has used up its own: the attempt ends by it with that cause."""
 
 
 def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
@@ -113,7 +113,10 @@ def _every_s(rules: ArtifactRules) -> Mapping[str, float]:
 
 
 def _placed(spec: RunSpec, attempt: Attempt) -> dict[str, list[Assignment]]:
-    """The workers of each node. A batch job begins on its first node: the others are for what it starts."""
+    """The workers of each node.
+
+    A batch job begins on its first node and starts processes on the others itself.
+    """
     placed: dict[str, list[Assignment]] = {name: [] for name in attempt.allocation.nodes}
     for assignment in assignments(spec.roles, attempt.allocation):
         if spec.site is None or assignment.node_rank == 0:
@@ -122,7 +125,7 @@ def _placed(spec: RunSpec, attempt: Attempt) -> dict[str, list[Assignment]]:
 
 
 def _time_left_s(run: Run) -> float | None:
-    """What earlier attempts have left of the time limit, which counts the running time of all together."""
+    """The rest of the time limit, which counts the running time of all attempts together."""
     limit_s = run.spec.time_limit_s
     return None if limit_s is None else max(limit_s - run.ran_s, LEAST_LIMIT_S)
 
@@ -138,7 +141,7 @@ def _files(spec: RunSpec) -> Mapping[str, str]:
 
 
 def _mounts(spec: RunSpec) -> tuple[Mount, ...]:
-    """The literal paths of every node; what the file binds below the working directory stays relative."""
+    """The literal paths of every node; binds below the working directory stay relative."""
     binds = tuple(
         Mount(source=bind.source, target=bind.target, read_only=bind.read_only) for bind in spec.binds
     )

@@ -1,4 +1,4 @@
-"""The image that a run's attempts run in. Called by `compose` and `environment`."""
+"""The container of a run's attempts. Called by `compose` and `environment`."""
 
 from __future__ import annotations
 

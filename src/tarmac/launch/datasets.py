@@ -12,12 +12,12 @@ PREFIX = "TARMAC_DATASET_"
 
 
 def variable(dataset_id: str) -> str:
-    """The variable that names the place of a dataset: its id in capitals, anything odd as an underscore."""
+    """The variable with the path of a dataset: its id in capitals, other characters as underscores."""
     return PREFIX + re.sub(r"[^A-Z0-9]", "_", dataset_id.upper())
 
 
 def with_datasets(launch: Launch, paths: Mapping[str, str]) -> Launch:
-    """The launch with these datasets (id -> where it lies) on each of its nodes."""
+    """The launch with these datasets (id -> path on the node) on each of its nodes."""
     mounts = tuple(
         Mount(source=path, target=f"{ROOT}/{dataset_id}", read_only=True, variables=(variable(dataset_id),))
         for dataset_id, path in paths.items()

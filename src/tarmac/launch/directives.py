@@ -14,7 +14,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./\[\]*&|-]+", re.ASCII)
 
 
 def directive_lines(directives: Mapping[str, str]) -> list[str]:
-    """A line for each directive; "" is one without a value."""
+    """A line for each directive; "" means without a value."""
     return [
         f"#SBATCH --{name}={quoted(value)}" if value else f"#SBATCH --{name}"
         for name, value in directives.items()
@@ -22,7 +22,7 @@ def directive_lines(directives: Mapping[str, str]) -> list[str]:
 
 
 def amended(directives: Mapping[str, str], *changes: Mapping[str, str | None]) -> dict[str, str]:
-    """The directives with these added or changed, and those dropped that are None; later changes win."""
+    """The directives with these changes: None drops a directive; later changes win."""
     found: dict[str, str | None] = dict(directives)
     for change in changes:
         found |= change
@@ -30,9 +30,9 @@ def amended(directives: Mapping[str, str], *changes: Mapping[str, str | None]) -
 
 
 def quoted(value: str) -> str:
-    """A value as `sbatch` reads it back: in quotes a backslash makes any sign plain.
+    """A value as `sbatch` reads it back: in quotes a backslash makes any character literal.
 
-    Raises InvalidInput for what has no place on one line.
+    Raises InvalidInput for text that is not one printable line.
     """
     if not value.isprintable():
         raise InvalidInput(f"{value!r} cannot be asked of a batch system: it is not one line of text")

@@ -1,8 +1,8 @@
 """The environment of a worker and of the setup steps. Called by `launch.compose`.
 
-Each layer wins over those before it: defaults, what the submitter's shell had (recorded at submission),
-the virtual environment, the run file's own variables, the contract. The node adds what only it knows
-(HOME and the like): see `WorkerLaunch` in `node/attempt/document.py`.
+Each layer wins over those before it: defaults, the submitter's shell (recorded at submission), the virtual
+environment, the run file's own variables, tarmac's variables. The node adds facts that only it knows (HOME
+and the like): see `WorkerLaunch` in `node/attempt/document.py`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def setup_environment(run: Run, attempt: Attempt) -> dict[str, str]:
-    """What the setup steps find: the workers' environment, less what differs between workers."""
+    """The environment of setup steps: the workers' without the variables that differ between workers."""
     return {
         **_surroundings(run.spec),
         **run.spec.environment.variables,
@@ -38,7 +38,7 @@ def setup_environment(run: Run, attempt: Attempt) -> dict[str, str]:
 
 
 def _of_array(run: Run) -> dict[str, str]:
-    """Which member of its array a run is."""
+    """The variables for the place of a run in its array."""
     if run.spec.array is None or run.array_id is None:
         return {}
     indices = run.spec.array.values()
@@ -54,10 +54,11 @@ def _of_array(run: Run) -> dict[str, str]:
 def common_environment(
     run: Run, attempt: Attempt, *, setup: Mapping[str, str], first: Node, one_machine: bool
 ) -> dict[str, str]:
-    """What all workers of an attempt find: what the setup steps do, their meeting point, how time is shared.
+    """The environment common to all workers of an attempt: that of the setup steps, the rendezvous, its
+    rules.
 
-    `first` is the node of rank 0. Where nobody knows the nodes yet, its address and the port are texts that
-    stand for them: the nodes find both.
+    `first` is the node of rank 0. If the nodes are not known yet, its address and the port are placeholders
+    that the nodes replace.
     """
     defaults = {variables.GLOO_INTERFACE: "lo"} if one_machine else {}
     meeting = {
@@ -77,7 +78,7 @@ def worker_environment(
 ) -> dict[str, str]:
     """The whole environment of one worker.
 
-    `nodes` are those of the attempt, by name; `cpus` are those of its own that are the attempt's to use;
+    `nodes` are those of the attempt, by name; `cpus` are those of its own node that the attempt may use;
     `neighbours` counts the attempt's workers there.
     """
     node = nodes[assignment.placement.node]
@@ -119,12 +120,12 @@ def _of_launcher(
 
 
 def on_one_machine(nodes: Iterable[Node]) -> bool:
-    """Whether all these nodes stand for one machine, this one: they share its network and its processors."""
+    """Whether all these nodes are this one machine: they share its network and its processors."""
     return all(_is_loopback(node.address) for node in nodes)
 
 
 def _rules(run: Run, attempt: Attempt) -> dict[str, str]:
-    """What the run is told of its rules: on what it fails, and how it shares its slots over time."""
+    """The variables for the rules of a run: whether it fails on NaN, and how it shares its slots."""
     found = {}
     if run.spec.stop_on_nan:
         found[variables.STOP_ON_NAN] = "1"
@@ -139,9 +140,9 @@ def _rules(run: Run, attempt: Attempt) -> dict[str, str]:
 
 
 def _threads(assignment: Assignment, node: Node, *, cpus: float, neighbours: int) -> int:
-    """How many threads one process may use without crowding out the others of its node.
+    """The threads that one process may use without crowding out the others of its node.
 
-    Processors asked for are the worker's own. Otherwise its share of the node's `cpus` is that of its slots;
+    Requested processors are the worker's own. Otherwise its share of the node's `cpus` is that of its slots;
     a worker without slots shares them with the other workers of its attempt.
     """
     own_cpus = assignment.process.resources.cpus / (assignment.neighbours if assignment.place else 1)
@@ -155,9 +156,10 @@ def _threads(assignment: Assignment, node: Node, *, cpus: float, neighbours: int
 
 
 def _surroundings(spec: RunSpec) -> dict[str, str]:
-    """PATH and its like: the usual, then the submitter's, then the virtual environment before both.
+    """PATH and related variables: the defaults, then the submitter's, then the virtual environment before
+    both.
 
-    In a container the image says what is usual there, and nothing of the submitter's shell holds.
+    In a container the image has its own defaults, and the submitter's shell does not apply.
     """
     environment = spec.environment
     if container_launch(spec) is not None:
@@ -173,7 +175,7 @@ def _surroundings(spec: RunSpec) -> dict[str, str]:
 
 @lru_cache(maxsize=1 << 16)
 def _is_loopback(address: str) -> bool:
-    """Whether this is an address of the machine that asks."""
+    """Whether this is an address of the present machine."""
     try:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:  # a host name

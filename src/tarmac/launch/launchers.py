@@ -1,8 +1,8 @@
-"""What each launcher's processes find: the variables by which their framework knows its world.
+"""The variables of each launcher, by which processes find their world. Called by `environment`.
 
-Called by `environment`. Each family is what the framework itself reads where nobody starts it by its own
-command: torch's `env://`, DeepSpeed's and accelerate's on top of it, JAX's of `jax.distributed.initialize()`,
-those that `horovodrun --gloo` sets.
+Each framework reads its own variables when its own launch command does not start it: torch's `env://`, those
+of DeepSpeed and accelerate on top of it, JAX's of `jax.distributed.initialize()`, and those that `horovodrun
+--gloo` sets.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from tarmac.launch.ranks import Place
 from tarmac.model.spec import Launcher
 
 _NO_DAEMON = "tarmac"
-"""Stands where Open MPI names its daemon: JAX has no variables of its own for a process's number and takes
-those of Open MPI, where this one is there."""
+"""The value for the address of Open MPI's daemon.
+
+JAX has no variable for a process's number and reads Open MPI's if this one is set.
+"""
 
 _SEE_THEIR_NODE = frozenset({Launcher.TORCH, Launcher.DEEPSPEED, Launcher.ACCELERATE, Launcher.HOROVOD})
-"""Their users choose a device by LOCAL_RANK, so every process sees those of all processes of its node."""
+"""Their users choose a device by LOCAL_RANK, so every process sees the slots of all processes of its node."""
 
 
 def visible_slots(launcher: Launcher, place: Place) -> tuple[int, ...]:
-    """The slots that a process sees: those of its node, or the one of its own."""
+    """The slots that a process sees: those of its node, or its own one."""
     return place.node_slots if launcher in _SEE_THEIR_NODE else place.slots
 
 
@@ -37,9 +39,9 @@ def launcher_variables(
     run_id: str,
     interface: str | None = None,
 ) -> Mapping[str, str]:
-    """What the process of one rank finds beside what every worker does.
+    """The variables of one rank's process beyond those of every worker.
 
-    `interface`: the network by which gloo connects processes (None: it finds one).
+    `interface`: the network by which gloo connects processes (None: gloo chooses one).
     """
     rank, count = str(place.rank), str(place.count)
     found = {
@@ -68,7 +70,7 @@ def launcher_variables(
         case Launcher.JAX:
             found |= {
                 variables.JAX_COORDINATOR: f"{address}:{port}",
-                variables.JAX_DEVICES: "0",  # of those that the process sees: its own alone
+                variables.JAX_DEVICES: "0",  # the only device that the process sees
                 variables.MPI_DAEMON: _NO_DAEMON,
                 variables.MPI_RANK: rank,
                 variables.MPI_SIZE: count,
@@ -84,7 +86,10 @@ def launcher_variables(
 
 
 def _of_horovod(place: Place, *, nodes: int, node_rank: int, address: str, port: str) -> dict[str, str]:
-    """Horovod's own names. Processes meet at a server beside the first one: see `node/peers/rendezvous`."""
+    """Horovod's own names.
+
+    Its processes meet at a server beside the first one: see `node/peers/rendezvous`.
+    """
     return {
         variables.HOROVOD_RANK: str(place.rank),
         variables.HOROVOD_SIZE: str(place.count),

@@ -1,6 +1,6 @@
 """The parameters of a run in its commands, as `${parameters.lr}`, and as variables of a trial.
 
-Used by `starting` and `environment`; `control` refuses names that no parameter has.
+Used by `starting` and `environment`; `control` refuses unknown names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NAMED = re.compile(r"\$\{parameters\.([A-Za-z0-9_.-]+)\}")
 
 
 def filled(spec: RunSpec, command: Command) -> Command:
-    """The command with the values of parameters in place of their names; a name without a value stays."""
+    """The command with parameter values in place of their names; names without a value stay."""
     if spec.parameters is None:
         return command
     known = _leaves(spec.parameters)
@@ -35,7 +35,7 @@ def parameter_names(spec: RunSpec) -> list[str]:
 
 
 def unknown_names(spec: RunSpec) -> list[str]:
-    """What the commands of a run, its setup and its hooks name of the parameters that is not among them."""
+    """The unknown parameter names in the commands of a run, its setup and its hooks."""
     known = _leaves(spec.parameters or {})
     commands = [
         *(process.command for role in spec.roles for process in role.processes),
@@ -48,7 +48,7 @@ def unknown_names(spec: RunSpec) -> list[str]:
 
 
 def trial_variables(run: Run) -> dict[str, str]:
-    """What a trial finds beside its parameters' file: each as a variable, and of what it is a trial."""
+    """The variables of a trial: its parameters, its experiment, its number and its seed."""
     trial = run.spec.trial
     if trial is None:
         return {}
@@ -66,7 +66,7 @@ def trial_variables(run: Run) -> dict[str, str]:
 
 
 def _leaves(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Every value by its path with dots, as text."""
+    """Every value as text, by its dotted path."""
     found: dict[str, str] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):

@@ -1,6 +1,6 @@
-"""The one place where text is quoted for a shell. Used wherever a command or a variable is printed.
+"""The one place where text is quoted for a shell. Used by `launch`, by engines and by the views of `cli`.
 
-What is printed can be pasted into bash and means the same, and no value can draw on the terminal: control
+Printed text can be pasted into bash and means the same, and no value can control the terminal: control
 characters and bytes that are not text are written as escapes.
 """
 
@@ -21,7 +21,7 @@ def quote(text: str) -> str:
 
 def expandable(text: str) -> str:
     """One word, in which bash still expands $NAME and ${NAME}, and nothing else; values stay one word."""
-    pieces = _VARIABLE.split(text)  # literal and variable by turns
+    pieces = _VARIABLE.split(text)  # literal and variable alternate
     found = "".join(
         f'"{piece}"' if index % 2 else quote(piece) for index, piece in enumerate(pieces) if piece
     )
@@ -34,7 +34,7 @@ def join(argv: Iterable[str]) -> str:
 
 
 def assignment(name: str, value: str) -> str:
-    """`NAME=value`, to stand before a command or after `export`."""
+    """`NAME=value`, for use before a command or after `export`."""
     return f"{name}={quote(value)}"
 
 
@@ -48,6 +48,6 @@ def _escaped(character: str) -> str:
         return _NAMED[character]
     if character.isprintable():
         return character
-    # Octal bytes rather than \u: bash turns those into the bytes of whatever locale it runs in. Always three
-    # digits, so that a digit that follows is not taken in.
+    # Octal bytes rather than \u, which bash converts to the bytes of its locale. Always three digits, so that
+    # a following digit is not included.
     return "".join(f"\\{byte:03o}" for byte in character.encode("utf-8", "surrogateescape"))

@@ -1,6 +1,6 @@
-"""How a run is given its secrets: variables and files, by form. Called by `launch.compose`.
+"""How a run gets its secrets: variables and files, by form. Called by `launch.compose`.
 
-No value is known here: `{value}`, `{path}` and `{directory}` are filled in by the runner.
+Values are not known here: the runner fills in `{value}`, `{path}` and `{directory}`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""What happens on the first node of a batch job, as lines of bash: the one place for the order of K6.
+"""The steps on the first node of a batch job, as lines of bash: the one place for the order of K6.
 
-Shared by `batch_script` and `unicore_job`, for a site, and by `starting`, for a rehearsal or a job of ours.
-Everything runs in one shell, so that what a command before the application sets holds for it, too:
+Used by `batch_script` and `unicore_job`, for a site, and by `starting`, for a rehearsal or a job of ours. All
+steps run in one shell, so that a command before the application can change its environment:
 
     variables, modules, commands before, virtual environment, application, commands after
 
-A step before the application that fails ends the script, with its exit code. The commands after it run
-whether it failed or not; the script then leaves with its exit code, or that of the first of them that failed.
+A failing step before the application ends the script with its exit code. The commands after it run in any
+case; the script then exits with the application's code, or that of the first failed one of them.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from tarmac.model.spec import Command, RunSpec
 from tarmac.node.apptainer.options import parse
 
 _STANDIN = 'python3 -E -S "${PYTHONPATH##*:}/../apptainer"'
-"""Stands for Apptainer in a rehearsal: see `node/apptainer`. It lies beside what makes `import tarmac`
-work, which comes last on PYTHONPATH."""
+"""The stand-in for Apptainer in a rehearsal: see `node/apptainer`.
+
+It is beside the directory that makes `import tarmac` work, which is last on PYTHONPATH.
+"""
 
 WORKING_DIRECTORY = "MANTIK_WORKING_DIRECTORY"
 OF_UNICORE = "UC_WORKING_DIRECTORY"
@@ -35,7 +37,7 @@ MODULE_FILES = (
     "/usr/share/modules/init/bash",
     "/usr/share/lmod/lmod/init/bash",
 )
-"""Where the command `module` is defined, for shells that are not those of a login."""
+"""Files that define the command `module`, for shells that are not login shells."""
 
 
 def site_steps(spec: RunSpec) -> list[str]:
@@ -51,9 +53,9 @@ def site_steps(spec: RunSpec) -> list[str]:
 
 
 def batch_steps(spec: RunSpec) -> list[str]:
-    """The same for a job in which a runner starts the script: it finds what a job's own script finds.
+    """The same for a job in which a runner starts the script, with the environment of a job's own script.
 
-    An image that lies beside the project is used where it lies. A bind needs its source.
+    An image beside the project is used in place. A bind needs its source.
     """
     image = spec.site.apptainer if spec.site is not None else None
     if spec.site is not None and image is not None:
@@ -71,10 +73,10 @@ def batch_steps(spec: RunSpec) -> list[str]:
 
 
 def rehearsed_steps(spec: RunSpec) -> list[str]:
-    """The same for a machine that is not the site: what it has no modules or environment for is said.
+    """The same for a machine that is not the site: it reports missing modules and environments.
 
-    The variables are the worker's already, but for that of UNICORE, which a site sets itself: commands before
-    go back to it. The application runs once, without srun; without Apptainer, tarmac starts its image.
+    The variables are the worker's already, except UNICORE's, which a site sets itself and commands before use
+    to return to it. The application runs once, without srun; without Apptainer, tarmac starts its image.
     """
     return [
         f'export {WORKING_DIRECTORY}="$PWD"',
@@ -87,16 +89,16 @@ def rehearsed_steps(spec: RunSpec) -> list[str]:
 
 
 def login_command(commands: Iterable[Command]) -> str | None:
-    """Commands of the login node as one, the next only after the last has succeeded; None for none."""
+    """Commands of the login node as one line, each after the success of the previous one; None for none."""
     lines = [shell(command) for command in commands]
     return " && ".join(lines) if lines else None
 
 
 def shell(command: Command) -> str:
-    """A command as one line of a script; whatever is in it, the script goes on after its end.
+    """A command as one line of a script, which the script survives whatever the command contains.
 
-    Simple ones stand as they were written, others are handed to `eval` in quotes: a quote that is not closed,
-    or a comment, then breaks that one command.
+    Simple commands are kept as written, others are passed to `eval` in quotes: an unclosed quote, or a
+    comment, then breaks that one command only.
     """
     if command.script is None:
         return join(command.argv or ())
@@ -104,7 +106,7 @@ def shell(command: Command) -> str:
 
 
 def find_module_command() -> str:
-    """A line after which `module` can be used, if this machine has it."""
+    """A line that makes `module` available, if this machine has it."""
     files = " ".join(MODULE_FILES)
     return (
         f"for tarmac_file in {files}; do type module &>/dev/null && break; "
@@ -113,7 +115,7 @@ def find_module_command() -> str:
 
 
 def load_modules(modules: tuple[str, ...]) -> list[str]:
-    """Lines that load modules where there are modules, and say that they are not loaded elsewhere."""
+    """Lines that load modules if there is a module system, and otherwise report that they are not loaded."""
     if not modules:
         return []
     message = quote(f"tarmac: there is no command 'module' here; not loaded: {', '.join(modules)}")
@@ -148,7 +150,7 @@ def _command(spec: RunSpec) -> Command:
 
 
 def _in_image(image: Apptainer, path: str, command: Command) -> str:
-    """`apptainer run OPTIONS IMAGE COMMAND`; what is more than plain words needs a shell inside the image."""
+    """`apptainer run OPTIONS IMAGE COMMAND`; anything but plain words runs in a shell inside the image."""
     words = ["apptainer", "run", *map(expandable, image.options)]
     words.append(expandable(path) if image.remote else quote(path))
     if command.script is None or (_simple(command.script) and not re.search(r"[$~*?\[]", command.script)):
@@ -157,7 +159,7 @@ def _in_image(image: Apptainer, path: str, command: Command) -> str:
 
 
 def _source_checks(image: Apptainer) -> Iterator[Command]:
-    """Commands that fail where the source of a bind in the options is missing."""
+    """Commands that fail if the source of a bind in the options is missing."""
     with suppress(ValueError):  # options that Apptainer refuses
         for bind in parse([*image.options, image.path]).binds:
             problem = quote(f"tarmac: cannot bind {bind.source} to {bind.target} on")
@@ -171,7 +173,7 @@ def _activation(spec: RunSpec) -> list[str]:
 
 
 def _optional_activation(spec: RunSpec) -> Iterator[str]:
-    """One in the project must be there; one of the site may be missing here, and that is said."""
+    """An environment in the project must exist; one of the site may be missing here, with a message."""
     venv = spec.site.venv if spec.site is not None else None
     if venv is None:
         return
@@ -186,7 +188,7 @@ def _optional_activation(spec: RunSpec) -> Iterator[str]:
 
 
 def _around(application: str, after: tuple[Command, ...]) -> list[str]:
-    """The application, in a shell of its own if something is to run after it whatever it does."""
+    """The application, in a shell of its own if commands must run after it in any case."""
     if not after:
         return [application]
     return [

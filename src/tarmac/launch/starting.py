@@ -1,7 +1,7 @@
-"""What the workers, setup steps and hooks of a run execute: their commands, with the run's modules loaded.
+"""The commands of workers, setup steps and hooks, with the run's modules loaded. Called by `compose`.
 
-Called by `compose`. A run for a site is one script on the node of rank 0, as its batch job would be; on a
-cluster that starts it by a job, that is the script of the site.
+A run for a site is one script on the node of rank 0, like its batch job; on a cluster that starts it by a
+job, it is the script of the site.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ from tarmac.node.attempt.steps import AptStep, CheckoutStep, CommandStep, PipSte
 _PROGRAM = re.compile(r"(?:^|[\s;&|(/])(?:mpirun|mpiexec|horovodrun)(?:\s|$)", re.ASCII)
 _EXEC = 'exec "$@"'
 _PEERS = 'exec python3 -E -S "${PYTHONPATH##*:}/../peers" "$@"'
-"""The worker of each node where one of them starts all processes, and the first one where the others have to
-find it: see `node/peers`. It lies beside what makes `import tarmac` work, which comes last on PYTHONPATH."""
+"""The worker of each node if one of them starts all processes, and the first one if the others have to find
+it: see `node/peers`. It is beside the directory that makes `import tarmac` work, which is last on PYTHONPATH.
+"""
 
 
 def worker_argv(spec: RunSpec, command: Command, *, of: Assignment | None = None) -> tuple[str, ...]:
-    """What a worker executes; `of`: which one it is."""
+    """The argv of a worker; `of` is its assignment."""
     if spec.site is not None and spec.rehearsal is None:
         return ("bash", "-l", "-c", "\n".join(batch_steps(spec)))
     if spec.site is not None:
@@ -48,12 +49,12 @@ def worker_argv(spec: RunSpec, command: Command, *, of: Assignment | None = None
 
 
 def _starts(command: Command) -> str:
-    """Whether a command starts the processes of all nodes itself, or is to be started in each slot."""
+    """Whether a command starts the processes of all nodes `itself`, or runs in `each` slot."""
     return "itself" if _PROGRAM.search(str(command)) is not None else "each"
 
 
 def setup_launches(spec: RunSpec) -> tuple[Step, ...]:
-    """The setup steps as they are carried out on a node; commands as argvs."""
+    """The setup steps in their form for a node; commands as argvs."""
     return tuple(_step(spec, step) for step in spec.setup)
 
 
@@ -78,7 +79,7 @@ def _step(spec: RunSpec, step: SetupStep) -> Step:
 
 
 def hooks_launch(spec: RunSpec) -> Mapping[str, tuple[Argv, ...]]:
-    """The hooks as argvs. Those of the first node are a part of the script, where a run goes to a site."""
+    """The hooks as argvs. For a site, those of the first node are part of the script."""
     hooks, on_node = spec.hooks, spec.site is None
     found = {
         "before_login": _login_hook(spec, hooks.before_login),
@@ -94,14 +95,14 @@ def _node_hook(spec: RunSpec, commands: tuple[Command, ...]) -> tuple[Argv, ...]
 
 
 def _login_hook(spec: RunSpec, commands: tuple[Command, ...]) -> tuple[Argv, ...]:
-    """Modules are those of the nodes; the shell of a site's login node is a plain one."""
+    """A login hook loads no modules, which are for nodes; a site's login node has a plain shell."""
     if spec.site is not None:
         return tuple(("bash", "-c", command.script or "") for command in commands)
     return tuple(argv(command) for command in commands)
 
 
 def _with_modules(spec: RunSpec, words: tuple[str, ...]) -> tuple[str, ...]:
-    """The command in a shell that has loaded the modules; a rehearsal only says that there are none."""
+    """The command in a shell that has loaded the modules; a rehearsal only reports missing ones."""
     modules = spec.environment.modules
     if not modules:
         return words
@@ -116,9 +117,9 @@ _BASH = ("bash", "-eo", "pipefail", "-c")
 
 
 def argv(command: Command) -> tuple[str, ...]:
-    """What to execute without a shell: the user's own argv, or bash on the script, its lines as written.
+    """The argv to execute without a shell: the user's own, or bash on the script, its lines as written.
 
-    bash stops at the first command that fails, also inside a pipe, so that a failure is never passed over.
+    bash stops at the first command that fails, also inside a pipe, so that no failure is ignored.
     """
     if command.script is not None:
         return (*_BASH, command.script)

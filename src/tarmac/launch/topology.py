@@ -1,11 +1,11 @@
-"""Where each worker stands among its peers: ranks, counts and slots, from the placements of an allocation.
+"""The place of each worker among its peers: ranks, counts and slots, from the placements of an allocation.
 
-Called by `launch.compose`. Two forms of role, one rule: over the nodes of a role, N_PROC adds up to the
-number of its training processes.
+Called by `launch.compose`. A role has one of two forms, and one rule holds: over the nodes of a role, N_PROC
+adds up to the number of its training processes.
 
 - `slots: N`: one worker per node; it starts N_PROC processes, one for each of its slots there.
-- fixed replicas: every worker is one process; N_PROC counts the role's workers on the node. With one
-  replica on each node, NNODES x N_PROC is the number of processes of the role.
+- fixed replicas: every worker is one process; N_PROC counts the role's workers on the node. With one replica
+  on each node, NNODES x N_PROC is the number of processes of the role.
 
 With a launcher, either form has one worker for each slot: see `ranks`.
 """
@@ -23,7 +23,7 @@ from tarmac.model.spec import ON_FIRST_NODE, Process, Role
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """One worker: what it runs, on which placement and slots, and its place among the others of its role."""
+    """One worker: its process, its placement and slots, and its place among the others of its role."""
 
     role: Role
     process: Process
@@ -38,24 +38,24 @@ class Assignment:
 
     @property
     def rank(self) -> int | None:
-        """Its place among all processes of its role, where a launcher starts those."""
+        """Its place among all processes of its role, if a launcher starts those."""
         return self.place.rank if self.place is not None else None
 
     @property
     def processes(self) -> int:
-        """How many processes share this worker's processors: those it starts itself, else it alone."""
+        """The processes that share this worker's processors: those it starts itself, otherwise it alone."""
         return self.processes_on_node if self.role.slots is not None and self.place is None else 1
 
     @property
     def neighbours(self) -> int:
-        """How many workers its replica has."""
+        """The number of workers of its replica."""
         return len(self.role.processes) if self.place is None else self.place.neighbours
 
     @property
     def limits(self) -> Resources:
-        """The processors and the memory that this worker may use: what it requests, for all its slots.
+        """The processors and the memory that this worker may use: its request, for all its slots.
 
-        Of a request for several processes that a launcher starts, each may use an equal share.
+        If a launcher starts several processes for a request, each may use an equal share.
         """
         if self.role.slots is None:
             request = self.process.resources

@@ -1,7 +1,7 @@
-"""A run for a site as a UNICORE job description: what is sent there, and what a dry run prints. Pure.
+"""A run for a site as a UNICORE job description, sent there and printed by a dry run. Pure.
 
 Called by `control.reports` for a dry run. The steps travel as a script inside the description, variables
-included: UNICORE itself would expand `$` in their values.
+included, because UNICORE itself would expand `$` in their values.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def unicore_description(
 
 
 def unicore_text(spec: RunSpec, *, name: str) -> str:
-    """The job description as it is printed."""
+    """The printed job description."""
     return json.dumps(unicore_description(spec, name=name), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -58,9 +58,10 @@ def _script(spec: RunSpec) -> str:
 
 
 def _one_start_per_node(spec: RunSpec) -> list[str]:
-    """UNICORE asks Slurm for CPUsPerNode as that many tasks on a node; srun is to start one with all of them.
+    """Lines that make srun start one task per node with all its CPUs, if the run's variables say so.
 
-    Where the variables say what a task gets, how many there are is the user's own affair.
+    UNICORE asks Slurm for CPUsPerNode as that many tasks on a node. With any other value of
+    SRUN_CPUS_PER_TASK, the number of tasks is the user's choice.
     """
     cpus = spec.site.cpus_per_node if spec.site is not None else None
     if cpus is None or spec.environment.variables.get(SRUN_CPUS) != str(cpus):
@@ -95,13 +96,13 @@ def _resources(site: SiteRequest, time_limit_s: float | None, slots_key: str) ->
 
 
 def _runtime(limit_s: int) -> str:
-    """In the largest unit that leaves no rest."""
+    """The time in the largest unit without a remainder."""
     unit, each = next((unit, each) for unit, each in _UNITS if limit_s % each == 0)
     return f"{limit_s // each}{unit}"
 
 
 def site_text(spec: RunSpec) -> str | None:
-    """The text in the form of the run's site; None for a run that goes to none."""
+    """The text in the form of the run's site; None for a run without a site."""
     if spec.site is None:
         return None
     if spec.site.unicore_url is not None:
@@ -110,7 +111,7 @@ def site_text(spec: RunSpec) -> str | None:
 
 
 def site_name(spec: RunSpec) -> str | None:
-    """How people call the site of a run."""
+    """The name of a run's site for people."""
     site = spec.site
     if site is None:
         return None

@@ -1,5 +1,6 @@
-"""The names of the variables that `launch` sets for each worker. docs/using/variables.md explains them,
-and those of the runner; a test compares what is set with the page.
+"""The names of the variables that `launch` sets for each worker.
+
+docs/using/variables.md explains them, and those of the runner; a test compares the page with the variables.
 """
 
 from __future__ import annotations
