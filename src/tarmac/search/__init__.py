@@ -1,4 +1,4 @@
-"""Searches over parameters: events of trials in, operations on trials out. Pure; used by `control`."""
+"""Searches over parameters: from events of trials to operations on trials. Pure; used by `control`."""
 
 from tarmac.search.moves import (
     Create,

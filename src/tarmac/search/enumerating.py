@@ -1,4 +1,7 @@
-"""The methods that end no trial early: single, random, grid. A trial that ends makes room for the next."""
+"""The methods that end no trial early: single, random, grid. Each trial that ends is followed by the next.
+
+Used by `searching`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from tarmac.search.steps import Begin, Step
 
 
 class Enumerating:
-    """So many trials, so many of them at once.
+    """A fixed number of trials, `concurrent` of them at once.
 
     `replaces`: an invalid trial does not count, and another takes its place (random, not grid).
     """
@@ -26,7 +29,7 @@ class Enumerating:
         return [step for _ in range(self._concurrent) for step in self._next()]
 
     def begun(self, _trial: int, _bracket: int, /) -> None:
-        """Nothing is kept of single trials."""
+        """Does nothing: the method keeps no state of single trials."""
 
     def validation(self, _trial: int, _length: float, _metric: float, /) -> list[Step]:
         return []

@@ -1,4 +1,7 @@
-"""Asynchronous successive halving that stops trials: one goes on while it is among the best of its rung."""
+"""Asynchronous successive halving that stops trials which are not among the best of their rung.
+
+Used by `searching`.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,11 @@ from tarmac.search.rungs import Bracket
 from tarmac.search.steps import Begin, Step
 
 WORST = sys.float_info.max
-"""Stands for the metric of a trial that failed."""
+"""The metric of a failed trial."""
 
 
 class StoppingHalving:
-    """One bracket. Of each rung the metrics are kept, best first, with the trials they are of."""
+    """One bracket. Each rung has its metrics, best first, with their trials."""
 
     def __init__(self, bracket: Bracket, divisor: float) -> None:
         self.trials = bracket.max_trials

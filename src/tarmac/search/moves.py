@@ -1,6 +1,6 @@
-"""What a search is told, what it asks for, and the port that every kind of search meets.
+"""The events and operations of a search, and the port of every kind of search. Used by `control`.
 
-Events go in, in the order in which they happened; operations come out, to be carried out in theirs.
+Events come in the order in which they happened; operations are to be carried out in theirs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from typing import Any, Protocol
 
 
 class TrialEnd(StrEnum):
-    """How a trial ended. INVALID: it says that its parameters make no sense, and another takes its place."""
+    """How a trial ended.
+
+    INVALID: it reports that its parameters make no sense, and another takes its place.
+    """
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -22,7 +25,7 @@ class TrialEnd(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """A trial has come to `length` and reports the metric of the search."""
+    """A trial has reached `length` and reports the metric of the search."""
 
     trial: int
     length: float
@@ -31,7 +34,7 @@ class Validation:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A trial has ended, by itself or as it was asked to."""
+    """A trial has ended, by itself or on request."""
 
     trial: int
     how: TrialEnd
@@ -52,7 +55,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class GoOn:
-    """Let a trial that came to its length go on to another."""
+    """Let a trial that reached its length continue to another."""
 
     trial: int
     length: int
@@ -60,21 +63,21 @@ class GoOn:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A trial has come to its length: it leaves its slots until it is let go on, or stopped."""
+    """A trial has reached its length: it leaves its slots until it may continue, or is stopped."""
 
     trial: int
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """End a trial: the others are better, or it has come to the end of the search."""
+    """End a trial: others are better, or it has reached the end of the search."""
 
     trial: int
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The search is over: every trial has ended. `end`: how, where all ended alike; else COMPLETED."""
+    """The search is over: every trial has ended. `end` is how, if all ended alike; otherwise COMPLETED."""
 
     end: TrialEnd = TrialEnd.COMPLETED
 
@@ -83,23 +86,23 @@ Operation = Create | GoOn | Wait | Stop | Finish
 
 
 class Searcher(Protocol):
-    """A search under way. Pure: the same events give the same operations, also after `state` was restored."""
+    """A search in progress. Pure: equal events give equal operations, also after `state` was restored."""
 
     def begin(self) -> list[Operation]:
-        """The first operations, once."""
+        """The first operations; called once."""
         ...
 
     def handle(self, event: Event) -> list[Operation]:
-        """What follows from an event; an event of a trial that has ended is ignored."""
+        """The operations after an event; an event of a trial that has ended is ignored."""
         ...
 
     def reopen(self, trial: int) -> None:
-        """A trial that had ended runs again: its end did not count."""
+        """Open a trial again whose end did not count."""
         ...
 
     @property
     def state(self) -> Mapping[str, Any]:
-        """All there is to keep, as JSON."""
+        """The whole state, as JSON."""
         ...
 
     @property

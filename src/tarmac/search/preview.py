@@ -1,4 +1,4 @@
-"""What a search will come to before it begins: how many trials, of what length. Called by `control`."""
+"""A preview of a search: the number of its trials by length. Called by `control`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tarmac.search.space import grid_size
 
 @dataclass(frozen=True, slots=True)
 class PreviewLine:
-    """So many trials end at this length (None: at their own end)."""
+    """The number of trials that end at this length (None: at their own end)."""
 
     trials: int
     length: int | None
 
 
 def preview(spec: SearchSpec) -> tuple[PreviewLine, ...]:
-    """The trials of a search by length, shortest first, where each rung keeps its best."""
+    """The trials of a search by length, shortest first, if each rung keeps its best."""
     if spec.method not in HALVING:
         count = {SearchMethod.SINGLE: 1, SearchMethod.GRID: grid_size(spec)}.get(spec.method)
         return (PreviewLine(count if count is not None else spec.max_trials or 1, spec.max_time),)

@@ -1,6 +1,6 @@
 """Asynchronous successive halving that promotes trials: each rests at its rung until it is among the best.
 
-The way of searches with a `max_length`, before trials were stopped instead.
+Used by `searching` for searches with a `max_length`, the form that preceded stopping.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tarmac.search.steps import Begin, Step
 
 @dataclass(slots=True)
 class _Rung:
-    """Metrics of a rung, best first, with their trials; which were promoted, how many are on their way."""
+    """The metrics of a rung with their trials, best first; its promoted trials, and those on their way."""
 
     ranked: Ranking = field(default_factory=Ranking)
     promoted: set[int] = field(default_factory=set)
@@ -103,7 +103,7 @@ class PromotingHalving:
         return [Begin(length=self._bracket.lengths[0])]
 
     def _rank(self, trial: int, metric: float) -> list[Step]:
-        """A trial has a metric at its rung: one trial goes on, or one more begins."""
+        """Rank the metric of a trial at its rung: one trial continues, or one more begins."""
         steps: list[Step] = []
         goes_on = False
         waiting = [(trial, metric)]
@@ -137,7 +137,7 @@ class PromotingHalving:
         return steps + self._close_out()
 
     def _promoted(self, rung: _Rung, trial: int, metric: float) -> int | None:
-        """Which trial of the rung is promoted now that one more has a metric there."""
+        """Rank the metric of a trial, and return the trial of the rung that is promoted by it, if any."""
         before, now = int(len(rung.ranked) / self._divisor), int((len(rung.ranked) + 1) / self._divisor)
         place = rung.ranked.insert(metric, trial, before_equals=False)
         best = trial if place < now else rung.ranked[before] if now != before else None
@@ -147,7 +147,7 @@ class PromotingHalving:
         return best
 
     def _close_out(self) -> list[Step]:
-        """Once every trial has begun: end those that rest in rungs where nothing more can come."""
+        """Once every trial has begun: end those that rest in rungs that no further trial can reach."""
         if len(self._rungs[0].ranked) < self.trials:
             return []
         steps: list[Step] = []

@@ -1,6 +1,6 @@
-"""The stream of random numbers of a search: that of NumPy's legacy generator, from a seed. Used by `space`.
+"""The random numbers of a search: the stream of NumPy's legacy generator for a seed. Used by `space`.
 
-So an experiment that ran under Determined with the same seed draws the same values here.
+So an experiment draws the same values here as under Determined with the same seed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _MASK = 0xFFFFFFFF
 
 
 class RandomNumbers:
-    """Numbers from a seed; `draws` (how many words of 32 bits were taken) is all there is to keep."""
+    """Numbers from a seed; the state is `draws` alone, the number of 32-bit words taken."""
 
     def __init__(self, seed: int, draws: int = 0) -> None:
         self.draws = draws
@@ -43,7 +43,7 @@ class RandomNumbers:
                 return found
 
     def skip(self, words: int) -> None:
-        """Pass over words of 32 bits."""
+        """Skip words of 32 bits."""
         for _ in range(words):
             self._word()
 

@@ -1,4 +1,4 @@
-"""The metrics of a rung, best first, with the trials they are of. Used by both ways of halving."""
+"""The metrics of a rung, best first, with their trials. Used by both ways of halving."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Ranking:
         return self._metrics[self._trials.index(trial)]
 
     def insert(self, metric: float, trial: int, *, before_equals: bool) -> int:
-        """Rank a metric, before or after those that equal it; its place."""
+        """Rank a metric, before or after equal ones, and return its place."""
         place = (bisect_left if before_equals else bisect_right)(self._metrics, metric)
         self._metrics.insert(place, metric)
         self._trials.insert(place, trial)
         return place
 
     def remove(self, trial: int) -> None:
-        """Forget the metric of a trial, if it has one here."""
+        """Remove the metric of a trial, if it has one here."""
         if trial in self._trials:
             place = self._trials.index(trial)
             del self._metrics[place], self._trials[place]
@@ -45,9 +45,9 @@ class Ranking:
 
     @property
     def state(self) -> list[str]:
-        """As JSON, small."""
+        """The ranking in short JSON."""
         return [pack_numbers(self._metrics), pack_trials(self._trials)]
 
     def restore(self, state: Sequence[str]) -> None:
-        """Take over what `state` was."""
+        """Restore a `state`."""
         self._metrics, self._trials = unpack_numbers(state[0]), unpack_trials(state[1])

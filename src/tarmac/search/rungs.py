@@ -1,4 +1,4 @@
-"""How far the trials of asha go, in how many brackets, with how many trials in each. Used by the methods."""
+"""The lengths of asha's trials, its brackets, and the trials of each. Used by the methods."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tarmac.model.search import SearchMethod, SearchMode, SearchSpec
 
 @dataclass(frozen=True, slots=True)
 class Bracket:
-    """Trials that are compared with one another: at these lengths, so many, so many of them at once."""
+    """Trials that are compared with one another: their lengths, their number, and how many run at once."""
 
     lengths: tuple[int, ...]
     max_trials: int
@@ -19,7 +19,7 @@ class Bracket:
 
 
 def brackets_of(spec: SearchSpec) -> tuple[Bracket, ...]:
-    """The brackets of an asha search: one, or those that an adaptive one spreads its trials over."""
+    """The brackets of an asha search: one, or several that an adaptive one spreads its trials over."""
     longest, trials = spec.max_time or 1, spec.max_trials or 1
     if spec.method is SearchMethod.ASHA:
         rungs = spec.num_rungs or bracket_limit(spec)
@@ -35,12 +35,12 @@ def brackets_of(spec: SearchSpec) -> tuple[Bracket, ...]:
 
 
 def rung_lengths(rungs: int, divisor: float, longest: int) -> tuple[int, ...]:
-    """The lengths of trials, from their beginning, at which they are compared; the shortest first."""
+    """The lengths at which trials are compared, counted from their beginning; the shortest first."""
     return tuple(max(int(longest / divisor ** (rungs - 1 - place)), 1) for place in range(rungs))
 
 
 def bracket_limit(spec: SearchSpec) -> int:
-    """How many rungs make sense with so many trials of such a length."""
+    """The useful number of rungs for this number of trials and this length."""
     found = spec.max_rungs
     for most in (spec.max_time or 1, spec.max_trials or 1):
         found = min(found, int(math.log(most) / math.log(spec.divisor)) + 1)
@@ -48,7 +48,7 @@ def bracket_limit(spec: SearchSpec) -> int:
 
 
 def bracket_rungs(spec: SearchSpec) -> tuple[int, ...]:
-    """How many rungs each bracket of an adaptive search has, most first."""
+    """The number of rungs of each bracket of an adaptive search, most first."""
     if spec.bracket_rungs:
         return tuple(sorted(spec.bracket_rungs, reverse=True))
     most = bracket_limit(spec)
@@ -61,7 +61,7 @@ def bracket_rungs(spec: SearchSpec) -> tuple[int, ...]:
 
 
 def split_trials(trials: int, divisor: float, rungs: Sequence[int]) -> tuple[int, ...]:
-    """How many trials each bracket has, so that each costs about the same."""
+    """The number of trials of each bracket, so that each costs about the same."""
     weights = [divisor ** (count - 1) / count for count in rungs]
     shares = [max(int(weight / sum(weights) * trials), 1) for weight in weights]
     shares[0] += max(trials - sum(shares), 0)
@@ -69,7 +69,7 @@ def split_trials(trials: int, divisor: float, rungs: Sequence[int]) -> tuple[int
 
 
 def split_concurrent(most: int, divisor: float, shares: Sequence[int]) -> tuple[int, ...]:
-    """How many trials of each bracket may run at once. `most` 0: as many as the smallest bracket has."""
+    """The number of concurrent trials of each bracket. `most` 0: as many as the smallest bracket has."""
     if most == 0:
         return (max(shares[-1], int(divisor)),) * len(shares)
     each, left = divmod(max(most, len(shares)), len(shares))

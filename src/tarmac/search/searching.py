@@ -1,7 +1,7 @@
-"""`Search`: a search under way, pure and restorable. Made by `control` for each experiment.
+"""`Search`: a search in progress, pure and restorable. Made by `control` for each experiment.
 
-It numbers trials, draws their parameters, and says when all is over; which trial begins, goes on or ends is
-said by its method. No clock, and no randomness but the seed of its spec.
+It numbers trials, draws their parameters, and reports the end of the search; its method decides which trial
+begins, continues or ends. It reads no clock, and no randomness but the seed of its spec.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Search:
         sampler: Sampler | None = None,
         method: Method | None = None,
     ) -> None:
-        """Begin a search, or go on with one whose `state` was kept; by its own sampler, or another."""
+        """Begin a search, or continue one from its `state`, with its own sampler and method or others."""
         self._spec = spec
         self._sampler = sampler or RandomSampler(spec)
         self._method = method or method_of(spec)
@@ -96,7 +96,7 @@ class Search:
         return min(self._valid / max(self._method.trials, 1), 1.0)
 
     def _counts(self, trial: int) -> bool:
-        """Whether a trial is one of those that were to be tried, and has ended."""
+        """Whether a trial has ended and counts, which invalid ones do not."""
         return trial not in self._open and self._ends.get(trial, TrialEnd.INVALID) is not TrialEnd.INVALID
 
     def _ended(self, event: Ended) -> list[Operation]:
@@ -136,7 +136,7 @@ class Search:
 
 
 def method_of(spec: SearchSpec) -> Method:
-    """The method that a search names. TPE and CMA-ES are ways of drawing: their trials end by themselves."""
+    """The method of a search. TPE and CMA-ES only draw parameters: their trials end by themselves."""
     if spec.method is SearchMethod.SINGLE:
         return Enumerating(1, concurrent=1, length=spec.max_time, replaces=True)
     if spec.method is SearchMethod.GRID:

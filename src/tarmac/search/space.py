@@ -17,7 +17,7 @@ SEEDS = 2**31
 
 
 class RandomSampler:
-    """Parameters at random, from the seed of a search; of a grid, its points one after the other."""
+    """Random parameters from the seed of a search; for a grid, its points one after the other."""
 
     def __init__(self, spec: SearchSpec) -> None:
         self._spec = spec
@@ -29,10 +29,10 @@ class RandomSampler:
         return draw(self._spec.space, self._numbers)
 
     def validation(self, _trial: int, _length: float, _metric: float, /) -> None:
-        """Nothing is learned."""
+        """Does nothing: this sampler does not learn."""
 
     def ended(self, _trial: int, _how: TrialEnd, _closed: bool, /) -> None:
-        """Nothing is learned."""
+        """Does nothing: this sampler does not learn."""
 
     @property
     def state(self) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def _drawn(item: ParameterRange, numbers: RandomNumbers) -> Any:
 
 
 def power(base: float, exponent: float) -> float:
-    """`base` to the `exponent`; the largest number there is where it is larger."""
+    """`base` to the `exponent`, at most the largest floating-point number."""
     try:
         return float(base**exponent)
     except OverflowError:
@@ -77,7 +77,7 @@ def power(base: float, exponent: float) -> float:
 
 
 def grid_size(spec: SearchSpec) -> int:
-    """How many points a grid has."""
+    """The number of points of a grid."""
     return math.prod(len(_points(item)) for item in spec.space)
 
 

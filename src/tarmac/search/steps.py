@@ -1,4 +1,7 @@
-"""What a method of search says to `Search`, which numbers trials. Used by `searching` and by every method."""
+"""The steps that a method of search requests from `Search`, which numbers trials.
+
+Used by `searching` and by every method.
+"""
 
 from __future__ import annotations
 
@@ -18,49 +21,49 @@ class Begin:
 
 
 Step = Begin | GoOn | Wait | Stop
-"""What a method asks for: operations, but that a trial which begins has no number and no parameters yet."""
+"""The request of a method: an operation, or a trial to begin that has no number and no parameters yet."""
 
 
 class Sampler(Protocol):
-    """Where the parameters of trials come from; told what became of earlier ones."""
+    """The source of trials' parameters, which gets the results of earlier trials."""
 
     def draw(self, trial: int) -> tuple[dict[str, Any], int]:
         """The parameters of the next trial, and a seed for its own use."""
         ...
 
     def validation(self, trial: int, length: float, metric: float, /) -> None:
-        """A trial that was not closed reports; the smaller `metric` is better."""
+        """Handle the report of a trial that was not closed; the smaller `metric` is better."""
         ...
 
     def ended(self, trial: int, how: TrialEnd, closed: bool, /) -> None:
-        """A trial has ended; `closed`: as its method asked."""
+        """Handle the end of a trial; `closed`: on request of its method."""
         ...
 
     @property
     def state(self) -> dict[str, Any]:
-        """What it keeps, under names that are not those of `Search`."""
+        """Its state, under names that `Search` does not use."""
         ...
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state` was, of a search's whole state."""
+        """Restore the sampler's part of a search's whole state."""
         ...
 
 
 class Method(Protocol):
-    """One method of search, about trials by number."""
+    """One method of search, for trials by number."""
 
     def begin(self) -> list[Step]: ...
 
     def begun(self, trial: int, bracket: int, /) -> None:
-        """A trial that was asked for has this number."""
+        """Handle the number of a trial that the method requested."""
         ...
 
     def validation(self, trial: int, length: float, metric: float, /) -> list[Step]:
-        """A trial that was not closed reports; the smaller `metric` is better."""
+        """Handle the report of a trial that was not closed; the smaller `metric` is better."""
         ...
 
     def ended(self, trial: int, how: TrialEnd, closed: bool, /) -> list[Step]:
-        """A trial has ended; `closed`: as this method asked."""
+        """Handle the end of a trial; `closed`: on request of this method."""
         ...
 
     @property
@@ -70,5 +73,5 @@ class Method(Protocol):
 
     @property
     def trials(self) -> int:
-        """How many trials it comes to, those in place of invalid ones not counted."""
+        """The number of its trials, without those that replace invalid ones."""
         ...

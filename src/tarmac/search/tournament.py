@@ -12,7 +12,7 @@ from tarmac.search.steps import Begin, Method, Step
 
 
 class Tournament:
-    """Passes what it is told to the bracket of each trial."""
+    """Passes events to the bracket of each trial."""
 
     def __init__(self, brackets: Sequence[Method]) -> None:
         self._brackets = brackets
