@@ -1,7 +1,6 @@
 """Optuna's samplers and pruners behind the port of `search`. Used by `server.wiring`.
 
-The one package that imports Optuna, which is an extra (`optuna`): imported when the
-first search needs it, never before.
+This package alone imports Optuna, which is an extra (`optuna`), and only when the first search needs it.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from tarmac.search import Search, Searcher
 
 
 def searcher_of(spec: SearchSpec, state: Mapping[str, Any] | None) -> Searcher:
-    """Begin a search (no state), or go on with one; raises InvalidInput where Optuna is needed and absent."""
+    """Begin a search (no state), or continue one; raises InvalidInput if Optuna is needed and missing."""
     if spec.method not in SAMPLERS and spec.pruner is None:
         return Search(spec, state)
     what = f"search.method {spec.method}" if spec.method in SAMPLERS else f"search.pruner {spec.pruner}"

@@ -1,9 +1,9 @@
-"""The history of a search as a study of Optuna, and as what is kept of it. Made by `searching`.
+"""The history of a search as a study of Optuna, and its stored form. Made by `searching`.
 
-What is kept: which trial began and ended in which order, the values that were drawn, the metrics. That is all
-there is: a study made anew from it draws the same. Every draw has a seed of its own, from the seed of the
-search and the number of the trial. The state of CMA-ES, which Optuna keeps with its trials, comes about again
-by asking it again in the same order; the values that count are those that were kept, whatever it answers.
+The stored form has the order in which trials began and ended, the drawn values and the metrics. It is
+complete: a study made from it draws the same. Every draw has a seed of its own, from the seed of the search
+and the number of the trial. The state of CMA-ES, which Optuna keeps with its trials, is restored by repeating
+its draws in order; the stored values count, whatever it returns.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from tarmac.search.packed import pack_numbers, pack_trials, unpack_numbers, unpa
 from tarmac.search.random_numbers import RandomNumbers
 
 PERCENT = 25.0
-"""The percentile pruner lets this share of the best go on."""
+"""The share of best trials that the percentile pruner lets continue."""
 
 WORST = 1e300
-"""A metric of more than this is none: the sampler is not told of it."""
+"""The bound for metrics: the sampler does not get larger ones."""
 
 _MIX = 2_654_435_761
 _ENDS = {
@@ -64,7 +64,7 @@ class History:
         self._reported: list[int] = []
 
     def begin(self) -> tuple[dict[str, Any], int]:
-        """One more trial: values by name (of a choice its place, of a log range the exponent), and a seed."""
+        """Begin a trial: values by name (a choice's place, a log range's exponent), and a seed."""
         number = len(self._trials) + 1
         numbers = RandomNumbers(self._seed * _MIX + number)
         self._ask(numbers.below(2**31))
@@ -73,7 +73,7 @@ class History:
         return values, numbers.below(2**31)
 
     def report(self, trial: int, point: int, metric: float) -> None:
-        """A trial has a metric at one of the places that a pruner looks at."""
+        """Add the metric of a trial at one of the pruner's places."""
         if not abs(metric) < WORST or self._codes[trial - 1]:
             return
         self._best[trial - 1] = min(self._best[trial - 1], metric)
@@ -81,22 +81,22 @@ class History:
             self._points[trial - 1].setdefault(point, metric)
 
     def is_pruned(self, trial: int) -> bool:
-        """Whether a trial that goes on is to be ended early."""
+        """Whether to end a running trial early."""
         self._tell_points(trial)
         return bool(self._points[trial - 1]) and self._trials[trial - 1].should_prune()
 
     def end(self, trial: int, how: TrialEnd) -> None:
-        """A trial has ended; STOPPED: early."""
+        """Add the end of a trial; STOPPED: early."""
         state = _ENDS[how]
         pruned = state is TrialState.PRUNED
         if not isfinite(self._best[trial - 1]) or (pruned and not self._points[trial - 1]):
-            state = TrialState.FAIL  # nothing is learned of it
+            state = TrialState.FAIL  # nothing to learn from it
         self._order.append(2 * trial + 1)
         self._tell(trial, state)
 
     @property
     def state(self) -> dict[str, Any]:
-        """As JSON, small."""
+        """The history in short JSON."""
         kept = {
             "order": pack_trials(self._order),
             "values": pack_numbers(self._values),
@@ -112,7 +112,7 @@ class History:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state` was; of a history that is empty."""
+        """Restore a `state` into an empty history."""
         values, best = unpack_numbers(state["values"]), unpack_numbers(state["best"])
         codes = unpack_trials(state["ended"])
         points = _points(state) if self._prunes else [{} for _ in best]
@@ -153,7 +153,7 @@ class History:
 
 
 class _Sampler(BaseSampler):
-    """Optuna's sampler of a method, made anew for each draw with its seed; `kept` values win over it."""
+    """Optuna's sampler of a method, made again for each draw with its seed; `kept` values win over it."""
 
     def __init__(self, method: SearchMethod, spaces: Mapping[str, BaseDistribution]) -> None:
         self._method = method
@@ -167,7 +167,7 @@ class _Sampler(BaseSampler):
         self._kept: Mapping[str, float] | None = None
 
     def next(self, seed: int, kept: Mapping[str, float] | None) -> None:
-        """What the next trial is drawn with."""
+        """Set the seed and any stored values of the next trial."""
         self._kept = kept
         match self._method:
             case SearchMethod.TPE:
@@ -186,7 +186,7 @@ class _Sampler(BaseSampler):
         if self._kept is None:
             return self._inner.sample_relative(study, trial, search_space)
         if self._method is SearchMethod.CMA_ES:
-            self._inner.sample_relative(study, trial, search_space)  # for what it keeps with the trial
+            self._inner.sample_relative(study, trial, search_space)  # for its state in the trial
         return {name: self._exact(name, space) for name, space in search_space.items()}
 
     def sample_independent(
@@ -203,13 +203,13 @@ class _Sampler(BaseSampler):
 
 
 def _points(state: Mapping[str, Any]) -> list[dict[int, float]]:
-    """The metrics that a pruner has seen, of each trial."""
+    """The metrics that a pruner has seen, by trial."""
     found = zip(unpack_trials(state["points"]), unpack_numbers(state["point_metrics"]), strict=True)
     return [dict(islice(found, count)) for count in unpack_trials(state["point_counts"])]
 
 
 def _distribution(item: ParameterRange) -> BaseDistribution:
-    """What Optuna draws for a range: the place of a choice, the exponent of a log range."""
+    """Optuna's distribution for a range: the place of a choice, the exponent of a log range."""
     if item.kind is RangeKind.CHOICE:
         return CategoricalDistribution(tuple(range(len(item.values))))
     if item.kind is RangeKind.INT:

@@ -13,11 +13,11 @@ from tarmac.search.space import power
 from tarmac.search.steps import Step
 
 POINTS = 10
-"""A pruner looks at so many places of a trial: the state of a search keeps a metric for each."""
+"""The number of places of a trial that a pruner checks: the state of a search keeps a metric for each."""
 
 
 def optuna_search(spec: SearchSpec, state: Mapping[str, Any] | None) -> Search:
-    """Begin such a search, or go on with one."""
+    """Begin such a search, or continue one."""
     history = History(spec)
     drawn = RandomSampler(spec) if spec.method not in SAMPLERS else None
     method = method_of(spec)
@@ -30,7 +30,7 @@ def optuna_search(spec: SearchSpec, state: Mapping[str, Any] | None) -> Search:
 
 
 class LearningSampler:
-    """Keeps the history of a search, and draws from it; or at random, where only a pruner learns."""
+    """Keeps the history of a search, and draws from it, or at random if only a pruner learns."""
 
     def __init__(self, spec: SearchSpec, history: History, drawn: Sampler | None) -> None:
         self._spec = spec
@@ -77,7 +77,7 @@ class LearningSampler:
 
 
 class PruningMethod:
-    """A method some of whose trials are ended early, as the pruner says."""
+    """A method that also ends trials early at the request of the pruner."""
 
     def __init__(self, method: Method, history: History) -> None:
         self._method = method
