@@ -1,4 +1,4 @@
-"""What if: one thing changed about a cluster or its rules, in the words of a person. Called by `cli`."""
+"""Hypothetical changes: one change of a cluster or its rules, as text from a person. Called by `cli`."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ SWITCH = {"on": True, "off": False}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """What a play is played on and under, before its jobs."""
+    """The cluster and the rules of a play."""
 
     cluster: Cluster
     rules: Rules
 
 
 def changed(situation: Situation, words: str) -> Situation:
-    """The situation with one change, such as `nodes=+4`; raises InvalidInput for what is no change."""
+    """The situation with one change, such as `nodes=+4`; raises InvalidInput for an invalid change."""
     kind, equals, value = words.partition("=")
     if not equals or kind not in KINDS:
         close = nearest(kind, KINDS)
@@ -55,7 +55,7 @@ def policy_of(word: str) -> Policy:
 
 
 def _with_nodes(cluster: Cluster, value: str) -> Cluster:
-    """More or fewer nodes like the first group's: `+4`, `-2`, or so many of them in all."""
+    """More or fewer nodes like the first group's: `+4`, `-2`, or the total number of them."""
     match = re.fullmatch(r"([+-]?)(\d{1,5})", value)
     if match is None:
         raise InvalidInput(f"--what-if nodes={value}: write +4, -2 or a number")
@@ -69,7 +69,7 @@ def _with_nodes(cluster: Cluster, value: str) -> Cluster:
 
 
 def _with_shares(cluster: Cluster, value: str) -> Cluster:
-    """Other shares between users or projects, in every pool; those not named have 1."""
+    """Other shares of users or projects in every pool; unnamed ones have 1."""
     shares: dict[str, float] = {}
     for item in value.split(","):
         name, _, weight = item.rpartition(":")

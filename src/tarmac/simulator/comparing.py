@@ -1,4 +1,4 @@
-"""Plays several settings, each in a process of its own, and brings together what they came to.
+"""Plays several settings, each in a process of its own, and collects their results.
 
 Called by `tarmac simulate` and the benchmark.
 """
@@ -24,12 +24,12 @@ from tarmac.simulator.series import Series, series
 from tarmac.simulator.shapes import slots_of
 
 Progress = Callable[[int, int], None]
-"""Called with how many jobs have ended in all plays together, and how many there are."""
+"""Called with the number of ended jobs in all plays together, and the number of all jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One play to be made: which jobs, where, under which rules. `label` tells it from the others.
+    """A play to be made: its jobs, its cluster and its rules, under a unique `label`.
 
     With `each_job`, its result has a row for each job.
     """
@@ -52,7 +52,7 @@ class NeverFits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What became of a play. One that was interrupted is not `complete`: it is what was known by then."""
+    """The result of a play. `complete` is false if it was interrupted: it then covers the time until then."""
 
     measures: Measures
     series: Series
@@ -63,7 +63,7 @@ class Result:
 
 
 class Interruption:
-    """Set when somebody has had enough; plays look at it between two moments and end there."""
+    """A request to end all plays, which they check between two events."""
 
     def __init__(self) -> None:
         self.requested = False
@@ -79,7 +79,7 @@ def play_all(
     interruption: Interruption | None = None,
     progress: Progress = lambda _ended, _all: None,
 ) -> list[Result]:
-    """The result of each setting, in order; `workers` plays at once (1: in this process)."""
+    """The result of each setting, in order; `workers` plays run at once (1: in this process)."""
     stop = interruption or Interruption()
     tally = _Tally(settings, progress)
     if workers == 1 or len(settings) == 1:
@@ -88,7 +88,7 @@ def play_all(
 
 
 def play(setting: Setting, interruption: Interruption, progress: Progress) -> Result:
-    """Make one play, here."""
+    """Play one setting in this process."""
     began = time.perf_counter()
     slots = slots_of(setting.cluster)
     game = Play(setting.trace.jobs, setting.cluster, setting.rules)
@@ -115,7 +115,7 @@ class _Tally:
         self._progress = progress
 
     def of(self, number: int) -> Progress:
-        """What to tell of the play of this number."""
+        """The progress function for the play of this number."""
 
         def report(ended: int, _all: int) -> None:
             self._ended[number] = ended
@@ -125,7 +125,7 @@ class _Tally:
 
 
 class _Pool:
-    """Processes at play, a few at a time."""
+    """Processes of plays, a few at a time."""
 
     def __init__(self, settings: Sequence[Setting], interruption: Interruption, tally: _Tally) -> None:
         self._settings = settings
@@ -137,7 +137,7 @@ class _Pool:
         self._results: dict[int, Result] = {}
 
     def run(self, workers: int) -> list[Result]:
-        """All results; those of plays that were never begun are made, and end, at once."""
+        """All results; after an interruption, plays not yet begun end at once."""
         interrupted = False
         try:
             while self._waiting or self._playing:
@@ -184,11 +184,11 @@ class _Pool:
 
 
 def _play_apart(setting: Setting, interruption: Interruption, channel: Connection) -> None:
-    """In a process of its own: play, and tell of it through the channel."""
+    """Play in a process of its own, and send progress and result through the channel."""
 
     def interrupted(_number: int, _frame: object) -> None:
         interruption.requested = True
 
-    signal.signal(signal.SIGINT, interrupted)  # Ctrl-C reaches every process of the terminal, ours once more
+    signal.signal(signal.SIGINT, interrupted)  # Ctrl-C reaches every process of the terminal, ours twice
     channel.send(play(setting, interruption, lambda ended, count: channel.send((ended, count))))
     channel.close()

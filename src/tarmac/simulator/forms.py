@@ -1,6 +1,6 @@
-"""The forms of traces that are known: which column says what, and how a file of each is told. See `traces`.
+"""The known forms of traces: the meaning of their columns, and how to recognise their files. See `traces`.
 
-A form is data; reading one is the same for all.
+A form is data; one reader reads all forms.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tarmac.model.text import nearest
 
 
 class Meaning(StrEnum):
-    """What a column of a trace can say of a job."""
+    """The meanings of a trace's columns."""
 
     SUBMITTED = "submitted"
     DURATION = "duration"
@@ -33,11 +33,11 @@ NEEDED = (Meaning.SUBMITTED, Meaning.DURATION, Meaning.SLOTS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """How a kind of trace is written.
+    """The format of a kind of trace.
 
-    `columns` are names of the header line, or for a file without one the numbers of columns from 0; times
-    are in units of `unit_s`. `signature` are the columns a header must have for the file to be of this form.
-    `cluster` is the shape its sets were published for.
+    `columns` are names of the header line, or for a file without one the numbers of columns from 0; times are
+    in units of `unit_s`. `signature` are the columns that identify the form in a header. `cluster` is the
+    shape that its sets were published for.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Window:
     until: float | None = None
 
     def holds(self, at: float) -> bool:
-        """Whether a time lies within."""
+        """Whether a time is within the window."""
         return (self.since is None or at >= self.since) and (self.until is None or at < self.until)
 
 
@@ -102,7 +102,7 @@ FORMS = {form.name: form for form in (PHILLY, MURI, SHOCKWAVE, CSV)}
 
 
 def form_of(first_line: str, second_line: str) -> Form | None:
-    """The form of a file that begins with these lines; None when it is of none that is known."""
+    """The form of a file that begins with these lines; None if it is unknown."""
     fields = first_line.split(SHOCKWAVE.delimiter)
     if len(fields) == SHOCKWAVE.width and all(is_number(fields[at]) for at in (6, 10, 11)):
         return SHOCKWAVE
@@ -121,7 +121,7 @@ def is_number(text: str) -> bool:
 
 
 def mapped(form: Form, columns: Mapping[Meaning, str]) -> Form:
-    """The form with some columns named otherwise."""
+    """The form with other names for some columns."""
     return Form(
         name=form.name,
         columns={**form.columns, **columns},
@@ -133,7 +133,7 @@ def mapped(form: Form, columns: Mapping[Meaning, str]) -> Form:
 
 
 def columns_of(text: str) -> dict[Meaning, str]:
-    """The columns in `submitted=NAME,duration=NAME,...`; raises InvalidInput for what is none."""
+    """The columns in `submitted=NAME,duration=NAME,...`; raises InvalidInput for any other text."""
     columns: dict[Meaning, str] = {}
     for item in text.split(","):
         word, equals, name = item.partition("=")

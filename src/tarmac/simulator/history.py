@@ -1,6 +1,6 @@
-"""A cluster's own history as a trace, and the cluster it was on, from the records of the server's API.
+"""A cluster's own history as a trace, and its cluster, from the records of the server's API.
 
-Called by `tarmac simulate --history`; what has not ended, or never held anything, is left out.
+Called by `tarmac simulate --history`; runs that have not ended, or never ran, are left out.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from tarmac.simulator.jobs import Job, Trace
 FORM = "history"
 
 Record = Mapping[str, Any]
-"""A JSON object as the server's API gives it."""
+"""A JSON object of the server's API."""
 
 
 def busiest(runs: Sequence[Record]) -> str:
-    """The lasting cluster that most of these runs ran on; raises Refused where none ran on any."""
+    """The lasting cluster that most of these runs ran on; raises Refused if none ran on any."""
     on = Counter(
         run["cluster"]
         for run in runs
@@ -42,7 +42,7 @@ def trace_of(runs: Sequence[Record], attempts: Mapping[str, Sequence[Record]], c
 
 
 def cluster_of(name: str, nodes: Sequence[Record], clusters: Sequence[Record]) -> Cluster:
-    """The cluster of this name as it is now: its nodes by kind, and the rules of its pools."""
+    """The present cluster of this name: its nodes by kind, and the rules of its pools."""
     groups: Counter[tuple[Any, ...]] = Counter(
         (
             node["slots"],
@@ -118,7 +118,7 @@ def _jobs(runs: Sequence[Record], attempts: Mapping[str, Sequence[Record]]) -> I
 
 
 def _ran_s(run: Record, attempts: Sequence[Record] | None) -> float | None:
-    """How long a run worked in all; None when it never did."""
+    """The total running time of a run; None if it never ran."""
     attempts_or_run = attempts if attempts is not None else [run]
     worked = [
         attempt["ended_at"] - attempt["started_at"]

@@ -1,6 +1,6 @@
-"""What became of each job of a play, as rows of a CSV file: `tarmac simulate --jobs FILE.csv` writes them.
+"""The result of each job of a play, as rows of a CSV file, which `tarmac simulate --jobs FILE.csv` writes.
 
-All that is printed of a play can be worked out again from them; docs/operating/simulate.md tells each column.
+All printed figures of a play can be computed from them; docs/operating/simulate.md explains each column.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COLUMNS = (
 )
 
 Row = tuple[str | int | float, ...]
-"""The values of all columns but the first two; an empty text where there is none."""
+"""The values of all columns but the first two; empty text for none."""
 
 
 def rows(record: Record, rules: Rules) -> tuple[Row, ...]:
@@ -60,7 +60,7 @@ def rows(record: Record, rules: Rules) -> tuple[Row, ...]:
 
 
 def check_path(file: str) -> None:
-    """Raise what keeps `file` from being written, before anything is played for it."""
+    """Raise InvalidInput if `file` cannot be written, before the plays for it."""
     path = Path(file)
     if path.is_dir():
         raise InvalidInput(f"--jobs {file!r}: this is a directory")
@@ -71,7 +71,7 @@ def check_path(file: str) -> None:
 def write_rows(played: Iterable[tuple[str, str, Iterable[Row]]], path: Path) -> None:
     """Write the rows of all plays, each with its trace and label, into a file.
 
-    Raises OSError where it cannot be written; nothing half written is left then.
+    Raises OSError if it cannot be written, and then leaves no partial file.
     """
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -88,7 +88,7 @@ def write_rows(played: Iterable[tuple[str, str, Iterable[Row]]], path: Path) -> 
 
 
 def _became(passage: Passage, began: float) -> Row:
-    """What became of a job that was submitted."""
+    """The columns for a job that was submitted."""
     started_s = "" if passage.started_at is None else passage.started_at - began
     if passage.ended_at is None:
         outcome = "waiting" if passage.placed_at is None else "running"

@@ -1,4 +1,5 @@
-"""What a trace tells: jobs with their times and sizes. Made by `traces` and `history`, played by `playing`.
+"""The content of a trace: jobs with their times and sizes. Made by `traces` and `history`, played by
+`playing`.
 
 A job is a trace's word for what becomes a run here.
 """
@@ -12,9 +13,9 @@ from tarmac.model.spec import Mode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One line of a trace: when it was submitted, how long it works on how many slots, and whose it is.
+    """One line of a trace: its submission, its working time and slots, and its user.
 
-    `user` None: the trace names none, and everybody is their own. `limit_s` is the time limit it was given.
+    `user` None: the trace names none, and each job has a user of its own. `limit_s` is its time limit.
     """
 
     id: str
@@ -33,9 +34,9 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """Jobs in the order of submission. `cluster` is the shape it was published for, where it was (`64x8`).
+    """Jobs in the order of submission. `cluster` is the shape it was published for, if any (`64x8`).
 
-    `digest` names the content of its file and the part that was taken of it (empty: another part).
+    `digest` identifies the content of its file and the default part of it (empty: another part).
     """
 
     name: str

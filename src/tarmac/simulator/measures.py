@@ -1,4 +1,4 @@
-"""What a play comes to in numbers: completion, queueing, makespan, utilisation, preemptions, fairness.
+"""The figures of a play: completion, queueing, makespan, utilisation, preemptions, fairness.
 
 Made from a record when a play is over, or interrupted. Docs/operating/simulate.md defines each.
 """
@@ -19,7 +19,7 @@ from tarmac.simulator.record import Passage, Record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measures:
-    """The numbers of one play; those of jobs speak of the ones that have ended (None: none has)."""
+    """The figures of one play; those of jobs cover the ended ones (None: none has ended)."""
 
     ended: int
     unfinished: int
@@ -41,7 +41,7 @@ class Measures:
 def measures(
     record: Record, slots: int, estimates: Estimates | None = None, promises: PromiseBook | None = None
 ) -> Measures:
-    """The numbers of a play on so many slots; of estimates and promises only where they were noted."""
+    """The figures of a play on `slots` slots; those of estimates and promises only if given."""
     gone = [passage for passage in record.passages.values() if passage.ended_at is not None]
     completions_s = sorted(passage.completion_s for passage in gone)
     queueing_s = [passage.completion_s - passage.held_s for passage in gone]
@@ -65,7 +65,7 @@ def measures(
 
 
 def utilisation(record: Record, slots: int) -> float:
-    """The share of all slots that was held, on the average from the first submission to the end."""
+    """The share of all slots that was held, on average from the first submission to the end."""
     times, busy = record.times, record.busy_slots
     span_s = times[-1] - times[0] if times else 0.0
     if not span_s or not slots:
@@ -75,7 +75,7 @@ def utilisation(record: Record, slots: int) -> float:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:
-    """The smallest of these values, in order, that at least `share` (0 to 1) of them do not exceed."""
+    """The smallest of these sorted values that at least `share` (0 to 1) of them do not exceed."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else None
 
 
@@ -84,16 +84,16 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 LEAST_WAIT_S = 60.0
-"""Shorter waits say little: their error would be a share of nearly nothing."""
+"""Shorter waits are left out: their error would be a share of nearly nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accuracy:
-    """How far estimates lay from what came, over jobs that waited.
+    """The errors of estimates, over jobs that waited.
 
-    `count` estimates were made and could be judged, `with_time` of them named a time. The errors are the
-    medians of those: as a share of the wait, and in seconds. `in_time_share`: of the latest starts that
-    were predicted (all time limits used up), the share that came true; None where none was predicted.
+    `count` estimates could be compared, `with_time` of them had a time. The errors are the medians of those:
+    as a share of the wait, and in seconds. `in_time_share`: of the predicted latest starts (all time limits
+    used up), the share that was kept; None if none was predicted.
     """
 
     count: int
@@ -110,11 +110,11 @@ class Estimates:
         self._made: dict[int, tuple[float, Estimate]] = {}
 
     def note(self, number: int, at: float, estimate: Estimate) -> None:
-        """An estimate was made for a job then."""
+        """Add an estimate of a job, made at `at`."""
         self._made[number] = at, estimate
 
     def accuracy(self, passages: Mapping[int, Passage]) -> Accuracy:
-        """What came of them, as far as the jobs have started."""
+        """The accuracy of the estimates whose jobs have started."""
         errors: list[tuple[float, float]] = []
         in_time: list[bool] = []
         count = 0
@@ -138,16 +138,16 @@ class Estimates:
 
 
 TOLERANCE_S = 1.0
-"""A block that is short by less was kept: runs come and go at whole moments."""
+"""Blocks that are shorter by less count as kept, because runs come and go at whole seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promises:
-    """How the promised shares were kept, over periods that are over.
+    """The kept share of promises, over periods that are over.
 
-    `granted` shares were promised and `kept` of them were given whole (a job that ended within the period
-    got all it needed); `least_share` is the smallest part of one that was given. `one_at_a_time` is what the
-    utilisation would be if the blocks were run one after the other.
+    `granted` shares were promised and `kept` of them were given completely (a job that ended within the
+    period got all it needed); `least_share` is the smallest part of one that was given. `one_at_a_time` is
+    the utilisation if the blocks ran one after the other.
     """
 
     granted: int
@@ -164,14 +164,14 @@ class PromiseBook:
         self._granted: dict[tuple[int, float], float] = {}
 
     def note(self, runs: Iterable[tuple[int, Run]]) -> None:
-        """Take up the shares that runs have now; `runs` are the numbers of their jobs, and they."""
+        """Add the present shares of runs; `runs` are pairs of a job's number and its run."""
         for number, run in runs:
             if run.share is not None:
                 left_s = max(0.0, run.share.allotted_s - run.share.used_s)
                 self._granted.setdefault((number, run.share.period_at), left_s)
 
     def promises(self, passages: Mapping[int, Passage], slots: int, until: float) -> Promises | None:
-        """How they were kept up to then; None where nothing was promised."""
+        """The result up to `until`; None if nothing was promised."""
         shares, demanded_s, promised_s = [], 0.0, 0.0
         for (number, period_at), allotted_s in self._granted.items():
             ends = period_at + self._period_s
@@ -197,28 +197,28 @@ class PromiseBook:
 
 
 UNFAIR_ABOVE = 1.05
-"""A job that took this many times its fair time, or less, was treated fairly."""
+"""The ratio to its fair time up to which a job was treated fairly."""
 
 LEAST_WORK_S = 1e-9
-"""Jobs that do nothing at all have no fair time, and are left out."""
+"""Jobs with less work have no fair time, and are left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fairness:
-    """The worst ratio of any job that has ended, and the share of those that were treated unfairly."""
+    """The worst ratio of any job that has ended, and the share of unfairly treated jobs."""
 
     worst: float | None
     unfair_share: float | None
 
 
 def static(record: Record, slots: int) -> Fairness:
-    """Against a share that is the same for all: jobs of the trace per slot (the published tables' way)."""
+    """By a constant share: the trace's jobs per slot (as in the published tables)."""
     contention = max(1.0, len(record.jobs) / max(1, slots))
     return _fairness(record, lambda _passage: contention)
 
 
 def by_life(record: Record, slots: int) -> Fairness:
-    """Against the jobs there were per slot, on the average of each job's own life."""
+    """By the average number of jobs per slot during each job's own life."""
     times, present = record.times, record.present
     spans = ((after - at) * count for at, after, count in zip(times, times[1:], present, strict=False))
     sums = [0.0, *accumulate(spans)]

@@ -1,7 +1,7 @@
 """Plays jobs through the real control plane in virtual time: the passes of `control` over `sched`, on `sim`.
 
-Nothing is skipped but what needs threads: each pass runs when it is notified, when the engine had news for
-it, or when the plan asked for it (`next_at`). Called by `comparing`.
+Only the threads are left out: each pass runs when it is notified, when the engine had news for it, or when
+the plan requests it (`next_at`). Called by `comparing`.
 """
 
 from __future__ import annotations
@@ -34,37 +34,37 @@ from tarmac.simulator.shapes import with_rules
 from tarmac.store.memory import MemoryStore
 
 EPOCH_S = 1_000_080_000.0
-"""Where virtual time begins for a trace that counts from zero: a midnight."""
+"""The start of virtual time for a trace that counts from zero: a midnight."""
 
 NO_DATES_S = 1e8
-"""Below this, the times of a trace are no dates."""
+"""Smaller times of a trace are not dates."""
 
 KEEPS_ALL_S = 1e15
-"""A checkpoint period that never passes: work is saved on the way out alone."""
+"""A checkpoint period that never passes: jobs save only when they leave."""
 
 COLLECT_EVERY = 100_000
-"""New objects between two collections: nearly all that a simulation makes is kept or freed by counting."""
+"""New objects between two collections: nearly all objects of a simulation stay or are freed by counting."""
 
 ESTIMATES = 400
-"""Of about so many jobs, evenly spread, it is estimated when they start: a look ahead takes time."""
+"""The approximate number of jobs, evenly spread, whose start is estimated, because an estimate takes time."""
 
 
 PROGRESS_EVERY = 200
-"""Ended jobs between two words on progress."""
+"""Ended jobs between two progress reports."""
 
 _TRAIN = Process(command=Command(argv=("train",)), resources=Resources())
 
 Progress = Callable[[int, int], None]
-"""Called now and then with how many jobs have ended, and how many there are."""
+"""Called now and then with the number of ended jobs, and of all jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What a play is played under. `policy` None leaves every pool its own rules; `preemption` None is then
-    as those say, else the custom of the policy.
+    """The rules of a play. `policy` None leaves every pool its own rules; `preemption` None then means as in
+    those, otherwise the default of the policy.
 
-    Every attempt pays `restart_s` before it works; with `limit_factor`, each job has a time limit of so many
-    times its true duration.
+    Every attempt pays `restart_s` before it works; with `limit_factor`, each job has a time limit of that
+    many times its true duration.
     """
 
     policy: Policy | None = Policy.PRIORITY
@@ -75,18 +75,18 @@ class Rules:
 
     @property
     def preempting(self) -> bool | None:
-        """Whether batch runs preempt others: by custom under the policies that share time."""
+        """Whether batch runs preempt others: by default under the policies that share time."""
         if self.preemption is not None or self.policy is None:
             return self.preemption
         return self.policy is not Policy.PRIORITY
 
     def limit_of(self, job: Job) -> float | None:
-        """The time limit that a job has under these rules."""
+        """The time limit of a job under these rules."""
         return job.limit_s if self.limit_factor is None else max(1.0, self.limit_factor * job.duration_s)
 
 
 class Play:
-    """One play: a control plane, its engine and its clock, and the jobs that have yet to come."""
+    """One play: a control plane, its engine and its clock, and the jobs that are still to come."""
 
     def __init__(self, jobs: Sequence[Job], cluster: Cluster, rules: Rules) -> None:
         self.record = Record(jobs)
@@ -98,9 +98,7 @@ class Play:
         self._clock = VirtualClock(self._arrivals[0])
         self.store = MemoryStore()
         self._news: set[str] = set()
-        self._specs: dict[
-            tuple[object, ...], RunSpec
-        ] = {}  # one of those that differ in name and limit alone
+        self._specs: dict[tuple[object, ...], RunSpec] = {}  # one for all that differ in name and limit alone
         self._behaviours = [
             Behaviour(duration_s=job.duration_s, start_s=rules.restart_s, checkpoint_period_s=KEEPS_ALL_S)
             for job in jobs
@@ -122,7 +120,7 @@ class Play:
         self._ask_at = 0
         sharing = any(job.mode is Mode.INTERRUPTIBLE for job in jobs)
         self.promises = PromiseBook(max(pool.period_s for pool in ruled.pools)) if sharing else None
-        if rules.estimates:  # from here on what ends is learnt from
+        if rules.estimates:  # from now on the estimator learns from ended runs
             self._plane.control.estimator.learn()
 
     def run(
@@ -131,7 +129,7 @@ class Play:
         *,
         stop: Callable[[], bool] = lambda: False,
     ) -> Record:
-        """Play to the end, or until `stop` says so; the record stands as far as it got."""
+        """Play to the end, or until `stop` returns true; the record covers the time until then."""
         reported = 0
         with _rare_collections():
             while True:
@@ -154,7 +152,7 @@ class Play:
         return self.record
 
     def _upcoming(self) -> float | None:
-        """The next moment at which something happens."""
+        """The time of the next event."""
         upcoming = self._clock.next_event_at()
         if self._plan_at is not None and (upcoming is None or self._plan_at < upcoming):
             upcoming = self._plan_at
@@ -164,7 +162,7 @@ class Play:
         return upcoming
 
     def _settle(self) -> None:
-        """Do everything that is due now, until nothing more is."""
+        """Process everything that is due now, until nothing is left."""
         control, clock, news = self._plane.control, self._clock, self._news
         schedule, deliver = control.event_bus.event(Wakeup.SCHEDULE), control.event_bus.event(Wakeup.DELIVER)
         now = clock.now()
@@ -182,12 +180,12 @@ class Play:
             elif deliver.is_set():
                 deliver.clear()
                 deliver_pass(control, control.engines.own)
-                clock.advance_to(now)  # what starts at once is heard of at once
+                clock.advance_to(now)  # events at the present time are handled at once
             else:
                 return
 
     def _estimate(self, estimates: Estimates) -> None:
-        """Ask when those of the new jobs will start that are to be asked for, if they have to wait."""
+        """Estimate the start of every n-th new job that has to wait."""
         every = max(1, len(self._jobs) // ESTIMATES)
         now = self._clock.now()
         for number in range(self._ask_at, self._next):
@@ -207,7 +205,7 @@ class Play:
         promises.note((self.record.number_of(run.id), run) for run in runs)
 
     def _forget(self) -> None:
-        """What has ended is in the record; nowhere else is it kept, or months would fill the memory."""
+        """Remove ended runs from store and engine, which months of them would fill; the record has them."""
         over = self.record.take_over()
         self.store.forget(over, events_until=self.record.last_event_id)
         for run_id in over:
@@ -244,7 +242,7 @@ class Play:
 
 
 def _roles(slots: int) -> tuple[Role, ...]:
-    """One role on so many slots. A trace says how many, not how they lie: any split will do."""
+    """One role on this many slots, with any split, because a trace has only their number."""
     if slots == 0:
         return (Role(processes=(_TRAIN,)),)
     return (Role(processes=(_TRAIN,), replicas=None, slots=slots, uneven=True),)
@@ -252,7 +250,7 @@ def _roles(slots: int) -> tuple[Role, ...]:
 
 @contextmanager
 def _rare_collections() -> Iterator[None]:
-    """The collector looks rarely: what a simulation makes is nearly all kept, or freed by counting."""
+    """Collect garbage rarely: nearly all objects of a simulation stay, or are freed by counting."""
     before = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(COLLECT_EVERY, *before[1:])
@@ -264,7 +262,7 @@ def _rare_collections() -> Iterator[None]:
 
 
 class _Ids:
-    """Ids that count: the runs of a play are numbered as its jobs come."""
+    """Counting ids: the runs of a play have the numbers of their jobs."""
 
     def __init__(self) -> None:
         self._made = 0
@@ -278,7 +276,7 @@ class _Ids:
 
 
 class _NoCode:
-    """Jobs of a trace bring no code."""
+    """A code store that refuses all code, because jobs of a trace have none."""
 
     def stage(self, code: LocalDirectory | Repository) -> StagedCode:
         raise NotImplementedError(code)

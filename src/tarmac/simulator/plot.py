@@ -1,4 +1,4 @@
-"""Draws plays: how long the queue was and how full the cluster, over time, one line per play.
+"""Draws plays: the queue and the use of the cluster over time, one line per play.
 
 Called by `tarmac simulate --plot`. The plotting library is an extra, imported when something is drawn.
 """
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 KINDS = (".png", ".svg")
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999933")
-"""Okabe and Ito's: they can be told apart without seeing all colours."""
+"""The palette of Okabe and Ito, which people with colour blindness can distinguish."""
 
 DAY_S = 86_400.0
 HOUR_S = 3_600.0
 
 
 def require_plotting(file: str) -> None:
-    """Raise what keeps `file` from being drawn, before anything is played for it."""
+    """Raise InvalidInput if `file` cannot be drawn, and Unavailable without matplotlib, before any play."""
     path = Path(file)
     if path.suffix.lower() not in KINDS:
         raise InvalidInput(f"--plot {file!r}: name a file that ends in {' or '.join(KINDS)}")
@@ -51,7 +51,7 @@ def require_plotting(file: str) -> None:
 def plot(played: Sequence[tuple[Setting, Result]], path: Path) -> None:
     """Draw the plays into a file; a column of two panels for each trace.
 
-    Raises OSError where it cannot be written; nothing half drawn is left then.
+    Raises OSError if it cannot be written, and then leaves no partial file.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure

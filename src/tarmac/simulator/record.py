@@ -1,6 +1,6 @@
-"""What happened in a play: when each job began and ended, how long the queue was, how full the cluster.
+"""The record of a play: each job's times, the length of the queue, and the use of the cluster.
 
-Read from the store's events as they come, so that it stands however far a play got. Kept by `playing`, and
+Read from the store's events as they come, so that it is valid whenever a play ends. Kept by `playing`, and
 read by `measures` and `series`.
 """
 
@@ -22,7 +22,7 @@ FEED = 1000
 
 @dataclass(slots=True, kw_only=True)
 class Passage:
-    """What became of one job: times are virtual, None for what has not happened."""
+    """The history of one job: times are virtual, None for events that have not happened."""
 
     job: Job
     run_id: str
@@ -71,21 +71,21 @@ class Record:
         return passage.run_id
 
     def number_of(self, run_id: str) -> int:
-        """The number of the job that a run stands for."""
+        """The number of the job of a run."""
         return self._numbers[run_id]
 
     def accepted(self, number: int, run_id: str, now: float) -> None:
-        """A job was taken."""
+        """Record that a job was accepted."""
         self._numbers[run_id] = number
         self.passages[number] = Passage(job=self.jobs[number], run_id=run_id, submitted_at=now)
 
     def refused(self, number: int, reason: str) -> None:
-        """A job was refused: it could never start."""
+        """Record that a job was refused: it could never start."""
         self.never_fits[number] = reason
         self.ended += 1
 
     def take(self, store: MemoryStore, now: float) -> None:
-        """Take up what has happened since the last time."""
+        """Record the events since the last call."""
         self.now = now
         full = True
         while full:
@@ -101,7 +101,7 @@ class Record:
         self.busy_slots.append(self._busy_slots)
 
     def take_over(self) -> list[str]:
-        """The runs that have ended since this was last asked: the record needs nothing more of them."""
+        """The runs that have ended since the last call; the record needs nothing more of them."""
         over, self._over = self._over, []
         for run_id in over:
             del self._numbers[run_id]

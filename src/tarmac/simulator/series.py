@@ -1,4 +1,4 @@
-"""The queue and the cluster over time, in as many steps as can be drawn. Made by `comparing` for `plot`."""
+"""The queue and the cluster over time, in steps for a plot. Made by `comparing` for `plot`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STEPS = 480
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """Averages over steps of equal length: jobs waiting, and the share of all slots that was held."""
+    """Averages over steps of equal length: waiting jobs, and the share of all slots that was held."""
 
     begins_at: float
     step_s: float
@@ -21,7 +21,6 @@ class Series:
 
 
 def series(record: Record, slots: int, steps: int = STEPS) -> Series:
-    """The series of a play."""
     times = record.times
     span_s = times[-1] - times[0] if times else 0.0
     if span_s <= 0:
@@ -38,7 +37,7 @@ def series(record: Record, slots: int, steps: int = STEPS) -> Series:
 
 
 def _averages(record: Record, values: Iterable[int], step_s: float, steps: int) -> tuple[float, ...]:
-    """The time average of a value within each step; it holds from one moment to the next."""
+    """The time average of a value within each step; each value holds until the next time."""
     times = record.times
     sums = [0.0] * steps
     begin = times[0]

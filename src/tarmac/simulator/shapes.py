@@ -8,7 +8,7 @@ from dataclasses import replace
 from tarmac.model.cluster import Cluster, NodeGroup, Policy, Pool
 
 SIMULATED = "simulated"
-"""What a cluster is called that is a shape alone."""
+"""The name of a cluster that is a shape alone."""
 
 MOST_NODES = 99_999
 MOST_SLOTS = 9_999
@@ -17,7 +17,7 @@ _SHAPE = re.compile(r"([1-9]\d{0,4})x([1-9]\d{0,3})")
 
 
 def shape_of(text: str) -> Cluster | None:
-    """The cluster of a shape: `64x8` is 64 nodes of 8 slots each; None when the text is no shape."""
+    """The cluster of a shape: `64x8` is 64 nodes of 8 slots each; None if the text is no shape."""
     match = _SHAPE.fullmatch(text)
     if match is None:
         return None
@@ -25,17 +25,17 @@ def shape_of(text: str) -> Cluster | None:
 
 
 def shape_text(cluster: Cluster) -> str:
-    """A cluster in a few characters: `64x8`, `4x8 + 2x4`."""
+    """A short text for a cluster: `64x8`, `4x8 + 2x4`."""
     return " + ".join(f"{group.nodes}x{group.slots}" for group in cluster.groups)
 
 
 def slots_of(cluster: Cluster) -> int:
-    """How many slots a cluster has in all."""
+    """The number of slots of a cluster."""
     return sum(group.nodes * group.slots for group in cluster.groups)
 
 
 def with_rules(cluster: Cluster, policy: Policy | None, *, preemption: bool | None) -> Cluster:
-    """The cluster with this policy in all of its pools, and preemption on or off in all (None: as it is)."""
+    """The cluster with this policy and preemption in all of its pools (None: unchanged)."""
     named = {pool.name: pool for pool in cluster.pools}
     for group in cluster.groups:
         named.setdefault(group.pool, Pool(name=group.pool, cluster=cluster.name))

@@ -1,4 +1,5 @@
-"""Reads traces: a file, its form told by its content, its lines as jobs, everything wrong with it at once.
+"""Reads traces: recognises the form of a file by its content, makes jobs of its lines, and reports all
+problems.
 
 Called by `tarmac simulate` and the benchmark.
 """
@@ -20,7 +21,7 @@ from tarmac.simulator.forms import CSV, FORMS, NEEDED, Form, Meaning, Window, fo
 from tarmac.simulator.jobs import Job, Trace
 
 PROBLEMS_LISTED = 20
-"""How many problems of a file are told one by one; the others are counted."""
+"""The number of a file's problems that are reported one by one; the others are counted."""
 
 DIGEST_CHARACTERS = 16
 
@@ -30,25 +31,26 @@ WINDOWS: Mapping[str, Window] = {
         until=datetime(2017, 12, 1, tzinfo=UTC).timestamp(),
     )
 }
-"""The parts of public files that others measured, by digest: of Philly, October and November 2017."""
+"""The parts of public files that other publications measured, by digest: of Philly, October and November
+2017."""
 
 MOST_SLOTS = 100_000
-"""More slots than a run may ask for are a mistake in the file."""
+"""A larger number of slots is a mistake in the file."""
 
 MOST = 1e9
-"""No number of a trace is larger, but a time."""
+"""The largest number in a trace, except times."""
 
 LONGEST_S = 1e11
-"""So are longer times: three thousand years."""
+"""The longest time: three thousand years."""
 
 
 class Rows(Protocol):
-    """What `csv.reader` makes."""
+    """The result of `csv.reader`."""
 
     line_num: int
 
     def __iter__(self) -> Iterator[list[str]]:
-        """The lines, taken apart."""
+        """The fields of each line."""
 
 
 def read_trace(
@@ -58,10 +60,11 @@ def read_trace(
     columns: Mapping[Meaning, str] | None = None,
     window: Window | None = None,
 ) -> Trace:
-    """The trace in a file; raises InvalidInput with all that is wrong with it.
+    """The trace in a file; raises InvalidInput with all its problems.
 
-    `form` None: told by the content; `columns` names columns otherwise than the form does; `window` leaves
-    out what was submitted outside it (None: the part of the file that others measured, see `WINDOWS`).
+    `form` None: recognised by the content; `columns` overrides names of the form's columns; `window` leaves
+    out jobs submitted outside it (None: the part of the file that other publications measured, see
+    `WINDOWS`).
     """
     content = _content(path)
     text = content.decode("utf-8-sig", errors="replace")
@@ -75,7 +78,7 @@ def read_trace(
     reading.conclude()
     if not jobs:
         raise InvalidInput([Problem(message="there is no job in it" + _outside(window), file=path)])
-    jobs.sort(key=lambda job: job.submitted_at)  # stable: those of one instant stay in the order of the file
+    jobs.sort(key=lambda job: job.submitted_at)  # stable: jobs of one time stay in the order of the file
     whole = window is None
     return Trace(
         name=Path(path).stem,
@@ -87,7 +90,7 @@ def read_trace(
 
 
 def parse_time(text: str) -> float | None:
-    """Seconds since the epoch of a date (taken as UTC where it names no zone); None when it is none."""
+    """Seconds since the epoch of a date (UTC if it names no zone); None if it is no date."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
@@ -132,7 +135,7 @@ def _outside(window: Window | None) -> str:
 
 
 class _Reading:
-    """One file being read: its columns, and what was wrong so far."""
+    """One file that is being read: its columns, and its problems so far."""
 
     def __init__(self, path: str, form: Form) -> None:
         self._path = path
@@ -143,7 +146,7 @@ class _Reading:
         self._titles: dict[Meaning, str] = {}
 
     def jobs(self, text: str) -> Iterator[Job]:
-        """The jobs of the file that are right, in its order."""
+        """The valid jobs of the file, in its order."""
         rows = csv.reader(StringIO(text, newline=""), delimiter=self._form.delimiter)
         if not self._find_columns(next(self._rows(rows), []) if self._form.headed else []):
             return
@@ -159,14 +162,14 @@ class _Reading:
                 yield job
 
     def _rows(self, rows: Rows) -> Iterator[list[str]]:
-        """The lines that can be taken apart, up to the first that cannot."""
+        """The fields of each line, up to the first line that is not CSV."""
         try:
             yield from rows
         except csv.Error as error:
             self._wrong_line(rows.line_num, f"this line is not CSV: {error}")
 
     def conclude(self) -> None:
-        """Raise what was wrong."""
+        """Raise InvalidInput with the problems, if any."""
         if not self._problems:
             return
         more = self._wrong - len(self._problems)
@@ -175,7 +178,7 @@ class _Reading:
         raise InvalidInput(self._problems)
 
     def _find_columns(self, header: list[str]) -> bool:
-        """Where each meaning stands; False, with the problems noted, when a needed column is missing."""
+        """Find the column of each meaning; False, with the problems noted, if a needed column is missing."""
         if not self._form.headed:
             self._columns = {meaning: at for meaning, at in self._form.columns.items() if isinstance(at, int)}
             self._titles = {meaning: f"column {at + 1}" for meaning, at in self._columns.items()}
