@@ -1,7 +1,7 @@
-"""What the API answers, said once: each class is the shape of a JSON object of docs/using/api.md.
+"""The shapes of the API's answers, defined once: each class is a JSON object of docs/using/api.md.
 
-The server answers with them, the client reads them, and FastAPI draws OpenAPI from them. They are
-dictionaries: nothing is built or checked on the way, and a client imports them for its type checker alone.
+The server answers with them, the client reads them, and FastAPI makes OpenAPI from them. They are
+dictionaries: nothing is built or checked at run time, and a client imports them for its type checker alone.
 """
 
 from tarmac.api.clusters import *

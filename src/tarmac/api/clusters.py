@@ -10,7 +10,7 @@ from tarmac.api.server import ErrorForm
 
 
 class PoolRules(TypedDict):
-    """A pool of a cluster: what is in it, and the rules of its queue."""
+    """A pool of a cluster: its nodes and slots, and the rules of its queue."""
 
     name: str
     nodes: int
@@ -30,7 +30,10 @@ class PoolRules(TypedDict):
 
 
 class NodeKind(TypedDict):
-    """Like nodes of a cluster. `states` counts them; `hostnames` are the first and the last of them."""
+    """Similar nodes of a cluster.
+
+    `states` counts them by state; `hostnames` are the first and the last of them.
+    """
 
     pool: str
     shard: str | None
@@ -46,9 +49,9 @@ class NodeKind(TypedDict):
 
 
 class QueueOffer(TypedDict):
-    """What a pool stands for in a cluster with a queue of its own, and what that takes of a run at most.
+    """The queue of a cluster for a pool, and the limits of that queue.
 
-    `queue` is what the cluster calls it, `terms` what all its jobs say beside. None: no limit is known.
+    `queue` is its name in the cluster, `terms` are further settings of all its jobs. None: no limit is known.
     """
 
     pool: str
@@ -60,9 +63,9 @@ class QueueOffer(TypedDict):
 
 
 class Cluster(TypedDict):
-    """A cluster, its pools and its nodes by kind. `warnings` stand only in the answer to a change.
+    """A cluster, its pools and its nodes by kind. Only the answer to a change has `warnings`.
 
-    `settings` are its engine's, `queues` what its pools stand for where it has a queue of its own.
+    `settings` are its engine's, `queues` those of its pools if it has a queue of its own.
     """
 
     name: str
@@ -82,7 +85,7 @@ class Cluster(TypedDict):
 
 
 class Finding(TypedDict):
-    """One thing that a cluster needs, and whether it is so."""
+    """The check of one thing that a cluster needs."""
 
     what: str
     ok: bool
@@ -90,9 +93,9 @@ class Finding(TypedDict):
 
 
 class ClusterMachine(TypedDict):
-    """A machine of a cluster that was started over SSH: whether what was started there runs, and since when.
+    """A machine of a cluster that was started over SSH, and since when its process runs.
 
-    `state` is up, down or unreachable; `problem` says why.
+    `state` is up, down or unreachable; `problem` is the reason.
     """
 
     name: str
@@ -106,16 +109,16 @@ class ClusterMachine(TypedDict):
 
 
 class ChangeLine(TypedDict):
-    """What was done on a machine."""
+    """One line on what was done on a machine."""
 
     machine: str
     text: str
 
 
 class ClusterChange(TypedDict):
-    """A cluster that is started, changed or ended: `state` is working, done or failed.
+    """A cluster that is being started, changed or ended: `state` is working, done or failed.
 
-    `lines` are those from the number that was asked for, `next` the number of the one after them.
+    `lines` are those from the requested number on, `next` the number of the line after them.
     """
 
     cluster: str
@@ -128,7 +131,7 @@ class ClusterChange(TypedDict):
 
 
 class ClusterStatus(TypedDict):
-    """The machines of a cluster that was started over SSH, and the change at work, if one is."""
+    """The machines of a cluster that was started over SSH, and the change in progress, if any."""
 
     cluster: str
     engine: str

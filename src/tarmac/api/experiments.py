@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 
 class Search(TypedDict):
-    """How an experiment searches: see the reference of the run file."""
+    """The search of an experiment: see the reference of the run file."""
 
     method: str
     metric: str
@@ -74,7 +74,7 @@ class ExperimentPage(TypedDict):
 
 
 class PreviewLine(TypedDict):
-    """So many trials end at this length; null: at their own end."""
+    """The number of trials that end at this length; null: at their own end."""
 
     trials: int
     length: int | None

@@ -1,4 +1,7 @@
-"""What a server keeps of runs and for them: artifacts, datasets, secrets, code. Made in `server.routes`."""
+"""Files that a server keeps of runs and for them: artifacts, datasets, secrets, code.
+
+Made in `server.routes`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing_extensions import TypedDict
 class Artifact(TypedDict):
     """One version of an artifact of a run. `rank` is that of the node it came from.
 
-    `left_out` are the paths of files and directories that were there and not whole.
+    `left_out` are the paths of files and directories that existed and were not complete.
     """
 
     id: str
@@ -45,14 +48,14 @@ class ArtifactEntry(TypedDict):
 
 
 class ArtifactContent(TypedDict):
-    """One version and all it holds."""
+    """One version and its content."""
 
     artifact: Artifact
     entries: list[ArtifactEntry]
 
 
 class Dataset(TypedDict):
-    """A dataset; `path` is where it lies on the server's machine, once it is there."""
+    """A dataset; `path` is its place on the server's machine, once it is there."""
 
     id: str
     source: str
@@ -80,14 +83,14 @@ class KeptImage(TypedDict):
 
 
 class ImageList(TypedDict):
-    """The images of the nodes; `troubles`: why clusters say nothing of theirs."""
+    """The images of the nodes; `troubles` has the reasons of clusters that report none."""
 
     images: list[KeptImage]
     troubles: dict[str, str]
 
 
 class Secret(TypedDict):
-    """A secret without its value. `number` counts the values that it has had."""
+    """A secret without its value. `number` counts its values so far."""
 
     name: str
     number: int
@@ -99,13 +102,13 @@ class Secret(TypedDict):
 
 
 class Rotation(TypedDict):
-    """How many values were sealed with the new key."""
+    """The number of values that were sealed with the new key."""
 
     values: int
 
 
 class CodeDirectory(TypedDict):
-    """A directory (or archive) of the client's machine, and what of it stays behind."""
+    """A directory (or archive) of the client's machine, and the rules for files to leave out."""
 
     path: str
     ignore_file: str | None
@@ -115,31 +118,31 @@ class CodeDirectory(TypedDict):
 
 
 class CodeNeeded(TypedDict):
-    """What a client has to send before it submits; null where nothing is needed."""
+    """The code that a client has to send before it submits; null if none is needed."""
 
     directory: CodeDirectory | None
 
 
 class CodeChange(TypedDict):
-    """A file of the code that is not the same in two runs: `change` is `added`, `removed` or `changed`."""
+    """A file of the code that differs between two runs: `change` is `added`, `removed` or `changed`."""
 
     path: str
     change: str
 
 
 class MissingContents(TypedDict):
-    """Those of them that the server does not have."""
+    """The contents that the server does not have."""
 
     missing: list[str]
 
 
 class UploadedPack(TypedDict):
-    """How many contents of a pack arrived."""
+    """The number of contents of a pack that arrived."""
 
     kept: int
 
 
 class UploadedTree(TypedDict):
-    """The digest of a snapshot: what a submission names as `code_digest`."""
+    """The digest of a snapshot, which a submission names as `code_digest`."""
 
     digest: str

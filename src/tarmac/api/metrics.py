@@ -1,4 +1,4 @@
-"""Metrics of runs: what they reported, in short and as curves."""
+"""Metrics of runs: their reports, as summaries and as curves. Made in `server.records.metrics`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class MetricPoints(TypedDict):
 
 
 class MetricSeries(TypedDict):
-    """A metric of a run in short, and its points where they were asked for.
+    """A summary of a run's metric, and its points if requested.
 
     A number that is not finite is `"nan"`, `"inf"` or `"-inf"`; `low` and `high` are of finite ones.
     """

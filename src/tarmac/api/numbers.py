@@ -13,6 +13,6 @@ class Numbers(TypedDict):
 
 
 class Numbered(TypedDict):
-    """What has a number: an experiment, or a run that belongs to none."""
+    """The owner of a number: an experiment, or a run that belongs to none."""
 
     id: str

@@ -1,4 +1,4 @@
-"""Where runs are placed or would be: nodes, reasons, dry runs. Made in `server.records.runs`."""
+"""Placements of runs: nodes, reasons, dry runs. Made in `server.records.runs`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tarmac.api.queue import Estimate
 
 
 class Reason(TypedDict):
-    """Why one node (or, with `node` null, every node) does not do."""
+    """Why one node (or, with `node` null, every node) does not take a run."""
 
     code: str
     text: str
@@ -18,7 +18,7 @@ class Reason(TypedDict):
 
 
 class WhyEstimate(Estimate):
-    """When a run is likely to start, in numbers and as a sentence."""
+    """The likely start of a run, in numbers and as a sentence."""
 
     text: str
 
@@ -31,11 +31,11 @@ class NamedRun(TypedDict):
 
 
 class Why(TypedDict):
-    """What a run waits for, and what would unblock it.
+    """The reasons why a run waits, and what would unblock it.
 
     `ahead` runs are ordered before it, and `awaits` have to end or be preempted: the first of each are named.
-    `previous` is how its last attempt ended, where its cluster or the platform ended that, and `lost` what
-    it lost.
+    `previous` is how its last attempt ended, if its cluster or the platform ended that, and `lost` the work
+    that was lost.
     """
 
     run_id: str
@@ -54,7 +54,7 @@ class Why(TypedDict):
 
 
 class NodeRun(TypedDict):
-    """A run that sits on a node."""
+    """A run that holds resources on a node."""
 
     id: str
     name: str
@@ -62,7 +62,7 @@ class NodeRun(TypedDict):
 
 
 class Drain(TypedDict):
-    """Who drained a node, when and why, as far as it is known."""
+    """The user, time and reason of a drain, as far as known."""
 
     user: str | None
     at: float | None
@@ -70,7 +70,7 @@ class Drain(TypedDict):
 
 
 class Node(TypedDict):
-    """A machine, and what it holds. `reason`: why it is down or drained, where that is known."""
+    """A machine and its runs. `reason`: why it is down or drained, if known."""
 
     name: str
     cluster: str
@@ -110,7 +110,7 @@ class WorkerLaunch(TypedDict):
 
 
 class NodeLaunch(TypedDict):
-    """What one node would run."""
+    """The workers that one node would run."""
 
     node: str
     rank: int
@@ -118,7 +118,7 @@ class NodeLaunch(TypedDict):
 
 
 class DryRun(TypedDict):
-    """What a submission would do now."""
+    """The result that a submission would have now."""
 
     run: dict[str, Any]
     warnings: list[str]

@@ -8,7 +8,7 @@ from tarmac.api.runs import AwaitedRun, NativeStatus
 
 
 class Estimate(TypedDict):
-    """When a queued run is likely to start, and by when at the latest; null: not known."""
+    """The likely start of a queued run, and its latest start; null: not known."""
 
     start_at: float | None
     latest_at: float | None
@@ -39,9 +39,9 @@ class QueueEntry(TypedDict):
 
 
 class QueuePool(TypedDict):
-    """The queue of one pool, or a part of it, with those of its rules that say how to read it.
+    """The queue of one pool, or a part of it, with the rules that explain its order.
 
-    `total` counts all its runs that were asked for, listed or not.
+    `total` counts all its requested runs, listed or not.
     """
 
     cluster: str

@@ -10,7 +10,7 @@ from tarmac.api.usage import NodeUtilization
 
 
 class LogMatch(TypedDict):
-    """The first line on a node in which a log policy was found, and what the policy asks for."""
+    """The first line on a node that a log policy matched, and the policy's action."""
 
     policy: str
     node: str
@@ -19,7 +19,7 @@ class LogMatch(TypedDict):
 
 
 class Cause(TypedDict):
-    """Why something ended, and the worker that brought it about where one did."""
+    """Why something ended, and the worker that caused it, if one did."""
 
     code: str
     message: str
@@ -36,7 +36,7 @@ class Cause(TypedDict):
 
 
 class CycleReport(TypedDict):
-    """What the turns of a cycle run have shown so far."""
+    """The results of the turns of a cycle run so far."""
 
     turns: int
     first_output_s: float | None
@@ -47,7 +47,7 @@ class CycleReport(TypedDict):
 
 
 class Share(TypedDict):
-    """What an interruptible run was promised of a period, and what it used of it."""
+    """The promise to an interruptible run for a period, and its use of it."""
 
     period_at: float
     allotted_s: float
@@ -57,9 +57,9 @@ class Share(TypedDict):
 
 
 class Notification(TypedDict):
-    """A message about a run to one receiver. `due_at` is when it is tried next, if it is.
+    """A message about a run to one receiver. `due_at` is its next try, if any.
 
-    `receiver` shows of a URL its host alone.
+    `receiver` shows only the host of a URL.
     """
 
     occasion: str
@@ -81,10 +81,9 @@ class AwaitedRun(TypedDict):
 
 
 class Run(TypedDict):
-    """What a user asked for. Times are seconds since the epoch.
+    """A user's request for work. Times are seconds since the epoch.
 
-    `priority`, `weight` and `pool` are those it has now, whoever set them. `max_turns` is null for a run that
-    is no cycle run.
+    `priority`, `weight` and `pool` are the present ones. `max_turns` is null except for a cycle run.
     """
 
     id: str
@@ -131,7 +130,7 @@ class Run(TypedDict):
 class RunSummary(TypedDict):
     """One line of the list of runs.
 
-    `system` is the one whose conventions hold in the run; `slot_type` and `image` are what it asks for.
+    `system` is the one whose conventions apply in the run; `slot_type` and `image` are requested ones.
     """
 
     id: str
@@ -163,7 +162,7 @@ class RunSummary(TypedDict):
 
 
 class Array(TypedDict):
-    """An array: how many of its members are in which state, or have ended how; `indices` as written."""
+    """An array: the number of its members by state, or by outcome once ended; `indices` as written."""
 
     id: str
     name: str
@@ -177,13 +176,13 @@ class Array(TypedDict):
 
 
 class RunStatus(RunSummary):
-    """The same with its cause, as the log stream sends it."""
+    """The summary of a run with its cause, as the log stream sends it."""
 
     cause: Cause | None
 
 
 class RunPage(TypedDict):
-    """A page of the list, newest first; `next` is the `before` of the page below it."""
+    """A page of the list, newest first; `next` is the `before` of the following page."""
 
     runs: list[RunSummary]
     next: str | None
@@ -236,7 +235,7 @@ class SavedWork(TypedDict):
 
 
 class Milestones(TypedDict):
-    """What the nodes saw of an attempt; null: not seen."""
+    """The observations of an attempt by its nodes; null: not seen."""
 
     first_output_at: float | None
     checkpoint_at: float | None
@@ -261,7 +260,7 @@ class Loss(TypedDict):
 
 
 class Notice(TypedDict):
-    """Something a node told the run's user."""
+    """A message of a node to the run's user."""
 
     at: float
     node: str
@@ -269,11 +268,11 @@ class Notice(TypedDict):
 
 
 class NativeStatus(TypedDict):
-    """An attempt as the queue of its cluster knows it: id, state and reason are in that system's words.
+    """An attempt in the queue of its cluster: id, state and reason are in that system's words.
 
-    `text` is the reason in plain words ("" where it is not known), `advice` what can be done; `stuck`: it
-    never starts unless somebody does that. `place` is where it stands among the `waiting` jobs there (null:
-    not known).
+    `text` is the reason in plain words ("" if it is not known), `advice` what can be done; `stuck`: it never
+    starts unless a person does that. `place` is its position among the `waiting` jobs there (null: not
+    known).
     """
 
     id: str
@@ -288,7 +287,10 @@ class NativeStatus(TypedDict):
 
 
 class Attempt(TypedDict):
-    """One stretch of running. `granted_at`: from when on it holds its nodes, which have no names before."""
+    """One attempt of a run.
+
+    `granted_at`: the time from which it holds its nodes, which have no names before.
+    """
 
     number: int
     state: str
@@ -329,7 +331,7 @@ class Event(TypedDict):
 
 
 class Annotation(TypedDict):
-    """What a person added to a run: `kind` is `note` or `label` (a change of labels, as `K=V` and `K-`)."""
+    """A person's addition to a run: `kind` is `note` or `label` (a change of labels, as `K=V` and `K-`)."""
 
     at: float
     actor: str
@@ -338,7 +340,7 @@ class Annotation(TypedDict):
 
 
 class WorkFile(TypedDict):
-    """A thing in a working directory: `kind` is `file`, `directory`, `link` or `other`."""
+    """An entry of a working directory: `kind` is `file`, `directory`, `link` or `other`."""
 
     name: str
     kind: str
@@ -347,7 +349,7 @@ class WorkFile(TypedDict):
 
 
 class WorkFiles(TypedDict):
-    """A directory of what an attempt worked in on a node; `more`: it holds more than is listed."""
+    """A directory of an attempt's files on a node; `more`: it has more entries than listed."""
 
     attempt: int
     node: str
@@ -357,7 +359,7 @@ class WorkFiles(TypedDict):
 
 
 class LogChunk(TypedDict):
-    """Bytes `offset` to `next` of one worker's log, as text; `at`: by when it was written, if asked for."""
+    """Bytes `offset` to `next` of one worker's log, as text; `at`: by when it was written, if requested."""
 
     attempt: int
     role: str

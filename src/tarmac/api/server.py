@@ -1,4 +1,4 @@
-"""The server about itself, and what is wrong with an input. Made in `server.http.errors`."""
+"""The server about itself, and problems of an input. Made in `server.http.errors`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing_extensions import TypedDict
 
 
 class Version(TypedDict):
-    """Which server answers; `now` is its clock."""
+    """The server that answers; `now` is its clock."""
 
     version: str
     pid: int
@@ -16,14 +16,14 @@ class Version(TypedDict):
 
 
 class Health(TypedDict):
-    """Whether a server does its work, and why it does not."""
+    """Whether a server works, and why it does not."""
 
     healthy: bool
     reasons: list[str]
 
 
 class Problem(TypedDict):
-    """One thing wrong in an input."""
+    """One problem in an input."""
 
     message: str
     file: str | None
@@ -33,14 +33,14 @@ class Problem(TypedDict):
 
 
 class CheckReport(TypedDict):
-    """Everything wrong with a run file, and what its reader warns of."""
+    """All problems of a run file, and the warnings of its reader."""
 
     problems: list[Problem]
     warnings: list[str]
 
 
 class ErrorForm(TypedDict):
-    """What went wrong; `exit_code` is what a command line should end with."""
+    """An error; `exit_code` is the exit code for a command line."""
 
     code: str
     message: str
@@ -50,6 +50,6 @@ class ErrorForm(TypedDict):
 
 
 class Error(TypedDict):
-    """The one form of an error, whatever the status."""
+    """The one form of an error, for every status."""
 
     error: ErrorForm

@@ -1,4 +1,4 @@
-"""What was used in a range of time, and what runs use now. Made in `server.routes.usage`, and of attempts."""
+"""Usage in a range of time, and present use. Made in `server.routes.usage` and `server.records.runs`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing_extensions import TypedDict
 
 
 class UsedSlots(TypedDict):
-    """What attempts of a user, for a project and in a pool, used in the range of time that was asked for."""
+    """The usage of a user's attempts, for a project and in a pool, in the requested range of time."""
 
     user: str
     project: str
@@ -18,7 +18,7 @@ class UsedSlots(TypedDict):
 
 
 class GpuUtilization(TypedDict):
-    """A GPU of the run: the share of time in which something ran on it, and its memory."""
+    """A GPU of the run: the share of time in which it was busy, and its memory."""
 
     index: int
     busy_percent: int
@@ -27,7 +27,7 @@ class GpuUtilization(TypedDict):
 
 
 class NodeUtilization(TypedDict):
-    """What the workers of a run use on a node; `cpus`: so many processors are busy with them."""
+    """The resource use of a run's workers on a node; `cpus` is the number of busy processors."""
 
     node: str
     at: float
@@ -37,7 +37,7 @@ class NodeUtilization(TypedDict):
 
 
 class RunUtilization(TypedDict):
-    """What the workers of a run use now, on the nodes that have measured that."""
+    """The present resource use of a run's workers, on the nodes that have measured it."""
 
     run: str
     nodes: list[NodeUtilization]
