@@ -1,7 +1,7 @@
 """The durable record: SQL, and the in-memory fake. Wired in `server/wiring.py`.
 
-All SQL of tarmac lives in this package. Reading order: `schema` (tables), `statements` (every statement
-that is sent), `rows` (records to rows and back), `checks` (what may be written), `sql` (the adapter).
+All SQL of tarmac is in this package. Reading order: `schema` (tables), `statements` (every statement), `rows`
+(records to rows and back), `checks` (what may be written), `sql` (the adapter).
 """
 
 from tarmac.store.sql import SqlStore, open_store

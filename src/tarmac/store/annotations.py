@@ -1,6 +1,6 @@
 """`SqlAnnotations`: notes and changed labels of runs. Made by `SqlStore`, on its database.
 
-Labels stand in the spec of a run and in a table of their own, by which lists are filtered: both are changed.
+Labels are in the spec of a run and in a table of their own for filtering lists: changes write both.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What may be written at all, whatever the database: asked before any of it is touched.
+"""Checks of everything that is to be written, before any database is touched.
 
-Shared by `SqlStore` and `MemoryStore`, so that the fake refuses what the real one refuses.
+Shared by `SqlStore` and `MemoryStore`, so that the fake refuses the same records as the real one.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def check_annotation(annotation: Annotation) -> None:
 
 
 def check_experiment_change(change: ExperimentChange) -> None:
-    """Raise what `check_new` and `check_step` raise; InvalidInput for bad text, IllegalStep for `seq`."""
+    """Raise the errors of `check_new` and `check_step`; InvalidInput for bad text, IllegalStep for `seq`."""
     for new in change.new_runs:
         check_new(new)
     for step in change.steps:
@@ -100,14 +100,14 @@ def check_secret(version: SecretVersion) -> None:
 
 
 def guard_states(step: RunStep) -> frozenset[RunState]:
-    """The states of the stored run in which the step may be taken."""
+    """The states of the stored run in which the step may be applied."""
     return sources(step.events[0].event) if step.events else frozenset({step.before.state})
 
 
 def split_known(new: Sequence[NewRun], known: Mapping[Key, Run]) -> tuple[list[Run], list[NewRun]]:
-    """The run that stands for each of `new`, and those of them that are to be stored.
+    """The stored run for each of `new`, and those of `new` that are to be stored.
 
-    `known` are the stored runs by user and idempotency key; within `new`, the first of a key stands for all.
+    `known` are the stored runs by user and idempotency key; within `new`, the first of a key counts for all.
     """
     by_key = dict(known)
     stored: list[Run] = []
@@ -122,12 +122,12 @@ def split_known(new: Sequence[NewRun], known: Mapping[Key, Run]) -> tuple[list[R
 
 
 def key_of(run: Run) -> Key | None:
-    """What makes a submission the same as an earlier one."""
+    """The key that makes a submission the same as an earlier one."""
     return (run.user, run.idempotency_key) if run.idempotency_key is not None else None
 
 
 def target_pool(run: Run) -> str | None:
-    """Where a run wants to be: where a person put it, else as its spec says."""
+    """The target pool of a run: the one a person set, otherwise that of its spec."""
     return run.place.pool or run.spec.target.pool
 
 
@@ -137,7 +137,7 @@ def storable(text: str) -> bool:
 
 
 def _problems(run: Run) -> Iterator[Problem]:
-    """Everything in the searchable fields that some database would choke on."""
+    """The values of the searchable fields that some database cannot hold."""
     spec = run.spec
     texts = {
         "the name": spec.name,

@@ -1,4 +1,4 @@
-"""What tables are made of: types of columns, constraints and their names. Used by `schema`."""
+"""The parts of tables: types of columns, constraints and their names. Used by `schema`."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ metadata = MetaData(
 
 
 def one_of(column: str, words: type[StrEnum] | frozenset[Outcome]) -> CheckConstraint:
-    """A constraint that `column` says one of `words` (or is NULL, where it may be)."""
+    """A constraint that `column` has one of `words` (or is NULL, if it may be)."""
     listed = ", ".join(f"'{word}'" for word in sorted(words))
     return CheckConstraint(f"{column} IN ({listed})", name=column)

@@ -1,8 +1,8 @@
-"""A database as connections: many that read, one that writes. Used by `sql` and `upgrade`.
+"""A database as connections: many readers and one writer. Used by `sql` and `upgrade`.
 
-Writers never meet: within the process they queue at a lock, between processes at the database itself
-(SQLite: BEGIN IMMEDIATE; PostgreSQL: an advisory lock that ends with the transaction, after its changes
-are visible). So event ids appear in order, and a transaction that has begun does not lose a race.
+Only one writer is active: within the process writers queue at a lock, between processes at the database
+itself (SQLite: BEGIN IMMEDIATE; PostgreSQL: an advisory lock that ends with the transaction, after its
+changes are visible). So event ids appear in order, and a transaction that has begun does not lose a race.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from tarmac.store.failures import storage_full, translated
 from tarmac.store.reserve import Reserve
 
 PATIENCE_S = 10.0
-"""How long one writer waits for those of other processes before it reports Unavailable."""
+"""The seconds that a writer waits for those of other processes before it reports Unavailable."""
 
 READERS = 16
-"""Connections for reading, at most; more readers wait for one."""
+"""The most connections for reading; more readers wait for one."""
 
 _WRITER_LOCK = 0x7461726D6163  # "tarmac": the key of PostgreSQL's advisory lock
 
 SQLITE_PRAGMAS = {
     "journal_mode": "WAL",  # readers and the writer do not wait for each other
-    "synchronous": "FULL",  # a commit returns once it is on the disk: it survives power loss
+    "synchronous": "FULL",  # a commit returns once it is on the disk, so it survives power loss
     "foreign_keys": "ON",
-    "temp_store": "MEMORY",  # sorting needs no room on a full disk
+    "temp_store": "MEMORY",  # sorting needs no space on a full disk
 }
 
 _ENGINE: dict[str, Any] = {"max_overflow": 0, "hide_parameters": True}  # no values of rows in error messages
@@ -52,7 +52,7 @@ class Database:
         self.name = parsed.difference_update_query(_PASSWORDS).render_as_string(hide_password=True)
         self.dialect = parsed.get_backend_name()
         self.path: Path | None = None
-        """Of a SQLite database: its file."""
+        """The file of a SQLite database."""
         self._directory: Path | None = None
         self._reserve: Reserve | None = None
         self._lock = Lock()
@@ -67,13 +67,13 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A connection for SELECTs, each of which sees what was committed before it began."""
+        """A connection for SELECTs, each of which sees everything committed before it began."""
         with translated(self.name, self._directory), self._reader.connect() as connection:
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A transaction that holds the right to write: durable on a normal exit, else it never was."""
+        """A transaction with the right to write: durable on a normal exit, otherwise undone."""
         with self._lock:
             if self._reserve is not None:
                 self._reserve.look()
@@ -82,14 +82,13 @@ class Database:
 
     @contextmanager
     def adding(self) -> Iterator[Connection]:
-        """A transaction that adds what can wait. Raises StorageFull where the reserve is all that is left."""
+        """A transaction that adds records which can wait. Raises StorageFull if only the reserve is left."""
         if self._reserve is not None and self._reserve.is_needed():
             raise storage_full(self.name)
         with self.writing() as connection:
             yield connection
 
     def close(self) -> None:
-        """Close every connection."""
         self._reader.dispose()
         self._writer.dispose()
 
@@ -116,7 +115,7 @@ _URL_FORMS = "sqlite:////absolute/path.db or postgresql+psycopg://user:password@
 
 def _sqlite_engines(path: Path, patience_s: float) -> tuple[Engine, Engine]:
     def connected(pragmas: Mapping[str, str]) -> sqlite3.Connection:
-        """The driver is told to leave transactions alone: they begin where we say, not where it guesses."""
+        """Connect without the driver's own transactions: they begin only at our statements."""
         connection = sqlite3.connect(path, timeout=patience_s, isolation_level=None, check_same_thread=False)
         try:
             for pragma, value in pragmas.items():
@@ -141,7 +140,7 @@ def _sqlite_engines(path: Path, patience_s: float) -> tuple[Engine, Engine]:
 
 
 def _create_private(path: Path) -> None:
-    """Make the file before SQLite does: readable by its owner alone, as are the files beside it."""
+    """Create the file before SQLite does: readable by its owner alone, as are the files beside it."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:

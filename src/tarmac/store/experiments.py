@@ -1,6 +1,6 @@
 """`SqlExperiments`: experiments and their trials. Made by `SqlStore`, on its database.
 
-A change of an experiment and what it does to runs stand in one transaction: `write_runs` makes the latter.
+A change of an experiment and its effects on runs are in one transaction: `write_runs` makes the latter.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tarmac.store.fencing import fence
 from tarmac.store.schema import experiment, trial
 
 WriteRuns = Callable[[Connection, Sequence[NewRun], Sequence[RunStep]], bool]
-"""Keeps new runs and applies steps within a transaction; False where a step is stale."""
+"""Stores new runs and applies steps within a transaction; False if a step is stale."""
 
 LAST_CHARACTER = "\U0010ffff"
 
@@ -68,7 +68,7 @@ _TRIALS_OF = (
     .order_by(trial.c.experiment_id, trial.c.number)
 )
 _MOST = 500
-"""So many ids are looked up at once."""
+"""The most ids of one query."""
 
 _TRIAL_OF = select(trial.c.body).where(trial.c.run_id == bindparam("of_run"))
 _DROP_TRIAL = delete(trial).where(
@@ -87,7 +87,7 @@ class SqlExperiments:
         check_experiment_change(change)
         try:
             return self._create(change)
-        except Conflict:  # one was kept under this key after we looked: now we find it
+        except Conflict:  # another was stored under this key after the lookup; now the lookup finds it
             return self._create(change)
 
     def apply(self, change: ExperimentChange, *, lease: Lease | None = None) -> bool:
@@ -171,7 +171,7 @@ class SqlExperiments:
             return connection.execute(_REMOVE, {"guard_id": experiment_id}).rowcount == 1
 
     def _of(self, statement: Select[Any], experiment_ids: Sequence[str]) -> list[Row[Any]]:
-        """What a statement finds of these experiments, in parts."""
+        """The rows of a statement for these experiments, queried in parts."""
         ids = [each for each in dict.fromkeys(experiment_ids) if storable(each)]
         with self._database.reading() as connection:
             return [
@@ -206,7 +206,7 @@ class SqlExperiments:
 
 
 class _Stale(Exception):
-    """A guard of the change does not hold: nothing of it may stay."""
+    """A guard of the change does not hold, so that all of it must be undone."""
 
 
 def _matching(query: ExperimentQuery) -> Select[Any]:

@@ -1,4 +1,4 @@
-"""What went wrong in the database, in tarmac's own words. Used by `database` around everything it does."""
+"""Errors of the database as tarmac's own. Used by `database` around everything it does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from tarmac.model.errors import InvalidInput, Refused, StorageFull, TarmacError, Unavailable
 
 FULL_BELOW_BYTES = 1 << 16
-"""With less free than this, an I/O error of SQLite means that the disk is full: it grows files by 32 KiB."""
+"""The free space below which an I/O error of SQLite means a full disk: it grows files by 32 KiB."""
 
 _DISK_FULL = "53100"  # PostgreSQL's disk_full
 _SQLITE_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
@@ -22,16 +22,16 @@ _SQLITE_IO = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
 
 
 class Conflict(Refused):
-    """The database refused a change because of what is in it: `control` should never see this."""
+    """The database refused a change because of its content: `control` should never see this."""
 
     code = "conflict"
 
 
 @contextmanager
 def translated(database: str, directory: Path | None) -> Iterator[None]:
-    """Raise what the database raises as TarmacErrors.
+    """Raise the database's errors as TarmacErrors.
 
-    `database` names it in messages; `directory` is where its files are, if they are on this machine.
+    `database` is its name in messages; `directory` is the place of its files, if they are on this machine.
     """
     try:
         yield
@@ -81,5 +81,5 @@ def _free_bytes(directory: Path) -> int:
     try:
         found = os.statvfs(directory)
     except OSError:
-        return FULL_BELOW_BYTES  # the directory itself is gone: that is another trouble
+        return FULL_BELOW_BYTES  # the directory itself is gone, which is another problem
     return found.f_bavail * found.f_frsize

@@ -1,6 +1,6 @@
 """`MemoryStore`: the store as a fake with knobs. Used by simulations and tests in place of `SqlStore`.
 
-It passes the same contract suite. What it keeps survives a crash of the control plane built on it.
+It passes the same contract suite. Its content survives a crash of the control plane built on it.
 """
 
 from __future__ import annotations
@@ -102,11 +102,11 @@ class MemoryStore:
         self._write.failures_before[write] = error
 
     def fail_after(self, write: int, error: BaseException) -> None:
-        """Do the write of this number, durably, and raise `error` where its caller expects the result."""
+        """Do the write of this number, durably, and then raise `error` to its caller."""
         self._write.failures_after[write] = error
 
     def forget(self, run_ids: Iterable[str], *, events_until: int) -> None:
-        """Keep nothing of these runs, and no event up to this id: long simulations would fill the memory."""
+        """Remove these runs, and all events up to this id: long simulations would fill the memory."""
         with self._lock:
             for run_id in run_ids:
                 self._forget(run_id)
@@ -278,7 +278,7 @@ class MemoryStore:
             self._clusters.pop(name, None)
 
     def close(self) -> None:
-        """Nothing to close: what was written stays."""
+        """Does nothing: the content stays."""
 
     # --- the writes -------------------------------------------------------------------------------
 
@@ -300,7 +300,7 @@ class MemoryStore:
         return [span for span in found if span is not None]
 
     def _keys(self, new: Sequence[NewRun]) -> Iterator[tuple[Key, str]]:
-        """The idempotency keys of `new` that are known, each with the id of its run."""
+        """The known idempotency keys of `new`, each with the id of its run."""
         for item in new:
             key = key_of(item.run)
             if key is not None and key in self._by_key:
@@ -345,7 +345,7 @@ class MemoryStore:
         return taken
 
     def _write_runs(self, new: Sequence[NewRun], steps: Sequence[RunStep]) -> bool:
-        """New runs and steps, as a part of another write; False, and nothing is done, where one is stale."""
+        """Write new runs and steps as a part of another write; False, and no change, if one is stale."""
         fresh = {item.run.id for item in new}
         if not all(self._judge([step for step in steps if step.before.id not in fresh])):
             return False

@@ -1,4 +1,4 @@
-"""`MemoryMetrics`: what runs reported, as a fake that passes the same suite. Made by `MemoryStore`."""
+"""`MemoryMetrics`: metrics of runs as a fake that passes the same suite. Made by `MemoryStore`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tarmac.store.metric_series import Series, add_batch, newer, points_that_cou
 
 
 class MemoryMetrics:
-    """Implements `model.metrics.MetricStore` on the runs of a `MemoryStore`; `write` is around each write."""
+    """Implements `model.metrics.MetricStore` on the runs of a `MemoryStore`; `write` wraps each write."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class MemoryMetrics:
             ]
 
     def forget(self, run_id: str) -> None:
-        """Keep nothing of a run; under the lock of the store."""
+        """Remove the metrics of a run; the caller holds the lock of the store."""
         for key in [key for key in self._series if key.run_id == run_id]:
             del self._series[key]
         for place in [place for place in self._positions if place[0] == run_id]:

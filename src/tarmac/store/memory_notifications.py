@@ -27,7 +27,7 @@ class MemoryNotifications:
                 self.keep(new)
 
     def keep(self, new: Sequence[Notification]) -> None:
-        """Likewise, as a part of another write."""
+        """Add messages as a part of another write."""
         for message in new:
             if (message.run_id, message.key) not in self._messages:
                 self._count += 1
@@ -52,7 +52,7 @@ class MemoryNotifications:
         return sorted(found, key=lambda message: message.id)
 
     def forget(self, run_id: str) -> None:
-        """The run was removed."""
+        """Remove the messages of a removed run."""
         self._messages = {key: message for key, message in self._messages.items() if key[0] != run_id}
 
     def _waiting(self, server: str) -> list[tuple[float, int, Notification]]:

@@ -25,7 +25,7 @@ class MemoryRunRecords:
             return True
 
     def keep(self, record: RunRecord) -> None:
-        """Keep a record of a run that is there; under the lock of the store."""
+        """Store a record of an existing run; the caller holds the lock of the store."""
         self._found[record.run_id, record.kind, record.name] = record
 
     def of(self, run_id: str, kind: RunRecordKind) -> list[RunRecord]:

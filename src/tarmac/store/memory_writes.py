@@ -1,4 +1,4 @@
-"""One write at a time, counted, and broken where a test says so. Used by `MemoryStore` and its parts."""
+"""Serial writes, counted, with failures that a test sets. Used by `MemoryStore` and its parts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tarmac.model.errors import StorageFull
 
 
 class CountedWrites:
-    """One write at a time, each counted, and broken where a test says so: `with` it around every write."""
+    """A context manager around every write: serial, counted, and failing if a test sets it so."""
 
     def __init__(self, lock: Lock) -> None:
         self.begun = 0

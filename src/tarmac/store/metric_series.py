@@ -1,6 +1,6 @@
-"""A metric series as it is kept: closed chunks that never change, and a tail that grows. Used by both stores.
+"""A stored metric series: closed chunks that never change, and a tail that grows. Used by both stores.
 
-One row for each point would be too many, and a row for each look too: so a chunk holds many points of one
+One row for each point would be too many, and so would one for each read: a chunk holds many points of one
 attempt, and only the last is written again.
 """
 
@@ -31,7 +31,7 @@ _NOTHING = Extreme(value=0.0, step=None)
 
 @dataclass(slots=True)
 class Totals:
-    """What a summary says of all points that count."""
+    """The totals of all points that count, for summaries."""
 
     count: int = 0
     last: Extreme = _NOTHING
@@ -56,12 +56,12 @@ class Totals:
                 self.high = here
 
     def to_json(self) -> str:
-        """As a text for a column."""
+        """The totals as a text for a column."""
         pairs = [each and [each.value, each.step] for each in (self.last, self.low, self.high)]
         return json.dumps([self.count, self.last_at, self.top_step, *pairs, self.total])
 
     def summary(self, key: SeriesKey) -> MetricSummary:
-        """For people."""
+        """The totals as a summary."""
         return MetricSummary(
             key=key,
             count=self.count,
@@ -74,7 +74,7 @@ class Totals:
 
 
 def totals_from_json(text: str) -> Totals:
-    """What `Totals.to_json` made, or an older one without the sum."""
+    """The inverse of `Totals.to_json`, also for older texts without the sum."""
     count, last_at, top_step, *pairs = json.loads(text)
     last, low, high = (pair and Extreme(value=pair[0], step=pair[1]) for pair in pairs[:3])
     return Totals(count, last, last_at, low, high, top_step, *(pairs[3:] or [None]))
@@ -90,7 +90,7 @@ def totals_of(points: Points) -> Totals:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Points of one attempt that follow one another."""
+    """Consecutive points of one attempt."""
 
     number: int
     attempt: int
@@ -101,8 +101,8 @@ class Chunk:
 class Series:
     """A series while reports are taken: `attempt` is that of the tail, `closed` counts the chunks before it.
 
-    `fresh` are those closed since it was read; `rewound`: its newest attempt has begun before where an
-    earlier one had come, so that the totals must be counted anew (`count_anew`).
+    `fresh` are those closed since it was read; `rewound`: its newest attempt began at or before a step that
+    an earlier one had reported, so that the totals must be counted again (`count_anew`).
     """
 
     attempt: int
@@ -114,7 +114,7 @@ class Series:
     _joins: bool = False
 
     def add(self, attempt: int, step: int | None, at: float, value: float) -> None:
-        """Add what an attempt reported; what an earlier attempt says after a newer one has begun is late."""
+        """Add a point of an attempt; late points of attempts before the newest one are dropped."""
         if attempt < self.attempt:
             return
         if attempt > self.attempt:
@@ -130,7 +130,7 @@ class Series:
             self._close()
 
     def count_anew(self, closed: Iterable[Chunk]) -> None:
-        """Count the totals of all that counts: of these chunks, the fresh ones and the tail."""
+        """Count the totals again, from these chunks, the fresh ones and the tail."""
         self.totals = totals_of(points_that_count([*closed, *self.fresh, self.last_chunk]))
         self.rewound = False
 
@@ -147,7 +147,7 @@ class Series:
 
 
 def points_that_count(chunks: Sequence[Chunk]) -> Points:
-    """The points of chunks, in their order, as `metric_points.effective` has them."""
+    """The points of chunks, in their order, as `metric_points.effective` selects them."""
     attempts: dict[int, Points] = {}
     for chunk in chunks:
         attempts.setdefault(chunk.attempt, Points()).extend(chunk.points)
@@ -155,9 +155,9 @@ def points_that_count(chunks: Sequence[Chunk]) -> Points:
 
 
 def add_batch(known: dict[SeriesKey, Series], counts: dict[str, int], batch: ReportBatch) -> set[SeriesKey]:
-    """Add the reports of a batch to the series of its run; which of them changed.
+    """Add the reports of a batch to the series of its run, and return the changed series.
 
-    `counts` has how many series each run has: there are never more than MOST_SERIES.
+    `counts` has the number of each run's series, which never exceeds MOST_SERIES.
     """
     changed = set()
     for report in batch.reports:
@@ -175,7 +175,7 @@ def add_batch(known: dict[SeriesKey, Series], counts: dict[str, int], batch: Rep
 
 
 def latest_to_json(batch: ReportBatch) -> str | None:
-    """The last report of a batch as a text for a column; None where it has none."""
+    """The last report of a batch as a text for a column; None if it has none."""
     if not batch.reports:
         return None
     report = batch.reports[-1]
@@ -184,7 +184,7 @@ def latest_to_json(batch: ReportBatch) -> str | None:
 
 
 def latest_from_json(text: str, *, attempt: int, node: str) -> LatestReport:
-    """What `latest_to_json` made."""
+    """The inverse of `latest_to_json`."""
     fields: Mapping[str, Any] = json.loads(text)
     return LatestReport(attempt=attempt, node=node, report=MetricReport(**fields))
 

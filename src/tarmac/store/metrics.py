@@ -1,4 +1,4 @@
-"""`SqlMetrics`: what runs reported, in chunks of points. Made by `SqlStore`, on its database."""
+"""`SqlMetrics`: metrics of runs, in chunks of points. Made by `SqlStore`, on its database."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class SqlMetrics:
         chunks: dict[SeriesKey, list[Chunk]] = {key: [] for key in keys}
         run_ids, names = sorted({key.run_id for key in keys}), sorted({key.name for key in keys})
         with self._database.reading() as connection:
-            # Tails first: a chunk that is closed between the two queries is known as the tail it was.
+            # Tails first: a chunk that closes between the two queries is then known as the earlier tail.
             tails = list(_each(connection, _TAILS, run_ids, names=names))
             closed = list(_each(connection, _CHUNKS, run_ids, names=names))
         ends: dict[SeriesKey, int] = {}
@@ -176,7 +176,7 @@ class SqlMetrics:
             connection.execute(_FORGET, {"of": subscriber, "until_id": until_id})
 
     def _keep(self, connection: Connection, batches: Sequence[ReportBatch]) -> None:
-        """Write what batches bring, their ends and their events."""
+        """Write the reports of batches, their ends, their events and their records."""
         known: dict[SeriesKey, Series] = {}
         counts: dict[str, int] = {}
         for row in _each(connection, _SERIES, sorted({each.run_id for each in batches if each.reports})):
@@ -203,7 +203,7 @@ class SqlMetrics:
 
 
 def _count_anew(connection: Connection, rewound: dict[SeriesKey, Series]) -> None:
-    """Count the totals of series whose newest attempt repeats what an earlier one reported."""
+    """Count the totals of series whose newest attempt repeats steps of an earlier one."""
     if not rewound:
         return
     run_ids, names = sorted({key.run_id for key in rewound}), sorted({key.name for key in rewound})

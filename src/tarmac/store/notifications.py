@@ -18,7 +18,7 @@ from tarmac.store.schema import notification
 from tarmac.store.statements import insert_or_skip
 
 _COLUMNS = ("id", "run_id", "key", "server", "at", "tries", "due_at", "sent_at", "error")
-"""What has a column of its own; the rest is JSON in `body`."""
+"""Fields with a column of their own; the rest is JSON in `body`."""
 
 _OF_SERVER = (notification.c.server == bindparam("of_server")) & notification.c.due_at.is_not(None)
 DUE = (
@@ -45,7 +45,7 @@ class SqlNotifications:
                 self.insert(connection, new)
 
     def insert(self, connection: Connection, new: Sequence[Notification]) -> None:
-        """Likewise, as a part of another transaction."""
+        """Add messages as a part of another transaction."""
         connection.execute(self._add, [_row(message) for message in new])
 
     def due(self, server: str, *, now: float, limit: int) -> list[Notification]:

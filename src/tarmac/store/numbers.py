@@ -1,4 +1,4 @@
-"""`SqlNumbers`: numbers of things, given once and for good. Made by `SqlStore`, on its database."""
+"""`SqlNumbers`: permanent numbers of things. Made by `SqlStore`, on its database."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tarmac.store.schema import number
 
 LARGEST = 2**31 - 1
 _MOST = 500
-"""So many ids are looked up at once."""
+"""The most ids of one query."""
 
 _FOUND = select(number.c.of_id, number.c.number).where(
     number.c.kind == bindparam("of_kind"), number.c.of_id.in_(bindparam("ids", expanding=True))
@@ -41,7 +41,7 @@ class SqlNumbers:
             known = _known(connection, kind, ids)
         if len(known) == len(ids):
             return known
-        with self._database.writing() as connection:  # nobody else writes until it ends
+        with self._database.writing() as connection:  # no other writer is active until it ends
             known = _known(connection, kind, ids)
             last = connection.execute(_LAST, {"of_kind": kind.value}).scalar_one_or_none() or 0
             new = {each: last + at for at, each in enumerate((i for i in ids if i not in known), 1)}

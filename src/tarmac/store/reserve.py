@@ -1,8 +1,8 @@
-"""Disk space of a SQLite database that no other program can take. Used by `database` before transactions.
+"""Reserved disk space of a SQLite database. Used by `database` before transactions.
 
-A run that has filled the disk must not keep the control plane from recording that the run is to stop. Every
+A run that has filled the disk must not keep the control plane from recording the stop of that run. Every
 transaction first goes into the write-ahead log, which SQLite writes from its beginning again and again. So
-that log gets its blocks while the disk has some: on a full disk a transaction changes only blocks that the
+the log gets its blocks while the disk has space: on a full disk a transaction changes only blocks that the
 log already has.
 """
 
@@ -31,17 +31,17 @@ class Reserve:
         self._make_due = 0.0
 
     def is_needed(self) -> bool:
-        """Whether the disk is full: what is left of the log is for the records of runs that end."""
+        """Whether the disk is full: the rest of the log is for the records of runs that end."""
         return self._free_bytes() < LEAST_FREE_BYTES
 
     def look(self) -> None:
-        """Give the log its blocks, now and then, where the disk has several times as many."""
+        """Allocate the log's blocks, now and then, if the disk has several times as many."""
         if time.monotonic() < self._make_due:
             return
         room_bytes = min(ROOM_BYTES, self._free_bytes() // DISK_SHARE)
         if room_bytes < LEAST_FREE_BYTES:
             return
-        with suppress(OSError):  # there is no log before the first transaction, and some disks cannot do it
+        with suppress(OSError):  # no log before the first transaction, or an unsupported disk
             handle = os.open(self._wal, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 syscalls.reserve(handle, room_bytes)

@@ -1,7 +1,7 @@
 """Records to rows of the tables and back. Used by `sql` alone.
 
-The columns read here are those of the SELECTs in `statements`. JSON is written as pure ASCII,
-so that any text a user can type (or a worker can print) fits every database.
+The columns read here are those of the SELECTs in `statements`. JSON is written as pure ASCII, so that any
+text a user can type (or a worker can print) fits every database.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 Values = dict[str, Any]
-"""What one execution of a statement is given."""
+"""The parameters of one execution of a statement."""
 
 _STATES = {str(state): state for state in RunState}
 _OUTCOMES: dict[str | None, Outcome | None] = {None: None, **{str(outcome): outcome for outcome in Outcome}}
@@ -61,7 +61,7 @@ _OF_ATTEMPT = (
     *("run_id", "number", "engine", "token", "master_port", "created_at", "started_at", "ended_at"),
     *("leave_requested_at", "allotted_s", "home", "granted_at"),
 )
-"""Fields that are written as they are."""
+"""Fields that are written unchanged."""
 
 _progress_values, _attempt_values = attrgetter(*_OF_PROGRESS), attrgetter(*_OF_ATTEMPT)
 _MOST_SPECS = 4096  # specs are frozen, and lists are read again and again
@@ -70,7 +70,7 @@ _MOST_SPECS = 4096  # specs are frozen, and lists are read again and again
 
 
 def of_new_run(run: Run) -> Values:
-    """The whole row of a run that is accepted."""
+    """The whole row of an accepted run."""
     spec = run.spec
     return {
         "id": run.id,
@@ -96,7 +96,7 @@ def of_new_run(run: Run) -> Values:
 
 
 def of_specs(runs: Iterable[Run]) -> Iterator[Values]:
-    """The rows of `run_spec`: what the members of an array share is written once."""
+    """The rows of `run_spec`; the members of an array share one encoded text."""
     spec: RunSpec | None = None
     body = ""
     for run in runs:
@@ -111,7 +111,7 @@ def of_labels(run: Run) -> list[Values]:
 
 
 def of_first_events(new: NewRun) -> Iterator[Values]:
-    """The rows of `event` of a run that is accepted."""
+    """The rows of `event` of an accepted run."""
     run, state = new.run, INITIAL_STATE
     yield _event(run.id, 1, at=run.created_at, kind=INITIAL_EVENT, state=state, detail={}, actor=run.user)
     for seq, kind in enumerate(new.events, start=2):
@@ -121,7 +121,7 @@ def of_first_events(new: NewRun) -> Iterator[Values]:
 
 
 def of_step(step: RunStep) -> Values:
-    """What the guarded update of a run is given."""
+    """The parameters of the guarded update of a run."""
     before, after, attempt = step.before, step.after, step.attempt
     values = _progress(after)
     values["new_cluster"] = attempt.allocation.cluster if attempt is not None else None
@@ -226,18 +226,18 @@ def _event(
 
 @lru_cache
 def _guard(states: frozenset[RunState]) -> Values:
-    """The parameters of the guard: as many as it has room for, the last state repeated."""
+    """The parameters of the guard: it has a fixed number of states, so the last one is repeated."""
     words = sorted(state.value for state in states)
     return {f"guard_state_{index}": words[min(index, len(words) - 1)] for index in range(GUARD_STATES)}
 
 
 def _word(value: StrEnum | None) -> str | None:
-    """The plain text of an enum's value: drivers have their own ideas of what an enum is."""
+    """The plain text of an enum's value, because drivers treat enums differently."""
     return value.value if value is not None else None
 
 
 def _body(record: object | None) -> str | None:
-    """A record that may not be there."""
+    """The encoded record; None for none."""
     return _written(record) if record is not None else None
 
 
@@ -246,7 +246,10 @@ def _written(value: Any) -> str:
 
 
 def _legible(text: str) -> str:
-    """The text less what some database cannot hold: NUL, and halves of characters. `cause` keeps it all."""
+    """The text without characters that some database cannot hold: NUL, and surrogates.
+
+    `cause` keeps all of it.
+    """
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
@@ -265,7 +268,7 @@ def to_summary(row: Sequence[Any]) -> RunSummary:
 
 
 def to_count(row: Sequence[Any]) -> tuple[tuple[RunState, Outcome | None], int]:
-    """How many members of an array are in a state, from the columns of `statements.ARRAY_COUNTS`."""
+    """The number of an array's members in a state, from the columns of `statements.ARRAY_COUNTS`."""
     return (_STATES[row[0]], _OUTCOMES[row[1]]), row[2]
 
 
@@ -280,7 +283,7 @@ def to_event(row: Sequence[Any]) -> Event:
 
 
 def to_usage(row: Sequence[Any]) -> UsageBucket:
-    """What was used in an hour, from the columns of `statements.USAGE`."""
+    """The usage of an hour, from the columns of `statements.USAGE`."""
     hour_at, cluster, pool, user, project, group, slot_s = row
     return UsageBucket(
         hour_at=hour_at, cluster=cluster, pool=pool, user=user, project=project, group=group, slot_s=slot_s
@@ -301,23 +304,23 @@ def of_server(lease: Lease, home: HomeIdentity, now: float) -> Values:
 
 
 def to_server(row: Sequence[Any]) -> ServerRecord:
-    """Which home serves a cluster, from the columns of `statements.SERVERS`."""
+    """The home that serves a cluster, from the columns of `statements.SERVERS`."""
     home = HomeIdentity(id=row[1], machine=row[2], hostname=row[3], path=row[4])
     return ServerRecord(cluster=row[0], home=home, token=row[5], seen_at=row[6])
 
 
 def to_cluster(body: str) -> Cluster:
-    """A cluster as it was described."""
+    """The cluster in a row's body."""
     return decode(Cluster, json.loads(body))
 
 
 def of_drain(drain: Drain | None) -> Values:
-    """What a row of `node` says of its drain."""
+    """The columns of `node` for its drain."""
     return {"drained": drain is not None, "drain": _written(drain) if drain is not None else None}
 
 
 def to_drain(body: str | None) -> Drain:
-    """Who drained a node, when and why; an older version kept nothing of it."""
+    """The drain of a node; older versions stored only that there is one."""
     return _record(Drain, body) or Drain()
 
 
@@ -341,7 +344,7 @@ def _record(kind: type[T], body: str | None) -> T | None:
 
 
 def _values(names: Sequence[str], row: Sequence[Any], readers: Readers) -> Values:
-    """The fields of a record by name; those without a reader are as the database has them."""
+    """The fields of a record by name; those without a reader are used unchanged."""
     values = dict(zip(names, row, strict=True))
     for name, read in readers.items():
         values[name] = read(values[name])

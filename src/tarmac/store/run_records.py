@@ -1,6 +1,6 @@
-"""`SqlRunRecords`: what the code of runs keeps by name. Made by `SqlStore`, on its database.
+"""`SqlRunRecords`: records that the code of runs stores by name. Made by `SqlStore`, on its database.
 
-`SqlMetrics` keeps those that come with reports.
+`SqlMetrics` stores those that come with reports.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class SqlRunRecords:
 
 
 def keep_record(connection: Connection, record: RunRecord) -> None:
-    """Keep a record of a run that is there, in a transaction."""
+    """Store a record of an existing run, in the caller's transaction."""
     values = {
         "run_id": record.run_id,
         "kind": record.kind.value,

@@ -1,7 +1,7 @@
-"""The tables of the database, as the code of this version wants them.
+"""The tables of the database in this version.
 
 Read by `statements`; `migrations` bring older databases to the same schema, with literal values (a test
-proves the two equal). Sets of states come from the model here, and are frozen in the migrations.
+proves the two equal). Sets of states come from the model here, and are literal in the migrations.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ BASE = "0028"
 """The oldest schema that migrations start from."""
 
 HEAD = "0029"
-"""The newest migration: what `alembic_version` says of a database with this schema."""
+"""The newest migration, which is the `alembic_version` of a database with this schema."""
 
 run = Table(
     "run",
@@ -52,10 +52,10 @@ run = Table(
     Column("project", Text, nullable=False),
     Column("user_name", Text, nullable=False),  # "user" means the database's own user in PostgreSQL
     Column("dialect", Text, nullable=False),
-    Column("priority", BigInteger, nullable=False),  # the one it has now, whoever set it
+    Column("priority", BigInteger, nullable=False),  # the present one
     Column("slots", BigInteger, nullable=False),
     Column("attempt", Integer, nullable=False),
-    Column("cluster", Text),  # where it runs or last ran; before that, where its spec wants to
+    Column("cluster", Text),  # where it runs or last ran; before that, the target of its spec
     Column("created_at", Double, nullable=False),
     Column("queued_at", Double),
     Column("started_at", Double),
@@ -67,7 +67,7 @@ run = Table(
     Column("faults", Integer, nullable=False),
     Column("preemptions", Integer, nullable=False),
     Column("idempotency_key", Text),
-    Column("pool", Text),  # likewise, as with `cluster`
+    Column("pool", Text),  # the same for the pool
     Column("mode", Text, nullable=False, server_default=text("'batch'")),
     Column("turns", Integer, nullable=False, server_default=text("0")),
     Column("attained_slot_s", Double, nullable=False, server_default=text("0")),
@@ -76,12 +76,12 @@ run = Table(
     Column("share", Text),
     Column("cycle_report", Text),
     Column("code_commit", Text),
-    Column("cause_code", Text),  # of `cause`, as `message` is
-    Column("slot_type", Text),  # what is asked for
+    Column("cause_code", Text),  # of `cause`, like `message`
+    Column("slot_type", Text),  # the requested one
     Column("system", Text, nullable=False, server_default=text("'native'")),
     Column("image", Text),
     Column("max_turns", Integer),
-    Column("server", Bytewise, nullable=False, server_default=text("'local'")),  # by its own cluster
+    Column("server", Bytewise, nullable=False, server_default=text("'local'")),  # named by its own cluster
     Column("retry", Text),
     Column("dependencies", Text),
     Column("array_id", Bytewise),
@@ -98,7 +98,7 @@ run = Table(
     one_of("mode", Mode),
 )
 
-# Apart from `run`, because it is the bulk of a run and never changes: steps rewrite short rows.
+# Separate from `run`, because it is the bulk of a run and never changes: steps rewrite short rows.
 run_spec = Table(
     "run_spec",
     metadata,
@@ -136,7 +136,7 @@ attempt = Table(
     Column("cause", Text),
     Column("allotted_s", Double),
     Column("milestones", Text),
-    Column("home", Text),  # that starts it; NULL: of an older version
+    Column("home", Text),  # the home that starts it; NULL: from an older version
     Column("released", Text),
     Column("granted_at", Double),
     Column("native", Text),
@@ -147,9 +147,9 @@ attempt = Table(
 )
 
 LIVE_ATTEMPT = text("state <> 'ended'")
-"""The live attempts are few among many: their index holds them alone. The query says it in these words."""
+"""The condition of the index of live attempts, which are few among many. Queries repeat it literally."""
 
-# In SQL, for an Index with a condition loads all that SQLAlchemy knows of PostgreSQL, on SQLite too.
+# As SQL text, because an Index with a condition imports SQLAlchemy's PostgreSQL dialect on SQLite as well.
 for _table, _index in (
     (run, "ix_run_array ON run (array_id, array_index) WHERE array_id IS NOT NULL"),
     (attempt, f"ix_attempt_live ON attempt (run_id, number) WHERE {LIVE_ATTEMPT}"),
@@ -170,10 +170,10 @@ event = Table(
     UniqueConstraint("run_id", "seq"),
     one_of("event", RunEvent),
     one_of("state", RunState),
-    sqlite_autoincrement=True,  # an id is never given twice, whatever is deleted
+    sqlite_autoincrement=True,  # an id is never used twice, even after deletions
 )
 
-# What people add to a run, also after its end: the text as JSON, in pure ASCII.
+# Additions of people to a run, also after its end: the text as JSON, in pure ASCII.
 annotation = Table(
     "annotation",
     metadata,
@@ -187,7 +187,7 @@ annotation = Table(
     one_of("kind", AnnotationKind),
 )
 
-# What the code of a run keeps with the server by name: the body as JSON.
+# Records that the code of a run stores with the server by name: the body as JSON.
 run_record = Table(
     "run_record",
     metadata,
@@ -202,7 +202,7 @@ run_record = Table(
     one_of("kind", RunRecordKind),
 )
 
-# How far the reports of a node were read, and the newest report in them, as JSON.
+# The position in a node's reports, and the newest report, as JSON.
 metric_position = Table(
     "metric_position",
     metadata,
@@ -229,7 +229,7 @@ metric_series = Table(
     PrimaryKeyConstraint("run_id", "grp", "name", "rank"),
 )
 
-# The points of a metric before: a chunk never changes.
+# The earlier points of a metric: a chunk never changes.
 metric_chunk = Table(
     "metric_chunk",
     metadata,
@@ -243,7 +243,7 @@ metric_chunk = Table(
     PrimaryKeyConstraint("run_id", "grp", "name", "rank", "number"),
 )
 
-# What somebody subscribed to among the reports, until they have taken it.
+# Reports that a subscriber requested, until it has taken them.
 metric_event = Table(
     "metric_event",
     metadata,
@@ -259,7 +259,7 @@ metric_event = Table(
     sqlite_autoincrement=True,
 )
 
-# Messages about runs: those with a `due_at` are to be sent. `body` is what never changes of one.
+# Messages about runs: those with a `due_at` are to be sent. `body` has the fields that never change.
 notification = Table(
     "notification",
     metadata,
@@ -278,7 +278,7 @@ notification = Table(
     sqlite_autoincrement=True,
 )
 
-# Searches over parameters. `record` is what changes of one as JSON, less the state of its search.
+# Searches over parameters. `record` has the changing fields as JSON, except the state of the search.
 experiment = Table(
     "experiment",
     metadata,
@@ -311,7 +311,7 @@ trial = Table(
     Index("ix_trial_run", "run_id"),
 )
 
-# Numbers of things, for programs that know them by numbers. A row stays: no number is given twice.
+# Numbers of things, for programs that need them. A row stays: no number is used twice.
 number = Table(
     "number",
     metadata,
@@ -323,7 +323,7 @@ number = Table(
     one_of("kind", NumberKind),
 )
 
-# Which home serves a cluster. A row stays: its token must grow.
+# The home that serves each cluster. A row stays: its token must grow.
 server = Table(
     "server",
     metadata,
@@ -341,10 +341,10 @@ node = Table(
     metadata,
     Column("name", Text, primary_key=True),
     Column("drained", Boolean, nullable=False),
-    Column("drain", Text),  # by whom, when and why
+    Column("drain", Text),  # its user, time and reason
 )
 
-# What ended attempts used, added up by hour: what a fair share is judged by.
+# Usage of ended attempts, added up by hour: the basis of fair shares.
 usage = Table(
     "usage",
     metadata,
@@ -358,7 +358,7 @@ usage = Table(
     PrimaryKeyConstraint("hour_at", "cluster", "pool", "user_name", "project", "group_id"),
 )
 
-# What the attempts of removed runs used, as JSON.
+# Usage of the attempts of removed runs, as JSON.
 usage_span = Table(
     "usage_span",
     metadata,
@@ -383,7 +383,7 @@ dataset = Table(
     Column("body", Text, nullable=False),
 )
 
-# Every value that a secret has had, sealed.
+# Every value of each secret, sealed.
 secret = Table(
     "secret",
     metadata,

@@ -1,6 +1,6 @@
 """`SqlSecrets`: the durable record of secrets, sealed. Made by `SqlStore`, on its database.
 
-What is kept here can be read by whoever reads the database, and opened by nobody who lacks the key.
+A reader of the database sees only sealed values, which cannot be opened without the key.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tarmac.store.schema import secret
 from tarmac.store.statements import insert_or_skip
 
 COLUMNS = ("scope", "name", "number", "sealed", "key_id", "retired_at")
-"""What has a column of its own; the rest is JSON in `body`."""
+"""Fields with a column of their own; the rest is JSON in `body`."""
 
 ALL = select(secret).order_by(secret.c.name, secret.c.scope, secret.c.number)
 NAMED = ALL.where(secret.c.name.in_(bindparam("names", expanding=True)))

@@ -1,6 +1,6 @@
-"""Attempts as usage, of runs that are kept and of runs that were removed. Used by `sql`.
+"""Attempts as usage, of existing and of removed runs. Used by `sql`.
 
-Of an attempt only the columns that count are read, so that many are read quickly.
+It reads only the needed columns of attempts, so that many are read quickly.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ REMOVED = select(usage_span.c.body).where(usage_span.c.ended_at > bindparam("sin
 
 
 def read_spans(connection: Connection, since: float, until: float) -> list[AttemptSpan]:
-    """What attempts held within a range of time; each once, though its run may be removed meanwhile."""
+    """The attempts that held slots in a range of time; each once, even if its run is removed meanwhile."""
     kept = map(_to_span, connection.execute(IN_RANGE, {"since": since, "until": until}))
     spans = {(span.run_id, span.attempt): span for span in kept if span is not None}
     for body in connection.execute(REMOVED, {"since": since}).scalars():
@@ -53,7 +53,7 @@ def read_spans(connection: Connection, since: float, until: float) -> list[Attem
 
 
 def keep_spans(connection: Connection, run_ids: Sequence[str]) -> None:
-    """Keep what those of these runs used that have ended. They are removed in the same transaction."""
+    """Keep the usage of ended ones of these runs, which the same transaction removes."""
     spans = map(_to_span, connection.execute(TO_REMOVE, {"ids": run_ids}))
     kept = [
         {
@@ -70,7 +70,7 @@ def keep_spans(connection: Connection, run_ids: Sequence[str]) -> None:
 
 
 def _to_span(row: Sequence[Any]) -> AttemptSpan | None:
-    """A row of `_ATTEMPTS`; None where a cluster's own queue has granted nothing yet."""
+    """The usage of a row of `_ATTEMPTS`; None while a cluster's own queue has granted nothing."""
     run_id, number, user, project, cluster, body, created_at, granted_at, ended_at, released = row
     granted = _granted(body)
     begin = granted_at if granted.delegated else created_at
@@ -95,7 +95,7 @@ def _to_span(row: Sequence[Any]) -> AttemptSpan | None:
 
 @dataclass(frozen=True, slots=True)
 class _Granted:
-    """What counts of an allocation."""
+    """The needed part of an allocation."""
 
     delegated: bool
     pool: str
@@ -105,7 +105,7 @@ class _Granted:
 
 @lru_cache(maxsize=4096)
 def _granted(body: str) -> _Granted:
-    """Read an allocation once: most attempts of a small run were given what another had before."""
+    """Read an allocation, cached because most small runs get the same allocations."""
     allocation = json.loads(body)
     slots_of: dict[tuple[str, int], int] = {}
     for each in allocation["placements"]:

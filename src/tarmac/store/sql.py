@@ -1,7 +1,7 @@
 """`SqlStore`: the durable record in SQLite or PostgreSQL. Opened by `server/wiring.py`.
 
-Every write is one transaction of a handful of statements, executed with all rows at once. Guards are
-part of the UPDATE, so a step is stale exactly when the UPDATE finds no row.
+Every write is one transaction of a handful of statements, executed with all rows at once. Guards are part of
+the UPDATE, so a step is stale exactly when the UPDATE finds no row.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ from tarmac.store.spans import keep_spans, read_spans
 from tarmac.store.upgrade import bring_up_to_date
 
 LAST_CHARACTER = "\U0010ffff"
-"""Sorts after every other: all texts with a prefix lie between it and it plus this."""
+"""Sorts after every other: all texts with a prefix sort between the prefix and the prefix plus this."""
 
 
 def open_store(url: str) -> SqlStore:
-    """The store at `url` (sqlite:///PATH or postgresql+psycopg://...), made or migrated if need be."""
+    """The store at `url` (sqlite:///PATH or postgresql+psycopg://...), created or migrated if necessary."""
     database = Database(url)
     try:
         bring_up_to_date(database)
@@ -64,14 +64,14 @@ def open_store(url: str) -> SqlStore:
 
 
 class _Stale(Exception):
-    """One of the steps of a transaction is stale: nothing of it may stay."""
+    """A step of a transaction is stale, so that all of it must be undone."""
 
 
 class SqlStore:
     """Implements `model.ports.Store` in SQL. May be used by any number of threads and processes at once."""
 
     def __init__(self, database: Database) -> None:
-        """Use `open_store`: it also brings the schema up to date."""
+        """Use `open_store`, which also upgrades the schema."""
         self._database = database
         self.secrets = SqlSecrets(database)
         self.annotations = SqlAnnotations(database)
@@ -91,17 +91,17 @@ class SqlStore:
 
     @property
     def name(self) -> str:
-        """What the database is called in messages."""
+        """The name of the database in messages."""
         return self._database.name
 
     @property
     def size_bytes(self) -> int:
-        """Of the file of a SQLite database; 0 for a database that looks after itself."""
+        """The size of a SQLite database's file; 0 for other databases."""
         path = self._database.path
         return path.stat().st_size if path is not None else 0
 
     def damage(self, *, limit_s: float, proceed: Callable[[], bool] = lambda: True) -> str | None:
-        """What is wrong with the file of a SQLite database, as far as it can be found in this time."""
+        """The damage in the file of a SQLite database that is found within `limit_s`; None for none."""
         path = self._database.path
         return damage(path, limit_s=limit_s, proceed=proceed) if path is not None else None
 
@@ -114,7 +114,7 @@ class SqlStore:
             return []
         try:
             return self._create(new)
-        except Conflict:  # a run was accepted under one of these keys after we looked: now we find it
+        except Conflict:  # a key was used after the lookup: now the lookup finds it
             return self._create(new)
 
     def apply(
@@ -124,7 +124,7 @@ class SqlStore:
             check_step(step)
         try:
             return self._apply_all(steps, lease)
-        except _Stale:  # rare: find out which
+        except _Stale:  # rare: find out which step
             return [False] * len(steps) if whole else self._apply_each(steps, lease)
 
     def run(self, run_id: str) -> Run | None:
@@ -319,7 +319,7 @@ class SqlStore:
         return taken
 
     def _write_runs(self, connection: Connection, new: Sequence[NewRun], steps: Sequence[RunStep]) -> bool:
-        """New runs and steps, as a part of another transaction; False where a step is stale."""
+        """Write new runs and steps as a part of another transaction; False if a step is stale."""
         if new:
             _insert(connection, new)
         if steps:
@@ -331,7 +331,7 @@ class SqlStore:
         return True
 
     def _record(self, connection: Connection, steps: Sequence[RunStep]) -> None:
-        """The events and attempts of steps that were taken."""
+        """Write the events, attempts, usage and messages of applied steps."""
         if events := [event for step in steps for event in rows.of_step_events(step)]:
             connection.execute(sql.INSERT_EVENTS, events)
         if attempts := [rows.of_attempt(step.attempt) for step in steps if step.attempt is not None]:
@@ -368,14 +368,14 @@ def _chunks(values: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 FINDINGS = 3
-"""How many things wrong are named."""
+"""The most problems that are named."""
 
 _STEPS = 20_000
-"""How many steps SQLite takes before it is asked whether to go on."""
+"""The number of SQLite's steps between two checks whether to continue."""
 
 
 def damage(path: Path, *, limit_s: float, proceed: Callable[[], bool]) -> str | None:
-    """What is wrong with the file; None when nothing was found in this time, while `proceed()`."""
+    """The damage in the file; None if none was found within `limit_s`, while `proceed()` was true."""
     deadline = time.monotonic() + limit_s
     connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
     try:
@@ -386,7 +386,7 @@ def damage(path: Path, *, limit_s: float, proceed: Callable[[], bool]) -> str | 
             sqlite3.SQLITE_CORRUPT,
             sqlite3.SQLITE_NOTADB,
         )
-        return str(error) if damaged else None  # else it was interrupted, or is locked: that says nothing
+        return str(error) if damaged else None  # otherwise interrupted or locked, which is no finding
     finally:
         connection.close()
     return None if found == ["ok"] else "; ".join(" ".join(text.split()) for text in found)

@@ -1,7 +1,7 @@
-"""Every statement that is sent to the database, built once. Used by `sql` alone.
+"""Every statement for the database, built once. Used by `sql` alone.
 
-Writes are made to be executed with a list of rows: the keys of a row are the columns it sets (`rows`
-makes them), and the names that begin with `guard_` or `new_` are parameters of the statement itself.
+Writes are executed with a list of rows: the keys of a row are the columns it sets (`rows` makes them), and
+the names that begin with `guard_` or `new_` are parameters of the statement itself.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql
 
 GUARD_STATES = max(len(sources(kind)) for kind in RunEvent)
-"""How many states the guard of a step has room for; a shorter list repeats its last one."""
+"""The number of states in the guard of a step; a shorter list repeats its last one."""
 
 CHUNK = 500
-"""How many values one IN takes: databases bound the number of parameters."""
+"""The number of values in one IN, because databases limit the number of parameters."""
 
 
 def words(states: Iterable[StrEnum]) -> list[str]:
-    """The plain texts of enum values, in a fixed order: the statement is compiled once."""
+    """The plain texts of enum values, in a fixed order, so that the statement is compiled once."""
     return sorted(state.value for state in states)
 
 
@@ -81,14 +81,14 @@ STEP_RUNS: Update = (
         pool=func.coalesce(bindparam("new_pool"), run.c.pool),
     )
 )
-"""Its number of affected rows tells how many of the steps were not stale."""
+"""Its number of affected rows is the number of steps that were not stale."""
 
 _LIMIT = bindparam("limit", type_=Integer)
 
 RUN_FIELDS = [field.name for field in fields(Run)]
 ATTEMPT_FIELDS = [field.name for field in fields(Attempt)]
 EVENT_FIELDS = [field.name for field in fields(Event)]
-"""What is read of each: a field is in the column of its name, but for two."""
+"""The fields read of each record: a field is in the column of its name, with two exceptions."""
 
 _RENAMED = {"user": run.c.user_name, "spec": run_spec.c.body}
 
@@ -121,20 +121,20 @@ _SUMMARIES = select(*(_RENAMED[name] if name in _RENAMED else run.c[name] for na
 
 
 FEW_ENDED = 2000
-"""So many runs of the list are looked up one by one; of more, the list is read from its newest run on."""
+"""The most ended runs that a list looks up one by one; with more, it reads from its newest run on."""
 
 
 def ended_lately(ended_after: float) -> Select[Any]:
-    """How many runs ended after then; `FEW_ENDED` + 1 stands for any more."""
+    """The number of runs that ended after `ended_after`, at most `FEW_ENDED` + 1."""
     found = select(run.c.id).where(run.c.ended_at > ended_after).limit(FEW_ENDED + 1)
     return select(func.count()).select_from(found.subquery("found"))
 
 
 def summaries(query: RunQuery, *, few_ended: bool = False) -> Select[Any]:
-    """The page of the list that `query` asks for.
+    """The page of the list for `query`.
 
-    `few_ended`: at most `FEW_ENDED` runs ended after `query.ended_after`. Then these are looked up, so that
-    all that ended before cost nothing. Else a page is full before many of those are passed over.
+    `few_ended`: at most `FEW_ENDED` runs ended after `query.ended_after`. Then these are looked up, and
+    earlier ended runs cost nothing. Otherwise a page is full before it has skipped many of those.
     """
     statement = _matching(_SUMMARIES, query)
     if query.ended_after is not None:
@@ -149,10 +149,10 @@ def summaries(query: RunQuery, *, few_ended: bool = False) -> Select[Any]:
 
 
 def _matching(statement: Select[Any], query: RunQuery) -> Select[Any]:
-    """The newest runs that the query asks for, whenever they ended.
+    """The newest runs of the query, whenever they ended.
 
-    Of runs with a label the index of labels is read from its newest run on: a label that nearly all have, or
-    one that few have, costs no more than a page.
+    For runs with a label it reads the index of labels from its newest run on: a label that nearly all have,
+    or that few have, costs no more than a page.
     """
     newest: ColumnElement[Any] = run.c.id
     for number, (key, value) in enumerate(query.labels.items()):
@@ -189,7 +189,7 @@ LIVE_ATTEMPTS = _ATTEMPTS.where(LIVE_ATTEMPT).order_by(attempt.c.run_id, attempt
 
 
 def put_attempts(dialect: str) -> Insert:
-    """Insert attempts, or replace them whole where their state may become the new one."""
+    """Insert attempts, or replace them if their state may become the new one."""
     statement = _insert(attempt, dialect)
     new = statement.excluded
     statement = statement.on_conflict_do_update(
@@ -204,9 +204,7 @@ def put_attempts(dialect: str) -> Insert:
             ),
         ),
     )
-    return statement.execution_options(
-        preserve_rowcount=True
-    )  # as many as there were rows, if none is refused
+    return statement.execution_options(preserve_rowcount=True)  # the number of rows, if none is refused
 
 
 # --- usage --------------------------------------------------------------------------------------------
@@ -219,7 +217,7 @@ USAGE = (
 
 
 def add_usage(dialect: str) -> Insert:
-    """Add to what is there of an hour."""
+    """Add to the usage of an hour."""
     statement = _insert(usage, dialect)
     return statement.on_conflict_do_update(
         index_elements=list(usage.primary_key.columns),
@@ -285,14 +283,14 @@ def put_dataset(dialect: str) -> Insert:
 
 
 def put(table: Table, dialect: str) -> Insert:
-    """Insert rows, or replace them whole."""
+    """Insert rows, or replace them completely."""
     statement = _insert(table, dialect)
     others = {column.name: statement.excluded[column.name] for column in table.c if not column.primary_key}
     return statement.on_conflict_do_update(index_elements=list(table.primary_key.columns), set_=others)
 
 
 def put_position(dialect: str) -> Insert:
-    """Keep how far reports were read; the newest report stays where no other came."""
+    """Store the position in reports; the newest report stays if there is no newer one."""
     statement = _insert(metric_position, dialect)
     new = statement.excluded
     return statement.on_conflict_do_update(
@@ -307,7 +305,7 @@ def insert_or_skip(table: Table, dialect: str) -> Insert:
 
 
 def _insert(table: Table, dialect: str) -> postgresql.Insert | sqlite.Insert:
-    """An insert that may say what happens when the row is there."""
+    """An insert with a clause for an existing row."""
     if dialect != "postgresql":
         return sqlite.insert(table)
     from sqlalchemy.dialects import postgresql  # noqa: PLC0415 - most servers keep their records in SQLite

@@ -1,7 +1,8 @@
-"""Bringing a database to the schema of this version. Called by `sql.open_store` at every start.
+"""Upgrades a database to the schema of this version. Called by `sql.open_store` at every start.
 
-An empty database gets the tables as `schema` declares them; the contract suite holds the migrations to the
-same result. Alembic is imported only to migrate an older one: it takes longer than all the rest of a start.
+An empty database gets the tables as `schema` declares them; the contract suite checks that the migrations
+have the same result. Alembic is imported only to migrate an older one, because its import takes longer than
+the rest of a start.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ VERSION_TABLE = (
 def bring_up_to_date(database: Database) -> None:
     """Create the tables or run the missing migrations, in one transaction.
 
-    Refused for a database of a newer tarmac, or of one from before the first release.
+    Raises Refused for a database of a newer tarmac, or of one from before the first release.
     """
     with database.reading() as connection:
         if _version(connection) == HEAD:
             return
     with database.writing() as connection:
-        found = _version(connection)  # another server may have done it by now
+        found = _version(connection)  # another server may have done it meanwhile
         if found is None and _is_empty(connection):
             _create(connection)
         elif found is None or found < BASE:

@@ -1,4 +1,4 @@
-"""What Alembic executes to migrate: our connection, our transaction. Called by `store.upgrade` only."""
+"""Alembic's entry point, with our connection and our transaction. Called by `store.upgrade` only."""
 
 from alembic import context
 

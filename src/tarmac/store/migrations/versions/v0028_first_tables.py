@@ -1,6 +1,6 @@
-"""The oldest schema that is upgraded; the ones before it were never released. Read by Alembic alone.
+"""The oldest schema that is upgraded; earlier ones were never released. Read by Alembic alone.
 
-An empty database never comes here: `upgrade` creates its tables as `schema` declares them.
+An empty database does not use it: `upgrade` creates its tables as `schema` declares them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Usage of runs that were removed. Applied by `upgrade`, after 0028."""
+"""Usage of removed runs. Applied by `upgrade`, after 0028."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BYTEWISE = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
-    """Make the table; the runs that were removed before are gone."""
+    """Create the table; earlier removed runs are lost."""
     op.create_table(
         "usage_span",
         sa.Column("run_id", _BYTEWISE, nullable=False),
