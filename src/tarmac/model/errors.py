@@ -2,20 +2,20 @@
 render them.
 
     TarmacError
-    +-- InvalidInput      what the user wrote is wrong: all problems at once   (exit code 2, HTTP 422)
-    +-- NotFound          no such run, node, ...: the nearest name is offered   (exit code 2, HTTP 404)
+    +-- InvalidInput      the input is wrong; lists all problems                (exit code 2, HTTP 422)
+    +-- NotFound          no such run, node, ...; suggests the nearest name     (exit code 2, HTTP 404)
     +-- Refused           understood, but not allowed in this state             (exit code 2, HTTP 409)
-    |   +-- NeverFits     a run that no empty cluster here could hold, with the reasons
-    +-- TooLarge          more than may be sent at once                         (exit code 2, HTTP 413)
+    |   +-- NeverFits     no empty cluster here fits the run; has the reasons
+    +-- TooLarge          the request is larger than allowed                    (exit code 2, HTTP 413)
     +-- Unauthorized      no token, a wrong one, or another user's              (exit code 1, HTTP 401)
     +-- Forbidden         the actor's roles do not allow it                     (exit code 1, HTTP 403)
-    +-- Unavailable       try again later: nothing was done                     (exit code 1, HTTP 503)
+    +-- Unavailable       nothing was done: try again later                     (exit code 1, HTTP 503)
     |   +-- StorageFull   the disk of the database is full
     +-- WaitTimeout       a run had not ended in time; also a TimeoutError      (exit code 124, clients)
-    +-- LeaseLost         another server took over the cluster: drop the work  (never reaches a user)
+    +-- LeaseLost         another server took over the cluster: drop the work   (never reaches a user)
 
-The class tells blame and retry: `InvalidInput`, `NotFound` and `Refused` will fail again with the
-same input; `Unavailable` may succeed later, and guarantees that nothing was half done.
+The class decides about retries: `InvalidInput`, `NotFound` and `Refused` will fail again with the same input;
+`Unavailable` may succeed later, and guarantees that nothing was partly done.
 """
 
 from __future__ import annotations

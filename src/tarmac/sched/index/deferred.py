@@ -25,7 +25,7 @@ class Deferred:
         return run_id in self._asleep
 
     def defers(self, candidate: Candidate) -> bool:
-        """Whether a candidate that queues is deferred; remembers it if it depends on time."""
+        """Whether a candidate that queues is deferred now. Remembers it if it may be at another time."""
         if candidate.not_before is None and not candidate.awaits and not candidate.over_limit:
             return False
         rests = _rests(candidate, self.now)
