@@ -6,5 +6,5 @@
 
     workers -> watch -> after -> artifacts_out
 
-Each is a function of the `NodeRun` and may be taken only once, because the claim is.
+Each step is a function of the `NodeRun` and runs at most once, because a part is claimed only once.
 """

@@ -27,7 +27,7 @@ from tarmac.node.processes.spawn import CannotStart
 
 
 def artifacts_in(run: NodeRun) -> None:
-    """Make the directories, name them to the workers, clear away what earlier attempts left unfinished."""
+    """Make the directories, set their variables, remove unfinished files of earlier attempts."""
     for kind, variables in protocol.ARTIFACT_VARIABLES.items():
         directory = run.part.artifacts.get(kind)
         if directory is None:
@@ -39,7 +39,7 @@ def artifacts_in(run: NodeRun) -> None:
 
 
 def place_artifacts(run: NodeRun) -> None:
-    """Fill the directories with the last whole versions; raises Leave when that fails."""
+    """Restore the last complete versions into the directories; raises Leave if that fails."""
     document, part, state = run.document, run.part, run.part.artifact_state
     if document.sync is None or state is None:
         return
@@ -57,14 +57,14 @@ def place_artifacts(run: NodeRun) -> None:
 
 
 def artifacts_out(run: NodeRun) -> None:
-    """Remove the unfinished checkpoints of this node, whose workers have ended."""
+    """Remove the unfinished checkpoints of this node after its workers have ended."""
     mine = protocol.unfinished_prefix(run.document.number, run.part.rank)
     _clear(run, lambda name: name.startswith(mine))
 
 
 def _place(run: NodeRun) -> None:
     command = run.sidecar.command("fill")
-    # The environment of the runner, not that of the run: it leads to the store.
+    # The runner's environment, not the run's: it gives access to the store.
     env = dict(os.environ)
     try:
         child = run.children.start(
@@ -95,7 +95,7 @@ def _end(run: NodeRun, child: Child) -> None:
 
 
 def _cannot(run: NodeRun, why: str) -> Leave:
-    """A platform fault: the attempt is retried by itself, and never starts without its artifacts."""
+    """A platform fault: the attempt is retried automatically, and never starts without its artifacts."""
     message = f"the run's artifacts could not be placed on {run.node_name}: {why}"
     run.note_failure({"code": words.PLATFORM_FAULT, "message": message, "node": run.node_name})
     return Leave(outcome_of(run))

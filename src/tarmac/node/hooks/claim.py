@@ -1,4 +1,4 @@
-"""First hook: claim this node's part of the attempt, or find it taken. Called by `runner`."""
+"""First hook: claim this node's part of the attempt, or find that it is taken. Called by `runner`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def claim(
     namespace: Optional[ProcessNamespace],
     granted: Optional[GrantedNode] = None,
 ) -> Optional[NodeRun]:
-    """The part to run; None where it is claimed or fenced, and this runner must leave without a trace."""
+    """The part to run; None if it is claimed or fenced: then this runner must exit without a trace."""
     node = attempt.node(node_name)
     if os.path.exists(node.claim):
         return None
@@ -41,6 +41,6 @@ def claim(
 
 
 def give_up(namespace: Optional[ProcessNamespace]) -> None:
-    """Drop the name that proves the claim is alive: the last event is the end."""
+    """Remove the name that proves that the claim is alive: the last event marks the end."""
     if namespace is not None:
         procfs.rename_self(namespaces.NAME)

@@ -1,7 +1,7 @@
 """Hook: a fresh copy of the code in each working directory of the node. Called by `runner`.
 
-A snapshot is a list of a tree, beside the packs that hold the contents. A run may change what is in its
-working directory, so every file there is a copy: never the snapshot's own.
+A snapshot lists a tree; packs beside it hold the contents. A run may change files in its working directory,
+so every file there is a copy, never a link into the snapshot.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CHUNK_BYTES = 8 * 1024 * 1024
 
 
 def copy_code(run: NodeRun) -> None:
-    """Fill each working directory; raises Leave when that fails, or on a request to leave."""
+    """Fill each working directory; raises Leave if that fails, or on a request to leave."""
     for directory in run.directories:
         make_directory(directory)
     if run.document.code is None:
@@ -41,7 +41,7 @@ def copy_code(run: NodeRun) -> None:
 
 
 def make_tree(snapshot: str, target: str, between: Callable[[], None]) -> None:
-    """Make what a snapshot lists: directories and files, then links, so nothing is written through one."""
+    """Make a snapshot's directories and files, then its links, so no file is written through a link."""
     packs = _Packs(os.path.join(os.path.dirname(snapshot), PACKS))
     links: List[Tuple[str, str]] = []
     directories: List[Tuple[str, int]] = []
@@ -68,7 +68,7 @@ def make_tree(snapshot: str, target: str, between: Callable[[], None]) -> None:
 
 
 def _clear(directory: str) -> None:
-    """Remove a half-made copy: where it filled the disk, not even the failure could be written."""
+    """Remove an incomplete copy: if it filled the disk, the runner could not even report the failure."""
     import shutil  # noqa: PLC0415 -- costs milliseconds, which only a failure should pay
 
     shutil.rmtree(directory, ignore_errors=True)
@@ -76,7 +76,7 @@ def _clear(directory: str) -> None:
 
 
 class _Packs:
-    """The packs of a code store, opened as they are needed."""
+    """The packs of a code store, opened on first use."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -112,7 +112,7 @@ def _make_file(packs: _Packs, entry: List[Any], to: str, between: Callable[[], N
 
 
 def _inside(target: str, path: str) -> str:
-    """The place of a path of the snapshot; the store has checked it, and checking again costs little."""
+    """The target of a path of the snapshot, checked again: the store did so, but it costs little."""
     if path.startswith("/") or ".." in path.split("/"):
         raise ValueError(f"{path!r} leads out of the directory")
     return os.path.join(target, path)

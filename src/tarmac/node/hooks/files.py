@@ -1,4 +1,4 @@
-"""Hook: the small files that an attempt promises its workers, such as parameters. Called by `runner`."""
+"""Hook: write the small files of an attempt for its workers, such as parameters. Called by `runner`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tarmac.node.noderun import NodeRun
 
 
 def write_files(run: NodeRun) -> None:
-    """Write them below the node's own directory, where only the run's user may read."""
+    """Write the files below the node's own directory, readable only by the run's user."""
     for name, text in run.part.files.items():
         path = os.path.join(run.node.files, name)
         if os.path.commonpath([os.path.realpath(path), os.path.realpath(run.node.files)]) != os.path.realpath(

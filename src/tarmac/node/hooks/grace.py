@@ -1,10 +1,10 @@
-"""The rest of the grace once a worker fails while all are leaving. Called by the hook `watch`.
+"""Shortens the grace after a worker fails while all are leaving. Called by the hook `watch`.
 
-A worker that leaves as asked leaves peers that save. The peers of a worker that crashed may wait for it in a
-collective operation for the whole grace, which can be an hour. From the crash on, the workers have
-`patience_s` at a time: a node whose workers save something in it gets as much again, until the grace is
-over. They get no signal before the SIGKILL: they already had that of the request, or must not get it. The
-outcome of the attempt follows from the exits, here from that of the failed worker.
+After a requested leave, the peers of a worker may still save. The peers of a crashed worker may wait for it
+in a collective operation for the whole grace, up to an hour. After a crash the workers have `patience_s`,
+which begins again each time a worker of the node has saved a file, until the grace is over. The runner sends
+them no signal before SIGKILL: they have the signal of the request already, or must not get it. The outcome of
+the attempt follows from the exits, here from that of the failed worker.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Grace:
         self._failure: Optional[Cause] = None
         self._saving: Optional[Saving] = None
         self.due: Optional[float] = None
-        """When to check again (monotonic clock); None: no worker has failed."""
+        """The time of the next check (monotonic clock); None: no worker has failed."""
 
     def is_over(self, leave_signal: Optional[str]) -> bool:
-        """Whether the remaining workers of this node must end; `leave_signal` is the one they were sent."""
+        """Whether the remaining workers of this node must end; `leave_signal` is the signal that they got."""
         if self._failure is None:
             self._look_for_failure(leave_signal)
             return False

@@ -1,8 +1,8 @@
 """Hook: the container of an attempt that runs in an image. Called by `runner`.
 
-The image is fetched where the node has it not, by a process of its own: that loads much that no runner
-needs, and can be ended at any moment. Then the root is made. From here on steps, hooks and workers start
-in it, by the runner as ever: it supervises them itself, they end with it, and nothing else has to be running.
+If the node lacks the image, a separate process fetches it: that process loads many modules that no runner
+needs, and can be ended at any time. Then the hook makes the root. From here on the runner starts steps, hooks
+and workers in the container; it supervises them itself, and they end with it, without a daemon.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _ANSWER_BYTES = 65536
 _MESSAGE_CHARACTERS = 8000
 _KEY_CHARACTERS = 32
 _PULLER_BYTES = 1024**3
-"""Memory of the process that reads what strangers have written."""
+"""Memory limit of the process that reads untrusted images."""
 
 
 def enter_image(run: NodeRun) -> None:
-    """Make the container; raises Leave when that fails, or when the attempt is asked to leave."""
+    """Make the container; raises Leave if that fails, or if the attempt is asked to leave."""
     part = run.document.container
     if part is None:
         return
@@ -51,7 +51,7 @@ def enter_image(run: NodeRun) -> None:
             image = _here(images, part)
         if image is not None and image.digest:
             use = images.use(image.digest)
-            image = images.by_digest(image.digest)  # it may have been removed just before
+            image = images.by_digest(image.digest)  # the image may have been removed just before
         if image is None:
             raise ImageProblem("removed", f"{part.image} was removed while the run began")
     except ImageProblem as problem:
@@ -67,16 +67,16 @@ def enter_image(run: NodeRun) -> None:
 
 
 def leave_image(run: NodeRun) -> None:
-    """Let go of the container, and of its image: nothing runs in it any more."""
+    """Release the container and its image after the last process in it has ended."""
     if run.container is not None and run.document.container is not None:
         Images(run.document.container.images).note_use(run.container.digest)
         run.container.close()
 
 
 def remove_root(run: NodeRun) -> None:
-    """What was written in the container beside the directories of the attempt goes. It may take a while.
+    """Remove the container's writable layer and the rest of an interrupted pull; this may take a while.
 
-    So does what its pull left, if that was ended.
+    Directories of the attempt remain.
     """
     place, part = run.attempt.root(run.part.node), run.document.container
     if run.container is None and part is not None:
@@ -89,14 +89,14 @@ def remove_root(run: NodeRun) -> None:
 
 
 def _here(images: Images, part: ContainerLaunch) -> Optional[Image]:
-    """The image, if the node has it: the very one where an earlier attempt ran in one."""
+    """The image, if the node has it: the same image as in an earlier attempt, if there was one."""
     return images.by_digest(part.digest) if part.digest else images.find(part.image)
 
 
 def _make(
     run: NodeRun, part: ContainerLaunch, images: Images, image: Image, use: Optional[int]
 ) -> AnyContainer:
-    """Make the container, by the driver that the cluster's setting and this node allow."""
+    """Make the container with the driver that the cluster's setting and this node allow."""
     if not image.digest and part.shows is not None:
         _check_shown(image.layers[0], part.shows)
     slots = sorted({slot for worker in run.part.workers for slot in worker.slots})
@@ -129,7 +129,7 @@ def _make(
 
 
 def _binds(run: NodeRun, found: devices.Devices) -> list[Bind]:
-    """What of the node is seen in the container, the outer before the inner."""
+    """The binds from the node into the container, outer before inner."""
     document = run.document
     own = [run.node.directory, *run.part.artifacts.values()]
     if document.environments is not None:
@@ -137,7 +137,7 @@ def _binds(run: NodeRun, found: devices.Devices) -> list[Bind]:
         own.append(document.environments)
     binds = [Bind(path, path) for path in dict.fromkeys(own) if os.path.isdir(path)]
     if document.settings.sdk is not None:
-        package = os.path.dirname(document.settings.sdk)  # what the SDK imports lies beside it
+        package = os.path.dirname(document.settings.sdk)  # the SDK's imports are in the same directory
         binds.append(Bind(package, package, read_only=True))
     binds += [Bind(path, target, read_only=True) for path, target in found.files]
     part = document.container
@@ -146,9 +146,9 @@ def _binds(run: NodeRun, found: devices.Devices) -> list[Bind]:
 
 
 def _within(binds: list[Bind], tops: tuple[str, ...]) -> list[Bind]:
-    """The binds, of which none that lies below one of these directories may lead out of all of them.
+    """The binds, where none below one of these directories leads out of all of them.
 
-    What a run itself may name is held to them when it is submitted; a link on the node could lead elsewhere.
+    Submission restricts the paths that a run may name; a link on the node could lead elsewhere.
     """
     allowed = [os.path.realpath(top) for top in tops]
     for bind in binds:
@@ -158,7 +158,7 @@ def _within(binds: list[Bind], tops: tuple[str, ...]) -> list[Bind]:
 
 
 def _check_shown(path: str, tops: tuple[str, ...]) -> None:
-    """A directory that is taken as an image as it stands shows all that is in it."""
+    """Check a directory that serves as an image unchanged, since the container shows its whole content."""
     if not _is_below(path, [os.path.realpath(top) for top in tops]):
         raise root.CannotMake(f"{path} is a directory of the node that containers may not show here")
 
@@ -169,9 +169,9 @@ def _is_below(path: str, tops: Sequence[str]) -> bool:
 
 
 def _pull(run: NodeRun, part: ContainerLaunch) -> dict[str, Any]:
-    """Fetch the image in a process of its own, and report how far it is; what was fetched, whence, how long.
+    """Fetch the image in a separate process and report its progress; returns size, source and duration.
 
-    Raises ImageProblem, or Leave when the attempt is asked to.
+    Raises ImageProblem, or Leave if the attempt is asked to leave.
     """
     hear, say = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     began = time.monotonic()
@@ -208,7 +208,7 @@ def _pulled(news: _News, began: float) -> dict[str, Any]:
 
 
 class _News:
-    """What the process that pulls says, a line each: how far it is, at last `answer`: a problem or none."""
+    """Lines from the pulling process: its progress, and finally `answer`: a problem or none."""
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
@@ -218,7 +218,7 @@ class _News:
         self.answer: Optional[dict[str, Any]] = None
 
     def read(self) -> bool:
-        """Take in what there is; whether it is further than it was."""
+        """Read the available lines; returns whether there was progress."""
         further = False
         with suppress(BlockingIOError):
             while piece := os.read(self._handle, _ANSWER_BYTES):
@@ -232,7 +232,7 @@ class _News:
 
 
 def _be_puller(run: NodeRun, part: ContainerLaunch, say: int) -> NoReturn:
-    """In the child: fetch, and say how that goes."""
+    """In the child process: fetch the image and report progress."""
     from tarmac.node.container.progress import Fetched  # noqa: PLC0415 - in the child alone, as what follows
     from tarmac.node.container.pulling import Puller  # noqa: PLC0415 - and a HTTP client, TLS, tar
 
@@ -259,7 +259,7 @@ def _be_puller(run: NodeRun, part: ContainerLaunch, say: int) -> NoReturn:
         message = problem.message[:_MESSAGE_CHARACTERS]
         answer = {"kind": problem.kind, "message": message, "hint": problem.hint}
     except Exception as error:  # noqa: BLE001 - whatever it is, the run's end has to say it
-        reason = "" if credentials else f": {error}"  # a library may quote what it was given
+        reason = "" if credentials else f": {error}"  # a library may quote its credentials
         message = f"pulling {part.image}: {type(error).__name__}{reason}"
         answer = {"kind": "fault", "message": message[:_MESSAGE_CHARACTERS]}
     os.write(say, json.dumps({"answer": answer}).encode() + b"\n")
@@ -275,6 +275,6 @@ def _parsed(answer: bytes) -> Optional[dict[str, Any]]:
 
 
 def _failed(run: NodeRun, code: str, message: str, hint: Optional[str]) -> Leave:
-    """The failure of an attempt that has no container."""
+    """The failure of an attempt without a container."""
     whole = f"{message} ({hint})" if hint else message
     return fail(run, exit_outcome.cause_of(code, f"{run.node_name}: {whole}", node=run.node_name))

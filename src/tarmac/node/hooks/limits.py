@@ -1,7 +1,7 @@
 """Hook: limit workers to the processors and memory that they request. Called by `runner`, and by `watch`.
 
-By control groups where the node allows them. Elsewhere memory is watched, and a notice says what is not
-enforced.
+Control groups enforce the limits if the node allows them. Otherwise the runner watches memory, and a notice
+names the limits that are not enforced.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 
 
 def limit_workers(run: NodeRun) -> None:
-    """Make the groups in which workers start, and report limits that cannot be enforced."""
+    """Make the control groups for workers, and report limits that cannot be enforced."""
     controllers = sorted({name for worker in run.workers for name in _controllers_of(worker)})
     if not controllers:
         return
@@ -43,7 +43,7 @@ def limit_workers(run: NodeRun) -> None:
 
 
 def end_those_over_limit(run: NodeRun) -> None:
-    """End workers whose memory is watched and that hold more than they may."""
+    """End workers that exceed their memory limit where the runner watches memory."""
     for worker in run.workers:
         child = worker.child
         if not worker.watched or child is None or child.left or worker.over_limit_bytes is not None:
@@ -56,7 +56,7 @@ def end_those_over_limit(run: NodeRun) -> None:
 
 
 def ran_out(run: NodeRun, worker: Worker, *, struck: bool) -> Optional[str]:
-    """The text about a failed worker that ran out of memory; None where it did not.
+    """The text about a failed worker that ran out of memory; None if it did not.
 
     `struck`: a SIGKILL that the runner did not send ended it.
     """

@@ -1,7 +1,7 @@
-"""Hook: make the documented literal paths true for this attempt, where the node lets us. Called by `runner`.
+"""Hook: make the documented literal paths valid for this attempt, if the node allows it. Called by `runner`.
 
-Where it does not, the variables keep naming the real places, and a notice says so. A source that the node
-does not have fails the attempt, unless it is a rehearsal.
+Otherwise the variables name the real directories, and a notice reports that. A missing source fails the
+attempt, except in a rehearsal.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from tarmac.node.leave import fail
 from tarmac.node.noderun import NodeRun
 
 Wish = tuple[Bind, Sequence[str]]
-"""What is to be seen where, and the variables that name it."""
+"""A bind, and the variables that name its target."""
 
 _ARTIFACTS = {target: kind for kind, target in protocol.ARTIFACT_MOUNTS.items()}
-"""The kinds of artifact directories, by the literal path that stands for one as a source."""
+"""The kinds of artifact directories, by the literal path that names one as a source."""
 
 
 def mount(run: NodeRun) -> None:
-    """Enter a private view of the disk; the variables name the literal paths that hold in it.
+    """Enter a private mount namespace; the variables name the literal paths in it.
 
-    Raises Leave for a source that is missing.
+    Raises Leave if a source is missing.
     """
     wishes = list(_wishes(run))
     for bind, variables in wishes:
@@ -55,14 +55,14 @@ def mount(run: NodeRun) -> None:
 
 
 def _show(run: NodeRun, wishes: Sequence[Wish]) -> None:
-    """Leave it to the container, whose root has every path that is named."""
+    """Leave the binds to the container, whose root has every named path."""
     for bind, variables in wishes:
         run.shown.append(bind)
         run.node_env.update(dict.fromkeys(variables, bind.target))
 
 
 def bind_inside(run: NodeRun) -> None:
-    """Bind what is to be seen below the working directory, over the code there. Raises Leave likewise."""
+    """Make binds below the working directory, over the code. Raises Leave if a source is missing."""
     for part in run.part.mounts:
         wish = Bind(part.source, part.target, part.read_only)
         if os.path.isabs(part.target) or not _has_source(run, wish):
@@ -74,7 +74,7 @@ def bind_inside(run: NodeRun) -> None:
 
 
 def _bind_inside(bind: Bind, run: NodeRun, directory: str) -> Optional[str]:
-    """Why the bind could not be made; None: it was."""
+    """The reason why the bind could not be made; None if it was made."""
     try:
         empty = _make_room(bind, directory)
         try:
@@ -115,7 +115,7 @@ def _wishes(run: NodeRun) -> Iterator[Wish]:
             source = os.path.join(run.node.files, part.source)
             if part.source == protocol.WORKING_DIRECTORY:
                 source = run.node.work
-                os.makedirs(source, exist_ok=True)  # before the code is in it: it is filled in place
+                os.makedirs(source, exist_ok=True)  # made before the code, which is copied into it in place
             elif part.source in _ARTIFACTS:
                 source = run.part.artifacts.get(_ARTIFACTS[part.source], source)
             yield Bind(source, part.target, part.read_only), part.variables
@@ -124,7 +124,7 @@ def _wishes(run: NodeRun) -> Iterator[Wish]:
 
 
 def _make_room(bind: Bind, work: str) -> bool:
-    """Make what the bind is to cover; False where something is there already. Raises OSError."""
+    """Make the target of the bind; False if the path exists already. Raises OSError."""
     parent = os.path.dirname(bind.target)
     real = os.path.realpath(work)
     if os.path.commonpath((real, os.path.realpath(parent))) != real:
@@ -140,13 +140,13 @@ def _make_room(bind: Bind, work: str) -> bool:
 
 
 def _link(bind: Bind) -> None:
-    """The next best thing to a bind, where nothing else is there: a link."""
+    """Replace a bind with a link, if the path does not exist."""
     os.rmdir(bind.target) if os.path.isdir(bind.target) else os.unlink(bind.target)
     os.symlink(bind.source, bind.target)
 
 
 def _note(run: NodeRun, wishes: Sequence[Wish], reason: str) -> None:
-    """Note that these targets are not available, and which variables name the real places."""
+    """Append a notice that these targets are missing, with the variables that name the real directories."""
     targets = ", ".join(bind.target for bind, _ in wishes)
     variables = ", ".join(variable for _, variables in wishes for variable in variables)
     real = f"; {variables}: the real place" if variables else ""

@@ -1,6 +1,6 @@
-"""Which log policies of a run have a line in its logs on this node. Called by `runner` after a failure.
+"""Finds the log policies that match a line of a failed run's logs on this node. Called by `runner`.
 
-A child searches, as a pattern may take for ever: what it has not found in time is not found.
+A child process searches, since a pattern may take forever: matches after the time limit are lost.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ANSWER_BYTES = 65536
 
 
 def log_matches(run: NodeRun) -> List[Dict[str, Any]]:
-    """The first line of each policy, as the event `ended` has it."""
+    """The first line of each policy, in the form of the event `ended`."""
     policies = run.document.log_policies
     logs = [run.setup_log, *(worker.log for worker in run.workers)]
     listen, say = os.pipe()
@@ -56,7 +56,7 @@ def log_matches(run: NodeRun) -> List[Dict[str, Any]]:
 
 
 def _listen(run: NodeRun, handle: int) -> List[bytes]:
-    """The whole lines that come before the end, or before patience does."""
+    """The complete lines before the end of the pipe, or before the time limit."""
     answer, due = b"", time.monotonic() + PATIENCE_S
     try:
         while time.monotonic() < due:
@@ -71,7 +71,7 @@ def _listen(run: NodeRun, handle: int) -> List[bytes]:
 
 
 def _be_searcher(policies: Sequence[LogPattern], logs: Sequence[str], say: int) -> NoReturn:
-    """In the child: say each policy that has a line, and that all was searched."""
+    """In the child process: report each policy with a match, then the end of the search."""
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     try:
         for number, line in search(policies, logs):
@@ -82,7 +82,7 @@ def _be_searcher(policies: Sequence[LogPattern], logs: Sequence[str], say: int) 
 
 
 def search(policies: Sequence[LogPattern], logs: Sequence[str]) -> Iterator["tuple[int, str]"]:
-    """The number and the first line of each policy that has one; patterns that are none are passed over."""
+    """The number and the first matching line of each policy; invalid patterns are ignored."""
     left: Dict[int, Pattern[str]] = {}
     for number, policy in enumerate(policies):
         with suppress(re.error, OverflowError, RecursionError):
@@ -95,7 +95,7 @@ def search(policies: Sequence[LogPattern], logs: Sequence[str]) -> Iterator["tup
 
 
 def _bare(pattern: str) -> str:
-    """Without `.*` at its ends, which find nothing more in a line and take long to do so."""
+    """The pattern without `.*` at its ends, which adds no match to a line but takes long."""
     while pattern.startswith(".*") and pattern[2:3] not in ("?", "+"):
         pattern = pattern[2:]
     while pattern.endswith(".*") and (len(pattern) - 2 - len(pattern[:-2].rstrip("\\"))) % 2 == 0:
@@ -104,7 +104,7 @@ def _bare(pattern: str) -> str:
 
 
 def _lines(log: str) -> Iterator[str]:
-    """The lines of a log, what was drawn over included; those that are too long are cut."""
+    """The lines of a log, including overwritten ones; long lines are cut."""
     try:
         handle = untrusted.open_to_read(log)
     except OSError:
@@ -121,7 +121,7 @@ def _lines(log: str) -> Iterator[str]:
 
 
 def _chunks(handle: int) -> Iterator[bytes]:
-    """What a file holds, without its holes: the middle of a long log may be given back."""
+    """The content of a file without its holes: the runner may free the middle of a long log."""
     offset = 0
     while True:
         with suppress(OSError):

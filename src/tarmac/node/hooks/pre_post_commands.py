@@ -1,12 +1,12 @@
 """Hooks: the run's own commands before any worker of any node starts, and after all have ended (K6).
 
-Called by `runner`. They run once for the attempt, on the node of rank 0, which here stands for the login
-node, too. The other nodes wait for those before, and say when their workers have ended.
+Called by `runner`. The commands run once per attempt, on the node of rank 0, which here replaces the login
+node. The other nodes wait for the commands before the workers, and report the end of their workers.
 
-Those before: a failure ends the attempt as a setup step's does. Those after run however the workers ended,
-unless they were asked to leave (the run goes on later, or was stopped); a failure counts if nothing failed
-before it. A stop or the time limit ends them at once, a pause or preemption only after the grace; the work
-itself was done by then, so the attempt has ended as its workers did.
+A failed command before the workers ends the attempt like a failed setup step. The commands after the workers
+run regardless of exit codes, unless the workers were asked to leave (the run resumes later, or was stopped);
+their failure counts only if nothing failed before. A stop or the time limit ends them at once, a pause or
+preemption only after the grace; the work is done by then, so the attempt keeps the outcome of its workers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LEAVE_S = 0.3
 
 
 def run_before(run: NodeRun) -> None:
-    """Run the commands before the workers; raises Leave when one fails, or on a request to leave."""
+    """Run the commands before the workers; raises Leave if one fails, or on a request to leave."""
     if not any(run.document.hooks.get(name) for name in BEFORE):
         return
     if run.part.rank != 0:
@@ -80,7 +80,7 @@ class _Interruption:
         self.happened = False
 
     def check(self) -> None:
-        """Note a request; raises Leave when it interrupts the commands."""
+        """Note a request; raises Leave if it interrupts the commands."""
         run = self._run
         kind = run.new_leave_kind()
         if kind in (words.PAUSE, words.PREEMPT):
@@ -92,18 +92,18 @@ class _Interruption:
             if kind is not None:
                 run.note_leave_request(kind)
             self.happened = True
-            # `runner` computes the outcome anew, from all there is.
+            # `runner` computes the outcome again, from all exits.
             raise Leave(exit_outcome.ExitOutcome(words.STOPPED, None))
 
 
 def _wait_for_others(run: NodeRun, interrupted: _Interruption) -> bool:
-    """Wait until the workers of every node have ended; False when these commands should not run at all."""
+    """Wait until the workers of every node have ended; False if these commands must not run."""
     waiting = list(run.document.node_names[1:])
     run.events.flush()
     while True:
         cause = run.failure_cause or run.peer_failure()
         if cause is not None and cause.get("code") in words.PLATFORM_FAULTS:
-            return False  # the attempt is tried again by itself
+            return False  # the attempt is retried automatically
         waiting = [name for name in waiting if not _left(run.attempt.node(name))]
         if not waiting:
             return True
@@ -115,7 +115,7 @@ def _wait_for_others(run: NodeRun, interrupted: _Interruption) -> bool:
 
 
 def _left(node: NodePaths) -> bool:
-    """Whether the workers of a node have ended: its file says so, or its part is over."""
+    """Whether the workers of a node have ended: its file exists, or its part has ended."""
     return os.path.exists(node.left) or has_ended(node)
 
 
@@ -128,9 +128,9 @@ def _commands(run: NodeRun, names: tuple[str, ...]) -> Iterator[tuple[str, int, 
 def _carry_out(
     run: NodeRun, name: str, argv: tuple[str, ...], *, check: Callable[[], None]
 ) -> Optional[Child]:
-    """Run one command; the process if it failed, None if not. `check` raises Leave to end it.
+    """Run one command; returns its process if it failed, else None. `check` raises Leave to end it.
 
-    Leave is passed on from commands before the workers only: after them, everything else is still to be done.
+    Only commands before the workers raise Leave: after the workers, the remaining steps must still run.
     """
     lines = (f"+ {name}: {line}\n" for line in script_lines(CommandStep(argv)))
     untrusted.append_text(run.setup_log, "".join(lines))
@@ -170,7 +170,7 @@ def _attend(run: NodeRun, child: Child, check: Callable[[], None]) -> None:
 
 
 def _end(run: NodeRun, child: Child) -> None:
-    """Send SIGTERM and wait a moment; a process that stays is ended with the rest of the node's part."""
+    """Send SIGTERM and wait briefly; a process that remains ends with the rest of the node's part."""
     child.send(signal.SIGTERM)
     deadline = time.monotonic() + _LEAVE_S
     while not child.left and time.monotonic() < deadline:

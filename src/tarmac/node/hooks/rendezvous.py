@@ -1,8 +1,8 @@
 """Hook: find the address and port of the rendezvous on nodes that a cluster granted late. Called by `runner`.
 
-The node of rank 0 finds a free port and writes it into the attempt directory; the others wait for that.
-Without a shared directory the port is computed from the attempt's id; if that port is taken, the attempt is
-retried under another id.
+The node of rank 0 finds a free port and writes it into the attempt directory; the others wait for it. Without
+a shared directory the port is computed from the attempt's id; if that port is taken, the attempt is retried
+under another id.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tarmac.node.noderun import NodeRun
 
 
 def settle_rendezvous(run: NodeRun) -> None:
-    """Fill in addresses, port and devices where attempt.json leaves them open; raises OSError or Leave."""
+    """Fill in the addresses, port and devices that attempt.json leaves open; raises OSError or Leave."""
     granted = run.granted
     if granted is None:
         return

@@ -1,8 +1,8 @@
 """Hook: give the attempt its secrets, as variables and as files in memory. Called by `runner`.
 
-The values came with the request to start, over a socket (see `warm`), or sealed in the attempt directory,
-where the job has the key (see `sealed`). They stand in no file but those that the run is given as files, and
-those are removed when its part of the attempt has ended.
+The values arrive with the request to start, over a socket (see `warm`), or sealed in the attempt directory if
+the job has the key (see `sealed`). Only the secret files that the run requests contain them; the runner
+removes those files at the end of its part of the attempt.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from tarmac.node.kernel.mountplan import Bind
 from tarmac.node.noderun import NodeRun
 
 _VALUE, _PATH, _DIRECTORY = "{value}", "{path}", "{directory}"
-"""What stands for the value, its file and the directory of that, in the variables of a secret."""
+"""Placeholders for the value, its file and that file's directory in the variables of a secret."""
 
 
 _GIT = "GIT_SSH_COMMAND"
 
 
 class ValueMissing(OSError):
-    """Whoever started the runner did not give it the value."""
+    """The starter of the runner did not pass the value."""
 
 
 def give_secrets(run: NodeRun) -> None:
-    """Set the variables and write the files; raises OSError where that cannot be."""
+    """Set the variables and write the files; raises OSError if a file cannot be written."""
     secrets, values = run.document.secrets, run.secret_values
     if not secrets:
         return
@@ -47,7 +47,7 @@ def give_secrets(run: NodeRun) -> None:
 
 
 def take_secrets_back(run: NodeRun) -> None:
-    """The attempt has ended on this node: nothing of its secrets stays."""
+    """Remove all secrets of the attempt from this node after it has ended."""
     if any(secret.file is not None for secret in run.document.secrets):
         secretfiles.remove(run.document.token, run.part.node, run.node.directory)
     if run.document.secrets:
@@ -63,7 +63,7 @@ def _way(run: NodeRun) -> str:
 
 
 def _remove_sealed(run: NodeRun) -> None:
-    """Every node reads before it claims: the last that claims sees that the others have."""
+    """Remove the sealed values: nodes read before they claim, so the last to claim knows that all have."""
     if run.granted is not None and all(
         os.path.exists(run.attempt.node(name).claim) for name in run.document.node_names
     ):
@@ -71,7 +71,7 @@ def _remove_sealed(run: NodeRun) -> None:
 
 
 def _write_files(run: NodeRun) -> dict[str, str]:
-    """The path of each file, by its name below the directory of the secrets."""
+    """Write the files; returns their paths by name below the directory of the secrets."""
     values = {secret.file: run.secret_values[secret.name] for secret in run.document.secrets if secret.file}
     if not values:
         return {}

@@ -1,7 +1,7 @@
 """Hook: the setup steps, once per node, in order, before any worker. Called by `runner`.
 
-Installed packages go into environments of the run's own (see `layers`), which come first on the PATH of later
-steps and of the workers.
+Packages are installed into environments of the run's own (see `layers`), which come first on the PATH of
+later steps and of the workers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tarmac.node.setup.setupwork import SetupWork, StepFailed
 
 
 def set_up(run: NodeRun) -> None:
-    """Run every step; raises Leave when one fails, or when the attempt is asked to leave."""
+    """Run every step; raises Leave if one fails, or if the attempt is asked to leave."""
     if not run.document.setup:
         if run.document.own_packages:
             open_layers(SetupWork(run))
@@ -84,7 +84,7 @@ def _install(work: SetupWork, layers: Optional[Layers], step: PipStep) -> None:
 
 
 def _failed(run: NodeRun, number: int, step: Step, failed: StepFailed, *, log: str) -> Leave:
-    """The failure of an attempt whose setup failed."""
+    """The failure of an attempt with a failed setup step."""
     lines: Sequence[str] = [gitrules.without_secrets(line) for line in tail.last_lines(log, run.mask)]
     run.events.append(
         "setup_failed", step=number, exit_code=failed.exit_code, signal=failed.ended_by, tail=lines

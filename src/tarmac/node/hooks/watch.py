@@ -1,17 +1,17 @@
-"""Hook: watch the workers until nothing of the attempt is left on the node. Called by `runner`.
+"""Hook: watch the workers until no process of the attempt remains on the node. Called by `runner`.
 
     running --- a worker fails --------------------------> SIGTERM, a moment, SIGKILL
        |    --- the attempt failed on another node ------> SIGTERM, a moment, SIGKILL
        |    --- asked, or out of time --> pause file, signal, grace, SIGKILL
-       |        --- a worker fails -----> of the grace only what the others need to save: see `grace`
+       |        --- a worker fails -----> only as much grace as the others need to save: see `grace`
        |    --- asked to stop at once --> SIGKILL
-       +------- all workers left -------> what they left behind: SIGTERM, a moment, SIGKILL
+       +------- all workers left -------> remaining processes: SIGTERM, a moment, SIGKILL
 
-But for a stop, the signal is withheld from roles that poll (see `polls`): they leave by themselves. The other
-workers of the attempt get it once no polling worker lives any more, as those may need them until then.
+Except for a stop, roles that poll (see `polls`) get no signal: they leave by themselves. The other workers of
+the attempt get it once no polling worker runs, as polling workers may need them until then.
 
-SIGKILL goes to every descendant, again and again until none is left. All that differs is when it is due
-(`sweep_due`), which only ever comes closer.
+The runner sends SIGKILL to every descendant, repeatedly, until none is left. Only its due time (`sweep_due`)
+differs; it may move earlier, never later.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from tarmac.node.progress.finite import newest_not_finite
 from tarmac.node.progress.watcher import ProgressWatcher
 
 MOMENT_S = 0.3
-"""Between SIGTERM and SIGKILL for peers of a failed worker and for leftovers."""
+"""Seconds between SIGTERM and SIGKILL for peers of a failed worker and for leftover processes."""
 
 _SWEEP_AGAIN_S = 0.05
 _LISTEN_AGAIN_S = 0.05
 _LISTEN_SHARE = 0.1
 _LISTEN_MOST_S = 1.0
-"""A run that saves without end must not keep its runner busy with looking."""
+"""Limits the time that the runner spends on checkpoint events of a run that saves without pause."""
 _GIVE_UP_S = 5.0
 _LONGEST_WORLD_BYTES = 1000
 _LAUNCHER_SIGN = "SignalException"
-"""torchrun leaves with exit code 1 after a signal, and says this in its last lines."""
+"""torchrun exits with code 1 after a signal, and prints this in its last lines."""
 
 
 def watch(run: NodeRun) -> None:
-    """Return when every descendant has ended; `run.exits` then tells how each worker left."""
+    """Return after every descendant has ended; `run.exits` then records each worker's exit."""
     assert run.progress is not None
     Watch(run, run.progress).until_over()
     run.over_at = time.time()
@@ -75,7 +75,7 @@ class Watch:
         self._listening = Budget(_LISTEN_SHARE, most_s=_LISTEN_MOST_S)
 
     def until_over(self) -> None:
-        """Watch; each round looks at everything, in this order."""
+        """Watch until the end; each round checks everything, in this order."""
         run = self._run
         while True:
             for child in run.children.reap():
@@ -99,7 +99,7 @@ class Watch:
             self._wait()
 
     def _note_exit(self, worker: Worker) -> None:
-        """Report how a worker left."""
+        """Report the exit of a worker."""
         run, part, child = self._run, worker.part, worker.child
         assert child is not None
         worker.index.note(time.time(), final=True)
@@ -141,7 +141,7 @@ class Watch:
         return newest_not_finite(self._run.node.reports, self._run.mask)
 
     def _look_for_failure(self) -> None:
-        """End all workers when one failed, here or on another node, whose failure ends others."""
+        """End all workers after one failed, here or on another node."""
         run = self._run
         if run.failure_cause is not None:
             return
@@ -155,14 +155,14 @@ class Watch:
             self._sweep_within(MOMENT_S)
 
     def _look_for_failure_while_leaving(self) -> None:
-        """End what still runs once nobody saves any more, where one failed that was asked to leave."""
+        """After a worker failed while leaving, end the others as soon as none of them saves any more."""
         if not self._leave_began or self._swept_at is not None or self._run.failure_cause is not None:
             return
         if self._grace.is_over(self._leave_signal):
             self._sweep_within(0.0)
 
     def _look_at_world(self) -> None:
-        """Tell the user, once, that processes do not train together."""
+        """Notify the user, once, that processes do not train together."""
         run = self._run
         if self._world_seen or not os.path.exists(run.node.world):
             return
@@ -178,7 +178,7 @@ class Watch:
         return next((item for item in self._run.exits if not item.good and item not in lenient), None)
 
     def _look_for_leave_requests(self) -> None:
-        """Pass on requests to leave; a node that asks its runner to leave counts as one."""
+        """Pass on requests to leave; a request from the node to its runner counts as one."""
         run = self._run
         if run.failure_cause is not None:
             return
@@ -200,7 +200,7 @@ class Watch:
         self._sweep_within(self._run.document.grace_s)
 
     def _pass_signal_on(self) -> None:
-        """Send the signal of the request to the workers that have not had it, each once."""
+        """Send the signal of the request once to each worker that has not had it."""
         if self._leave_signal is None or not self._unsignalled:
             return
         run, due = self._run, set(self._unsignalled)
@@ -226,7 +226,7 @@ class Watch:
                     worker.child.send(signal.Signals[name])
 
     def _look_for_leftovers(self) -> None:
-        """Once all workers left, end their leftover processes; those in their groups keep the grace."""
+        """After all workers left, end leftover processes; those in the workers' groups keep the grace."""
         started = [worker.child for worker in self._run.workers if worker.child]
         if not all(child.left for child in started):
             return
@@ -243,7 +243,7 @@ class Watch:
         self._sweep_due = due if self._sweep_due is None else min(due, self._sweep_due)
 
     def _sweep(self) -> bool:
-        """SIGKILL to every descendant, when it is due; True when only processes of other users are left."""
+        """Send SIGKILL to every descendant when due; True if only processes of other users are left."""
         now = time.monotonic()
         if self._sweep_due is None or now < self._sweep_due:
             return False
@@ -266,14 +266,14 @@ class Watch:
         self._progress.look()
 
     def _wait(self) -> None:
-        """Wait for news. During the end of workers a change of the checkpoints is looked at at once."""
+        """Wait for news. While workers end, a change of the checkpoints is checked at once."""
         due = self._next_due()
         if not self._leave_began and not self._listening.is_left():
             again = time.monotonic() + _LISTEN_AGAIN_S
             self._run.wake_channel.wait(again if due is None else min(due, again))
         elif self._run.wake_channel.wait(due, also=self._progress.fileno()):
             with self._listening.spending():
-                self._progress.look()  # at once: the closer to a closing, the surer who closed
+                self._progress.look()  # at once: an early check identifies the closing process more reliably
 
     def _next_due(self) -> Optional[float]:
         run = self._run

@@ -1,4 +1,4 @@
-"""Hook: start every worker of the node. Called by `runner`."""
+"""Hook: start every worker of the node, each with its log and environment. Called by `runner`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tarmac.node.progress.watcher import ProgressWatcher, tree_below
 
 
 def start_workers(run: NodeRun) -> None:
-    """Start them all, in order; one that cannot be started counts as having failed at once."""
+    """Start all workers, in order; one that cannot be started counts as failed at once."""
     check_leave(run)
     checkpoints = run.part.artifacts.get("checkpoint")
     run.progress = ProgressWatcher(
