@@ -1,1 +1,1 @@
-"""The attempt directory: its document, its claims, its events, and how an attempt ended."""
+"""The attempt directory: its document, its claims, its events, and the outcome of an attempt."""

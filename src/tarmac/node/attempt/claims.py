@@ -1,7 +1,7 @@
-"""The claim: who owns a node's part of an attempt. Called by the runner and by engines.
+"""The claim: the owner of a node's part of an attempt. Called by the runner and by engines.
 
-Whoever makes the file owns the part, for ever: an attempt can start at most once on a node. It is made whole
-elsewhere and then linked into place, so nobody ever reads half a claim.
+The process that creates the file owns the part permanently: an attempt can start at most once on a node. The
+claim is written under another name and then linked into place, so no reader sees an incomplete claim.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from tarmac.node.kernel.procfs import Process
 
 
 class Claim(NamedTuple):
-    """Who claimed. `fenced`: nobody may run it any more; then there is no process.
+    """The claiming process. `fenced`: no runner may start the part, and there is no process.
 
-    `name` is what the process is called while it serves this claim: afterwards it may serve another.
+    `name` is the process's name while it serves this claim: afterwards it may serve another.
     """
 
     token: str
@@ -30,7 +30,7 @@ class Claim(NamedTuple):
 
 
 def take(node: NodePaths, token: str, *, pid: int, name: str = "") -> bool:
-    """Claim a node's part for this process, whose pid the machine knows; False when it is taken already."""
+    """Claim a node's part for this process, whose pid the machine knows; False if it is already taken."""
     own = procfs.status(os.getpid())
     ticks = own.process.start_ticks if own else 0
     return _create(
@@ -40,12 +40,12 @@ def take(node: NodePaths, token: str, *, pid: int, name: str = "") -> bool:
 
 
 def fence(node: NodePaths) -> bool:
-    """Make sure that no runner ever starts this part; False when one has claimed it (or it is fenced)."""
+    """Prevent any runner from starting this part; False if it is already claimed or fenced."""
     return _create(node, {"fenced": True})
 
 
 def read(node: NodePaths) -> Optional[Claim]:
-    """The claim, or None when there is none yet. Raises OSError, ValueError or KeyError for a damaged one."""
+    """The claim, or None if there is none yet. Raises OSError, ValueError or KeyError for a damaged one."""
     try:
         record = untrusted.read_object(node.claim)
     except FileNotFoundError:
@@ -66,7 +66,7 @@ def read(node: NodePaths) -> Optional[Claim]:
 
 def _create(node: NodePaths, content: dict[str, object]) -> bool:
     make_directory(node.directory)
-    # Named by chance: a pid is that of one namespace on one machine, and several may share this disk.
+    # A random name: a pid is local to one namespace of one machine, and several may share this disk.
     draft = f"{node.claim}.{os.urandom(6).hex()}"
     untrusted.write_new(draft, json.dumps(content).encode())
     try:

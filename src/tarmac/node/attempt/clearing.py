@@ -1,7 +1,7 @@
-"""What ended runs left on the disk: cleared up in part, or removed. Called by engines, and on their hosts.
+"""Files of ended runs on the disk: cleared in part, or removed. Called by engines, and on their hosts.
 
-Of a run that has ended, first what it worked in goes, later its logs; the events, the metrics and the
-artifacts stay. What was removed is written down beside them (`CLEARED_FILE`).
+After the end of a run its working directories are removed first, its logs later; events, metrics and
+artifacts remain. A file beside them lists the removed parts (`CLEARED_FILE`).
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from tarmac.node.files import untrusted
 
 _SCRATCH = frozenset({WORK, VENV, FILES})
 _SIGNALS = frozenset({WAKE_FIFO, HEARTBEAT_FILE})
-"""Of use to a runner alone."""
+"""Files that only a runner uses."""
 
 
 def remains(runs: str) -> list[str]:
-    """The runs that have left something in a directory of runs."""
+    """The runs with files in a directory of runs."""
     try:
         return os.listdir(runs)
     except FileNotFoundError:
@@ -41,9 +41,9 @@ def remains(runs: str) -> list[str]:
 
 
 def clear(run: str, *, work_days: Optional[float], log_days: Optional[float]) -> int:
-    """Remove what a run worked in, and its logs: each where that is due, so many days after its end.
+    """Remove a run's working directories and logs, each after its number of days since the end of the run.
 
-    `run` is its directory. The number of attempts that had such.
+    `run` is its directory. Returns the number of attempts with removed files.
     """
     cleared = 0
     for attempt in _directories(f"{run}/attempts"):
@@ -61,14 +61,14 @@ def clear(run: str, *, work_days: Optional[float], log_days: Optional[float]) ->
 
 
 def remove(home: str, run_id: str) -> None:
-    """Remove all that a run left below a home; nothing happens where there is nothing. Raises OSError."""
+    """Remove all files of a run below a home, if there are any. Raises OSError."""
     for directory in (f"{home}/runs", *_directories(f"{home}/disks")):
         with suppress(FileNotFoundError):
             untrusted.remove_tree(f"{directory}/{run_id}")
 
 
 def _clear_scratch(attempt: str) -> bool:
-    """Remove what an attempt worked in; whether there was any of it."""
+    """Remove the working directories of an attempt; returns whether there were any."""
     removed = False
     for node in _directories(f"{attempt}/{NODES}"):
         for path in _directories(node):
@@ -81,7 +81,7 @@ def _clear_scratch(attempt: str) -> bool:
 
 
 def _remove(directory: str) -> bool:
-    """Whether it was there, and no link, and is gone now; in use, or another user's: it stays."""
+    """Remove a directory; False if it is missing, a link, in use, or another user's."""
     try:
         untrusted.remove_tree(directory)
     except OSError:
@@ -90,8 +90,8 @@ def _remove(directory: str) -> bool:
 
 
 def _remove_empty(artifacts: Path) -> None:
-    """The directories of artifacts that hold none."""
-    with suppress(OSError):  # one that holds something stays, and so does what it lies in
+    """Remove the artifact directories that are empty."""
+    with suppress(OSError):  # a directory with content stays, and so do its parents
         if not artifacts.is_symlink():
             for kind in ARTIFACT_KINDS:
                 with suppress(OSError):
@@ -100,7 +100,7 @@ def _remove_empty(artifacts: Path) -> None:
 
 
 def _note(attempt: str, removed: dict[str, float]) -> None:
-    """Say what is gone, and after how many days."""
+    """Record the removed parts, and after how many days."""
     path = f"{attempt}/{CLEARED_FILE}"
     with suppress(OSError, ValueError):
         removed = {**untrusted.read_object(path), **removed}
@@ -109,7 +109,7 @@ def _note(attempt: str, removed: dict[str, float]) -> None:
 
 
 def _directories(path: str) -> Iterator[str]:
-    """The directories in one that is no link itself: a run could put one anywhere, to somebody else's."""
+    """The directories in one that is not itself a link: a run could link to another user's directory."""
     try:
         if Path(path).is_symlink():
             return

@@ -1,6 +1,6 @@
-"""What was brought to a site and nobody uses any more, cleared up: copies of code, older versions of tarmac.
+"""Removes unused copies on a site's disk: snapshots of code and older versions of tarmac.
 
-Called on the hosts of engines. What is gone is brought again when an attempt needs it.
+Called on the hosts of engines. The engine copies them again if an attempt needs them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DAY_S = 86_400.0
 
 
 def use(path: str) -> bool:
-    """Whether it is there; if so, it counts as used now."""
+    """Whether the path exists; if so, its time of last use is set to now."""
     try:
         os.utime(path)
     except FileNotFoundError:
@@ -28,9 +28,9 @@ def use(path: str) -> bool:
 
 
 def clear(home: str, live: Collection[str], *, unused_days: float, version: str) -> int:
-    """Remove what no attempt of the live runs uses, and nobody has for so many days; how many copies.
+    """Remove copies unused for `unused_days` that no attempt of the live runs needs; returns their number.
 
-    `version` of tarmac is that of new attempts, and stays.
+    `version` is the tarmac of new attempts, and stays.
     """
     before = time.time() - unused_days * _DAY_S
     used = {version, *_used(home, live)}
@@ -51,7 +51,7 @@ def clear(home: str, live: Collection[str], *, unused_days: float, version: str)
 
 
 def _used(home: str, live: Collection[str]) -> Iterator[str]:
-    """The snapshots of code, and the versions of tarmac, that attempts of these runs name."""
+    """The snapshots of code and the versions of tarmac that attempts of these runs name."""
     for run_id in live:
         attempts = os.path.join(home, "runs", run_id, "attempts")
         for number in _names(attempts):
@@ -62,10 +62,10 @@ def _used(home: str, live: Collection[str]) -> Iterator[str]:
 
 
 def _older(directory: str, before: float) -> Iterator[str]:
-    """What lies there and was last used before a time."""
+    """The paths in a directory that were last used before a time."""
     for name in _names(directory):
         path = os.path.join(directory, name)
-        with suppress(FileNotFoundError):  # removed meanwhile
+        with suppress(FileNotFoundError):  # removed since
             if os.lstat(path).st_mtime < before:
                 yield path
 

@@ -1,8 +1,8 @@
-"""An attempt, ready to be started, and attempt.json, which holds it.
+"""An attempt, ready to be started, and attempt.json, which stores it.
 
 `launch.compose` makes the launch, `apply_conventions` and an engine complete it, the runner, its sidecar and
-the engines read it. A reader relies only on what is checked here: each field is present and of its type, and
-the names of nodes can be names of directories.
+the engines read it. A reader relies only on the checks here: each field is present and of its type, and the
+names of nodes are valid names of directories.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tarmac.node.files import untrusted
 from tarmac.node.files.gitrules import GitRules
 
 NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-"""A node's part of an attempt lies in a directory of its name."""
+"""The name of a node, which is also the name of the directory with its part of an attempt."""
 
 NOTHING: Mapping[str, str] = {}
 
@@ -24,20 +24,20 @@ Argv = tuple[str, ...]
 
 
 class Unreadable(Exception):
-    """attempt.json is missing, broken, of another protocol, or says nothing of this node."""
+    """attempt.json is missing, broken, of another protocol, or has no part for this node."""
 
 
 class WorkerLaunch(NamedTuple):
-    """One worker as it will be started: everything but the node's own paths.
+    """One worker to start: everything except the node's own paths.
 
     `worker` counts the processes of its replica. `argv` is executed without a shell. `slots` are the slot
-    numbers on its node. `cpus` and `memory_bytes` 0: not limited. `rank` is its place among all processes of
-    its role, where tarmac starts those.
+    numbers on its node. `cpus` and `memory_bytes` 0: not limited. `rank` is its index among all processes of
+    its role, if tarmac starts them.
 
-    `env` is whole but for what only the node knows. The runner adds, where absent, HOME, USER, LOGNAME,
+    `env` is complete except for the node's own values. The runner adds, where absent, HOME, USER, LOGNAME,
     SHELL, LANG and TMPDIR; and, always, TARMAC_ATTEMPT_TOKEN, the paths of the artifacts
-    (`ARTIFACT_VARIABLES`), what the SDK needs, and `sdk` at the end of PYTHONPATH. Nothing else of the
-    runner's own environment gets there.
+    (`ARTIFACT_VARIABLES`), the SDK's variables, and `sdk` at the end of PYTHONPATH. Workers get no other
+    variable of the runner's own environment.
     """
 
     role: str
@@ -58,11 +58,11 @@ class WorkerLaunch(NamedTuple):
 
 
 class Mount(NamedTuple):
-    """A literal path to make true in the private view of the disk that an attempt has on a node.
+    """A literal path to provide in the attempt's private view of a node's disk.
 
     The source is absolute, "." (the working directory), or a file or directory below `NodeLaunch.files`;
     `/mnt/checkpoints` and its like name the artifact directory. A relative target is below the working
-    directory (made true once the code is there). `variables` name the target where it holds, else the real
+    directory (bound after the code is there). `variables` name the target if the bind exists, else the real
     source: programs that read them always find it.
     """
 
@@ -73,11 +73,11 @@ class Mount(NamedTuple):
 
 
 class SecretLaunch(NamedTuple):
-    """A secret that the attempt is given, without its value.
+    """A secret of the attempt, without its value.
 
-    In the variables "{value}", "{path}" and "{directory}" stand for the value, its file (`file`, below a
-    directory in memory that is removed at the end) and what that lies in; `target` is a literal path where
-    the file is to be seen, as in a mount.
+    In the variables "{value}", "{path}" and "{directory}" are replaced by the value, its file (`file`, below
+    a directory in memory that is removed at the end) and that file's directory; `target` is a literal path at
+    which the file appears, like a mount.
     """
 
     name: str
@@ -87,7 +87,7 @@ class SecretLaunch(NamedTuple):
 
 
 class ArtifactSync(NamedTuple):
-    """How artifacts are stored: how often, by kind; and the versions that are placed first, `inputs`.
+    """The storage of artifacts: the interval of each kind; and `inputs`, the versions to restore first.
 
     `rejected_by` is the number of an attempt that failed soon with the checkpoint it began from: this one
     begins from the version before; 0: from the newest again. Its directories are filled either way. The
@@ -106,9 +106,9 @@ class ArtifactSync(NamedTuple):
 class ContainerLaunch(NamedTuple):
     """The image that the attempt runs in, on all of its nodes.
 
-    With `pull` "always" its registry is asked for a tag that a node already has. `credentials` names the
-    secrets that may contain a login for the registry. `digest` is that of the image in which an earlier
-    attempt ran: this one is the same. `shared_memory_bytes` None: as much as a node gives.
+    With `pull` "always" the runner asks the registry even for a tag that a node already has. `credentials`
+    names the secrets that may contain a login for the registry. `digest` is that of the image in which an
+    earlier attempt ran: this attempt uses the same. `shared_memory_bytes` None: the node's limit.
 
     The engine adds `images`, the directory of the node's images; `driver`, the program that makes the
     container (see `container.drivers`; "": the first that works); `shows`, the directories of the node that a
@@ -127,7 +127,7 @@ class ContainerLaunch(NamedTuple):
 
 
 class LogPattern(NamedTuple):
-    """A pattern searched for in the logs of an attempt that failed, and what is done where it is found."""
+    """A pattern searched for in the logs of a failed attempt, and the action after a match."""
 
     pattern: str
     label: str
@@ -135,11 +135,11 @@ class LogPattern(NamedTuple):
 
 
 class NodeLaunch(NamedTuple):
-    """What one node of an attempt runs; `rank` is its index among the attempt's nodes.
+    """The part of one node in an attempt; `rank` is its index among the attempt's nodes.
 
-    `files` (relative path -> text) are written before anything runs, readable by the run alone; `mounts` are
-    made true in order. With `own_disk` no other node sees the run's files. The engine adds `artifacts`, the
-    directories by kind, and `artifact_state`, the file that names the attempt which they belong to.
+    The runner writes `files` (relative path -> text) before anything runs, readable by the run alone, and
+    makes `mounts` in order. With `own_disk` no other node sees the run's files. The engine adds `artifacts`,
+    the directories by kind, and `artifact_state`, the file that names the attempt to which they belong.
     """
 
     node: str
@@ -154,12 +154,13 @@ class NodeLaunch(NamedTuple):
 
 
 class BatchLaunch(NamedTuple):
-    """What is asked of a cluster's own queue for an attempt, beside its nodes. Read by the engine alone.
+    """The request to a cluster's own queue for an attempt, beside its nodes. Read by the engine alone.
 
-    `slot_types` are the types of slots that roles ask for, by role; `directives` as `RunSpec.slurm` has them.
-    With `starts_steps` the worker is a job's own script, which starts the other processes by the commands of
-    that system. The job may have only the nodes `hostnames` (none: any), and none of `excluded`. `turns`
-    counts those that a cycle run has left, with this one: they share a job (0: each attempt has one).
+    `slot_types` are the types of slots that roles request, by role; `directives` have the form of
+    `RunSpec.slurm`. With `starts_steps` the worker is a job's own script, which starts the other processes by
+    the commands of that system. The job may have only the nodes `hostnames` (none: any), and none of
+    `excluded`. `turns` counts the remaining turns of a cycle run, including this one: they share a job (0:
+    each attempt has one).
     """
 
     pool: str = ""
@@ -175,15 +176,15 @@ NO_BATCH = BatchLaunch()
 
 
 class NodeSettings(NamedTuple):
-    """What holds for all attempts of an engine, on each of its nodes.
+    """The settings for all attempts of an engine, on each of its nodes.
 
     `sdk` is a directory that makes `import tarmac` work. `notify` is a FIFO that takes "ATTEMPT_ID\\n" after
-    each event; None: the engine looks by itself. Every `look_s` the runner looks for requests by itself:
-    waking it may be impossible (another machine, a disk without FIFOs). `shared_directory`: all nodes see one
-    and the same attempt directory. `lease_s`: how long the workers go on while the server does not ask about
-    the attempt on their node, where that can be cut off (None: for ever). `contact`: the directory in which
-    the cluster renews a file for each node that it reaches, so that the server may be down for longer.
-    `log_limit_bytes`: the most that the logs of an attempt's workers may hold on a node.
+    each event; None: the engine polls. Every `look_s` the runner polls for requests: waking it may be
+    impossible (another machine, a disk without FIFOs). `shared_directory`: all nodes share one attempt
+    directory. `lease_s`: how long the workers continue while the server does not ask about the attempt on
+    their node, if the node can be cut off (None: without limit). `contact`: the directory in which the
+    cluster renews a file for each node that it reaches, so that the server may be down for longer.
+    `log_limit_bytes`: the maximum size of the logs of an attempt's workers on a node.
     """
 
     sdk: Optional[str] = None
@@ -196,25 +197,25 @@ class NodeSettings(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """An attempt: what holds for all of its nodes, and the part of each.
+    """An attempt: the settings of all its nodes, and the part of each.
 
     `code_digest` names the code snapshot to copy into each node's working directory (None: an empty one),
     `code` is its directory. `setup` steps run once per node, in order, before the workers, in the same
     directory, with `setup_env`. `own_packages`: commands install with pip into the attempt's own environment,
-    also without setup steps; `environments` is the directory of those that runs share. `own_directories`:
-    each worker starts in a directory of its own (without effect where there are setup steps or hooks). `git`:
-    what the step `checkout` may use. The `hooks` (before_login, before, after, after_login) run once, on the
-    node of rank 0, around the workers of all nodes, with `setup_env`. In a `container` run steps, hooks and
-    workers (None: on the node itself). The values of `secrets` are in no launch. `log_policies` are searched
-    for in the logs of an attempt that fails. `rehearsal`: a bind without its source is no failure.
+    also without setup steps; `environments` is the directory of shared environments. `own_directories`: each
+    worker starts in a directory of its own (without effect if there are setup steps or hooks). `git`: the
+    access of the step `checkout`. The `hooks` (before_login, before, after, after_login) run once, on the
+    node of rank 0, around the workers of all nodes, with `setup_env`. Steps, hooks and workers run in
+    `container` (None: on the node itself). No launch contains the values of `secrets`. The runner searches
+    the logs of a failed attempt for `log_policies`. `rehearsal`: a bind with a missing source is no failure.
 
-    `time_limit_s` is what is left of the run's limit, counted from the claim (setup takes part of it), after
-    `ran_s` of earlier attempts. `allotted_s`: when the attempt will be asked to leave, for the workers to
-    know, from their start, but at the latest from START_ALLOWANCE_S after the claim with `allots_setup`.
-    `patience_s`: of the grace, once a worker has failed (see `node.hooks.grace`).
+    `time_limit_s` is the rest of the run's limit, counted from the claim (setup takes part of it), after
+    `ran_s` of earlier attempts. `allotted_s` tells the workers when the attempt will be asked to leave,
+    counted from their start; with `allots_setup` at the latest from START_ALLOWANCE_S after the claim.
+    `patience_s`: the part of the grace after a worker failed (see `node.hooks.grace`).
 
-    The engine adds `settings`, `code`, `environments`, `git`, and what its parts say that it adds; it takes
-    `batch` for the request to a cluster's own queue and leaves it out of attempt.json.
+    The engine adds `settings`, `code`, `environments`, `git`, and the fields that its parts list; it uses
+    `batch` for the request to a cluster's own queue and omits it from attempt.json.
     """
 
     attempt_id: str
@@ -249,11 +250,11 @@ class Launch(NamedTuple):
 
     @property
     def node_names(self) -> tuple[str, ...]:
-        """Its nodes, by rank."""
+        """The names of the nodes, by rank."""
         return tuple(part.node for part in self.nodes)
 
     def part(self, node: str) -> NodeLaunch:
-        """What a node does of it; raises Unreadable where it says nothing of that node."""
+        """The part of a node; raises Unreadable if there is none."""
         for part in self.nodes:
             if part.node == node:
                 return part
@@ -264,17 +265,17 @@ _read = records.reader(Launch)
 
 
 def unreadable(node: str) -> Launch:
-    """Stands for one that says nothing: there is only a failure to report."""
+    """A substitute for an unreadable launch, used to report the failure."""
     return Launch(attempt_id="", number=0, token="", nodes=(NodeLaunch(node, 0, ()),))
 
 
 def to_json(document: Launch) -> dict[str, Any]:
-    """What attempt.json holds."""
+    """The content of attempt.json."""
     return {"protocol": protocol.PROTOCOL, **records.to_json(document)}
 
 
 def read_document(path: str, late: Mapping[str, str] = NOTHING) -> Launch:
-    """The attempt described at `path`, with what takes the place of `late` texts in it; raises Unreadable."""
+    """The attempt described at `path`, with `late` texts replaced by their values; raises Unreadable."""
     try:
         text = untrusted.read_bytes(path, untrusted.DOCUMENT_BYTES)
         for placeholder, value in late.items():

@@ -1,11 +1,10 @@
-"""The runner's report, events.jsonl. Called by the runner, which must never fail for want of disk space.
+"""The runner's report, events.jsonl. Called by the runner, which must never fail for lack of disk space.
 
-Workers can write the file, too, or put another in its place. So what was said is remembered, and the end,
-which comes when no worker is left, is said in a file that holds this report and nothing else.
+Workers can write to the file or replace it. Therefore the log remembers its lines, and writes the end, after
+the last worker, into a file with this report alone.
 
-Lines wait in memory until they are written: what a full disk refuses now is tried again later, in order, and
-a line that was cut short is continued. Space for the usual report is set aside at the start, while there is
-some.
+Lines wait in memory until they are written: if the disk is full, the log retries later, in order, and
+completes a truncated line. It reserves space for a typical report at the start.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _MENDED = "events.jsonl held what this runner had not written, or not what it ha
 
 
 class EventLog:
-    """Appends events and tells the engine of them. What `mask` hides is in none."""
+    """Appends events and notifies the engine. Values that `mask` hides appear in none."""
 
     def __init__(self, path: str) -> None:
         self.mask = NO_SECRETS
@@ -42,7 +41,7 @@ class EventLog:
         self._news = b""
 
     def notify_at(self, notify: Optional[str], attempt_id: str) -> None:
-        """From now on say at the FIFO `notify` that there is news of the attempt."""
+        """From now on notify the engine at the FIFO `notify` of news of the attempt."""
         self._notify, self._news = notify, f"{attempt_id}\n".encode()
 
     def append(self, kind: str, **fields: object) -> None:
@@ -51,12 +50,12 @@ class EventLog:
         line = json.dumps(event).encode() + b"\n"
         self._pending += line
         self._lines.append(line)
-        if len(self._lines) > _REMEMBERED:  # the first and the last ones tell most
+        if len(self._lines) > _REMEMBERED:  # the first and the last lines are the most useful
             del self._lines[_REMEMBERED // 4 : _REMEMBERED // 2]
             self._forgotten = True
 
     def flush(self) -> bool:
-        """Write what waits and tell the engine; False when something still waits."""
+        """Write the waiting lines and notify the engine; False if some still wait."""
         if not self._pending:
             return True
         if not self._write():
@@ -65,19 +64,19 @@ class EventLog:
         return True
 
     def finish(self) -> bool:
-        """Write what waits and see that the file holds it; False when it must wait. `ring` is left to do."""
+        """Write the waiting lines and verify the file; False if some still wait. The caller then rings."""
         if not self._write() or not self._mend():
             return False
         self.close()
         return True
 
     def ring(self) -> None:
-        """Tell the engine that there is news."""
+        """Notify the engine of news."""
         if self._notify:
             fifo.ring(self._notify, self._news)
 
     def close(self) -> None:
-        """Give back the space set aside."""
+        """Release the reserved space."""
         if self._handle >= 0:
             os.ftruncate(self._handle, os.fstat(self._handle).st_size)
             self._drop_handle()
@@ -92,11 +91,11 @@ class EventLog:
                 self._written_bytes += written
         except OSError:
             self._drop_handle()
-            return False  # most likely the disk is full: the next flush goes on where this one ended
+            return False  # probably the disk is full: the next flush continues from here
         return True
 
     def _mend(self) -> bool:
-        """Write the report anew where the file is not what was written; False while the disk is full."""
+        """Rewrite the report if the file differs from it; False while the disk is full."""
         if self._is_whole():
             return True
         note = json.dumps({"at": round(time.time(), 6), "kind": "notice", "text": _MENDED}).encode() + b"\n"
@@ -123,7 +122,7 @@ class EventLog:
 
     def _open(self) -> None:
         self._handle = untrusted.open_to_append(self._path)
-        with suppress(OSError):  # this disk cannot, or it is full already: then patience must do
+        with suppress(OSError):  # this disk cannot reserve space, or is already full: then writes are retried
             syscalls.reserve(self._handle, _RESERVED_BYTES)
 
     def _drop_handle(self) -> None:

@@ -1,8 +1,8 @@
-"""How an attempt ended: a pure function of the request to leave, how its workers left, and the SDK's word.
+"""The outcome of an attempt: a pure function of the request to leave, the exits and the SDK's report.
 
-`node_outcome` is that of one node, `combine` that of all nodes.
+Called by the runner and engines: `node_outcome` is for one node, `combine` for all nodes.
 
-    finished by the SDK's word                        -> completed, whatever the exits look like
+    finished, as the SDK reports                      -> completed, regardless of the exits
     a failure ended the attempt, here or elsewhere    -> failed, by that
     asked to stop                                     -> stopped
     reached its time limit                            -> failed, time_limit
@@ -11,11 +11,11 @@
       the signal, or by our SIGKILL                   -> paused or preempted
       otherwise                                       -> failed, by the first that left otherwise
     its lease expired: the node was cut off           -> lost, lease_expired
-    the node wants the runner gone                    -> lost, platform_fault (retried by itself)
+    the node ends the runner                          -> lost, platform_fault (retried automatically)
     not asked, a worker failed that ends no others    -> failed, by the first that did
     not asked, every worker left with 0               -> completed
 
-A worker whose failure ends no others says nothing about a run that is paused: resuming starts it again.
+A worker whose failure ends no others does not affect a pause: resuming the run starts that worker again.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ LEFT_IN_TIME = "left before the end of its job's wall time"
 
 
 class Exit(NamedTuple):
-    """How one worker left. `fault` is why it could not be started, if so.
+    """The exit of one worker. `fault` is the reason why it could not be started, if so.
 
     `leave_began`: the runner had asked the workers to leave, or was ending them for a peer's failure.
-    `by_runner`: the runner's SIGKILL ended it. `by_launcher`: its last lines say that a launcher (torchrun)
-    left because of the signal. `memory` says what the worker used and might use, where it ran out; `detail`
-    says why it exited with a code other than 0, where that is known.
+    `by_runner`: the runner's SIGKILL ended it. `by_launcher`: according to its last lines, a launcher
+    (torchrun) left because of the signal. `memory` compares the worker's use with its limit, if it ran out of
+    memory; `detail` gives the reason for an exit code other than 0, if known.
     """
 
     role: str
@@ -56,25 +56,25 @@ class Exit(NamedTuple):
 
     @property
     def good(self) -> bool:
-        """Exit code 0."""
+        """Whether the exit code is 0."""
         return self.exit_code == 0
 
     @property
     def name(self) -> str:
-        """The worker's name in messages."""
+        """The worker's name for messages."""
         name = f"worker {self.role}.{self.replica}.{self.worker}"
         return name if self.rank is None else f"rank {self.rank} ({name})"
 
 
 class LeaveRequest(NamedTuple):
-    """Why the workers were asked to leave, and by which signal (None: by the pause file alone)."""
+    """The reason why the workers were asked to leave, and the signal (None: by the pause file alone)."""
 
     kind: str
     signal: Optional[str]
 
 
 class ExitOutcome(NamedTuple):
-    """How it ended and why; no cause for a completed one."""
+    """The outcome and its cause; a completed attempt has no cause."""
 
     outcome: str
     cause: Optional[Cause]
@@ -100,7 +100,7 @@ def node_outcome(
         at_fault = words.LOST if failure_cause.get("code") in words.PLATFORM_FAULTS else words.FAILED
         return ExitOutcome(at_fault, failure_cause)
     if exits and all(item.good and not item.leave_began for item in exits):
-        return ExitOutcome(words.COMPLETED, None)  # all had done their work before any request
+        return ExitOutcome(words.COMPLETED, None)  # all workers had completed before any request
     if request is None and node_leaves:
         return ExitOutcome(words.LOST, _left(node))
     if request is None:
@@ -111,7 +111,8 @@ def node_outcome(
 def combine(ended: Iterable[Mapping[str, Any]]) -> ExitOutcome:
     """The outcome of an attempt, from the `ended` events of all its nodes.
 
-    The SDK's word on any node decides; else the worst counts: a failure, then the request to leave.
+    The SDK's report on any node decides; otherwise the worst outcome counts: a failure, then the request to
+    leave.
     """
     found = list(ended)
     if any(item.get("finished") for item in found):
@@ -124,7 +125,7 @@ def combine(ended: Iterable[Mapping[str, Any]]) -> ExitOutcome:
 
 
 def failure(item: Exit, *, node: str) -> Cause:
-    """The cause that a worker's failure makes."""
+    """The cause for a worker's failure."""
     if item.fault is not None:
         code, message = words.COMMAND_NOT_FOUND, f"{item.name} on {node} cannot start: {item.fault}"
     elif item.out_of_memory:
@@ -148,13 +149,13 @@ def failure(item: Exit, *, node: str) -> Cause:
 
 
 def cause_of(code: str, message: str, **fields: Any) -> Cause:
-    """A cause, less the fields that are None or empty lists."""
+    """A cause, without fields that are None or empty lists."""
     known = {name: value for name, value in fields.items() if value is not None and value != []}
     return {"code": code, "message": message, **known}
 
 
 def left_as_requested(item: Exit, by_signal: Optional[str]) -> bool:
-    """Whether a worker left as a request wants: with 0, by the signal, or by our SIGKILL after the grace."""
+    """Whether a worker left on request: with 0, by the signal, or by the runner's SIGKILL after the grace."""
     if item.good or item.by_runner:
         return True
     if by_signal is None:

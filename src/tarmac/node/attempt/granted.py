@@ -1,6 +1,6 @@
-"""What a cluster with a queue of its own has given to an attempt, as a runner is told it when it is started.
+"""The grant of a cluster with a queue of its own for an attempt, as passed to a runner at its start.
 
-Called by `entry`; the hook `rendezvous` settles with it what nobody knew when the attempt was submitted.
+Called by `entry`; the hook `rendezvous` fills in the values that were unknown when the attempt was submitted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tarmac.node.attempt.document import NODE_NAME, NodeLaunch
 from tarmac.node.attempt.protocol import late_address
 
 END_MARGIN_S = 60.0
-"""The last part of a job is for its own end (a tenth of what it has left, where that is less)."""
+"""The last part of a job is reserved for its end (at most a tenth of the remaining time)."""
 
 _ADDRESS = re.compile(r"[A-Za-z0-9._:%-]{1,253}")
 _DEVICE = re.compile(r"[A-Za-z0-9:/_-]{1,100}")
@@ -20,10 +20,10 @@ _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 class GrantedNode(NamedTuple):
-    """The rank of this node; name and address of every node by rank; the accelerators that are ours here.
+    """The rank of this node; name and address of every node by rank; the attempt's accelerators here.
 
-    `devices` None: whoever started the runner has not said which; slots are then numbered from 0. `ends_at`
-    is when the cluster ends the job (None: it has not said).
+    `devices` None: the starter of the runner did not name them; slots are then numbered from 0. `ends_at` is
+    the time at which the cluster ends the job (None: unknown).
     """
 
     rank: int
@@ -34,13 +34,13 @@ class GrantedNode(NamedTuple):
 
     @property
     def name(self) -> str:
-        """That of this node."""
+        """The name of this node."""
         return self.names[self.rank]
 
     def leave_s(self, grace_s: float, now: float) -> Optional[float]:
-        """How long the workers may go on to have left, after their grace, before the job ends.
+        """Seconds until the workers must be asked to leave, so that their grace fits before the job ends.
 
-        At least for half of what the job has left: less would bring no run forward.
+        At least half of the job's remaining time: otherwise the run would make no progress.
         """
         if self.ends_at is None:
             return None
@@ -48,11 +48,11 @@ class GrantedNode(NamedTuple):
         return max(left_s - min(END_MARGIN_S, left_s / 10) - grace_s, left_s / 2)
 
     def addresses_by_text(self) -> dict[str, str]:
-        """Every address, by what stands for it in attempt.json."""
+        """Every address, by its placeholder in attempt.json."""
         return {late_address(rank): address for rank, address in enumerate(self.addresses)}
 
     def with_devices(self, part: NodeLaunch) -> NodeLaunch:
-        """The node's part with the devices of each worker; raises OSError where there are too few."""
+        """The node's part with the devices of each worker; raises OSError if there are too few."""
         if self.devices is None:
             return part
         workers = []
@@ -66,9 +66,9 @@ class GrantedNode(NamedTuple):
 
 
 def read_granted(rank: str, nodes: str, ends_at: str, devices: Optional[str] = None) -> GrantedNode:
-    """From the words of a command line; raises ValueError for what names no nodes.
+    """Parse the arguments of a command line; raises ValueError for arguments that name no nodes.
 
-    `ends_at` in whole seconds since the epoch; empty where nobody knows.
+    `ends_at` in whole seconds since the epoch; empty if unknown.
     """
     pairs = [item.partition("=") for item in nodes.split(",")]
     names = tuple(name for name, _, _ in pairs)

@@ -15,13 +15,13 @@ _LOOK_AGAIN_S = 0.001
 
 
 def wait_for_end(claim: Claim, patience_s: float) -> None:
-    """Wait until the process of a claim has ended or serves it no more, for so long at most."""
+    """Wait, at most `patience_s`, until the process of a claim has ended or no longer serves it."""
     if claim.process is None or not is_alive(claim):
         return
     try:
         handle = os.pidfd_open(claim.process.pid)
     except OSError:
-        return  # gone, or an older kernel: the caller looks again
+        return  # it has ended, or the kernel is older: the caller polls
     deadline = time.monotonic() + patience_s
     try:
         while is_alive(claim) and time.monotonic() < deadline:
@@ -31,11 +31,11 @@ def wait_for_end(claim: Claim, patience_s: float) -> None:
 
 
 def is_alive(claim: Claim) -> bool:
-    """True only for that very process under that name: it gives the name up when it has done its part.
+    """True only for the same process under the same name, which it gives up at the end of its part.
 
     A reused pid, a reboot and an unreaped process do not count.
 
-    Meaningful on the node that was claimed; elsewhere the heartbeat is the lease.
+    Valid only on the node of the claim; elsewhere the heartbeat is the lease.
     """
     if claim.process is None or claim.boot_id != procfs.boot_id():
         return False
@@ -46,13 +46,13 @@ def is_alive(claim: Claim) -> bool:
 
 
 def end(claim: Claim) -> None:
-    """End a runner that cannot be talked to, and wait until it is gone."""
+    """End an unresponsive runner, and wait until it has ended."""
     if claim.process is None or not is_alive(claim):
         return
     try:
         handle = os.pidfd_open(claim.process.pid)
     except OSError:
-        return  # gone since
+        return  # ended since
     try:
         if signals.send(claim.process, signal.SIGKILL):
             readable(handle, END_TIMEOUT_S)

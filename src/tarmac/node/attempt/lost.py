@@ -1,7 +1,7 @@
-"""Whether the attempt before this one ended without a record: its runner or its machine was killed.
+"""Finds out whether the previous attempt ended without a record: its runner or its machine was killed.
 
-Its torn checkpoint files were not listed then, and its last changes were not stored: the next attempt that
-uses its directories does both. Called by the hooks `artifacts` and `pre_post_commands`, and by the sidecar.
+No runner listed its torn checkpoint files or stored its last changes: the next attempt that uses its
+directories does both. Called by the hooks `artifacts` and `pre_post_commands`, and by the sidecar.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Lost(NamedTuple):
 
 
 def lost_before(attempt: AttemptPaths, number: int, nodes: Optional[Sequence[str]] = None) -> Optional[Lost]:
-    """The last attempt before that `number` whose workers started on these nodes, if it is a lost one.
+    """The last attempt before `number` whose workers started on these nodes, if it is a lost one.
 
-    `nodes` None: on any. One whose workers never started has left everything as it found it.
+    `nodes` None: on any. An attempt whose workers never started has changed no directory.
     """
     for earlier in range(number - 1, 0, -1):
         paths = AttemptPaths(os.path.join(os.path.dirname(attempt.directory), str(earlier)))
@@ -40,7 +40,7 @@ def lost_before(attempt: AttemptPaths, number: int, nodes: Optional[Sequence[str
 
 
 def has_ended(node: NodePaths) -> bool:
-    """Whether a runner has said its last word."""
+    """Whether a runner has written the event `ended`."""
     try:
         end, _ = untrusted.last_bytes(node.events, _LAST_BYTES)
         return _ENDED in end.rsplit(b"\n", 2)[-2]

@@ -8,7 +8,7 @@ from tarmac.node.attempt import protocol
 
 
 def make_directory(path: str) -> None:
-    """Make a directory where there is none, and those it lies in; most often those are there."""
+    """Make a directory and its parents if they are missing; usually they exist."""
     try:
         os.mkdir(path)
     except (FileNotFoundError, FileExistsError):
@@ -16,7 +16,7 @@ def make_directory(path: str) -> None:
 
 
 class AttemptPaths:
-    """Where the files of one attempt lie."""
+    """The paths of one attempt."""
 
     def __init__(self, directory: str) -> None:
         self.directory = os.path.abspath(directory)
@@ -34,11 +34,11 @@ class AttemptPaths:
         return NodePaths(os.path.join(self.directory, protocol.NODES, name))
 
     def root(self, node: str) -> str:
-        """What a node writes beside its directories, where the attempt runs in an image; gone at the end."""
+        """The container's writable layer on a node, if the attempt runs in an image; removed at the end."""
         return os.path.join(self.directory, protocol.ROOTS, node)
 
     def node_names(self) -> list[str]:
-        """The nodes that have a part of it here."""
+        """The nodes with a part on this disk."""
         try:
             return os.listdir(os.path.join(self.directory, protocol.NODES))
         except OSError:
@@ -49,12 +49,12 @@ class AttemptPaths:
         return os.path.join(self.logs, f"{worker}.log")
 
     def index(self, worker: str) -> str:
-        """The time index beside that log."""
+        """The time index of the log of a worker."""
         return os.path.join(self.logs, f"{worker}.idx")
 
 
 class NodePaths:
-    """Where the files of one node's part lie."""
+    """The paths of one node's part."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory

@@ -1,17 +1,17 @@
 """The attempt directory: the whole protocol between an engine and a runner, in one place.
 
-    ATTEMPT/                          one per attempt; made whole by the engine before any runner starts
-      attempt.json                    what to run: the records of `document`
+    ATTEMPT/                          one per attempt; the engine completes it before any runner starts
+      attempt.json                    the launch: the records of `document`
       ask                             JSON {"ask": "pause|preempt|stop|time_limit", "at": seconds}; replaced
                                       by rename; a stronger ask (stop) may replace a weaker one. The first
-                                      runner whose job is to end soon makes it: "wall_time", the weakest
+                                      runner whose job ends soon makes it: "wall_time", the weakest
       failed                          written by the first runner with a failing worker: others on the same
-                                      disk end their workers too (elsewhere the server asks them to)
-      failed_leaving                  the same of a worker that failed after all had been asked to leave: the
-                                      others go on for as long as they save, see `node.hooks.grace`
-      logs/ROLE.REPLICA.WORKER.log    the bytes a worker wrote; the worker holds the file itself
-      logs/ROLE.REPLICA.WORKER.cut    JSON {"begin", "end"}: what was left out of a log that was too long: it
-                                      reads as zeros, all other bytes keep their places; replaced by rename
+                                      disk also end their workers (elsewhere the server asks them to)
+      failed_leaving                  the same for a worker that failed after a request to leave: the
+                                      others continue as long as they save, see `node.hooks.grace`
+      logs/ROLE.REPLICA.WORKER.log    the output of a worker, which itself has the file open
+      logs/ROLE.REPLICA.WORKER.cut    JSON {"begin", "end"}: the part removed from a log over its limit: it
+                                      reads as zeros, other bytes keep their offsets; replaced by rename
       logs/ROLE.REPLICA.WORKER.idx    time index: lines "SECONDS OFFSET\n", at most one a second
       logs/setup.NODE.log             what the setup steps wrote, and the run's hooks
       logs/setup.NODE.idx             its time index, from when the workers have started
@@ -24,53 +24,53 @@
                                       {"port"}, which the node of rank 0 found free
       sealed.ID                       only there, and with secrets: their values, sealed (`attempt.sealed`),
                                       until every node has read them
-      nodes/NODE/claim                exclusive create: whoever makes it owns the node's part of the attempt.
+      nodes/NODE/claim                exclusive create: its creator owns the node's part of the attempt.
                                       JSON {"token", "pid", "start_ticks", "boot_id", "name"}, or
-                                      {"fenced": true}. The runner is called `name` while it serves the claim
-                                      ("": it is one attempt's alone)
+                                      {"fenced": true}. `name` is the runner's name while it serves the claim
+                                      ("": it serves one attempt only)
       nodes/NODE/events.jsonl         the runner's report, appended (see `EVENTS`)
       nodes/NODE/heartbeat            its mtime is the runner's last sign of life
       nodes/NODE/utilization          JSON {"at", "memory_bytes", "cpus", "gpus": [{"index", "busy_percent",
-                                      "used_bytes", "total_bytes"}]}: what the workers use, replaced now and
-                                      then. None of workers that run for seconds only
+                                      "used_bytes", "total_bytes"}]}: the workers' use, replaced repeatedly;
+                                      missing for workers that run for seconds only
       nodes/NODE/lease                only with `lease_s`: its mtime is when the server last asked about the
                                       attempt here, in time since the node was booted (CLOCK_BOOTTIME)
-      nodes/NODE/wake                 a FIFO: one byte makes the runner look at `ask` and `failed` at once;
-                                      what a full disk has no room for may be said here instead, as one line
+      nodes/NODE/wake                 a FIFO: one byte makes the runner read `ask` and `failed` at once; a
+                                      line here replaces a file that a full disk cannot store
       nodes/NODE/work/                the fresh working directory; stays after the end. With
-                                      `own_directories`, of several workers each starts in one of its own
-                                      here, named as its log, with the code at its root
+                                      `own_directories`, each of several workers starts in its own directory
+                                      here, named like its log, with the code at its root
       nodes/NODE/files/               the node's `files`, for the run alone to read
       nodes/NODE/reports.jsonl        metrics and progress from the SDK, one JSON object per line
-      nodes/NODE/finished             the SDK's word that the work is done, whatever the exit looks like
-      nodes/NODE/world                the SDK's word that a process trains in a world of another size than the
+      nodes/NODE/finished             the SDK's report that the work is done, regardless of the exit code
+      nodes/NODE/world                the SDK's report that a process's world size differs from the
                                       run's: a sentence for the user
       nodes/NODE/pause                the pause file: it exists = `should_pause()` is true
-      nodes/NODE/polls.ROLE.REPLICA.WORKER  locked (shared, flock) by every process of the worker that asks
-                                      `should_pause()`: its role is not sent the signal of a pause. Not empty
-                                      once one of them has heard of a pause
-      nodes/NODE/venv/                what this attempt alone installs, over the environments it shares
+      nodes/NODE/polls.ROLE.REPLICA.WORKER  locked (shared, flock) by every process of the worker that calls
+                                      `should_pause()`: its role gets no signal for a pause. Not empty
+                                      after one of them has learned of a pause
+      nodes/NODE/venv/                packages of this attempt alone, on top of shared environments
       nodes/NODE/left                 only with hooks: the workers of this node have ended
-      roots/NODE/                     only in an image, while the attempt runs: what was written there beside
+      roots/NODE/                     only in an image, while the attempt runs: its files outside
                                       the directories that the node shows
       nodes/NODE/runner.log           only after a fault of the runner itself: its traceback
-      nodes/NODE/sync.jsonl           only where there are artifacts: what the sidecar that keeps them says
-      nodes/NODE/sync.log             what it writes besides: nothing, unless it fails
+      nodes/NODE/sync.jsonl           only with artifacts: the reports of the sidecar that stores them
+      nodes/NODE/sync.log             the sidecar's other output: empty, unless it fails
 
-    The runner makes what is missing of logs/, nodes/NODE/ and the artifact directories. Whoever claims makes
-    the claim whole before it is visible; a claim never changes again. `failed` and
+    The runner makes logs/, nodes/NODE/ and the artifact directories if missing. The claiming process writes
+    the complete claim before it is visible; a claim never changes. `failed` and
     `failed_leaving` hold {"node", "cause", "at"}.
 
 EVENTS (every line has "at" (seconds) and "kind")
-    claimed          {"pid", "name"}     `name` (may be absent) is that of a node that went by its rank before
+    claimed          {"pid", "name"}     `name` (may be absent) names a node that was first known by its rank
     setup_failed     {"step", "exit_code", "signal", "tail"}
     worker_started   {"role", "replica", "index", "pid"}
-    running          every worker of the node was started
+    running          the runner has started every worker of the node
     first_output     of any worker: the first byte of its log, or the SDK's first report
-    checkpoint       {"step"}            the newest whole checkpoint; told again now and then while newer ones
-                     follow. `step` only of one that the SDK has made
-    checkpoint_read  a worker read for the first time what an earlier attempt had left in the checkpoints
-    asked            {"ask"}             the workers have been told
+    checkpoint       {"step"}            the newest complete checkpoint; repeated at intervals while newer
+                     ones follow. `step` only for one of the SDK
+    checkpoint_read  a worker read a checkpoint of an earlier attempt for the first time
+    asked            {"ask"}             the runner has passed the request to the workers
     worker_ended     {"role", "replica", "index", "exit_code", "signal", "tail"}
     notice           {"text"}            something the user should know (no mount namespace here, ...)
     artifact         {"id", "files", "bytes", "left_out"}   a new version is in the store; "left_out" (may be
@@ -83,28 +83,28 @@ EVENTS (every line has "at" (seconds) and "kind")
     ended            {"outcome", "cause", "finished"}   the last line: nothing of the attempt runs on the node
                      any more. `finished`: the SDK said so. `exit_outcome.combine` makes one of all
 
-`cause` is {"code", "message", "role", "replica", "worker", "node", "exit_code", "signal", "tail"}, less
-what does not apply; outcome and code take the words of the glossary. A command that does not exist counts as
-a worker that ended with exit code 127 (126: it may not be executed) and never started.
+`cause` is {"code", "message", "role", "replica", "worker", "node", "exit_code", "signal", "tail"}, without
+inapplicable fields; outcome and code are words of the glossary. A missing command counts as a worker that
+ended with exit code 127 (126: it is not executable) and never started.
 
 REPORTS (one line per call of the SDK's `report`)
     {"at", "rank", "step", "group", "progress", "metrics": {name: number or text}}   NaN and infinities as
-    text; `group` (may be absent: "training") is that of the metrics, such as "validation"
+    text; `group` (may be absent: "training") is the group of the metrics, such as "validation"
 
 STARTING A RUNNER
-    In a new process: `starting.Installation.run(directory, node)`. Quicker, by a warm parent that
+    In a new process: `starting.Installation.run(directory, node)`. Faster, by a warm parent that
     forks: `starting.Installation.warm(fd)`, where `fd` is one end of a connected unix stream socket (a
     socketpair), inherited. One line of JSON per request, {"directory", "node", "secrets": {name: value}} (the
-    last may be absent); one per answer, in order: {"pid"} of the runner, which was forked for it or waited
-    for work, or {"error"}. It ends when the other end is closed; runners that serve an attempt live on. The
-    values of secrets travel here alone: an attempt with secrets cannot be started by `run`.
-    Who is alive is said by the claim (`claims.read`, `liveness.is_alive`), never by a pid alone: a runner
-    may serve one attempt after the other.
-    Where a cluster with a queue of its own gives the nodes: `starting.Installation.join(directory, rank,
-    nodes, devices)` on each of them. Its part is that of the node `rank-RANK`; NODES are the names of all by
-    rank, with commas, each with `=ADDRESS` where its name is none; DEVICES the accelerators it was given
-    there, with commas. Before anything else the runners find where workers meet: addresses and port take
-    the place of what stands for them in attempt.json (`late_address`, `LATE_PORT`). Secrets are in the file
+    last may be absent); one per answer, in order: {"pid"} of the runner, which was forked or had waited
+    for work, or {"error"}. The parent ends after the other end is closed; runners with an attempt continue.
+    Only this way carries the values of secrets: `run` cannot start an attempt with secrets.
+    Only the claim shows whether a runner is alive (`claims.read`, `liveness.is_alive`), never a pid: a runner
+    may serve several attempts in turn.
+    If a cluster with a queue of its own grants the nodes: `starting.Installation.join(directory, rank,
+    nodes, devices)` on each of them. Its part is that of the node `rank-RANK`; NODES are all names by
+    rank, with commas, each with `=ADDRESS` if the name is no address; DEVICES the accelerators granted
+    there, with commas. First the runners find the address and port of the rendezvous, which replace
+    their placeholders in attempt.json (`late_address`, `LATE_PORT`). Secrets are in the file
     that the variable KEY_VARIABLE opens.
 """
 
@@ -115,7 +115,7 @@ import re
 PROTOCOL = 1
 
 LONGEST_REQUEST_BYTES = 16 * 1024 * 1024
-"""Of a request to a warm parent; only one with many large secrets comes near it."""
+"""The maximum size of a request to a warm parent; only many large secrets reach it."""
 
 ATTEMPT_FILE = "attempt.json"
 ASK_FILE = "ask"
@@ -133,10 +133,10 @@ LEASE_FILE = "lease"
 WAKE_FIFO = "wake"
 WORK = "work"
 WORKING_DIRECTORY = "."
-"""As the source of a mount: work/ itself."""
+"""The source of a mount that names work/ itself."""
 REPORTS_FILE = "reports.jsonl"
 LONGEST_REPORTS_BYTES = 64 * 1024 * 1024
-"""Of a longer file the rest is not read, and a notice says so."""
+"""The limit for the file of reports; the server ignores the rest and appends a notice."""
 FINISHED_FILE = "finished"
 WORLD_FILE = "world"
 PAUSE_FILE = "pause"
@@ -156,22 +156,22 @@ SYNC_LOG = "sync.log"
 ARTIFACT_KINDS = ("checkpoint", "crud", "lossy", "log")
 
 PATIENCE_S = 30.0
-"""So long at a time workers that leave may go on once one of them has failed."""
+"""The time for which workers may continue to save after one of them failed while leaving."""
 
 LOOK_S = 0.5
-"""How often a runner looks by itself at what it is asked, where nothing else is said."""
+"""The default interval in which a runner polls for requests."""
 
 HEARTBEAT_PERIOD_S = 5.0
 HEARTBEAT_LEASE_S = 30.0
 
 START_ALLOWANCE_S = 120.0
-"""A block of time begins when the workers start: setting up for longer than this is part of it."""
+"""A block of time begins when the workers start; a longer setup counts as part of it."""
 
 TOKEN_VARIABLE = "TARMAC_ATTEMPT_TOKEN"
-"""Every descendant of an attempt carries it: what a lost runner left behind is found by it."""
+"""Every descendant of an attempt has this variable, which finds the processes of a lost runner."""
 
 KEY_VARIABLE = "TARMAC_SEALED_KEY"
-"""Given to the job of an attempt with secrets, and to none of its workers."""
+"""The job of an attempt with secrets has this variable, but none of its workers."""
 
 PAUSE_VARIABLE = "TARMAC_PAUSE_FILE"
 POLL_VARIABLE = "TARMAC_POLL_FILE"
@@ -181,7 +181,7 @@ WORLD_VARIABLE = "TARMAC_WORLD_FILE"
 LEAVE_VARIABLE = "TARMAC_LEAVE_AT"
 STOP_ON_NAN_VARIABLE = "TARMAC_STOP_ON_NAN"
 NOT_FINITE = ("nan", "inf", "-inf")
-"""What the SDK reports for a number that is not finite."""
+"""The SDK's reports of numbers that are not finite."""
 CHECKPOINT_VARIABLE = "CHECKPOINT_ARTIFACT_PATH"
 
 ARTIFACT_VARIABLES = {
@@ -190,41 +190,41 @@ ARTIFACT_VARIABLES = {
     "lossy": ("LOSSY_ARTIFACT_PATH",),
     "log": ("LOG_ARTIFACT_PATH",),
 }
-"""The variables that name each artifact directory."""
+"""The variable that names each artifact directory."""
 
 ARTIFACT_MOUNTS = {"checkpoint": "/mnt/checkpoints", "crud": "/mnt/crud", "lossy": "/mnt/lossy"}
-"""The literal path of each artifact directory, where a private view of the disk is allowed."""
+"""The literal path of each artifact directory, if a private view of the disk is allowed."""
 
 LATEST = "latest"
-"""The link, in the checkpoint directory, to the newest whole checkpoint that the SDK has made."""
+"""The link, in the checkpoint directory, to the newest complete checkpoint of the SDK."""
 
 STEP_PREFIX = "step-"
-"""What the name of such a checkpoint begins with; its step follows, and `.2` where there was one already."""
+"""The prefix of such a checkpoint's name; its step follows, then `.2` for a second one of that step."""
 
 STEP = re.compile(re.escape(STEP_PREFIX) + r"([0-9]{1,15})(\.[0-9]+)?")
 
 UNFINISHED = ".unfinished-"
-"""What hidden directories begin with in which the SDK prepares a checkpoint."""
+"""The prefix of hidden directories in which the SDK prepares a checkpoint."""
 
 
 TORN = ".torn"
-"""Where files lie, in a directory of checkpoints, that were being written when their writer was ended."""
+"""The directory, among checkpoints, for files whose writer ended before it closed them."""
 
 
 LATE_PORT = "port.tarmac.invalid"
-"""Stands in attempt.json for the port at the node of rank 0, where the nodes find it (`granted`)."""
+"""The placeholder in attempt.json for the port at the node of rank 0, which the nodes find (`granted`)."""
 
 
 def rank_name(rank: int) -> str:
-    """What a node is called until the cluster that gives it has said its name."""
+    """The name of a node before the cluster has named it."""
     return f"rank-{rank}"
 
 
 def late_address(rank: int) -> str:
-    """Stands in attempt.json for the address of a node that nobody knew when the attempt was submitted."""
+    """The placeholder in attempt.json for the address of a node that was unknown at submission."""
     return f"{rank_name(rank)}.tarmac.invalid"
 
 
 def unfinished_prefix(number: int | str, rank: int | str | None = None) -> str:
-    """How such directories of one attempt begin, or of one node of it."""
+    """The prefix of such directories of one attempt, or of one of its nodes."""
     return f"{UNFINISHED}{number}." if rank is None else f"{UNFINISHED}{number}.{rank}."

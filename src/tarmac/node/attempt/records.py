@@ -1,7 +1,7 @@
-"""Named tuples to JSON and back: who writes attempt.json and who reads it share one definition of its fields.
+"""Named tuples to JSON and back: writers and readers of attempt.json share one definition of its fields.
 
-Called by `document`. What is as by default is left out; null is as good as absent. Records that may stand for
-one another have a field `kind`, which is always written and tells them apart.
+Called by `document`. Fields with default values are omitted; null equals an absent field. Alternative records
+have a field `kind`, which is always written and distinguishes them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _WHATEVER = 1e300
 
 
 class Malformed(ValueError):
-    """What was read is no such record; the text says where, and what is expected."""
+    """The input is not such a record; the text names the position and the expected value."""
 
 
 def to_json(record: Any) -> dict[str, Any]:
-    """What of a record is not as by default."""
+    """The fields of a record without those that have their default."""
     defaults = record._field_defaults
     return {
         name: _plain(value)
@@ -31,7 +31,7 @@ def to_json(record: Any) -> dict[str, Any]:
 
 
 def reader(kind: type) -> _Read:
-    """What makes records of this kind from JSON; it checks the types of all fields, and raises Malformed."""
+    """A function that makes records of this kind from JSON; it checks all types and raises Malformed."""
     hints = get_type_hints(kind)
     names: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
     defaults: Mapping[str, Any] = kind._field_defaults  # type: ignore[attr-defined]
@@ -57,7 +57,7 @@ def reader(kind: type) -> _Read:
 
 
 def _plain(value: Any) -> Any:
-    """A value as `json` can write it: it knows all of them but records."""
+    """A value in the form that `json` can write: records are converted."""
     if isinstance(value, tuple):
         if hasattr(value, "_fields"):
             return to_json(value)
@@ -67,7 +67,7 @@ def _plain(value: Any) -> Any:
 
 
 def _reader(hint: Any) -> _Read:
-    """What reads a value of this type."""
+    """A function that reads a value of this type."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Union:
         kinds = [each for each in arguments if each is not type(None)]
@@ -120,7 +120,7 @@ def _object_of(item: _Read) -> _Read:
 
 
 def _are_texts(found: Iterable[Any]) -> bool:
-    """Most of what there is: worth a look that costs little."""
+    """A fast check for sequences of texts, the most frequent case."""
     return set(map(type, found)) <= _TEXTS
 
 

@@ -1,10 +1,10 @@
-"""The values of an attempt's secrets, sealed in a file of its directory until it begins, for days if need be.
+"""The values of an attempt's secrets, sealed in a file of its directory until it begins, even for days.
 
-Engines whose system has a queue of its own make the file and give the key to the job, as a variable; the
-runners open it. So what lies on a disk that a site copies opens nothing, and what the site keeps of the job
-holds no value. Each key is for one file, which is called after it: jobs that were submitted twice do not
-disturb one another. The standard library has no cipher: SHAKE-256 of the key is the stream that hides the
-text, HMAC-SHA-256 shows that it is whole.
+Called by the runner and by engines whose system has a queue of its own: those make the file and pass the key
+to the job, as a variable; the runners open it. A site's copies of its disk contain no key, and its records of
+the job contain no value. Each key is for one file, which is named after it, so two submissions of a job do
+not interfere. The standard library has no cipher: SHAKE-256 of the key is the stream that hides the text,
+HMAC-SHA-256 shows that it is complete.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SUM_BYTES = 32
 
 
 class Sealed(NamedTuple):
-    """A new key, and the file that it alone opens."""
+    """A new key, and the file that only this key opens."""
 
     key: str
     name: str
@@ -30,19 +30,19 @@ class Sealed(NamedTuple):
 
 
 def seal(values: Mapping[str, str]) -> Sealed:
-    """The file of these values."""
+    """Seal these values in a file."""
     key = os.urandom(_KEY_BYTES)
     hidden = _hide(key, json.dumps(dict(values)).encode())
     return Sealed(key.hex(), _name(key), _sum(key, hidden) + hidden)
 
 
 def take_key() -> Optional[str]:
-    """The key that this process was given; from now on nothing that it starts is given it."""
+    """The key of this process; removed from its environment, so child processes do not inherit it."""
     return os.environ.pop(KEY_VARIABLE, None)
 
 
 def read(directory: str, key: Optional[str]) -> dict[str, str]:
-    """The values that the key opens; none where there is no key, or its file is gone or damaged."""
+    """The values that the key opens; none without a key, or if the file is missing or damaged."""
     if not key:
         return {}
     try:
@@ -55,7 +55,7 @@ def read(directory: str, key: Optional[str]) -> dict[str, str]:
 
 
 def remove(directory: str) -> None:
-    """Remove every such file of an attempt."""
+    """Remove all sealed files of an attempt."""
     with suppress(OSError):
         for name in os.listdir(directory):
             if name.startswith(SEALED_PREFIX):
@@ -70,7 +70,7 @@ def _name(key: bytes) -> str:
 
 
 def _open(key: bytes, sealed: bytes) -> bytes:
-    """Raises ValueError for what was not sealed with this key."""
+    """Raises ValueError for text that was not sealed with this key."""
     import hmac  # noqa: PLC0415
 
     expected, hidden = sealed[:_SUM_BYTES], sealed[_SUM_BYTES:]
@@ -80,7 +80,7 @@ def _open(key: bytes, sealed: bytes) -> bytes:
 
 
 def _hide(key: bytes, text: bytes) -> bytes:
-    """Its own inverse."""
+    """Hide a text, or reveal a hidden one."""
     import hashlib  # noqa: PLC0415
 
     stream = hashlib.shake_256(b"stream" + key).digest(len(text))

@@ -1,6 +1,6 @@
 """The setup steps of attempt.json as records, and in words. Called by the runner and by engines.
 
-Its `kind` tells which step an object in attempt.json is.
+The field `kind` of an object in attempt.json names its step.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class CheckoutStep(NamedTuple):
 
 
 class PipStep(NamedTuple):
-    """What `pip install` is given; with `imported` where the code imports that, and Python lacks it."""
+    """The arguments of `pip install`; with `imported` only if the code imports that and Python lacks it."""
 
     requirements: tuple[str, ...]
     upgrade: bool = False
@@ -43,7 +43,7 @@ class PipStep(NamedTuple):
 
 
 class AptStep(NamedTuple):
-    """Packages of the node's own distribution."""
+    """Packages of the node's distribution."""
 
     packages: tuple[str, ...]
     kind: str = "apt"
@@ -53,7 +53,7 @@ Step = Union[CommandStep, CheckoutStep, PipStep, AptStep]
 
 
 def in_words(step: Step) -> str:
-    """A step as one line for people: what a shell would be told."""
+    """A step as one line for people: the equivalent shell command."""
     if isinstance(step, CommandStep):
         text = step.argv[-1] if step.argv[: len(_BASH)] == _BASH else shlex.join(step.argv)
         line = " ".join(text.split())
@@ -68,27 +68,27 @@ def in_words(step: Step) -> str:
 
 
 def script_lines(step: CommandStep) -> Sequence[str]:
-    """The lines of a command as they are echoed into the setup log."""
+    """The lines of a command as the setup log shows them."""
     argv = step.argv
     if argv[:2] == ("bash", "-c") and argv[2].endswith('\nexec "$@"'):
-        argv = argv[4:]  # what loads modules before the command is not the user's own
+        argv = argv[4:]  # omit the part that loads modules before the user's command
     return argv[-1].rstrip().split("\n") if argv[: len(_BASH)] == _BASH else [shlex.join(argv)]
 
 
 def clone_words(step: CheckoutStep) -> str:
-    """`git clone ...`, as it would be written."""
+    """The equivalent `git clone ...` command."""
     which = step.commit or step.branch
     return f"git clone {shown(step.url)} {step.path}" + (f" at {which}" if which else "")
 
 
 def pip_words(step: PipStep) -> str:
-    """`pip install ...`, as it would be written."""
+    """The equivalent `pip install ...` command."""
     upgrade = ["--upgrade"] if step.upgrade else []
     return shlex.join(["pip", "install", *upgrade, *pip_arguments(step.requirements)])
 
 
 def pip_arguments(requirements: Sequence[str]) -> list[str]:
-    """Arguments of pip: a requirement is one, whatever blanks it has; options are split as a shell does."""
+    """Arguments of pip: a requirement is one, including its spaces; options are split like in a shell."""
     found: list[str] = []
     for requirement in requirements:
         text = requirement.strip()
@@ -97,7 +97,7 @@ def pip_arguments(requirements: Sequence[str]) -> list[str]:
 
 
 def split(text: str) -> list[str]:
-    """The words of a line as a shell has them; the line as one word where its quotes are not closed."""
+    """The words of a line, split like in a shell; the whole line as one word if a quote is not closed."""
     try:
         return shlex.split(text)
     except ValueError:

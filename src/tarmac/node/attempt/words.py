@@ -1,6 +1,7 @@
 """The words of the glossary that runners write into events: asks, outcomes, causes.
 
-Plain text, because `node` imports nothing of ours: a test holds them equal to the enumerations of `model`.
+Plain text, because `node` imports no other package of tarmac: a test compares them with the enumerations of
+`model`.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ WALL_TIME = "wall_time"
 LEASE_EXPIRED = "lease_expired"
 
 LEAVE_STRENGTH = {WALL_TIME: 0, PAUSE: 1, PREEMPT: 1, TIME_LIMIT: 2, STOP: 3, STOP_NOW: 4, LEASE_EXPIRED: 5}
-"""A stronger ask replaces a weaker one; pause and preempt replace each other.
+"""A stronger request replaces a weaker one; pause and preempt replace each other.
 
-That the job of an attempt ends soon, or its lease has expired, is asked by its runners alone.
+Only runners request a leave for the end of an attempt's job or for an expired lease.
 """
 
 COMPLETED = "completed"
@@ -39,8 +40,8 @@ USER_REQUEST = "user_request"
 PREEMPTION = "preemption"
 
 PLATFORM_FAULTS = frozenset({PLATFORM_FAULT, NODE_LOST, LEASE_EXPIRED})
-"""Not the run's own doing: the attempt is lost, and tried again by itself."""
+"""Faults that the run did not cause: the attempt is lost, and retried automatically."""
 
 NOT_FOUND_EXIT = 127
 NOT_EXECUTABLE_EXIT = 126
-"""What shells return for a command that is not there, or may not be executed."""
+"""The exit codes of shells for a command that is missing or not executable."""
