@@ -1,1 +1,1 @@
-"""Starting and supervising the processes of one attempt."""
+"""Starts and supervises the processes of one attempt."""

@@ -1,7 +1,7 @@
-"""The processes a runner started, and how each left. Called by the hooks `setup` and `watch`.
+"""The processes that a runner started, and their exits. Called by the hooks `setup` and `watch`.
 
-The runner is a subreaper: besides its own processes it reaps every orphan of theirs, and knows by that when
-nothing of the attempt is left.
+The runner is a subreaper: besides its own processes it reaps all of their orphans, and so knows when no
+process of the attempt remains.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ class Child:
         self.left = False
 
     def send(self, number: int) -> None:
-        """Signal its process group, if any of it is still there."""
+        """Signal the rest of its process group, if any."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
     def ask(self, number: int) -> None:
-        """Signal those of its process group who have something to do about it: see `groups`."""
+        """Signal the processes of its group that should react: see `groups`."""
         groups.ask_group(self.pid, number)
 
     @property
     def group_lives(self) -> bool:
-        """Whether anything is left in its process group (a shell may leave before what it started)."""
+        """Whether its process group has living processes (a shell may leave before its children)."""
         try:
             os.killpg(self.pid, 0)
         except ProcessLookupError:
@@ -47,9 +47,10 @@ class Child:
 
 
 class Children:
-    """Everything started on this node, and whether anything below us is left.
+    """All processes started on this node, and whether any descendant remains.
 
-    `aside` are processes of our own beside the attempt: nobody waits for them, and nothing ends them.
+    `aside` are the platform's own processes beside the attempt: the runner neither waits for them nor ends
+    them.
     """
 
     def __init__(self) -> None:
@@ -87,14 +88,14 @@ class Children:
         stdout: str,
         stdin: int,
     ) -> Child:
-        """Start a process that is none of the attempt's own; it leaves when we do."""
+        """Start a process that does not belong to the attempt; it ends with the runner."""
         pid = spawn(argv, env=env, directory=directory, log=log, stdout=stdout, stdin=stdin)
         child = self._by_pid[pid] = Child(pid)
         self.aside |= {pid}
         return child
 
     def fork(self, become: Callable[[], NoReturn]) -> Child:
-        """Fork a process that becomes something, and is one of the attempt's own. Raises OSError."""
+        """Fork a process of the attempt that calls `become`. Raises OSError."""
         pid = os.fork()
         if pid == 0:
             try:
@@ -106,7 +107,7 @@ class Children:
         return child
 
     def fork_aside(self, become: Callable[[], NoReturn]) -> Child:
-        """Fork a process that is none of the attempt's own, and becomes something. Raises OSError."""
+        """Fork a process outside the attempt that calls `become`. Raises OSError."""
         pid = os.fork()
         if pid == 0:
             try:
@@ -118,7 +119,7 @@ class Children:
         return child
 
     def end_aside(self, child: Child) -> None:
-        """SIGKILL to one of those, and wait for its end."""
+        """Send SIGKILL to a process aside, and wait for its end."""
         if self._by_pid.pop(child.pid, None) is not None:
             os.kill(child.pid, signal.SIGKILL)
             os.waitpid(child.pid, 0)
@@ -126,12 +127,12 @@ class Children:
         child.left = True
 
     def take_ends(self) -> dict[int, bool]:
-        """Who was reaped here since the last call, and whether a signal ended them."""
+        """The processes reaped since the last call, and whether a signal ended each."""
         ends, self._ends = self._ends, {}
         return ends
 
     def reap(self) -> list[Child]:
-        """Those of our processes that left since the last call, in that order; orphans are reaped too."""
+        """The runner's processes that left since the last call, in that order; orphans are also reaped."""
         left: list[Child] = []
         while True:
             try:
@@ -140,7 +141,7 @@ class Children:
                 self.none_left = True
                 return left
             if pid == 0:
-                # Who has left since that answer is still to be reaped, with how they left.
+                # Processes that left after that answer are reaped here, with their exits.
                 self.none_left = bool(self.aside) and not procfs.descendants(
                     os.getpid(), but=self.aside, unreaped=True
                 )

@@ -1,6 +1,6 @@
-"""Detaching from the process that started us: session, descriptors, signals.
+"""Detaches from the starting process: session, descriptors, signals.
 
-Called by `entry` and `warm`, and by `lease` and `meter` for what is forked beside a runner.
+Called by `entry` and `warm`, and by `lease` and `meter` for processes forked beside a runner.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from tarmac.node.kernel import procfs
 
 
 def own_session() -> None:
-    """Lead a session of our own, so that no terminal and no group signal of the starter reaches us."""
-    with suppress(PermissionError):  # we lead a group already: whoever started us gave us one
+    """Lead a new session, so that no terminal and no group signal of the starter reaches this process."""
+    with suppress(PermissionError):  # already a group leader, made by the starter
         os.setsid()
 
 
 def drop_stdio() -> None:
-    """Standard input, output and error become /dev/null."""
+    """Redirect standard input, output and error to /dev/null."""
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(null, number, inheritable=True)
@@ -37,19 +37,19 @@ def close_inherited(*, but: frozenset[int]) -> None:
 
 
 def beside(runner: int, name: str) -> select.poll:
-    """Become a process of this name beside the runner that forked it; the poll ends with the runner."""
+    """Take this name in a process beside the runner that forked it; the poll ends with the runner."""
     own_session()
     drop_stdio()
     close_inherited(but=frozenset())
     procfs.rename_self(name)
     gone = select.poll()
-    with suppress(OSError, AttributeError):  # an older kernel, or Python: who polls looks now and then
+    with suppress(OSError, AttributeError):  # older kernel or Python: the caller polls at intervals
         gone.register(os.pidfd_open(runner), select.POLLIN)
     return gone
 
 
 def default_signals() -> None:
-    """Every signal acts as it does in a fresh process, and none is blocked; whoever started us may differ."""
+    """Restore the default action of every signal and unblock all, since the starter may have changed them."""
     for number in signal.valid_signals():
         if number not in (signal.SIGKILL, signal.SIGSTOP):
             try:

@@ -1,13 +1,13 @@
-"""The lease of an attempt's part on a node that can be cut off from the server, and who ends it without one.
+"""The lease of a node's part of an attempt, for nodes that can be cut off from the server, and its guard.
 
-`renew` is called for the server by whoever it reaches on the node (`node/host/operations.py`), each time it
-asks about the attempt: the lease shows the server's contact, not the life of a program here. The contact of
-the cluster with its node counts as well: while the server is down, nobody starts another attempt. The
-runner looks at the lease and, once it has expired, has the workers leave. Its guard is a process beside it
-that ends the workers where the runner cannot: it was killed, or hangs beyond the lease and the grace. In a
-namespace of processes a killed runner takes all of them with it; elsewhere only the guard does that, so there
-it is started at once, and in a namespace only beside an attempt that lasts: a fork is a third of what a short
-attempt takes.
+The process that the server reaches on the node (`node/host/operations.py`) calls `renew` for each question of
+the server about the attempt: the lease proves contact with the server, not a living program on the node. The
+cluster's contact with its node also counts: while the server is down, no other attempt can start. The runner
+checks the lease and makes the workers leave after its expiry. The guard is a process beside the runner that
+ends the workers if the runner cannot: it was killed, or hangs beyond the lease and the grace. In a namespace
+of processes the kernel ends them all with a killed runner; without one only the guard does, so the guard
+starts at once. In a namespace it starts only beside a long attempt: a fork takes a third of the time of a
+short one.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from tarmac.node.processes import detach, orphans
 from tarmac.node.processes.children import Child, Children
 
 MARGIN_S = 10.0
-"""How long after the lease and the grace a runner may still be at work on its own end."""
+"""Seconds after the lease and the grace in which a runner may finish its own end."""
 
 GUARDED_AFTER_S = 2.0
-"""From when on an attempt in a namespace of processes has a guard."""
+"""Seconds after which an attempt in a namespace of processes gets a guard."""
 
 _LOOK_S = 1.0
 _CLOCK = time.CLOCK_BOOTTIME
-"""It goes on while a machine is suspended, and nobody sets it."""
+"""This clock also runs while a machine is suspended, and no one can set it."""
 
 
 def renew(directory: str) -> None:
-    """Renew the leases of an attempt in this directory that have begun here."""
+    """Renew the leases of an attempt in this directory that have begun on this node."""
     attempt = AttemptPaths(directory)
     for name in attempt.node_names():
-        with suppress(OSError):  # it has none, or not yet
+        with suppress(OSError):  # no lease, or not yet
             _stamp(attempt.node(name).lease)
 
 
 def contact_path(directory: str, address: str) -> str:
-    """The file of a node whose time says when its cluster last reached it."""
+    """The file of a node whose time is the cluster's last contact with it."""
     return os.path.join(directory, f"contact-{address}")
 
 
@@ -54,9 +54,9 @@ def lease_of(document: Launch, part: NodeLaunch, node: NodePaths) -> Lease:
 
 
 class Lease:
-    """That of one node's part; `lease_s` None: it has none, and never expires.
+    """The lease of one node's part; `lease_s` None: there is none, and it never expires.
 
-    `contact` is the file of this node that the cluster renews, where it has one.
+    `contact` is the file of this node that the cluster renews, if there is one.
     """
 
     def __init__(self, node: NodePaths, lease_s: Optional[float], *, contact: Optional[str] = None) -> None:
@@ -67,10 +67,10 @@ class Lease:
         self._renewed_s = _now_s()
         self._guard: Optional[Child] = None
         self.guard_due: Optional[float] = None
-        """When a guard has to be there (monotonic clock); None: it is, or there is no lease."""
+        """The time at which a guard must start (monotonic clock); None: it runs, or there is no lease."""
 
     def begin(self, children: Children, *, token: str, grace_s: float, has_namespace: bool) -> None:
-        """The lease runs from now on. Raises OSError."""
+        """Start the lease now. Raises OSError."""
         if self._lease_s is None:
             return
         untrusted.touch(self._path)
@@ -81,7 +81,7 @@ class Lease:
         self.look(children)
 
     def look(self, children: Children) -> None:
-        """Start the guard once it is due. Raises OSError."""
+        """Start the guard if it is due. Raises OSError."""
         if self.guard_due is None or time.monotonic() < self.guard_due:
             return
         self.guard_due = None
@@ -89,18 +89,18 @@ class Lease:
         self._guard = children.fork_aside(lambda: self._be_guard(runner))
 
     def left_s(self) -> Optional[float]:
-        """How long until it expires, below 0 once it has; None: never."""
+        """Seconds until the lease expires, negative after that; None: never."""
         if self._lease_s is None:
             return None
         now_s = _now_s()
         seen_s = [_stamped_s(path) for path in self._signs]
         known_s = [sign_s for sign_s in seen_s if sign_s is not None and sign_s <= now_s]
-        if known_s:  # else the last look counts; what lies ahead, nobody has stamped since the boot
+        if known_s:  # otherwise the last poll counts; a later time was not stamped since the boot
             self._renewed_s = max(known_s)
         return self._renewed_s + self._lease_s - now_s
 
     def end_guard(self, children: Children) -> None:
-        """Nothing of the attempt runs here any more."""
+        """End the guard after the last process of the attempt."""
         self.guard_due = None
         if self._guard is None:
             return
@@ -108,20 +108,20 @@ class Lease:
         self._guard = None
 
     def _be_guard(self, runner: int) -> NoReturn:
-        """The guard, until the runner ends it or is no more."""
+        """Run as the guard until the runner ends it or has ended."""
         gone = detach.beside(runner, "tarmac-guard")
         while True:
             gone.poll(_LOOK_S * 1000)
             lost, left_s = os.getppid() != runner, self.left_s()
             if lost or (left_s is not None and left_s < -(self._grace_s + MARGIN_S)):
-                with suppress(TimeoutError):  # they are looked for again
+                with suppress(TimeoutError):  # the next round searches again
                     orphans.end_orphans(self._token)
                     if lost:
                         os._exit(0)
 
 
 def _stamped_s(path: str) -> Optional[float]:
-    """When a file was stamped, by the time since the boot; None where there is none."""
+    """The stamp of a file, in time since the boot; None if there is none."""
     try:
         return os.lstat(path).st_mtime_ns / 1e9
     except OSError:
@@ -133,6 +133,6 @@ def _now_s() -> float:
 
 
 def _stamp(path: str) -> None:
-    """Give the file the time since the boot as that of its last change: that needs no room on the disk."""
+    """Set the file's modification time to the time since the boot, which needs no disk space."""
     now_ns = time.clock_gettime_ns(_CLOCK)
     os.utime(path, ns=(now_ns, now_ns), follow_symlinks=False)

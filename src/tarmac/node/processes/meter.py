@@ -1,7 +1,7 @@
-"""What the workers of a node use: memory, processors, GPUs. Looked at by the hook `watch`, ended by `runner`.
+"""Measures the workers' use of a node: memory, processors, GPUs. Read by the hook `watch`, ended by `runner`.
 
-A process beside the runner measures it, once the workers have run for a moment, and keeps the newest figures
-in the attempt directory: the driver of a broken GPU may never answer, and to add up large memory takes time.
+A process beside the runner starts measuring shortly after the workers, and stores the newest figures in the
+attempt directory: the driver of a broken GPU may never answer, and summing up large memory takes time.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ _SHARE = 0.01
 
 
 class Times(NamedTuple):
-    """In seconds: from when on workers are measured, as a fork is dear to a short attempt; then how often, or
-    less often where measuring takes more than a hundredth of that.
+    """Seconds until the first measurement, as a fork costs a short attempt much; then the interval.
+
+    The interval is longer if measuring takes more than a hundredth of it.
     """
 
     after_s: float = 2.0
@@ -35,7 +36,7 @@ USUAL = Times()
 
 
 class Meter:
-    """That of one node's part; the figures are put into the file `path`."""
+    """The meter of one node's part; it writes the figures to the file `path`."""
 
     def __init__(self, path: str, times: Times = USUAL) -> None:
         self._path = path
@@ -43,30 +44,30 @@ class Meter:
         self._workers: tuple[float, Sequence[int], Sequence[int]] = (0.0, (), ())
         self._process: Optional[Child] = None
         self.due: Optional[float] = None
-        """When the process has to be there (monotonic clock); None: it is, or no worker has started."""
+        """The time at which the process must start (monotonic clock); None: it runs, or no worker has."""
 
     def begin(self, leaders: Sequence[int], gpus: Sequence[int]) -> None:
-        """Workers have started: these processes and all below them, with the GPUs of these numbers."""
+        """Measure these started workers and all their descendants, with the GPUs of these numbers."""
         now = time.monotonic()
         self._workers = now, leaders, gpus
         self.due = now + self._times.after_s
 
     def look(self, children: Children) -> None:
-        """Start the process once it is due. Raises OSError."""
+        """Start the process if it is due. Raises OSError."""
         if self.due is None or time.monotonic() < self.due:
             return
         self.due, runner = None, os.getpid()
         self._process = children.fork_aside(lambda: self._measure(runner, *self._workers))
 
     def end(self, children: Children) -> None:
-        """Nothing of the attempt runs here any more."""
+        """End the process after the last process of the attempt."""
         self.due = None
         if self._process is not None:
             children.end_aside(self._process)
             self._process = None
 
     def _measure(self, runner: int, at: float, leaders: Sequence[int], gpus: Sequence[int]) -> NoReturn:
-        """The process, until the runner ends it or is no more."""
+        """Measure until the runner ends this process or has ended."""
         gone = detach.beside(runner, "tarmac-meter")
         driver, spent_s = _driver(gpus), 0.0
         while os.getppid() == runner:
@@ -89,20 +90,20 @@ class Meter:
 
 
 def gpus_of(environments: Iterable[Mapping[str, str]]) -> list[int]:
-    """The numbers of the GPUs that workers with these variables see."""
+    """The numbers of the GPUs visible to workers with these variables."""
     named = {name.strip() for env in environments for name in env.get(_VISIBLE, "").split(",")}
     return sorted(int(name) for name in named if name.isdecimal())
 
 
 def _driver(gpus: Sequence[int]) -> Optional[Nvml]:
     if gpus:
-        with suppress(OSError, AttributeError, NvmlError):  # there is no such library, or it is too old
+        with suppress(OSError, AttributeError, NvmlError):  # the library is missing or too old
             return Nvml()
     return None
 
 
 def _used(driver: Optional[Nvml], gpus: Sequence[int]) -> list[dict[str, Any]]:
-    """How each of the GPUs is used, of those that answer."""
+    """The use of each GPU that answers."""
     used: list[dict[str, Any]] = []
     for gpu in gpus if driver is not None else ():
         with suppress(NvmlError):

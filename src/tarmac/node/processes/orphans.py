@@ -1,7 +1,7 @@
-"""Finding and ending what a lost runner left behind, by the token that every descendant carries.
+"""Finds and ends the remaining processes of a lost runner, by the token that every descendant carries.
 
-Called by engines once a runner is known to be dead. A process that cleared its environment is not found so;
-while the runner lived, `descendants` would have found it.
+Called by engines for a runner known to be dead. The search misses a process that cleared its environment; a
+living runner would have found it by `descendants`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from tarmac.node.kernel.readiness import readable
 
 
 def end_orphans(token: str, *, timeout_s: float = 5.0) -> int:
-    """End every process that carries the attempt's token, and wait for it; returns how many there were.
+    """End every process that carries the attempt's token, and wait for it; returns their number.
 
-    Repeats until none is left, because one may fork while it is looked for. Raises TimeoutError when some
-    are still there after `timeout_s`.
+    Repeats until none is left, because one may fork during the search. Raises TimeoutError if some remain
+    after `timeout_s`.
     """
     deadline = time.monotonic() + timeout_s
     ended: set[Process] = set()
@@ -30,7 +30,7 @@ def end_orphans(token: str, *, timeout_s: float = 5.0) -> int:
             try:
                 signals.send(process, signal.SIGKILL, still=partial(_carries, process.pid, token))
             except PermissionError:
-                continue  # changed its user; the deadline will tell
+                continue  # its user changed; the deadline decides
             ended.add(process)
         for process in found:
             _wait_for_end(process, deadline)
@@ -40,7 +40,7 @@ def end_orphans(token: str, *, timeout_s: float = 5.0) -> int:
 
 
 def find_orphans(token: str) -> list[Process]:
-    """Every process but ourselves whose environment carries the token."""
+    """All other processes whose environment carries the token."""
     found = []
     for pid in procfs.pids():
         if pid != os.getpid() and _carries(pid, token):
@@ -55,14 +55,14 @@ def _carries(pid: int, token: str) -> bool:
     try:
         return entry in procfs.environment(pid).split(b"\0")
     except OSError:
-        return False  # gone, or another user's
+        return False  # ended, or another user's
 
 
 def _wait_for_end(process: Process, deadline: float) -> None:
     try:
         handle = os.pidfd_open(process.pid)
     except OSError:
-        return  # gone, or an older kernel: the caller looks again
+        return  # ended, or an older kernel: the caller polls
     try:
         now = procfs.status(process.pid)
         if now is not None and now.process == process:

@@ -1,8 +1,8 @@
-"""The runner's end of the sidecar that keeps artifacts: started only where there is something to keep.
+"""The runner's end of the sidecar that stores artifacts: started only if there are files to store.
 
 Called by the hooks `artifacts` and `watch`, and at the end of an attempt by `runner`. The sidecar is a
-process of its own because the runner has the standard library alone; it ends with the runner, and may be
-killed at any point: it is started again. A run that writes no artifact costs a look at empty directories.
+separate process because the runner uses the standard library alone; it ends with the runner, which restarts
+it if it is killed. A run that writes no artifact costs only a check of empty directories.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FACTS = ("files", "bytes", "step", "left_out")
 
 
 class SidecarProcess:
-    """Keeps the artifacts of one node's part. `seen` are the paths under which the workers know them."""
+    """Stores the artifacts of one node's part. `seen` are the paths by which the workers know them."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class SidecarProcess:
         self._next_due = min(self._due.values(), default=float("inf"))
 
     def look(self) -> None:
-        """For whoever is awake: start the sidecar when it has something to do, hear what it says."""
+        """Start the sidecar if there is work, and read its reports; called while the runner is awake."""
         if self._child is not None:
             self.take_news()
             if not self._child.left:
@@ -86,10 +86,10 @@ class SidecarProcess:
         return [*self._document.sync.command, doing, attempt, self._part.node, *seen]
 
     def finish(self, exits: Sequence[Exit], torn: Optional[Mapping[str, int]], *, at: float) -> None:
-        """The workers have ended, at that time: all they left is kept when this returns, or the run is told.
+        """Store all files of the workers, which ended at `at`, or notify the run of a failure; then return.
 
-        `torn` are the files of the checkpoint that were cut short, each with its size when it was opened (see
-        `torn`); None: nobody can tell.
+        `torn` are the incomplete files of the checkpoint, each with its size when it was opened (see `torn`);
+        None: unknown.
         """
         if self._document.sync is None or (self._child is None and not exits):
             return
@@ -102,7 +102,7 @@ class SidecarProcess:
                 self._start()
             if self._child is None:
                 break
-            with suppress(OSError):  # it died: it is started again
+            with suppress(OSError):  # it ended: it is restarted
                 os.write(self._say, json.dumps({"end": end}).encode() + b"\n")
             self._await(self._child)
             if self._child.exit_code is not None:
@@ -114,11 +114,11 @@ class SidecarProcess:
         self._release()
 
     def take_news(self) -> None:
-        """Pass on what the sidecar said since."""
+        """Pass on the sidecar's new reports."""
         try:
             lines = self._news.added()
         except OSError:
-            return  # it has said nothing yet, or a worker put something in the file's place
+            return  # no reports yet, or a worker replaced the file
         for line in lines:
             with suppress(ValueError, KeyError, TypeError):
                 self._pass_on(untrusted.parse_object(line))
@@ -147,7 +147,7 @@ class SidecarProcess:
         os.set_inheritable(say, False)
         env = dict(os.environ)
         if self._namespace is not None:
-            # It looks for whoever still writes, on all nodes that this machine stands for.
+            # It searches for writing processes, on all nodes that this machine represents.
             os.set_inheritable(self._namespace.proc, True)
             env[procfs.MACHINE_VARIABLE] = f"/proc/self/fd/{self._namespace.proc}"
         try:

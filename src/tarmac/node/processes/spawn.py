@@ -1,9 +1,9 @@
-"""Starting one process of an attempt: own session, log file, environment, and a death tied to the runner's.
+"""Starts one process of an attempt: own session, log file, environment, and a death tied to the runner's.
 
-Called by `children`. The runner's death must take the process along from its first instruction on. Where the
-runner is the first of a namespace (`namespaces`), the kernel sees to that, and the runner need not be copied
-for the moment between fork and exec, which costs a short run more than the rest of its start. Elsewhere, and
-where it is to join control groups, the process sees to it in that moment.
+Called by `children`. The process must end with the runner from its first instruction on. If the runner is the
+first of a namespace (`namespaces`), the kernel ensures that, and the fork need not copy the runner for the
+moment before exec, which costs a short run more than the rest of its start. Otherwise, and to join control
+groups, the process ties itself to the runner in that moment.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from tarmac.node.kernel import syscalls
 from tarmac.node.processes import wake_channel
 
 _Streams = Tuple[Optional[int], int, int]
-"""What becomes its standard input (None: nothing), output and errors."""
+"""Standard input (None: empty), output and errors of the process."""
 
 _FIRST = 1
 """The pid of the first process of a namespace."""
 
 _SPAWNS = hasattr(os, "posix_spawn") and hasattr(os, "POSIX_SPAWN_DUP2") and sys.platform == "linux"
 _EXHAUSTED = (errno.EAGAIN, errno.ENOMEM)
-"""No fault of the command's: the machine has no room for another process."""
+"""The machine has no room for another process; the command is not at fault."""
 
 
 class Place(Protocol):
-    """Where processes run that do not run beside the runner: in a container."""
+    """A place for processes that do not run beside the runner: a container."""
 
     def enter(self) -> None:
-        """In the process that is to be the command: go there. Raises OSError."""
+        """Enter the place from the process that becomes the command. Raises OSError."""
         ...
 
     def start(
         self, argv: Sequence[str], env: Mapping[str, str], directory: str
     ) -> tuple[Sequence[str], Mapping[str, str], str]:
-        """There: what is executed for a command, with which environment, from which directory.
+        """Inside: the program for a command, its environment and its directory.
 
-        Raises OSError for a command that is not there.
+        Raises OSError for a missing command.
         """
         ...
 
 
 class CannotStart(Exception):
-    """The command is not there or may not be executed; `exit_code` is what a shell would return."""
+    """The command is missing or not executable; `exit_code` is that of a shell."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -68,9 +68,9 @@ def spawn(
 ) -> int:
     """The pid of a new process whose output is appended to `log`; raises CannotStart, or OSError.
 
-    With `stdout`, what is written to its standard output alone goes to that file. `stdin` becomes its input.
-    It joins the control groups whose `cgroup.procs` are `groups`, and enters the `place`, before it is the
-    command; directory and command are those that it finds there.
+    With `stdout`, its standard output goes to that file instead. `stdin` becomes its input. Before exec it
+    joins the control groups whose `cgroup.procs` are `groups`, and enters the `place`; directory and command
+    are paths inside it.
     """
     if not argv:
         raise CannotStart("its command is empty", words.NOT_FOUND_EXIT)
@@ -96,24 +96,24 @@ def spawn(
 def _start_untied(
     argv: Sequence[str], env: Mapping[str, str], directory: str, streams: _Streams
 ) -> tuple[int, int]:
-    """The pid, or why the command cannot be executed; as the first process, whose end is that of all."""
+    """The pid, or the reason why the command cannot be executed; for the first process of a namespace."""
     stdin, output, errors = streams
     nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) if stdin is None else stdin
     actions = [(os.POSIX_SPAWN_DUP2, *pair) for pair in ((nothing, 0), (output, 1), (errors, 2))]
     problem = errno.ENOENT
     try:
-        os.chdir(directory)  # there is but one thread, and all other paths of ours are absolute
+        os.chdir(directory)  # this process has one thread, and its other paths are absolute
         for path in _candidates(argv[0], env):
             try:
                 return _posix_spawn(path, argv, env, actions), 0
             except OSError as error:
                 if error.errno in _EXHAUSTED:
                     raise
-                # As a shell does: another place may have it, and what is there and useless tells more.
+                # Like a shell: try the next directory, and prefer the error of an existing file.
                 if problem == errno.ENOENT and error.errno not in (None, errno.ENOTDIR):
                     problem = error.errno
         return 0, problem
-    except NotImplementedError:  # a C library that cannot do all of it
+    except NotImplementedError:  # this C library lacks an option
         return _start_tied(argv, env, directory, streams, groups=(), place=None)[:2]
     except (ValueError, TypeError):
         return 0, errno.EINVAL
@@ -137,16 +137,16 @@ def _posix_spawn(
         file_actions=actions,
         setsid=True,
         setsigmask=[],  # the runner waits for its signals with them blocked
-        setsigdef=wake_channel.IGNORED,  # exec itself does so with those that are handled
+        setsigdef=wake_channel.IGNORED,  # exec itself resets the handled signals
     )
 
 
 def _candidates(command: str, env: Mapping[str, str]) -> list[str]:
-    """Where the command lies, in the order in which it is to be tried."""
+    """The paths of the command, in the order of tries."""
     if os.path.dirname(command):
         return [command]
     found = (os.path.join(place, command) for place in os.get_exec_path(env))
-    return [path for path in found if os.path.exists(path)]  # a try that fails costs a process
+    return [path for path in found if os.path.exists(path)]  # a failed try costs a process
 
 
 def _start_tied(
@@ -158,9 +158,9 @@ def _start_tied(
     groups: Sequence[str],
     place: Optional[Place],
 ) -> tuple[int, int, Optional[str]]:
-    """The same, in a process that joins the groups, enters the place and ties itself to us first.
+    """The same, in a process that first joins the groups, enters the place and ties itself to the runner.
 
-    With where the command was found that cannot be executed.
+    Also returns the path of a command that cannot be executed.
     """
     hear, say = os.pipe()  # closed by exec: end of file means that the command runs
     runner = os.getpid()
@@ -188,15 +188,15 @@ def _become(
     runner: int,
     place: Optional[Place],
 ) -> NoReturn:
-    """In the child: become the command, or say through the pipe why not. Never returns."""
+    """In the child: become the command, or write the reason for a failure to the pipe. Never returns."""
     try:
         os.setsid()
         if place is not None:
-            place.enter()  # before we are tied: whoever becomes another user is tied to nobody
+            place.enter()  # before tying: a change of the user removes the tie
             argv, env, directory = place.start(argv, env, directory)
         syscalls.die_with_parent(signal.SIGKILL)
         if os.getppid() != runner:
-            os._exit(1)  # the runner was gone before we were tied to it
+            os._exit(1)  # the runner ended before this process was tied to it
         stdin, output, errors = streams
         os.dup2(os.open(os.devnull, os.O_RDONLY) if stdin is None else stdin, 0)
         os.dup2(output, 1)
@@ -204,7 +204,7 @@ def _become(
         os.chdir(directory)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])  # the runner waits for its signals with them blocked
         for ignored in wake_channel.IGNORED:
-            signal.signal(ignored, signal.SIG_DFL)  # exec itself does so with those that are handled
+            signal.signal(ignored, signal.SIG_DFL)  # exec itself resets the handled signals
         os.execvpe(argv[0], list(argv), env)
     except (OSError, ValueError, TypeError) as error:
         number = error.errno if isinstance(error, OSError) and error.errno else errno.EINVAL
@@ -215,10 +215,10 @@ def _become(
 
 
 def _join(group: str, say: int) -> None:
-    """In the child: enter a control group, or say through the pipe why not, and leave."""
+    """In the child: enter a control group, or write the reason for a failure to the pipe, and exit."""
     try:
         handle = os.open(group, os.O_WRONLY)
-        os.write(handle, b"0")  # whoever writes
+        os.write(handle, b"0")  # the writing process
         os.close(handle)
     except OSError as error:
         os.write(say, str(error.errno or errno.EINVAL).encode())

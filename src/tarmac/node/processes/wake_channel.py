@@ -1,8 +1,8 @@
-"""What the runner waits on, and its heartbeat. Called by every hook that waits or takes long.
+"""The runner's wait for news, and its heartbeat. Called by every hook that waits or takes long.
 
-The runner sleeps until a child changes, a message comes through the FIFO, a signal arrives or a deadline
-comes. In between it looks by itself now and then, because a message may be lost or impossible (another
-machine, a disk without FIFOs).
+The runner sleeps until a child changes, a message arrives through the FIFO, a signal arrives or a deadline
+passes. It also polls at intervals, because a message may be lost or impossible (another machine, a disk
+without FIFOs).
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _GLANCE_S = 0.1
 _LEAST_LOOK_S = 0.05
 
 IGNORED = (signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)
-"""They must not end a runner: errors say the rest. Workers get them back as they were."""
+"""Signals that must not end a runner: errors report the same. Workers get the original actions back."""
 
 _LEAVE_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class WakeChannel:
-    """Waits, beats, and remembers what it was told by signals and through the wake channel.
+    """Waits, beats, and remembers messages from signals and from the wake channel.
 
-    With `outside_only`, nothing in our own namespace of processes can tell us to leave: a worker that signals
-    whatever it finds means its own.
+    With `outside_only`, no process of the runner's own namespace can ask it to leave: a worker that signals
+    every process that it finds means its own.
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class WakeChannel:
         self.beat()
 
     def wait(self, deadline: Optional[float] = None, *, also: int = -1) -> bool:
-        """Return when there may be news, at the latest at `deadline` (monotonic) or when it is time to look.
+        """Return if there may be news, at the latest at `deadline` (monotonic) or when a poll is due.
 
-        `also` is another descriptor to wait for; True when it has something to read.
+        `also` is another descriptor to wait for; True if it is readable.
         """
         now = time.monotonic()
         look_at = now + self._look_s
@@ -71,7 +71,7 @@ class WakeChannel:
         return heard
 
     def poll(self) -> bool:
-        """For long work: beat when due; True now and then, when it is time to look for asks."""
+        """For long work: beat if due; True at intervals, when requests must be read."""
         now = time.monotonic()
         if now < self._glance_due:
             return False
@@ -81,17 +81,17 @@ class WakeChannel:
         return True
 
     def beat(self) -> None:
-        """Give a sign of life when it is time."""
+        """Renew the heartbeat if due."""
         now = time.monotonic()
         if now < self._beat_due:
             return
         self._beat_due = now + protocol.HEARTBEAT_PERIOD_S
         self._on_beat()
-        with suppress(OSError):  # a full disk refuses the first one only: renewing needs no space
+        with suppress(OSError):  # a full disk refuses only the first one: renewing needs no space
             untrusted.touch(self._heartbeat)
 
     def close(self) -> None:
-        """Listen no more."""
+        """Close the channel."""
         for handle in (self._signals, self._wakeup):
             if handle >= 0:
                 os.close(handle)
@@ -118,12 +118,10 @@ class WakeChannel:
         return info.number in _LEAVE_SIGNALS and not (self._outside_only and info.sender)
 
     def _remember(self, heard: bytes) -> None:
-        """Keep what came through the wake channel, by its file's name: a full disk has no room for the
-        file.
-        """
+        """Remember the channel's messages by their file's name: a full disk has no room for the file."""
         for line in heard.split(b"\n"):
             try:
                 message = untrusted.parse_object(line.lstrip(fifo.RING))
             except ValueError:
-                continue  # a mere ring
+                continue  # only a ring
             self.messages[protocol.ASK_FILE if "ask" in message else protocol.FAILED_FILE] = message
