@@ -1,1 +1,1 @@
-"""What the kernel is asked for: processes, namespaces, mounts, control groups, FIFOs, inotify."""
+"""Access to the kernel: processes, namespaces, mounts, control groups, FIFOs, inotify."""

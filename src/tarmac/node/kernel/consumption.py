@@ -1,6 +1,4 @@
-"""How much memory and processor time processes have, and what they read and write. Called by `workergroup`,
-`meter` and `saving`.
-"""
+"""Memory, processor time and input and output of processes. Called by `workergroup`, `meter` and `saving`."""
 
 from __future__ import annotations
 
@@ -16,29 +14,29 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class Transfer(NamedTuple):
-    """What a process has read and written so far, by the calls for files and pipes, not those for sockets."""
+    """Bytes read and written by a process so far, by the calls for files and pipes, not those for sockets."""
 
     read_bytes: int
     written_bytes: int
 
 
 def resident_bytes(processes: Iterable[Process]) -> int:
-    """What they hold, pages that several of them share counted for each: quick."""
+    """The memory of processes; shared pages count for each of them: fast."""
     return sum(map(_resident_bytes, processes))
 
 
 def proportional_bytes(processes: Iterable[Process]) -> int:
-    """What they hold, pages that several of them share counted once: takes a while for each GiB."""
+    """The memory of processes; shared pages count once: slow, depending on the size."""
     return sum(map(_proportional_bytes, processes))
 
 
 def cpu_s(processes: Iterable[Process]) -> float:
-    """The processor time that they, and those that they have waited for, have taken so far."""
+    """The processor time of processes and of their reaped children so far."""
     return sum(procfs.cpu_ticks(process.pid) for process in processes) / _TICKS_PER_S
 
 
 def transfers(processes: Iterable[Process]) -> dict[Process, Transfer]:
-    """Of each what it has read and written; without those of other users, who do not show it."""
+    """The transfers of each process, except those of other users, which hide them."""
     found = {process: _transfer(process) for process in processes}
     return {process: transfer for process, transfer in found.items() if transfer is not None}
 

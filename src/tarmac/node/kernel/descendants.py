@@ -1,7 +1,7 @@
-"""Ending everything below a process, however it forks. Called by the runner, which is a subreaper.
+"""Ends all descendants of a process, however they fork. Called by the runner, which is a subreaper.
 
-Whatever a worker starts stays below its runner: orphans are handed to the subreaper, whether they changed
-their session or forked twice.
+All processes that a worker starts stay below its runner: the subreaper inherits orphans, even after a change
+of session or a double fork.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _LOOK_AGAIN_S = 0.001
 
 
 def living(*, but: Collection[int] = ()) -> list[Process]:
-    """Every living process below this one; `but` are spared, here as in what follows."""
+    """Every living descendant of this process except `but`, which the other functions also spare."""
     return procfs.descendants(os.getpid(), but=but)
 
 
 def ask_to_end(*, but: Collection[int] = ()) -> None:
-    """SIGTERM to every descendant of this process."""
+    """Send SIGTERM to every descendant of this process."""
     for process in living(but=but):
         _deliver(process, signal.SIGTERM)
 
 
 @contextmanager
 def stopped(*, but: Collection[int] = ()) -> Iterator[None]:
-    """Every descendant of this process is stopped while inside, and goes on afterwards."""
+    """Every descendant of this process is stopped inside the context, and continues afterwards."""
     stopped, _ = _stop(but)
     try:
         yield
@@ -44,10 +44,10 @@ def stopped(*, but: Collection[int] = ()) -> Iterator[None]:
 
 
 def end(*, but: Collection[int] = (), before: Callable[[], object] = lambda: None) -> list[Process]:
-    """SIGKILL to every descendant of this process; returns those that we may not signal.
+    """Send SIGKILL to every descendant of this process; returns those that it may not signal.
 
-    All are stopped first; `before` is called in between. The caller reaps, and calls again while anything is
-    left.
+    All are stopped first; then `before` is called. The caller reaps, and repeats the call while any
+    descendant is left.
     """
     stopped, refusing = _stop(but)
     before()
@@ -57,9 +57,10 @@ def end(*, but: Collection[int] = (), before: Callable[[], object] = lambda: Non
 
 
 def _stop(but: Collection[int]) -> tuple[set[Process], list[Process]]:
-    """Stop them, round by round until nothing new shows up: what is stopped forks no more.
+    """Stop descendants in rounds until no new one appears, since stopped processes do not fork.
 
-    Those who stand still (in the middle of a system call they may, for a moment, not), and who refuse.
+    Returns the stopped ones (one in a system call may continue for a moment), and those that refuse the
+    signal.
     """
     stopped: set[Process] = set()
     refusing: list[Process] = []

@@ -1,4 +1,4 @@
-"""Waking another process through a FIFO, without ever waiting for that process.
+"""Wakes another process through a FIFO, without ever waiting for that process.
 
 Called by the runner and by engines.
 """
@@ -9,28 +9,28 @@ import os
 import stat
 
 RING = b"!"
-"""A ring that says nothing but: look."""
+"""A ring without a message: poll now."""
 
 
 def ring(path: str, message: bytes = RING) -> None:
-    """Write to the FIFO at `path` if anybody listens. A hint only: listeners look by themselves, later."""
+    """Write to the FIFO at `path` if a process listens. Only a hint: listeners also poll."""
     try:
         handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
-        return  # nobody listens (ENXIO), or there is no FIFO
+        return  # no process listens (ENXIO), or there is no FIFO
     try:
-        if stat.S_ISFIFO(os.fstat(handle).st_mode):  # a run may have put anything in its place
+        if stat.S_ISFIFO(os.fstat(handle).st_mode):  # a run may have replaced it
             os.write(handle, message)
     except OSError:
-        pass  # full, or the listener left: either way it has been or will be told
+        pass  # full, or the listener ended: it polls anyway
     finally:
         os.close(handle)
 
 
 def listen(path: str) -> int:
-    """Make the FIFO where it is missing, and open it for reading; -1 where the disk has no FIFOs.
+    """Make the FIFO if it is missing, and open it for reading; -1 if the disk has no FIFOs.
 
-    Opened for writing too, so that it never reports that the last writer left.
+    It is open for writing as well, so that it never reports the end of the last writer.
     """
     try:
         os.mkfifo(path, 0o600)
@@ -45,7 +45,7 @@ def listen(path: str) -> int:
 
 
 def drain(handle: int) -> bytes:
-    """Take out all that was written."""
+    """Read all waiting bytes."""
     heard = b""
     try:
         while piece := os.read(handle, 4096):

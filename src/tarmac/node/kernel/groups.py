@@ -1,9 +1,9 @@
-"""Signals to the process group of a worker, except to processes that only read what another of it writes.
+"""Signals the process group of a worker, except processes that only read another member's output.
 
-Called by the hook `watch` when workers are asked to leave. `python train.py | tee log` is one group: if `tee`
-ended with the signal, the next line that the training prints while it saves would end the training by
-SIGPIPE. A reader ends by itself once its writers have closed the pipe. A reader with a handler for the signal
-gets the signal.
+Called by the hook `watch` to ask workers to leave. `python train.py | tee log` is one group: if `tee` ended
+by the signal, the next line that the training prints while it saves would end the training by SIGPIPE. A
+reader ends by itself after its writers have closed the pipe. A reader with a handler for the signal gets the
+signal.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _ROUNDS = 10
 
 
 def ask_group(group: int, number: int) -> None:
-    """Send a signal to the processes of a group, sparing mere readers; to all of it where there is none."""
+    """Send a signal to the processes of a group, sparing mere readers; to all if only readers remain."""
     with suppress(ProcessLookupError, PermissionError):
         spared = _readers(procfs.group(group), number)
         if not spared:
             os.killpg(group, number)
             return
         signalled: set[Process] = set()
-        for _ in range(_ROUNDS):  # again, while it forks
+        for _ in range(_ROUNDS):  # repeat while it forks
             members = procfs.group(group)
-            spared |= _readers(members, number)  # once spared, also when the writer is gone
+            spared |= _readers(members, number)  # a spared process stays spared, even after its writer ended
             fresh = set(members) - signalled - spared
             if not fresh:
                 return
@@ -39,7 +39,7 @@ def ask_group(group: int, number: int) -> None:
 
 
 def _readers(members: list[Process], number: int) -> set[Process]:
-    """Those that read from a pipe which another one can write to, and do nothing about the signal but die."""
+    """The members that read from a pipe of another writing member, and have no handler for the signal."""
     inputs = {process: pipe for process in members if (pipe := _pipe(process, "0")) is not None}
     if not inputs:
         return set()
@@ -53,7 +53,7 @@ def _readers(members: list[Process], number: int) -> set[Process]:
 
 
 def _outputs(process: Process) -> set[str]:
-    """The pipes that a process can write to: `tee >(cat)` writes to another one than its standard output."""
+    """The pipes that a process can write to: `tee >(cat)` also writes to one beside its standard output."""
     try:
         descriptors = os.listdir(f"/proc/{process.pid}/fd")
     except OSError:
@@ -62,10 +62,10 @@ def _outputs(process: Process) -> set[str]:
 
 
 def _pipe(process: Process, descriptor: str, *, may: int = stat.S_IRUSR) -> Optional[str]:
-    """The name of the pipe behind a descriptor, if it is one that is open for reading (or writing)."""
+    """The name of the pipe behind a descriptor, if it is a pipe open for reading (or writing)."""
     path = f"/proc/{process.pid}/fd/{descriptor}"
     try:
         target, mode = os.readlink(path), os.lstat(path).st_mode
     except OSError:
-        return None  # it is gone, has closed it, or is another user's
+        return None  # it has ended, has closed it, or is another user's
     return target if target.startswith("pipe:") and mode & may else None

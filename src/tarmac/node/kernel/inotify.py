@@ -14,7 +14,7 @@ _READ_BYTES = 64 * 1024
 
 
 class Happening(NamedTuple):
-    """One event: in which watched directory, what (bits of `syscalls.IN_*`), and to which name in it.
+    """One event: the watched directory, the kind (bits of `syscalls.IN_*`), and the name in the directory.
 
     The two halves of a rename have the same `cookie`.
     """
@@ -27,24 +27,24 @@ class Happening(NamedTuple):
 
 _MOST_LEFT = 16
 _spare: list[int] = []
-"""An empty queue that was given back, for the next one: it takes the kernel milliseconds to close one."""
+"""A released empty queue, reused for the next one: closing one takes the kernel milliseconds."""
 
 
 class Inotify:
-    """One queue of events. Raises OSError where the kernel gives no (more) of them to this user."""
+    """One queue of events. Raises OSError if the kernel refuses this user a (further) queue."""
 
     def __init__(self) -> None:
         self._handle = _spare.pop() if _spare else syscalls.inotify_open()
         self._watches: set[int] = set()
 
     def watch(self, directory: str, mask: int) -> int:
-        """Tell from now on what happens in a directory; a second call changes the mask. Raises OSError."""
+        """Report events in a directory from now on; a second call changes the mask. Raises OSError."""
         number = syscalls.inotify_watch(self._handle, directory, mask | syscalls.IN_ONLYDIR)
         self._watches.add(number)
         return number
 
     def happened(self) -> Iterator[Happening]:
-        """Everything since the last call, in order; never waits."""
+        """All events since the last call, in order; never waits."""
         while self._handle >= 0:
             try:
                 data = os.read(self._handle, _READ_BYTES)
@@ -58,11 +58,11 @@ class Inotify:
                 yield Happening(watch, mask, cookie, os.fsdecode(name))
 
     def fileno(self) -> int:
-        """What can be waited for: readable when something happened; -1 once closed."""
+        """A descriptor to wait for, readable after an event; -1 when closed."""
         return self._handle
 
     def close(self) -> None:
-        """Give it back."""
+        """Release the queue."""
         if self._handle >= 0:
             if _spare or len(self._watches) > _MOST_LEFT:
                 os.close(self._handle)
@@ -73,7 +73,7 @@ class Inotify:
 
     def _empty(self) -> None:
         for number in self._watches:
-            with suppress(OSError):  # what it watched is gone
+            with suppress(OSError):  # the watched directory is gone
                 syscalls.inotify_unwatch(self._handle, number)
         for _ in self.happened():
             pass

@@ -1,6 +1,6 @@
 """Small files of the kernel, in /proc and /sys. Called by `limits`, `memory`, `namespaces` and `procfs`.
 
-Read without the layers of a Python file, which cost more than the reading: a runner reads a dozen of them.
+Read without Python's file objects, which cost more than the reading: a runner reads a dozen of them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ _STEP_BYTES = 16 * 1024
 
 
 def content(path: str) -> bytes:
-    """What a file holds; raises OSError."""
+    """The content of a file; raises OSError."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         pieces = []
@@ -23,7 +23,7 @@ def content(path: str) -> bytes:
 
 
 def lines(path: str) -> list[str]:
-    """The lines of a file; none where it is not there or may not be read."""
+    """The lines of a file; none if it is missing or unreadable."""
     try:
         return content(path).decode("utf-8", "replace").splitlines()
     except OSError:

@@ -1,8 +1,8 @@
-"""Where control groups for workers can be made, and which to use: facts, and a pure choice among them.
+"""Finds directories for workers' control groups, and chooses among them: facts, and a pure function.
 
-Called by the hook `workers`, through `workergroup`. A worker that asked for processors or memory gets them as
-limits. Control groups of version 1 have a tree for each controller; of version 2 one for all, in which groups
-that hold processes have no groups with limits below them: a worker's is made beside its runner's.
+Called by the hook `workers`, through `workergroup`. A worker's request for processors or memory is also its
+limit. Control groups of version 1 have a tree for each controller; version 2 has one for all, in which groups
+with processes have no groups with limits below them: a worker's is made beside its runner's.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PASSED_ON = "cgroup.subtree_control"
 
 
 class Place(NamedTuple):
-    """A directory in which groups can be made, with what they can limit there."""
+    """A directory for new groups, with the controllers that it can limit."""
 
     version: int
     directory: str
@@ -32,14 +32,14 @@ class Place(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """Where the group for each controller is made, and for the others why there is none."""
+    """The place of each controller's group, and the reasons for controllers without one."""
 
     places: dict[str, Place]
     why_not: dict[str, str]
 
 
 def choose(controllers: Collection[str], places: Sequence[Place]) -> Choice:
-    """The place for each wanted controller: that with most of them first, so that one may do for all."""
+    """The place for each wanted controller, preferring the place with most of them."""
     chosen: dict[str, Place] = {}
     usable = [place for place in places if place.writable]
     for place in sorted(usable, key=lambda item: -len(item.controllers & set(controllers))):
@@ -50,7 +50,7 @@ def choose(controllers: Collection[str], places: Sequence[Place]) -> Choice:
 
 
 def _fits(place: Place, chosen: dict[str, Place]) -> bool:
-    """A process is in one group of version 2 at a time."""
+    """Whether the place fits the others: a process is in one group of version 2 at a time."""
     return place.version == 1 or all(other.version == 1 or other == place for other in chosen.values())
 
 
@@ -63,7 +63,7 @@ def _why_not(controller: str, places: Sequence[Place]) -> str:
 
 
 def survey(*, groups: str = _PROC_GROUPS, root: str = _ROOT) -> list[Place]:
-    """Where this process could make groups, best first."""
+    """The places where this process could make groups, best first."""
     found: list[Place] = []
     for line in lines(groups):
         _, names, path = line.split(":", 2)
@@ -78,7 +78,7 @@ def survey(*, groups: str = _PROC_GROUPS, root: str = _ROOT) -> list[Place]:
 
 
 def _unified(root: str, path: str) -> list[Place]:
-    """Beside our own group of version 2, or at the top."""
+    """The place beside this process's group of version 2, or at the top."""
     tree = root if os.path.exists(os.path.join(root, _CONTROLLERS)) else os.path.join(root, _UNIFIED)
     beside = os.path.join(tree, os.path.dirname(path).lstrip("/")).rstrip("/")
     found = []
@@ -90,7 +90,7 @@ def _unified(root: str, path: str) -> list[Place]:
 
 
 def _first_directory(tree: str, path: str) -> Optional[str]:
-    """Our own group in a tree; the top where a container shows us only a part of it."""
+    """This process's group in a tree; the top if a container shows only a part of the tree."""
     for directory in (os.path.join(tree, path.lstrip("/")).rstrip("/"), tree):
         if os.path.isdir(directory):
             return directory

@@ -1,7 +1,7 @@
-"""Signs that the kernel ended a process because memory ran out. Called by the runner when SIGKILL struck.
+"""Signs that the kernel ended a process for lack of memory. Called by the runner after a foreign SIGKILL.
 
-The kernel counts its victims per control group, and for the whole machine: a count that grew since the runner
-started is a sign; a SIGKILL alone is not.
+The kernel counts its victims per control group, and for the whole machine: a count that grew since the start
+of the runner is a sign; a SIGKILL alone is not.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tarmac.node.kernel.kernelfiles import lines
 
 
 class OomKills:
-    """How many processes the out-of-memory killer ended around us since this was made."""
+    """Detects processes ended by the out-of-memory killer since this object was made."""
 
     def __init__(self, *, proc: str = "/proc", groups: str = "/sys/fs/cgroup") -> None:
         self._counter: Optional[str] = None

@@ -1,10 +1,10 @@
-"""Which mounts make literal paths true: a pure function of the wishes and of what is on the disk.
+"""Plans the mounts for literal paths: a pure function of the requested binds and the disk's content.
 
-Called by `mounts`, which carries the plan out. Nothing is ever created on the real disk: where a target
-does not exist, its nearest existing parent is covered by a small file system in memory that shows everything
-the parent had, and the target as well. Where that parent is the root of the disk, the attempt gets a root of
-its own, made in the same way. A wish inside the target of an earlier one that has no such place (`/data/ID`
-in `/data`) makes that target a cover too: it shows what the earlier wish's source has, and the new place.
+Called by `mounts`, which executes the plan. Nothing is ever created on the real disk: if a target does not
+exist, a small file system in memory covers its nearest existing parent; it shows all entries of the parent,
+and the target as well. If that parent is the root of the disk, the attempt gets a root of its own, made in
+the same way. A bind without such a place inside an earlier bind's target (`/data/ID` in `/data`) turns that
+target into a cover: it shows the entries of the earlier bind's source, and the new target.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ LINK = "link"
 ROOT = "/"
 
 _MOST_ENTRIES = 500
-"""A fuller directory is not covered: showing all of it again would cost every attempt too much."""
+"""The limit for covered directories: covering a fuller one would cost every attempt too much."""
 
 
 class Bind(NamedTuple):
-    """`source` is to be seen at `target`; with `read_only`, nobody changes it through there."""
+    """`source` appears at `target`; with `read_only`, it cannot be changed through there."""
 
     source: str
     target: str
@@ -30,9 +30,9 @@ class Bind(NamedTuple):
 
 
 class Cover(NamedTuple):
-    """A directory to cover: what it has, to be shown again, and what is new in it (relative path -> kind).
+    """A directory to cover: its entries, shown again, and its new ones (relative path -> kind).
 
-    With `source`, the entries are those of that directory instead; with `read_only`, nobody changes them.
+    With `source`, the entries are those of that directory instead; with `read_only`, they cannot be changed.
     """
 
     directory: str
@@ -43,7 +43,7 @@ class Cover(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Covers first (the root, outer ones before inner ones), then binds. `refused` are (target, reason)."""
+    """Covers first (the root, outer before inner ones), then binds. `refused` are (target, reason)."""
 
     covers: tuple[Cover, ...]
     binds: tuple[Bind, ...]
@@ -51,14 +51,14 @@ class Plan(NamedTuple):
 
 
 class Tree(Protocol):
-    """What the plan needs to know of a disk."""
+    """The facts about a disk that the plan needs."""
 
     def kind(self, path: str) -> Optional[str]:
-        """DIRECTORY or FILE, links followed; None when there is nothing."""
+        """DIRECTORY or FILE, links followed; None if the path does not exist."""
         ...
 
     def entries(self, path: str) -> Sequence[tuple[str, str]]:
-        """(name, kind) of what is in a directory, links not followed."""
+        """(name, kind) of the entries of a directory, links not followed."""
         ...
 
     def real(self, path: str) -> str:
@@ -67,7 +67,7 @@ class Tree(Protocol):
 
 
 def plan_mounts(wishes: Sequence[Bind], tree: Tree) -> Plan:
-    """The mounts that make every wish true that can be; later wishes may build on earlier targets."""
+    """The mounts for every bind that is possible; later binds may build on earlier targets."""
     missing: dict[str, list[tuple[str, str]]] = {}
     extended: dict[Bind, list[tuple[str, str]]] = {}
     binds: list[Bind] = []
@@ -88,12 +88,12 @@ def plan_mounts(wishes: Sequence[Bind], tree: Tree) -> Plan:
     for outer, new in extended.items():
         entries = tuple(entry for entry in tree.entries(outer.source) if entry[0] not in dict(new))
         covers.append(Cover(outer.target, entries, tuple(new), outer.source, outer.read_only))
-    covers.sort(key=lambda cover: cover.directory)  # an outer path sorts before those inside it
+    covers.sort(key=lambda cover: cover.directory)  # an outer path sorts before paths inside it
     return Plan(tuple(covers), tuple(bind for bind in binds if bind not in extended), tuple(refused))
 
 
 def _outer(wish: Bind, binds: Sequence[Bind]) -> Optional[Bind]:
-    """The earlier bind inside whose target the wish's target lies; the innermost one."""
+    """The innermost earlier bind whose target contains this bind's target."""
     around = [bind for bind in binds if wish.target.startswith(f"{bind.target}/")]
     return max(around, key=lambda bind: len(bind.target), default=None)
 
@@ -101,7 +101,7 @@ def _outer(wish: Bind, binds: Sequence[Bind]) -> Optional[Bind]:
 def _consider_inside(
     wish: Bind, outer: Bind, tree: Tree, extended: dict[Bind, list[tuple[str, str]]]
 ) -> Optional[str]:
-    """None when the wish can come true inside an earlier one's target, which it may extend; else why not."""
+    """None if the bind is possible inside an earlier target, which it may extend; else the reason."""
     kind = tree.kind(wish.source)
     if kind is None:
         return f"{wish.source} does not exist"
@@ -110,7 +110,7 @@ def _consider_inside(
     if actual is not None:
         return None if actual == kind else f"{wish.target} is a {actual}, {wish.source} a {kind}"
     if not outer.read_only:
-        return f"{outer.source} has no {inside}"  # a cover would take what is to be written beside it
+        return f"{outer.source} has no {inside}"  # a cover would receive later files of the run
     first = inside.split("/")[0]
     if tree.kind(os.path.join(outer.source, first)) is not None:
         return f"{outer.source} has {first}, and not {inside}"
@@ -121,7 +121,7 @@ def _consider_inside(
 
 
 def _in_the_way(wish: Bind, wishes: Sequence[Bind], tree: Tree) -> Optional[str]:
-    """Why a file cannot come to its target: other wishes lie below it."""
+    """Why a file cannot be bound to its target: other targets are below it."""
     below = next((other for other in wishes if other.target.startswith(f"{wish.target}/")), None)
     if below is None or tree.kind(wish.source) != FILE:
         return None
@@ -129,7 +129,7 @@ def _in_the_way(wish: Bind, wishes: Sequence[Bind], tree: Tree) -> Optional[str]
 
 
 def _consider(wish: Bind, tree: Tree, missing: dict[str, list[tuple[str, str]]]) -> Optional[str]:
-    """None when the wish can come true (its cover is noted in `missing`), else the reason why not."""
+    """None if the bind is possible (its cover is added to `missing`), else the reason."""
     kind = tree.kind(wish.source)
     if kind is None:
         return f"{wish.source} does not exist"

@@ -1,8 +1,7 @@
-"""A private view of the disk in which documented literal paths are true. Called by the hook `mounts`.
+"""A private view of the disk with the documented literal paths. Called by the hook `mounts`.
 
 The runner enters a mount namespace of its own: as root, or inside a user namespace that maps only the user
-itself where the kernel lets users do that. Every process that the runner starts sees this view; no other
-process does.
+itself if the kernel allows that. Only the processes that the runner starts share this view.
 """
 
 from __future__ import annotations
@@ -16,27 +15,27 @@ from tarmac.node.kernel.mountplan import DIRECTORY, FILE, LINK, ROOT, Bind, Cove
 
 _OLD_ROOT = ".tarmac-old-root"
 _PLACES = ("/tmp", "/mnt", "/var", "/run", "/opt")
-"""Where the new root is put together: a directory that hides nothing needed for that moment."""
+"""Directories in which the new root may be assembled: they hide nothing needed meanwhile."""
 
 _LOCKED_FLAGS = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME | os.ST_RELATIME
-"""A user namespace may not take these off a mount; their bits are those of mount(2)."""
+"""Flags that a user namespace may not remove from a mount; their bits are those of mount(2)."""
 
 
 class NotAllowed(Exception):
-    """This node gives no private view of the disk; nothing was changed."""
+    """This node allows no private view of the disk; nothing was changed."""
 
 
 class Disk:
     """The real disk, as `mountplan.Tree`."""
 
     def kind(self, path: str) -> Optional[str]:
-        """DIRECTORY or FILE, links followed; None when there is nothing."""
+        """DIRECTORY or FILE, links followed; None if the path does not exist."""
         if os.path.isdir(path):
             return DIRECTORY
         return FILE if os.path.exists(path) else None
 
     def entries(self, path: str) -> Sequence[tuple[str, str]]:
-        """(name, kind) of what is in a directory, links not followed."""
+        """(name, kind) of the entries of a directory, links not followed."""
         with os.scandir(path) as found:
             return [(entry.name, _entry_kind(entry)) for entry in found]
 
@@ -46,7 +45,7 @@ class Disk:
 
 
 def make_true(wishes: Sequence[Bind], *, own_view: bool) -> Plan:
-    """Enter a private view (unless we have our `own_view`) and make the wishes true; returns what was done.
+    """Enter a private view (unless `own_view`), make the binds and return the plan.
 
     Raises NotAllowed.
     """
@@ -64,7 +63,7 @@ def make_true(wishes: Sequence[Bind], *, own_view: bool) -> Plan:
 
 
 def take_back(plan: Optional[Plan]) -> bool:
-    """Unmount what was mounted, which nothing uses any more; False where that cannot be."""
+    """Unmount unused mounts; False if that is impossible."""
     if plan is None:
         return True
     if any(cover.directory == ROOT for cover in plan.covers):
@@ -80,7 +79,7 @@ def take_back(plan: Optional[Plan]) -> bool:
 
 
 def enter_own_view() -> None:
-    """From now on only this process and its descendants see what is mounted here. Raises OSError."""
+    """Hide all later mounts from other processes, except descendants. Raises OSError."""
     try:
         namespaces.own_disk_view()
     except PermissionError:
@@ -89,7 +88,7 @@ def enter_own_view() -> None:
 
 
 def _carry_out(plan: Plan) -> None:
-    """A root of our own first, where one is wanted; then everything else, in that root."""
+    """Make a new root first, if planned; then everything else, in that root."""
     inner = tuple(cover for cover in plan.covers if cover.directory != ROOT)
     root = next((cover for cover in plan.covers if cover.directory == ROOT), None)
     if root is None:
@@ -101,7 +100,7 @@ def _carry_out(plan: Plan) -> None:
 
 
 def _new_root(cover: Cover) -> None:
-    """Take a file system in memory as the root, and show in it what the old root had, and what is new."""
+    """Make a file system in memory the root, with the entries of the old root and the new ones."""
     place = next((path for path in _PLACES if os.path.isdir(path)), None)
     if place is None:
         raise OSError(f"there is none of {', '.join(_PLACES)} to make a root at")
@@ -128,7 +127,7 @@ def _new_root(cover: Cover) -> None:
 
 
 def _carry_out_inside(plan: Plan) -> None:
-    """Cover and bind. Sources and covered directories are held open, because covers may hide their paths."""
+    """Cover and bind. Sources and covered directories stay open, because covers may hide their paths."""
     handles = {path: os.open(path, os.O_PATH) for path in _to_hold(plan)}
     done: list[str] = []
     try:
@@ -156,7 +155,7 @@ def _to_hold(plan: Plan) -> set[str]:
 
 
 def _cover(cover: Cover, original: int) -> None:
-    """Mount an empty file system over a directory, and show in it what the directory had, and what is new."""
+    """Mount an empty file system over a directory, and show the directory's entries and the new ones."""
     status = os.stat(original)
     owner = f",uid={status.st_uid},gid={status.st_gid}" if os.geteuid() == 0 else ""
     flags = syscalls.MS_NOSUID | syscalls.MS_NODEV
@@ -169,7 +168,7 @@ def _cover(cover: Cover, original: int) -> None:
 
 
 def _show(cover: Cover, original: str) -> None:
-    """Fill an empty file system over a directory with what that had, and with what is new in it."""
+    """Fill a cover with the entries of the original directory and the new ones."""
     for name, kind in cover.entries:
         source, target = f"{original}/{name}", os.path.join(cover.directory, name)
         if kind == LINK:
@@ -194,9 +193,9 @@ def _bind(source: str, target: str) -> None:
 
 
 def make_read_only(target: str, proc: str = "/proc") -> None:
-    """The mount itself and every one below it: nothing is changed through them, nor run as somebody else.
+    """Make a mount and every one below it read-only, and ignore set-user-ID programs in them.
 
-    `proc` is where the kernel's own list of mounts is.
+    `proc` contains the kernel's list of mounts.
     """
     flags = syscalls.MS_RDONLY | syscalls.MS_NOSUID | syscalls.MS_NODEV
     for path in _mounts_below(os.path.realpath(target), proc):
@@ -205,7 +204,7 @@ def make_read_only(target: str, proc: str = "/proc") -> None:
 
 
 def _mounts_below(target: str, proc: str) -> list[str]:
-    """Every mount at a path or inside it, as this process sees them; the outer ones first."""
+    """This process's mounts at a path or inside it; outer ones first."""
     found = {target}
     with open(f"{proc}/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
@@ -216,7 +215,7 @@ def _mounts_below(target: str, proc: str) -> list[str]:
 
 
 def _seal(directory: str) -> None:
-    """What is written beside the mounts would be lost in memory: refuse it instead."""
+    """Refuse writes beside the mounts, which would be lost in memory."""
     flags = (
         syscalls.MS_REMOUNT | syscalls.MS_BIND | syscalls.MS_RDONLY | syscalls.MS_NOSUID | syscalls.MS_NODEV
     )

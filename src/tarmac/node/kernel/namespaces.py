@@ -1,8 +1,8 @@
-"""A process namespace for one node's part of an attempt, where the kernel allows one.
+"""A process namespace for one node's part of an attempt, if the kernel allows one.
 
-Called by `warm` and `entry`, which make runners. A runner becomes the first process of its namespace: what it
-starts sees no process but its own, reaches none but its own, and when the runner ends, in whatever way, the
-kernel ends all that is left of them. To the machine they are processes like others. As root, or in a user
+Called by `warm` and `entry`, which make runners. A runner becomes the first process of its namespace: its
+descendants see and reach only each other, and after the runner's end, for whatever reason, the kernel ends
+all of them. For the machine they are ordinary processes. The namespace is made as root, or in a user
 namespace that maps only the user itself.
 """
 
@@ -20,7 +20,7 @@ AS_ROOT = "as root"
 AS_USER = "as user"
 
 NAME = "tarmac"
-"""What a runner is called: whoever waits until no `python` runs any more does not wait for it."""
+"""The process name of a runner, so that a wait for the end of every `python` does not include it."""
 
 _RESTRICTED = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
 _MOST = "/proc/sys/user/max_user_namespaces"
@@ -29,24 +29,24 @@ _WORKS = b"works"
 
 
 class Way(NamedTuple):
-    """How processes are set apart here: AS_ROOT, AS_USER, or None with the reason."""
+    """The method of separating processes here: AS_ROOT, AS_USER, or None with the reason."""
 
     by: Optional[str]
     why_not: str = ""
 
 
 class _NoneLeft(OSError):
-    """None can be made: not at all, or not this time."""
+    """No namespace can be made, now or at all."""
 
 
 class ProcessNamespace(NamedTuple):
-    """What the first process of a namespace knows of the machine: its own pid there, and /proc, held open."""
+    """Access of the first process of a namespace to the machine: its own pid there, and an open /proc."""
 
     pid: int
     proc: int
 
     def pid_of(self, child: int) -> int:
-        """The machine's pid of one of our processes; its pid here, where an old kernel does not tell."""
+        """The machine's pid of a child process; its pid here, if an old kernel does not report it."""
         with suppress(OSError, ValueError, StopIteration):
             handle = os.pidfd_open(child)
             try:
@@ -67,7 +67,7 @@ _Become = Callable[[Optional[ProcessNamespace]], NoReturn]
 
 
 def find_way() -> Way:
-    """Try it, in a process that is thrown away: what is allowed depends on more than can be asked for."""
+    """Try the methods in a temporary process: no query reveals everything that permission depends on."""
     why_not = ""
     for by in (AS_ROOT, AS_USER):
         why_not = _try(by)
@@ -77,9 +77,9 @@ def find_way() -> Way:
 
 
 def fork(way: Way, become: _Become) -> int:
-    """Fork a process that becomes something, the first of a namespace where there is a way; its pid.
+    """Fork a process that calls `become`, the first of a namespace if possible; returns its pid.
 
-    We stay where we are. Raises OSError when nothing can be forked.
+    The caller keeps its namespaces. Raises OSError if the fork fails.
     """
     if way.by is not None:
         with suppress(_NoneLeft):
@@ -91,7 +91,7 @@ def fork(way: Way, become: _Become) -> int:
 
 
 def _fork_as_root(way: Way, become: _Become) -> int:
-    """Divide, fork, and turn back."""
+    """Unshare, fork, and return to the old namespaces."""
     home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     try:
         try:
@@ -111,7 +111,7 @@ def _fork_as_root(way: Way, become: _Become) -> int:
 
 
 def _fork_as_user(way: Way, become: _Become) -> int:
-    """There is no way back for a user: one process in between divides, forks, says so and leaves."""
+    """A user cannot return: a process in between unshares, forks, reports the pid and ends."""
     hear, say = os.pipe()
     between = os.fork()
     if between == 0:
@@ -148,7 +148,7 @@ def _become_first(become: _Become) -> NoReturn:
 
 
 def divide(way: Way) -> None:
-    """From now on the next process that is forked is the first of a namespace. Raises OSError."""
+    """Make the next forked process the first of a namespace. Raises OSError."""
     if way.by == AS_USER:
         become_own_root(syscalls.CLONE_NEWPID)
     else:
@@ -156,7 +156,7 @@ def divide(way: Way) -> None:
 
 
 def enter() -> ProcessNamespace:
-    """In the first process: a disk view of its own, with a /proc that shows the namespace. Raises OSError."""
+    """In the first process: enter a disk view of its own, with a /proc for the namespace. Raises OSError."""
     proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     pid = int(os.readlink("/proc/self"))
     own_disk_view()
@@ -166,15 +166,15 @@ def enter() -> ProcessNamespace:
 
 
 def own_disk_view() -> None:
-    """What the machine mounts later still shows up here; nothing mounted here ever shows up there."""
+    """Enter a view that shows later mounts of the machine, while mounts made here never appear there."""
     syscalls.unshare(syscalls.CLONE_NEWNS)
     syscalls.mount("none", "/", "", syscalls.MS_REC | syscalls.MS_SLAVE)
 
 
 def become_own_root(namespaces: int = 0, *, as_root: bool = False) -> None:
-    """Enter a user namespace that maps only this user, and others besides. Raises OSError.
+    """Enter a user namespace that maps only this user, and the given others. Raises OSError.
 
-    With `as_root` it is called root in there, as images expect it.
+    With `as_root` the user is called root inside, as images expect.
     """
     if lines(_RESTRICTED) == ["1"]:
         raise PermissionError(errno.EPERM, f"users may not make namespaces here ({_RESTRICTED})")
@@ -197,7 +197,7 @@ def become_own_root(namespaces: int = 0, *, as_root: bool = False) -> None:
 
 
 def _try(by: str) -> str:
-    """Why it cannot be done this way; empty: it can."""
+    """Why this method fails here; empty if it works."""
     hear, say = os.pipe()
 
     def report_success(_namespace: Optional[ProcessNamespace]) -> NoReturn:

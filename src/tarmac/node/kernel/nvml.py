@@ -1,7 +1,7 @@
-"""The library of NVIDIA's driver (NVML), by ctypes: which GPUs there are, how they do, what they report.
+"""The library of NVIDIA's driver (NVML), by ctypes: the GPUs, their condition, their use and their reports.
 
-Called by `gpus` and `meter`. Any call may hang where the hardware is broken: make it in a thread or a process
-that nobody waits for.
+Called by `gpus` and `meter`. Any call may hang if the hardware is broken: make it in a thread or a process
+that is never waited for.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class NvmlError(Exception):
 
 
 class Use(NamedTuple):
-    """How a GPU is used now: the share of time that something ran, and memory, in bytes."""
+    """The current use of a GPU: the share of busy time, and memory, in bytes."""
 
     busy_percent: int
     used_bytes: int
@@ -35,7 +35,7 @@ class Use(NamedTuple):
 
 
 class Xid(NamedTuple):
-    """An error that the driver reported, of the GPU with that number, where it can be told."""
+    """An error reported by the driver, with the number of its GPU if known."""
 
     number: int
     gpu: Optional[int]
@@ -60,7 +60,7 @@ class _Event(ctypes.Structure):
 
 
 class Nvml:
-    """The library in use, from the first call to `close`. Raises OSError without it, else NvmlError."""
+    """The open library, from the first call to `close`. Raises OSError if it is missing, else NvmlError."""
 
     def __init__(self, library: str = LIBRARY) -> None:
         self._library = ctypes.CDLL(library)
@@ -69,32 +69,32 @@ class Nvml:
         self._handles: dict[int, ctypes.c_void_p] = {}
 
     def close(self) -> None:
-        """Let go of the driver: an administrator may reset GPUs then."""
+        """Release the driver, so that an administrator may reset GPUs."""
         if self._events is not None:
             self._try("nvmlEventSetFree", self._events)
         self._try("nvmlShutdown")
 
     def count(self) -> int:
-        """How many GPUs the driver has."""
+        """The driver's number of GPUs."""
         found = ctypes.c_uint()
         self._call("nvmlDeviceGetCount_v2", ctypes.byref(found))
         return found.value
 
     def product(self, gpu: int) -> str:
-        """What a GPU is sold as."""
+        """The product name of a GPU."""
         text = ctypes.create_string_buffer(_NAME_BYTES)
         self._call("nvmlDeviceGetName", self._handle(gpu), text, ctypes.c_uint(_NAME_BYTES))
         return text.value.decode(errors="replace")
 
     def use(self, gpu: int) -> Use:
-        """How it is used now."""
+        """The current use of a GPU."""
         rates, memory = _Utilization(), _Memory()
         self._try("nvmlDeviceGetUtilizationRates", self._handle(gpu), ctypes.byref(rates))
         self._call("nvmlDeviceGetMemoryInfo", self._handle(gpu), ctypes.byref(memory))
         return Use(rates.gpu, memory.used, memory.total)
 
     def broken_memory(self, gpu: int) -> Optional[str]:
-        """What is wrong with its memory (ECC), as a sentence; None for nothing, or where that is not told."""
+        """The fault in a GPU's memory (ECC), as a sentence; None if there is none, or it is not reported."""
         counts = [ctypes.c_uint() for _ in range(4)]
         handle = self._handle(gpu)
         if self._try("nvmlDeviceGetRemappedRows", handle, *map(ctypes.byref, counts)):
@@ -107,7 +107,7 @@ class Nvml:
         return None
 
     def watch(self) -> None:
-        """Hear of XID errors from now on, of the GPUs that tell."""
+        """Report XID errors from now on, of the GPUs that support it."""
         events = ctypes.c_void_p()
         if not self._try("nvmlEventSetCreate", ctypes.byref(events)):
             return
@@ -120,7 +120,7 @@ class Nvml:
             self._try("nvmlDeviceRegisterEvents", handle, ctypes.c_ulonglong(_XID_EVENT), events)
 
     def next_xid(self, timeout_s: float) -> Optional[Xid]:
-        """The next XID error; None where none comes in time, at once where GPUs do not tell."""
+        """The next XID error; None if none arrives in time, at once if no GPU reports errors."""
         if self._events is None:
             return None
         event = _Event()
@@ -151,7 +151,7 @@ class Nvml:
             raise NvmlError(code)
 
     def _try(self, name: str, *arguments: Any) -> bool:
-        """Whether that is supported, and done; raises NvmlError where the GPU is lost."""
+        """Call a function; False if it is not supported. Raises NvmlError if the GPU is lost."""
         try:
             self._call(name, *arguments)
         except AttributeError:  # an older driver

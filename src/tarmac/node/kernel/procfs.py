@@ -12,18 +12,18 @@ from typing import Collection, NamedTuple, Optional
 from tarmac.node.kernel.kernelfiles import content
 
 MACHINE_VARIABLE = "TARMAC_MACHINE_PROC"
-"""For the sidecar alone: where it finds the /proc of the whole machine."""
+"""Passes the /proc of the whole machine to the sidecar alone."""
 
 
 class Process(NamedTuple):
-    """A process and when it started: a pid alone may have passed to another process since."""
+    """A process and its start time: its pid alone may since belong to another process."""
 
     pid: int
     start_ticks: int
 
 
 class Status(NamedTuple):
-    """What /proc says of a living or unreaped process."""
+    """The status of a living or unreaped process in /proc."""
 
     process: Process
     parent_pid: int
@@ -34,24 +34,24 @@ class Status(NamedTuple):
 
 
 LIVES, LEAVES, EXITED, STRUCK, GONE = "lives", "leaves", "exited", "struck", "gone"
-"""What becomes of a process: it lives, is on its way out, exited by itself or by a signal, was waited for."""
+"""The fates of a process: living, about to leave, exited by itself or by a signal, reaped."""
 
 EXEC_S = 1.0
-"""How long a process may take to become another program; on a busy machine it may be stopped in between."""
+"""Seconds that exec may take; on a busy machine the process may be stopped in between."""
 
 _KERNEL_THREAD = 0x200000
-_EXITING = 0x4  # the kernel's PF_EXITING: set before it gives up the files of a process
+_EXITING = 0x4  # the kernel's PF_EXITING: set before the files of a process are closed
 _SIGNAL = 0x7F  # of a wait status
 
 
 @lru_cache(maxsize=1)
 def boot_id() -> str:
-    """The kernel's own name for the time since it was started."""
+    """The kernel's identifier of the current boot."""
     return content("/proc/sys/kernel/random/boot_id").decode().strip()
 
 
 def status(pid: int) -> Optional[Status]:
-    """What is known of a process; None when there is none of that pid."""
+    """The status of a process; None if there is none with that pid."""
     text = _stat(pid)
     if text is None:
         return None
@@ -67,41 +67,41 @@ def status(pid: int) -> Optional[Status]:
 
 
 def rename_self(name: str) -> None:
-    """Give this process another name, of 15 bytes at most: nobody but itself can."""
+    """Rename this process, to at most 15 bytes: only the process itself can do that."""
     with suppress(OSError), open("/proc/self/comm", "wb", buffering=0) as file:
         file.write(name.encode())
 
 
 def fate(process: Process) -> str:
-    """What has become of a process: one of the words above."""
+    """The fate of a process: one of the words above."""
     fields = _fields(process.pid)
     if fields is None or int(fields[19]) != process.start_ticks:
         return GONE
-    if fields[0] in (b"Z", b"X") and int(fields[17]) <= 1:  # all of its threads are
+    if fields[0] in (b"Z", b"X") and int(fields[17]) <= 1:  # all of its threads have ended
         return STRUCK if int(fields[49]) & _SIGNAL else EXITED
     return LEAVES if int(fields[6]) & _EXITING else LIVES
 
 
 def state(pid: int) -> bytes:
-    """The letter of a process's state; X when it is gone."""
+    """The letter of a process's state; X if it has ended."""
     fields = _fields(pid)
     return b"X" if fields is None else fields[0]
 
 
 def cpu_ticks(pid: int) -> int:
-    """The clock ticks that a process, and those that it has waited for, have taken; 0 when it is gone."""
+    """The clock ticks of a process and of its reaped children; 0 if it has ended."""
     fields = _fields(pid)
     return 0 if fields is None else sum(map(int, fields[11:15]))
 
 
 def _fields(pid: int) -> Optional[list[bytes]]:
-    """The fields of a process's `stat` from its state on; None when there is none of that pid."""
+    """The fields of a process's `stat` from its state on; None if there is none with that pid."""
     text = _stat(pid)
     return None if text is None else _fields_of(text)
 
 
 def _fields_of(text: bytes) -> list[bytes]:
-    # The name may hold blanks and brackets: the fields follow its last bracket.
+    # The name may contain blanks and brackets: the fields follow its last bracket.
     return text[text.rindex(b")") + 2 :].split()
 
 
@@ -113,9 +113,9 @@ def _stat(pid: int) -> Optional[bytes]:
 
 
 def environment(pid: int) -> bytes:
-    """What a process was started with, each ended by a zero byte. Raises OSError where it cannot be read.
+    """The initial environment of a process, each variable ended by a zero byte. Raises OSError if unreadable.
 
-    One that is becoming another program shows none for a moment: it is read again.
+    During exec it is empty for a moment: then it is read again.
     """
     deadline = time.monotonic() + EXEC_S
     while True:
@@ -136,12 +136,12 @@ def _has_environment(pid: int) -> bool:
 
 
 def pids(proc: str = "/proc") -> list[int]:
-    """Every process there is now, as far as `proc` shows them."""
+    """Every current process that `proc` shows."""
     return [int(name) for name in os.listdir(proc) if name.isdigit()]
 
 
 def of_machine() -> str:
-    """The /proc of the machine: a sidecar whose run has processes of its own (`namespaces`) is handed it."""
+    """The /proc of the machine: a sidecar of a run with its own namespace (`namespaces`) gets it passed."""
     return os.environ.get(MACHINE_VARIABLE, "/proc")
 
 
@@ -160,7 +160,7 @@ def session(number: int) -> list[Process]:
 
 
 def handles(pid: int, number: int) -> bool:
-    """Whether a process does something of its own when it gets this signal."""
+    """Whether a process has a handler for this signal."""
     try:
         with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
             caught = next((line for line in file if line.startswith("SigCgt:")), "SigCgt: 0")
@@ -170,7 +170,7 @@ def handles(pid: int, number: int) -> bool:
 
 
 def descendants(of_pid: int, *, but: Collection[int] = (), unreaped: bool = False) -> list[Process]:
-    """Every living process (or `unreaped` one, too) below `of_pid`, those nearest first, less `but`."""
+    """Every living process (or also `unreaped` ones) below `of_pid`, nearest first, without `but`."""
     children: dict[int, list[Status]] = {}
     for pid in pids():
         found = status(pid)

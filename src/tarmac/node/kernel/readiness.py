@@ -1,6 +1,6 @@
-"""Waits for one descriptor. Called by all that waits for the end of a process or for news on a pipe.
+"""Waits for one descriptor. Called to wait for the end of a process or for data in a pipe or socket.
 
-By poll(2): select(2) takes no descriptor above 1023, and a server with many followers has such.
+Uses poll(2): select(2) takes no descriptor above 1023, and a server with many followers has such.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ class _HasDescriptor(Protocol):
 
 
 def readable(source: int | _HasDescriptor, within_s: float | None = None) -> bool:
-    """Wait until there is something to read (of a pidfd: its process has ended); whether there is."""
+    """Wait until a descriptor is readable (a pidfd: its process has ended); returns whether it is."""
     return _ready(source, select.POLLIN, within_s)
 
 
 def writable(source: int | _HasDescriptor, within_s: float | None = None) -> bool:
-    """Wait until something can be written, or never again; whether that is so."""
+    """Wait until a descriptor is writable, or permanently closed; returns whether it is."""
     return _ready(source, select.POLLOUT, within_s)
 
 

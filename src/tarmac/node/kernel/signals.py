@@ -1,4 +1,4 @@
-"""Sending signals to processes that are not our children, without ever hitting a reused pid.
+"""Signals processes that are not children of the caller, without ever hitting a reused pid.
 
 Called by `descendants` and `orphans`.
 """
@@ -13,10 +13,10 @@ from tarmac.node.kernel.procfs import Process, status
 
 
 def send(process: Process, number: int, *, still: Optional[Callable[[], bool]] = None) -> bool:
-    """Send a signal to exactly this process; False when it is gone.
+    """Send a signal to exactly this process; False if it has ended.
 
-    `still` is asked again once the process is held: whatever else must be true of it. Raises PermissionError
-    when it is another user's.
+    `still` checks a further condition after the process is held. Raises PermissionError if the process is
+    another user's.
     """
     try:
         handle = os.pidfd_open(process.pid)

@@ -1,4 +1,4 @@
-"""Unix sockets by paths of any length: the kernel takes 107 bytes, so the directory is held open instead.
+"""Unix sockets by paths of any length: the kernel allows 107 bytes, so the directory is opened instead.
 
 Called by the relay of a node and by sidecars.
 """
@@ -14,7 +14,7 @@ _WAITING = 64
 
 
 def listen(path: str) -> socket.socket:
-    """Listen at a path, for this user alone, in place of whoever did before. Raises OSError."""
+    """Listen at a path, for this user alone, replacing an earlier listener. Raises OSError."""
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -31,7 +31,7 @@ def listen(path: str) -> socket.socket:
 
 
 def connect(path: str, *, timeout_s: float) -> socket.socket:
-    """Connect to whoever listens there; each step of what follows may take so long. Raises OSError."""
+    """Connect to the listener at a path; each later step may take `timeout_s`. Raises OSError."""
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     made.settimeout(timeout_s)
     try:

@@ -1,4 +1,4 @@
-"""The system calls that Python does not offer. Called by the runner's own modules alone."""
+"""System calls that Python does not offer. Called by the runner's own modules alone."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ _libc.inotify_rm_watch.argtypes = [ctypes.c_int, ctypes.c_int]
 
 
 class SignalInfo(NamedTuple):
-    """A signal and the pid of who sent it; 0: somebody outside our namespace of processes, or the kernel."""
+    """A signal and the pid of its sender; 0: a process outside this namespace, or the kernel."""
 
     number: int
     sender: int
 
 
 def become_subreaper() -> None:
-    """From now on orphaned descendants become children of this process."""
+    """Make orphaned descendants children of this process from now on."""
     _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
 
 
@@ -86,17 +86,17 @@ def die_with_parent(number: int) -> None:
 
 
 def control(operation: int, value: int, *, optional: bool = False) -> None:
-    """prctl(2) with one value; `optional`: not every kernel knows it."""
+    """Call prctl(2) with one value; `optional`: ignore kernels that lack the operation."""
     result = _libc.prctl(operation, value, 0, 0, 0)
     if not optional:
         _check(result, "prctl")
 
 
 def limit_capabilities(numbers: Collection[int]) -> None:
-    """Give up every capability of this process but these, also for what it executes; none is added."""
+    """Drop every capability of this process except these, also for programs that it executes."""
     for number in range(_HIGHEST_CAPABILITY + 1):
         if number not in numbers:
-            control(_PR_CAPBSET_DROP, number, optional=True)  # no kernel knows all of them
+            control(_PR_CAPBSET_DROP, number, optional=True)  # an older kernel lacks some
     header, data = struct.pack("<Ii", _CAPABILITIES_3, 0), ctypes.create_string_buffer(24)
     _check(_libc.capget(header, data), "capget")
     _, low, _, _, high, _ = struct.unpack("<6I", data.raw)
@@ -108,27 +108,27 @@ def limit_capabilities(numbers: Collection[int]) -> None:
 
 
 def renounce_privileges() -> None:
-    """Nothing that this process executes ever gets more than it has: no set-user-ID, no file capabilities."""
+    """Prevent executed programs from gaining privileges: no set-user-ID, no file capabilities."""
     control(_PR_SET_NO_NEW_PRIVS, 1)
 
 
 def unshare(flags: int) -> None:
-    """Leave namespaces behind."""
+    """Leave the namespaces of these kinds for new ones."""
     _check(_libc.unshare(flags), "unshare")
 
 
 def join_namespace(handle: int, kind: int) -> None:
-    """Enter a namespace held open; one of processes is entered by those that are forked from now on."""
+    """Enter an open namespace; a process namespace applies only to later forked processes."""
     _check(_libc.setns(handle, kind), "setns")
 
 
 def owner_of_namespace(handle: int) -> int:
-    """A descriptor of the user namespace that a namespace belongs to. Raises OSError."""
+    """A descriptor of the user namespace that owns a namespace. Raises OSError."""
     return fcntl.ioctl(handle, _NS_GET_USERNS)
 
 
 def signal_descriptor(numbers: Iterable[int]) -> int:
-    """A descriptor that tells of these signals, which must be blocked; never waits, closed by exec."""
+    """A descriptor that reports these signals, which must be blocked; never waits, closed by exec."""
     mask = ctypes.create_string_buffer(_SIGNAL_SET_BYTES)
     for number in numbers:
         _check(_libc.sigaddset(mask, number), "sigaddset")
@@ -136,7 +136,7 @@ def signal_descriptor(numbers: Iterable[int]) -> int:
 
 
 def read_signals(handle: int) -> list[SignalInfo]:
-    """What a descriptor of signals has to tell now."""
+    """The waiting signals of a descriptor."""
     try:
         data = os.read(handle, 64 * _SIGNAL_INFO_BYTES)
     except BlockingIOError:
@@ -146,7 +146,7 @@ def read_signals(handle: int) -> list[SignalInfo]:
 
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
-    """mount(2)."""
+    """Call mount(2)."""
     result = _libc.mount(
         os.fsencode(source), os.fsencode(target), kind.encode(), flags, options.encode() or None
     )
@@ -154,42 +154,42 @@ def mount(source: str, target: str, kind: str, flags: int, options: str = "") ->
 
 
 def pivot_root(new: str, old: str) -> None:
-    """Make `new` the root of this namespace; what was the root is seen at `old`, below it."""
+    """Make `new` the root of this namespace; the old root appears at `old`, below it."""
     _check(_libc.syscall(_pivot_root_number(), os.fsencode(new), os.fsencode(old)), f"pivot_root {new}")
 
 
 def unmount(target: str) -> None:
-    """Take a mount out of sight; it goes when nobody uses it any more."""
+    """Detach a mount; the kernel removes it after its last use."""
     _check(_libc.umount2(os.fsencode(target), MNT_DETACH), f"umount {target}")
 
 
 def reserve(handle: int, size_bytes: int) -> None:
-    """Set disk space aside at the start of a file without changing its size; raises OSError."""
+    """Reserve disk space at the start of a file without changing its size; raises OSError."""
     _check(_libc.fallocate(handle, _WITHOUT_GROWING, 0, size_bytes), "fallocate")
 
 
 def punch(handle: int, offset_bytes: int, size_bytes: int) -> None:
-    """Give the disk back what part of a file holds; it reads as zeros from then on. Raises OSError."""
+    """Free the disk space of part of a file, which then reads as zeros. Raises OSError."""
     _check(_libc.fallocate(handle, _HOLE | _WITHOUT_GROWING, offset_bytes, size_bytes), "fallocate")
 
 
 def inotify_open() -> int:
-    """A descriptor that tells what happens in directories; never waits, closed by exec. Raises OSError."""
+    """A descriptor that reports events in directories; never waits, closed by exec. Raises OSError."""
     return _natural(_libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC), "inotify_init1")
 
 
 def inotify_watch(handle: int, path: str, mask: int) -> int:
-    """Watch a directory for what `mask` names, and nothing else from now on; the number of the watch."""
+    """Watch a directory for the events in `mask` only; returns the number of the watch."""
     return _natural(_libc.inotify_add_watch(handle, os.fsencode(path), mask), "inotify_add_watch")
 
 
 def inotify_unwatch(handle: int, number: int) -> None:
-    """Watch a directory no more. Raises OSError, also where it is gone."""
+    """Stop watching a directory. Raises OSError, also if it is gone."""
     _check(_libc.inotify_rm_watch(handle, number), "inotify_rm_watch")
 
 
 def _pivot_root_number() -> int:
-    """The C library has no name for it."""
+    """The number of pivot_root(2), for which the C library has no function."""
     machine = os.uname().machine
     if machine not in _PIVOT_ROOT:
         raise OSError(errno.ENOSYS, f"pivot_root is not known here for {machine}")
@@ -203,6 +203,6 @@ def _check(result: int, what: str) -> None:
 
 
 def _natural(result: int, what: str) -> int:
-    """The result of a call that returns -1 when it fails."""
+    """The result of a call; raises OSError if it is -1."""
     _check(min(result, 0), what)
     return result

@@ -1,7 +1,8 @@
-"""The control groups of one worker, and what they say of its memory. Made by the hook `workers`.
+"""The control groups of one worker, and their reports of its memory. Made by the hook `workers`.
 
-Where memory has no group, the hook `watch` looks at what the worker's processes hold, twice a second: see
-`over_limit`. A group is removed when its node's part has ended; `remove_left` finds those of lost runners.
+If memory has no control group, the hook `watch` measures the memory of the worker's processes, twice a
+second: see `over_limit`. A group is removed at the end of its node's part; `remove_left` removes those of
+lost runners.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ class WorkerGroup(NamedTuple):
         return sorted({os.path.join(path, "cgroup.procs") for _, path in self.groups.values()})
 
     def out_of_memory(self) -> bool:
-        """Whether the kernel ended one of its processes for want of memory."""
+        """Whether the kernel ended a process of the group for lack of memory."""
         return (self._memory({1: "memory.oom_control", 2: "memory.events"}, "oom_kill ") or 0) > 0
 
     def peak_bytes(self) -> Optional[int]:
-        """The most memory it used, where the kernel says so."""
+        """The peak memory of the worker; None if the kernel does not report it."""
         return self._memory({1: "memory.max_usage_in_bytes", 2: "memory.peak"}, "")
 
     def remove(self) -> bool:
-        """Take the groups away; False while somebody is in one."""
+        """Remove the groups; False while a process is in one."""
         left = [path for path in {path for _, path in self.groups.values()} if not _removed(path)]
         return not left
 
@@ -53,12 +54,12 @@ class WorkerGroup(NamedTuple):
 
 
 def make(name: str, choice: Choice, *, cpus: float, memory_bytes: int) -> WorkerGroup:
-    """The groups that limit a worker; raises OSError, having made none."""
+    """Make the groups that limit a worker; on OSError none is left."""
     made = WorkerGroup({})
     try:
         for controller, place in choice.places.items():
             path = os.path.join(place.directory, f"{_PREFIX}{name}")
-            with suppress(FileExistsError):  # of another controller of this worker
+            with suppress(FileExistsError):  # made for another controller of this worker
                 os.mkdir(path)
             made.groups[controller] = (place.version, path)
             for file, text in _settings(controller, place, cpus=cpus, memory_bytes=memory_bytes):
@@ -70,7 +71,7 @@ def make(name: str, choice: Choice, *, cpus: float, memory_bytes: int) -> Worker
 
 
 _NEEDED = frozenset({"memory.limit_in_bytes", "memory.max", "cpu.cfs_quota_us", "cpu.max"})
-"""What a limit consists of; the rest makes it sharper where the kernel knows of it."""
+"""The files that a limit needs; the others refine it if the kernel has them."""
 
 
 def _settings(controller: str, place: Place, *, cpus: float, memory_bytes: int) -> list[tuple[str, str]]:
@@ -88,10 +89,9 @@ def _settings(controller: str, place: Place, *, cpus: float, memory_bytes: int) 
 
 
 def over_limit(leader: int, limit_bytes: int, *, but: Collection[int] = ()) -> Optional[int]:
-    """How much the processes of a worker hold, if that is more than its limit.
+    """The memory of a worker's processes, if it exceeds the limit.
 
-    Pages that several of them share are counted once, but only where counting them all gives too much:
-    that is dear.
+    Shared pages count once, but this slow count is made only if the fast one exceeds the limit.
     """
     own = procfs.status(leader)
     if own is None:
@@ -104,7 +104,7 @@ def over_limit(leader: int, limit_bytes: int, *, but: Collection[int] = ()) -> O
 
 
 def remove_left(attempt_id: str) -> None:
-    """Take away the groups that a lost runner left of an attempt."""
+    """Remove the groups of an attempt that a lost runner left."""
     for directory in {place.directory for place in survey()}:
         for path in glob.glob(os.path.join(glob.escape(directory), f"{_PREFIX}{glob.escape(attempt_id)}-*")):
             _removed(path)

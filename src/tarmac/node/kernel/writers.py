@@ -1,7 +1,6 @@
-"""The processes that have a file open for writing, as /proc shows them. Called by `torn`, and by the
-artifacts' sidecar.
+"""Finds processes with a file open for writing, in /proc. Called by `torn`, and by the artifacts' sidecar.
 
-The processes of another user cannot be seen.
+Processes of another user are invisible.
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ import stat
 from typing import Collection, Dict, Iterable, Iterator, Mapping, Set, Tuple
 
 FileId = Tuple[int, int]
-"""What the disk calls a file: device and inode."""
+"""The identity of a file on a disk: device and inode."""
 
 
 def open_for_writing(
     pids: Iterable[int], files: Collection[FileId], proc: str = "/proc"
 ) -> Dict[FileId, Dict[int, bool]]:
-    """Which of these files are open for writing, and by whom (pid: only to append)."""
+    """The files among these that are open for writing, and their writers (pid: only to append)."""
     found: Dict[FileId, Dict[int, bool]] = {}
     if not files:
         return found
@@ -29,9 +28,9 @@ def open_for_writing(
 
 
 def mapped_for_writing(pids: Iterable[int], files: Mapping[FileId, str], proc: str = "/proc") -> Set[FileId]:
-    """Which of these files (by what the disk calls them: their names) a process maps to change them.
+    """The files among these (identity: name) that a process maps for writing.
 
-    Such a file may be closed. Some file systems give their files another device there than to stat(2).
+    Such a file may be closed. For some file systems the device here differs from that of stat(2).
     """
     inodes = {file_id[1]: file_id for file_id in files}
     found: Set[FileId] = set()
@@ -64,13 +63,13 @@ def _opened(process: str, files: Collection[FileId]) -> Iterator[Tuple[FileId, b
 
 
 def _flags(information: str) -> int:
-    """With which flags a file was opened."""
+    """The flags with which a file was opened."""
     with open(information, "rb") as file:
         return int(next(line for line in file if line.startswith(b"flags:")).split()[1], 8)
 
 
 def _mapped(maps: str) -> Iterator[Tuple[int, int, str]]:
-    """Device, inode and path of what a process has mapped, shared and writable."""
+    """Device, inode and path of a process's shared writable mappings."""
     try:
         with open(maps, "rb") as file:
             for line in file:
