@@ -1,1 +1,1 @@
-"""Stands for Apptainer where a rehearsal has none: its command line, by our own containers."""
+"""Replaces Apptainer in a rehearsal without it: its command line, with tarmac's own containers."""

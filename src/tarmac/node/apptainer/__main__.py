@@ -1,7 +1,8 @@
 """The program `apptainer`, for rehearsals on a machine without it: by path, `run OPTIONS IMAGE COMMAND...`.
 
-It becomes the command in the image, as Apptainer does: the home, the working directory and /tmp are those of
-the machine, the variables too. Where that cannot be, it says so and becomes the command without the image.
+It becomes the command in the image, like Apptainer: the home, the working directory, /tmp and the variables
+are those of the machine. If that is impossible, it prints the reason and becomes the command without the
+image.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import tempfile
 from typing import NoReturn, Sequence
 
 if not __package__:
-    # Run by path, without anything of the run's own in the way.
+    # Run by path, so no module of the run takes precedence.
     sys.path[0] = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), *[".."] * 3))
 
 from tarmac.node.apptainer.options import RunRequest, parse
@@ -29,7 +30,7 @@ from tarmac.node.kernel.mountplan import Bind
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _RUNSCRIPT = "/.singularity.d/runscript"
 _ABOVE_NODE = 6
-"""How far the directory of a node of an attempt lies below the home of its cluster."""
+"""The number of directories between a node of an attempt and the home of its cluster."""
 
 
 def main() -> NoReturn:
@@ -56,7 +57,7 @@ def main() -> NoReturn:
 
 
 def _container(request: RunRequest, node: str) -> AnyContainer:
-    """The container of the image, fetched where it is not here. Raises ImageProblem, CannotMake, OSError."""
+    """The container of the image, fetched if it is missing. Raises ImageProblem, CannotMake, OSError."""
     home = os.path.abspath(os.path.join(node, *[".."] * _ABOVE_NODE))
     images = Images(os.path.join(home, "images"))
     name = request.image if "://" in request.image else os.path.join(os.getcwd(), request.image)
@@ -91,14 +92,14 @@ def _container(request: RunRequest, node: str) -> AnyContainer:
 
 
 def _shown(node: str) -> list[Bind]:
-    """What Apptainer shows of itself, and the directories of the run, the outer before the inner."""
+    """Apptainer's default binds and the run's directories, outer before inner."""
     artifacts = [os.environ.get(f"{kind.upper()}_ARTIFACT_PATH", "") for kind in protocol.ARTIFACT_KINDS]
     paths = {os.environ.get("HOME", ""), os.getcwd(), "/tmp", node, *artifacts}
     return [Bind(path, path) for path in sorted(paths) if path != "/" and os.path.isdir(path)]
 
 
 def _there(request: RunRequest) -> list[Bind]:
-    """The binds whose sources this machine has."""
+    """The binds with existing sources on this machine."""
     for bind in request.binds:
         if not os.path.exists(bind.source):
             _say(f"{bind.source} is not on this machine, and not shown in the image")
@@ -106,7 +107,7 @@ def _there(request: RunRequest) -> list[Bind]:
 
 
 def _environment(request: RunRequest, container: AnyContainer) -> dict[str, str]:
-    """The machine's variables over those of the image, but for the PATH."""
+    """The machine's variables over those of the image, except PATH."""
     given = {} if request.clean else dict(os.environ)
     path = {"PATH": container.env.get("PATH", _PATH)}
     numbers = {str(slot): str(number) for slot, number in container.numbers.items()}

@@ -1,4 +1,4 @@
-"""The command line of `apptainer run`, as far as it has a meaning without it. Pure; called by `__main__`."""
+"""The command line of `apptainer run`, except options without a meaning here. Pure; called by `__main__`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WITH_VALUE = frozenset({*_BIND, *_ENV, *_DIRECTORY, *_OTHERS.split()})
 
 
 class RunRequest(NamedTuple):
-    """What is to be run: the image, and the command with its arguments. `ignored` options have no effect."""
+    """The image, and the command with its arguments. `ignored` options have no effect."""
 
     image: str
     command: tuple[str, ...]
@@ -30,7 +30,7 @@ class RunRequest(NamedTuple):
 
 
 def parse(words: Sequence[str]) -> RunRequest:
-    """The request in `OPTIONS IMAGE COMMAND...`. Raises ValueError where there is no image."""
+    """The request in `OPTIONS IMAGE COMMAND...`. Raises ValueError if there is no image."""
     left, binds, ignored = list(words), list[Bind](), list[str]()
     env: dict[str, str] = {}
     found = RunRequest("", ())
@@ -60,7 +60,7 @@ def parse(words: Sequence[str]) -> RunRequest:
 
 
 def _bind(text: str) -> Bind:
-    """`SOURCE[:TARGET[:OPTIONS]]`."""
+    """Parse `SOURCE[:TARGET[:OPTIONS]]`."""
     source, _, rest = text.partition(":")
     target, _, options = rest.partition(":")
     return Bind(source, target or source, read_only="ro" in options.split(","))

@@ -1,1 +1,1 @@
-"""Runs in container images: images fetched, unpacked into layers, and entered by the processes of a run."""
+"""Runs in container images: fetches and unpacks images, and enters them with a run's processes."""

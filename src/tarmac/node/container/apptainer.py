@@ -1,8 +1,8 @@
-"""A container whose processes Apptainer starts, for nodes where users may make no namespaces themselves.
+"""A container whose processes Apptainer starts, for nodes where users may not make namespaces.
 
 Called by `making`. Each command is one `apptainer exec` of the image's files in one directory (see `flat`).
-What it writes beside the directories of the attempt is in memory and its own: steps and workers share those
-directories alone. Its processes end with it, in a process namespace of their own.
+Writes outside the attempt's directories stay in memory and are private to the command: steps and workers
+share only those directories. The command's processes end with it, in a process namespace of their own.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from tarmac.node.container.root import CannotMake
 from tarmac.node.kernel.mountplan import Bind
 
 _OWN = ("PATH", "HOME", "USER", "LOGNAME", "XDG_RUNTIME_DIR", "TMPDIR")
-"""Of the runner's variables those that the program needs; none of them is seen in the container."""
+"""The runner's variables that Apptainer needs; none of them is visible in the container."""
 
 
 class Apptainer(NamedTuple):
-    """A directory with the files of an image, and how the program is to show it.
+    """A directory with the files of an image, and the settings for Apptainer.
 
-    `token` is the name of the variable by which what is left of an attempt is found.
+    `token` is the name of the variable that identifies the attempt's remaining processes.
     """
 
     program: str
@@ -37,12 +37,12 @@ class Apptainer(NamedTuple):
     use: Optional[int] = None
 
     def enter(self) -> None:
-        """The program goes there by itself."""
+        """Do nothing: Apptainer enters the container itself."""
 
     def start(
         self, argv: Sequence[str], env: Mapping[str, str], directory: str
     ) -> tuple[Sequence[str], Mapping[str, str], str]:
-        """The program, with the variables of the command under names that it passes on."""
+        """Apptainer's argv, with the command's variables under names that it passes on."""
         leave_if_true(argv, env, self.root)
         argv = with_shell(argv, env, self.root)
         if "/" not in argv[0] and not (is_there(argv[0], env, self.root) or is_there(argv[0], env)):
@@ -50,7 +50,7 @@ class Apptainer(NamedTuple):
         return (*self.options(directory), self.root, *argv), self._variables(env), "/"
 
     def options(self, directory: str) -> tuple[str, ...]:
-        """`apptainer exec` and what stands before the image."""
+        """`apptainer exec` and its options before the image."""
         binds = [f"{bind.source}:{bind.target}{':ro' if bind.read_only else ''}" for bind in self.binds]
         return (
             *(
@@ -68,12 +68,12 @@ class Apptainer(NamedTuple):
         )
 
     def close(self) -> None:
-        """Let go of the image."""
+        """Release the image."""
         if self.use is not None:
             os.close(self.use)
 
     def clear(self, place: str) -> None:
-        """Nothing is written there."""
+        """Do nothing: no file is written there."""
 
     def _variables(self, env: Mapping[str, str]) -> dict[str, str]:
         prefix = f"{os.path.basename(self.program).upper()}ENV_"
@@ -83,7 +83,7 @@ class Apptainer(NamedTuple):
 
 
 def check_binds(binds: Sequence[Bind]) -> None:
-    """Raise CannotMake for a path that has no place in an option of the program."""
+    """Raise CannotMake for a path that no option of Apptainer can express."""
     for path in (path for bind in binds for path in (bind.source, bind.target)):
         if ":" in path or "," in path:
             raise CannotMake(f"it cannot show {path}, for the ':' or ',' in it")

@@ -1,6 +1,6 @@
-"""Images that lie on the node: archives of `docker save` and `podman save`, OCI archives and directories.
+"""Images on the node: archives of `docker save` and `podman save`, OCI archives and directories.
 
-Called by `images`. They are read as a registry is: a manifest, and the bytes of a digest.
+Called by `images`. The interface is that of a registry: a manifest, and the bytes of a digest.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _INDEX = "index.json"
 _DOCKER = "manifest.json"
 _CHUNK_BYTES = 1024 * 1024
 _STRANGE = (tarfile.TarError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
-"""What comes of reading something else than an image."""
+"""Errors from reading a file that is no image."""
 
 _MOST_PARTS = 10_000
 
 
 class Archive:
-    """An image in a file, or in a directory as OCI lays it out."""
+    """An image in a file, or in a directory with the OCI layout."""
 
     def __init__(self, path: str) -> None:
-        """Raises ImageProblem for what is neither."""
+        """Raises ImageProblem if the path is neither."""
         self._path = path
         self._tar: Optional[tarfile.TarFile] = None
         self._by_digest: dict[str, str] = {}
@@ -65,16 +65,16 @@ class Archive:
 
     @property
     def address(self) -> str:
-        """Its path."""
+        """The path of the image."""
         return self._path
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._tar is not None:
             self._tar.close()
 
     def manifest(self, version: str) -> bytes:
-        """The manifest: that of the image, or of a digest it names. Raises ImageProblem."""
+        """The manifest of the image, or of a digest in it. Raises ImageProblem."""
         if version.startswith("sha256:"):
             with self.open(version) as file:
                 return file.read(MOST_MANIFEST_BYTES)
@@ -86,7 +86,7 @@ class Archive:
         return self._manifest
 
     def config(self, machine: str, name: str) -> dict[str, Any]:
-        """What the image says of itself, without its layers. Raises ImageProblem, OSError."""
+        """The image's configuration, without its layers. Raises ImageProblem, OSError."""
         try:
             return self._config(machine, name)
         except _STRANGE as error:
@@ -102,7 +102,7 @@ class Archive:
         return _object(self.manifest(piece.digest))
 
     def open(self, digest: str, offset_bytes: int = 0) -> IO[bytes]:
-        """The bytes of a digest, from an offset on. Raises ImageProblem."""
+        """The bytes of a digest, from an offset. Raises ImageProblem."""
         name = self._by_digest.get(digest, "blobs/" + digest.replace(":", "/"))
         try:
             found = self._open(name)
@@ -142,12 +142,12 @@ class Archive:
         return {"digest": digest, "size": size_bytes}
 
     def _text(self, name: str) -> bytes:
-        """A small file of the archive, raises as `_open`."""
+        """A small file of the archive; raises the errors of `_open`."""
         with self._open(name) as file:
             return file.read(MOST_MANIFEST_BYTES)
 
     def _open(self, name: str) -> IO[bytes]:
-        """A file of the archive, no link and nothing outside. Raises KeyError, OSError."""
+        """A regular file inside the archive, never a link. Raises KeyError, OSError."""
         if self._tar is None:
             return open(inside.open_inside(self._path, name), "rb")
         found = self._tar.extractfile(name)
@@ -165,7 +165,7 @@ def _object(content: bytes) -> dict[str, Any]:
 
 
 def _list(archive: tarfile.TarFile) -> None:
-    """Find out what is in an archive, all of which is remembered. Raises TarError where that is too much."""
+    """List the archive's entries in memory. Raises TarError if there are too many."""
     parts = 0
     while archive.next() is not None:
         parts += 1

@@ -1,6 +1,6 @@
-"""Whether an image that lies on this machine can be used here, as far as a glance tells. Called by servers.
+"""Checks quickly whether an image on this machine can be used here. Called by servers.
 
-What would take long, as unpacking does, is left to the run.
+Slow checks, such as unpacking, are left to the run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5", b"BZ", b"\xfd7")
 
 
 def check(path: str, machine: str) -> None:
-    """Raise ImageProblem for what is not there, is no image, or is one for another kind of machine."""
+    """Raise ImageProblem for a missing file, a file that is no image, or one for another architecture."""
     if not os.path.exists(path):
         raise ImageProblem(failures.UNKNOWN_IMAGE, f"there is no image at {path}")
     if not os.path.isdir(path) and not os.path.isfile(path):
@@ -37,5 +37,5 @@ def check(path: str, machine: str) -> None:
 
 
 def _is_compressed(path: str) -> bool:
-    """Whether all of it would have to be read to find anything in it."""
+    """Whether a search for an entry would have to read the whole file."""
     return untrusted.first_bytes(path, 2).startswith(_COMPRESSED)

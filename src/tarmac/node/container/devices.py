@@ -1,7 +1,7 @@
-"""What of the node's accelerators a container is shown: devices, and the driver's libraries.
+"""Selects the node's accelerators for a container: devices, and the driver's libraries.
 
-The libraries belong to the driver of the node's kernel, so no image can bring them along. Called by the hook
-`image`. A container is shown the devices of its slots alone where the node says which those are.
+The libraries belong to the driver of the node's kernel, so no image can contain them. Called by the hook
+`image`. A container gets only the devices of its slots, if the node identifies those.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import subprocess
 from typing import Mapping, NamedTuple, Optional, Sequence
 
 LIBRARIES = "/usr/lib/tarmac-driver"
-"""Where the libraries are seen."""
+"""The directory of the libraries in the container."""
 
 _CONTROL = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
 _FABRIC = ("/dev/infiniband",)
@@ -26,9 +26,9 @@ _ENTRY = re.compile(r"^[ \t]{1,8}(\S{1,256}) \((.{0,256})\) => (\S{1,4096})$", r
 
 
 class Devices(NamedTuple):
-    """Devices by path, and files of the node with where they are seen.
+    """Devices by path, and files of the node with their paths in the container.
 
-    `numbers`: what a slot is called in the container, where that is not its own number.
+    `numbers`: a slot's number in the container, if it differs.
     """
 
     devices: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class Devices(NamedTuple):
 
 
 def of_slots(slots: Sequence[int]) -> Devices:
-    """What a container with these slots is shown; nothing where the node has no accelerator of NVIDIA's."""
+    """The devices for a container with these slots; none if the node has no NVIDIA accelerator."""
     if not slots or not os.path.exists(_CONTROL[0]):
         return Devices()
     shown = [path for path in (*_CONTROL, *_FABRIC) if os.path.exists(path)]
@@ -55,7 +55,7 @@ def of_slots(slots: Sequence[int]) -> Devices:
 
 
 def minors(directory: str) -> Optional[list[int]]:
-    """The numbers of the device files, in the order in which the driver counts; None: it does not say."""
+    """The numbers of the device files, in the driver's order; None if unknown."""
     found = []
     for place in sorted(glob.glob(os.path.join(glob.escape(directory), "*", "information"))):
         try:
@@ -68,7 +68,7 @@ def minors(directory: str) -> Optional[list[int]]:
 
 
 def libraries(listing: str) -> list[tuple[str, str]]:
-    """The driver's libraries in what `ldconfig -p` prints: those of this machine's kind, each once."""
+    """The driver's libraries in the output of `ldconfig -p`: those of this architecture, each once."""
     found: dict[str, str] = {}
     for name, kind, path in _ENTRY.findall(listing):
         if _LIBRARY.fullmatch(name) and "64" in kind:
@@ -77,9 +77,9 @@ def libraries(listing: str) -> list[tuple[str, str]]:
 
 
 def paths_of(slots: Sequence[int], known: Optional[list[int]]) -> tuple[list[str], Mapping[int, int]]:
-    """The device files of slots, and how programs that see only those count them.
+    """The device files of slots, and the slots' numbers for programs that see only those.
 
-    Nothing where the node does not say which file is whose: all are shown then.
+    Empty if the node does not identify the files: then the container gets all.
     """
     if known is None or max(slots) >= len(known):
         return [], {}

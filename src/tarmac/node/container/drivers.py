@@ -1,8 +1,8 @@
-"""Which program makes the containers of a node: by what the cluster's setting says and what the node has.
+"""Chooses the program that makes a node's containers, from the cluster's setting and the node's programs.
 
     own         the runner itself, see `root`
-    podman      the runner itself, in the user namespace that `podman unshare` makes: where the kernel keeps
-                them from ordinary programs, and podman may
+    podman      the runner itself, in the user namespace that `podman unshare` makes: for kernels that deny
+                them to ordinary programs but allow them to podman
     apptainer   Apptainer (or Singularity) starts every process: with its set-user-ID starter it needs no user
                 namespaces
 
@@ -26,14 +26,14 @@ _USUAL = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Facts(NamedTuple):
-    """What a node has: its programs by driver, with their paths, and whether the runner is root."""
+    """The facts of a node: its programs by driver, with their paths, and whether the runner is root."""
 
     programs: Mapping[str, str]
     root: bool
 
 
 def survey(path: Optional[str] = None) -> Facts:
-    """The facts of this node; its PATH, and where programs usually are."""
+    """The facts of this node, found in its PATH and the usual directories."""
     where = f"{path if path is not None else os.environ.get('PATH', '')}:{_USUAL}"
     found = {}
     for driver, names in _PROGRAMS.items():
@@ -44,14 +44,14 @@ def survey(path: Optional[str] = None) -> Facts:
 
 
 def choose(setting: str, facts: Facts) -> tuple[str, ...]:
-    """The drivers to try, in this order: the next where one is kept from making the container."""
+    """The drivers to try, in this order, until one makes the container."""
     if setting in DRIVERS:
         return (setting,) if why_not(setting, facts) is None else ()
     return tuple(driver for driver in DRIVERS if why_not(driver, facts) is None)
 
 
 def why_not(driver: str, facts: Facts) -> Optional[str]:
-    """Why a driver need not be tried; None: only a try can tell."""
+    """The reason why a driver cannot work; None if only a try can show that."""
     if driver == OWN:
         return None
     if driver == PODMAN and facts.root:
@@ -60,7 +60,7 @@ def why_not(driver: str, facts: Facts) -> Optional[str]:
 
 
 def explain(setting: str, facts: Facts, failures: Mapping[str, str]) -> str:
-    """Why none of the drivers made the container, one by one."""
+    """The reason of each driver that failed to make the container."""
     tried: Sequence[str] = (setting,) if setting in DRIVERS else DRIVERS
     reasons = {driver: failures.get(driver) or why_not(driver, facts) for driver in tried}
     names = {OWN: "tarmac itself"}

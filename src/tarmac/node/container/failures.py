@@ -1,4 +1,4 @@
-"""Why an image cannot be used. Raised by the modules of this folder, for the hook `image` to report."""
+"""The reasons why an image cannot be used. Raised in this package, for the hook `image` to report."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ DAMAGED = "damaged"
 REFUSED = "refused"
 
 MAKE_ROOM = "remove images that nobody needs: see `tarmac images`"
-"""What to do about a disk that is full."""
+"""The hint for a full disk."""
 
 
 class ImageProblem(Exception):
-    """The image cannot be used: `kind` is one of the words above, `hint` what to do about it."""
+    """The image cannot be used: `kind` is one of the words above, `hint` a remedy."""
 
     def __init__(self, kind: str, message: str, hint: Optional[str] = None) -> None:
         super().__init__(message)
@@ -28,5 +28,5 @@ class ImageProblem(Exception):
 
     @property
     def passing(self) -> bool:
-        """Whether another try may have another end: that is no fault of the run's."""
+        """Whether a retry may succeed: the run is not at fault."""
         return self.kind in (UNREACHABLE, DISK_FULL)

@@ -1,6 +1,6 @@
-"""The files of an image in one directory, for programs that show no layers. Called by `making`.
+"""The files of an image in one directory, for programs without support for layers. Called by `making`.
 
-Made once for each image, of links to the files of its layers, so it takes no room; nobody writes in it.
+Made once per image from hard links to its layers' files, so it takes no space; it is never written to.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def flat_root(images: Images, image: Image) -> str:
 
 
 def _lay(layer: str, target: str) -> None:
-    """Put a directory of a layer over what is there; links are copied, never followed."""
+    """Copy a directory of a layer over the existing entries; links are copied, never followed."""
     with os.scandir(layer) as found:
         entries = sorted(found, key=lambda entry: entry.name)
     for entry in entries:
@@ -51,7 +51,7 @@ def _lay(layer: str, target: str) -> None:
                 os.symlink(os.readlink(entry.path), place)
             elif stat.S_ISREG(kind.st_mode):
                 os.link(entry.path, place, follow_symlinks=False)
-            continue  # what is neither takes away what was below
+            continue  # an entry that is neither removes the one below
         if _is_opaque(entry.path) or not _is_directory(place):
             _clear(place)
         with suppress(FileExistsError):

@@ -1,14 +1,14 @@
 """The images of a node: fetched once for each digest, kept as unpacked layers that images share.
 
-    IMAGES/layers/KEY             a layer, as an overlay shows it (KEY: the start of its digest)
-    IMAGES/layers/KEY.part        one in the making, under the lock KEY.lock
-    IMAGES/known/DIGEST.json      an image whose layers are all there: see `Image`
-    IMAGES/names/SUMMARY.json     which digest a name had when it was fetched
+    IMAGES/layers/KEY             a layer in the form of an overlay (KEY: the start of its digest)
+    IMAGES/layers/KEY.part        an unfinished layer, under the lock KEY.lock
+    IMAGES/known/DIGEST.json      an image with all of its layers: see `Image`
+    IMAGES/names/SUMMARY.json     the digest of a name when it was fetched
     IMAGES/flat/DIGEST            all files of an image in one directory, for drivers that need that
     IMAGES/uses/DIGEST            locked (shared) by every attempt that runs in the image
-    IMAGES/changes                locked: shared while an image is fetched, alone while one is removed
+    IMAGES/changes                locked: shared while an image is fetched, exclusively while one is removed
 
-Called by the hook `image`, by `pulling`, and by those who list and remove images.
+Called by the hook `image`, by `pulling`, and to list and remove images.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from tarmac.node.files import untrusted
 from tarmac.node.files.digests import digest as summary_of
 
 HALF = ".part"
-"""The end of the name of what is not whole yet."""
+"""The suffix of an incomplete entry."""
 
 _PLACES = ("layers", "known", "names", "uses")
 
 
 class Image(NamedTuple):
-    """An image that is whole on the node: its layers from the lowest, as names below `layers` or as paths.
+    """A complete image on the node: its layers from the lowest, as names below `layers` or as paths.
 
-    `digest` is "" for a directory that is used as it is; `size_bytes` is what its layers are on their way,
-    `layer_bytes` what each of them takes here.
+    `digest` is "" for a directory that is used unchanged; `size_bytes` is the compressed size of its layers,
+    `layer_bytes` the size of each on this disk.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Image(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """An image that is kept, and who has use of it: `used_at` is when a run last began or ended in it."""
+    """A stored image and its use: `used_at` is the time at which a run last began or ended in it."""
 
     image: Image
     used_at: float
@@ -54,18 +54,18 @@ class Kept(NamedTuple):
 
 
 class Images:
-    """The images below a directory."""
+    """The images below a directory of the node."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
 
     @property
     def layers(self) -> str:
-        """Where the layers lie."""
+        """The directory of the layers."""
         return os.path.join(self.directory, "layers")
 
     def flat(self, digest: str) -> str:
-        """Where all files of an image lie in one directory, if a driver needs that."""
+        """The directory with all files of an image, if a driver needs that."""
         return os.path.join(self.directory, "flat", _file_name(digest))
 
     def prepare(self) -> None:
@@ -75,7 +75,7 @@ class Images:
         os.chmod(self.directory, 0o700)
 
     def find(self, name: str) -> Optional[Image]:
-        """The image of this name, if it is whole here. Raises ImageProblem for what is no name of one."""
+        """The image of this name, if it is complete here. Raises ImageProblem for an invalid name."""
         path = reference.local_path(name)
         if path is None:
             known = reference.parse(name)
@@ -86,40 +86,40 @@ class Images:
         return self.by_key(reference.known_as(path)) if os.path.exists(path) else None
 
     def all(self) -> list[Image]:
-        """The images that are whole here, by name."""
+        """The complete images, by name."""
         directory = os.path.join(self.directory, "known")
         names = os.listdir(directory) if os.path.isdir(directory) else ()
         found = [self._read(os.path.join(directory, name)) for name in names if name.endswith(".json")]
         return sorted((image for image in found if image is not None), key=lambda image: image.name)
 
     def by_digest(self, digest: str) -> Optional[Image]:
-        """The image of a digest, if it is whole here."""
+        """The image of a digest, if it is complete here."""
         return self._read(self._record(digest))
 
     def by_key(self, key: str) -> Optional[Image]:
-        """The image that a name in full had when it was fetched, if it is still whole."""
+        """The image that a full name had when it was fetched, if it is still complete."""
         record = _object_in(self._name(key))
         return self.by_digest(str(record.get("digest"))) if record else None
 
     def add(self, key: str, image: Image) -> None:
-        """Note that an image is whole, under a name in full. Raises OSError."""
+        """Record a complete image under a full name. Raises OSError."""
         _write(self._record(image.digest), image._asdict())
         _write(self._name(key), {"name": image.name, "digest": image.digest})
 
     def use(self, digest: str) -> int:
-        """A lock, as a descriptor: as long as it is open the image stays. Raises OSError."""
+        """A lock, as a descriptor: the image stays while it is open. Raises OSError."""
         handle = os.open(self._use(digest), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(handle, fcntl.LOCK_SH)
         os.utime(handle)
         return handle
 
     def note_use(self, digest: str) -> None:
-        """A run in the image ends: it was used until now."""
+        """Record the current time as the image's last use, at the end of a run."""
         with suppress(OSError):
             os.utime(self._use(digest))
 
     def kept(self) -> list[Kept]:
-        """The images that are whole here, by name, with their use."""
+        """The complete images, by name, with their use."""
         found = []
         for image in self.all():
             with locked(self._use(image.digest), wait=False) as unused:
@@ -128,13 +128,13 @@ class Images:
         return found
 
     def layer_sizes(self) -> dict[str, int]:
-        """What each layer takes, as far as that was measured."""
+        """The size of each measured layer."""
         pairs = (pair for image in self.all() for pair in zip(image.layers, image.layer_bytes))  # noqa: B905
         return dict(pairs)
 
     @contextmanager
     def fetching(self) -> Iterator[None]:
-        """Nothing is removed meanwhile. Raises OSError."""
+        """Prevent removals inside the context. Raises OSError."""
         handle = os.open(self._changes, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_SH)
@@ -143,7 +143,7 @@ class Images:
             os.close(handle)
 
     def remove(self, digest: str) -> bool:
-        """Remove an image and the layers that no other has; False where it is in use or not here."""
+        """Remove an image and the layers that no other has; False if it is in use or missing."""
         if self.by_digest(digest) is None:
             return False
         with locked(self._changes, wait=False) as alone:
@@ -159,7 +159,7 @@ class Images:
         return True
 
     def clear_halves(self) -> None:
-        """Remove what somebody who was ended has half made. Nobody else's work is touched."""
+        """Remove incomplete entries of ended pulls, but not those of running ones."""
         with suppress(FileNotFoundError), self.fetching():
             for directory in (self.layers, os.path.join(self.directory, "flat")):
                 for name in os.listdir(directory) if os.path.isdir(directory) else ():
@@ -167,7 +167,7 @@ class Images:
                         _remove_half(os.path.join(directory, name))
 
     def clear_layers(self, *, before: float) -> None:
-        """Remove layers of no image that are older: their pulls ended early, and nobody has gone on since."""
+        """Remove layers of no image that are older than `before`: no later pull has completed an image."""
         with suppress(FileNotFoundError), locked(self._changes, wait=False) as alone:
             if alone:
                 self._remove_unused_layers(before)
@@ -209,7 +209,7 @@ class Images:
 
 @contextmanager
 def locked(path: str, *, wait: bool = True, rest: Optional[Callable[[], None]] = None) -> Iterator[bool]:
-    """Hold a lock alone. Without `wait`: whether it could be had; else `rest` is called between tries."""
+    """Hold an exclusive lock, calling `rest` between tries. Without `wait`: yields whether it succeeded."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         mine = _try_lock(handle)
@@ -223,7 +223,7 @@ def locked(path: str, *, wait: bool = True, rest: Optional[Callable[[], None]] =
 
 
 def _remove_half(place: str) -> None:
-    """Unless somebody is at it."""
+    """Remove an incomplete entry unless a process holds its lock."""
     with suppress(OSError), locked(f"{place[: -len(HALF)]}.lock", wait=False) as mine:
         if mine:
             untrusted.remove_tree(place)
@@ -249,7 +249,7 @@ def _write(path: str, record: Mapping[str, Any]) -> None:
 
 
 def _object_in(path: str) -> dict[str, Any]:
-    """The record in a file of our own; empty where there is none that can be read."""
+    """The record in one of the node's own files; empty if it is missing or unreadable."""
     try:
         with open(path, encoding="utf-8") as file:
             found = json.load(file)

@@ -1,6 +1,6 @@
-"""What of its images a node keeps: those that were used lately, within a limit; and which it has.
+"""Lists a node's images, and removes those unused for long or over the limit.
 
-Called by engines, by way of `host/operations`: what goes in and out can be sent to another machine.
+Called by engines, through `host/operations`: arguments and results can be sent to another machine.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Optional
 from tarmac.node.container.images import Images, Kept
 
 _LAYER_S = 86_400.0
-"""What a pull that was ended had fetched by then is kept for so long: the next one goes on from there."""
+"""The time for which the layers of an interrupted pull are kept, so that the next one can continue."""
 
 REMOVED, IN_USE, ABSENT = "removed", "in use", "absent"
 
@@ -22,7 +22,7 @@ def listing(directory: str) -> list[dict[str, Any]]:
 
 
 def remove(directory: str, digest: str) -> str:
-    """Remove an image and the layers that no other has; one of the words above. Raises OSError."""
+    """Remove an image and the layers that no other has; returns one of the words above. Raises OSError."""
     images = Images(directory)
     if images.by_digest(digest) is None:
         return ABSENT
@@ -30,10 +30,10 @@ def remove(directory: str, digest: str) -> str:
 
 
 def clear(directory: str, *, limit_bytes: Optional[int], unused_days: Optional[float]) -> list[str]:
-    """Remove images that no run has used for so long; beyond the limit, those that were used longest ago.
+    """Remove images unused for `unused_days`, and, over the limit, the least recently used ones.
 
-    So goes what pulls that came to no end have left. The names of the removed ones; those that a run is in
-    stay. Raises OSError.
+    Also removes the layers of interrupted pulls. Returns the names of the removed images; those in use by a
+    run stay. Raises OSError.
     """
     images, gone = Images(directory), []
     oldest = sorted((kept for kept in images.kept() if not kept.in_use), key=lambda kept: kept.used_at)

@@ -1,4 +1,4 @@
-"""Making the container of an attempt, by the first driver that can. Called by the hook `image`."""
+"""Makes the container of an attempt with the first driver that succeeds. Called by the hook `image`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from tarmac.node.container.podman import is_divided, user_namespace
 from tarmac.node.container.root import CannotMake, Root
 
 Note = Callable[[str], None]
-"""Tells the user something."""
+"""Notifies the user with a text."""
 
 
 class Request(NamedTuple):
-    """The container to make. `flat` gives the image's files in one directory, see `flat.flat_root`.
+    """The container to make. `flat` returns the image's files in one directory, see `flat.flat_root`.
 
-    `token` names the variable by which what is left of an attempt is found; the others: see `AnyContainer`.
+    `token` names the variable that identifies the attempt's remaining processes; for the others see
+    `AnyContainer`.
     """
 
     root: Root
@@ -34,7 +35,7 @@ class Request(NamedTuple):
 
 
 def make(setting: str, facts: Facts, request: Request, note: Note) -> AnyContainer:
-    """The container. Raises CannotMake with the reason of each driver that the setting allows."""
+    """Make the container. Raises CannotMake with the reason of each driver that the setting allows."""
     failures: dict[str, str] = {}
     for driver in drivers.choose(setting, facts):
         try:
@@ -49,7 +50,7 @@ def make(setting: str, facts: Facts, request: Request, note: Note) -> AnyContain
 
 
 def _own(_facts: Facts, request: Request, note: Note) -> AnyContainer:
-    """Its root on the attempt's disk; in memory, where that disk cannot hold one."""
+    """Make its root on the attempt's disk, or in memory if that disk does not support it."""
     try:
         made = root.make(request.root, request.env, request.numbers, request.key)
     except CannotMake as problem:

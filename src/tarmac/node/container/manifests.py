@@ -1,4 +1,4 @@
-"""What registries and archives say of an image: manifests and its configuration. Pure; called by `images`."""
+"""Documents of registries and archives: manifests and image configurations. Pure; called by `images`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OWN_VARIABLES = "TARMAC_"
 
 
 class Piece(NamedTuple):
-    """A layer as it travels: what its bytes have as digest, and how many they are (0: not known)."""
+    """A compressed layer: the digest of its bytes, and their number (0: unknown)."""
 
     digest: str
     size_bytes: int
@@ -42,20 +42,20 @@ class Manifest(NamedTuple):
 
 
 class ImageConfig(NamedTuple):
-    """What an image says of itself that runs are given: its variables, less those that are ours."""
+    """The part of an image's configuration that runs get: its variables, except those of the platform."""
 
     env: Mapping[str, str]
 
 
 def architecture(machine: str) -> str:
-    """The word of images for a kind of machine, as `uname -m` says it."""
+    """The images' word for an architecture, from the output of `uname -m`."""
     return _MACHINES.get(machine, machine)
 
 
 def choose(index: Mapping[str, Any], machine: str, image: str) -> Optional[str]:
-    """The digest of the manifest for this machine; None where `index` is no list of several.
+    """The digest of the manifest for this machine; None if `index` is no list of manifests.
 
-    Raises ImageProblem where there is none for it.
+    Raises ImageProblem if there is none for it.
     """
     if "manifests" not in index:
         return None
@@ -76,7 +76,7 @@ def choose(index: Mapping[str, Any], machine: str, image: str) -> Optional[str]:
 
 
 def read_manifest(content: Mapping[str, Any]) -> Manifest:
-    """The parts of an image; raises ImageProblem for what is no manifest that we know."""
+    """The parts of an image; raises ImageProblem for an unknown form of manifest."""
     if content.get("schemaVersion") != 2 or not isinstance(content.get("config"), dict):
         raise ImageProblem(DAMAGED, "its manifest is of a kind that is not known", "push the image again")
     layers = tuple(_piece(entry) for entry in _list(content, "layers"))
@@ -84,7 +84,7 @@ def read_manifest(content: Mapping[str, Any]) -> Manifest:
 
 
 def read_config(content: Mapping[str, Any], machine: str, image: str) -> ImageConfig:
-    """What an image says of itself; raises ImageProblem where it is for another kind of machine."""
+    """The configuration of an image; raises ImageProblem if it is for another architecture."""
     found = content.get("architecture")
     if found and found != architecture(machine):
         kind = f"{content.get('os', 'linux')}/{found}"[:80]

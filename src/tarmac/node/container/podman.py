@@ -1,7 +1,7 @@
-"""A user namespace made by `podman unshare`, where ordinary programs may make none. Called by `making`.
+"""A user namespace made by `podman unshare`, if ordinary programs may make none. Called by `making`.
 
-Some distributions let chosen programs alone make one (AppArmor's profiles), and Podman is among them. It
-gives more than our own does, too: the ranges of /etc/subuid, so that programs may be other users.
+Some distributions allow only selected programs to make one (AppArmor's profiles), including Podman. Its
+namespace also provides the ranges of /etc/subuid, so that programs may run as other users.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def user_namespace(program: str, runtime: str) -> Iterator[int]:
     env = {
         **os.environ,
         "XDG_RUNTIME_DIR": runtime,
-    }  # none of another namespace of processes is taken for ours
+    }  # so that the pause process of another namespace is never reused
     holder = subprocess.Popen(
         [program, "unshare", "sh", "-c", _HOLD],
         env=env,
@@ -53,14 +53,14 @@ def user_namespace(program: str, runtime: str) -> Iterator[int]:
 
 
 def is_divided(uid_map: str = "/proc/self/uid_map") -> bool:
-    """Whether we are in a user namespace of our own, which has no other users to give."""
+    """Whether this process is in a user namespace, which cannot provide other users."""
     with suppress(OSError), open(uid_map, encoding="utf-8") as file:
         return file.read().split() != _ALL_USERS
     return False
 
 
 def _plain(complaint: str) -> str:
-    """What Podman says, in one line: without warnings, and without what its log adds to a message."""
+    """Podman's message in one line, without warnings and without the fields of its log."""
     found = []
     for line in filter(None, map(str.strip, complaint.splitlines())):
         logged = _LOGGED.search(line)
@@ -70,9 +70,10 @@ def _plain(complaint: str) -> str:
 
 
 def _end_pause(runtime: str) -> None:
-    """End the process by which Podman holds its namespace for its next command: there is none.
+    """End the process with which Podman holds its namespace for a next command, as none follows.
 
-    Its pid is in a file that lies where Podman was first used, so it is known by its environment.
+    The file with its pid is in the directory of Podman's first use, so the environment identifies the
+    process.
     """
     mark = f"XDG_RUNTIME_DIR={runtime}".encode()
     for pid in filter(str.isdigit, os.listdir("/proc")):

@@ -1,4 +1,4 @@
-"""What is said while an image is fetched: a line now and then, and numbers. Made by `pulling`."""
+"""Reports the progress of a fetch: an occasional line of text, and numbers. Made by `pulling`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tarmac.node.container.manifests import Piece
 
 _SAY_EVERY_S = 2.0
 _SAY_EVERY_PART = 10
-"""Once a pull has taken long, the next line comes after a tenth of that: an hour makes no page of a log."""
+"""In a long pull, the next line follows after a tenth of the elapsed time, to limit the log."""
 
 _POLL_S = 0.2
 _MIB = 1024**2
@@ -18,7 +18,7 @@ Say = Callable[[str], None]
 
 
 class Fetched(NamedTuple):
-    """How far a fetch is: bytes that have come, and those that are to come, from a registry or file."""
+    """The progress of a fetch: the bytes received, and the total, from a registry or file."""
 
     come_bytes: int
     total_bytes: int
@@ -26,11 +26,11 @@ class Fetched(NamedTuple):
 
 
 def unheard(_: Fetched) -> None:
-    """For whoever wants no numbers."""
+    """Ignore the numbers."""
 
 
 class Progress:
-    """What is said while an image is fetched: a line now and then."""
+    """Reports the progress of a fetch in occasional lines."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Progress:
         say: Say,
         tell: Callable[[Fetched], None],
     ) -> None:
-        """So many bytes are to come from `source`; the layers that are missing here, and all of them."""
+        """The total of bytes from `source`; the number of missing layers, and of all layers."""
         self._name = name
         self._say = say
         self._tell = tell
@@ -59,7 +59,7 @@ class Progress:
             self._report()
 
     def count(self, size_bytes: int) -> None:
-        """So many bytes have come."""
+        """Add received bytes."""
         self._come_bytes += size_bytes
         now = time.monotonic()
         if now >= self._due:
@@ -69,23 +69,23 @@ class Progress:
             self._report()
 
     def rest(self) -> None:
-        """Somebody else on this node fetches the layer."""
+        """Wait while another process on this node fetches the layer; report it once."""
         if not self._rests:
             self._say("(another run is pulling the same: waiting for it)")
             self._rests = True
         time.sleep(_POLL_S)
 
     def skip(self, piece: Piece) -> None:
-        """Somebody else has fetched the layer."""
+        """Subtract a layer that another process has fetched."""
         self._total_bytes -= piece.size_bytes
         self.note_layer()
 
     def note_layer(self) -> None:
-        """Another layer is there."""
+        """Count a complete layer."""
         self._whole += 1
 
     def end(self, digest: str) -> None:
-        """All are there."""
+        """Report that all layers are complete."""
         self._say(f"{self._name} is {digest} ({mebibytes(self._come_bytes)} pulled)")
         self._report()
 
@@ -94,5 +94,5 @@ class Progress:
 
 
 def mebibytes(size_bytes: int) -> str:
-    """Bytes, for people."""
+    """A number of bytes as text for people."""
     return f"{size_bytes / _MIB:,.1f} MiB"

@@ -1,6 +1,6 @@
-"""Fetching an image: from its registry or an archive, layer by layer, each once on a node.
+"""Fetches an image from its registry or an archive, layer by layer, each once per node.
 
-Called by the hook `image` in a process of its own (who ends a pull ends that), and by `tarmac images`.
+Called by the hook `image` in a separate process, which ends to cancel the pull, and by `tarmac images`.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from tarmac.node.container.unpacking import unpack
 from tarmac.node.files import untrusted
 
 _KEY_BYTES = 18
-"""Of a digest, in 24 characters: all layers of an image have to fit in the one page of options of a mount."""
+"""Bytes of a digest in a key, as 24 characters: all layers must fit into a mount's one page of options."""
 
 _SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 _ELSEWHERE = (failures.UNKNOWN_IMAGE, failures.UNKNOWN_TAG, failures.UNREACHABLE, failures.CREDENTIALS)
-"""What a mirror may lack and the registry have."""
+"""Problems with a mirror that the registry may not have."""
 
 NOTHING: Mapping[str, str] = {}
 
 
 class Source(Protocol):
-    """Where an image comes from. `address`: what it is called, a registry or a path of the node."""
+    """The source of an image. `address`: its name, a registry or a path of the node."""
 
     @property
     def address(self) -> str: ...
@@ -49,15 +49,15 @@ class Source(Protocol):
         ...
 
     def open(self, digest: str, offset_bytes: int = 0) -> IO[bytes]:
-        """The bytes of a digest, from an offset on. Raises ImageProblem."""
+        """The bytes of a digest, from an offset. Raises ImageProblem."""
         ...
 
 
 class Puller:
-    """Fetches into the images of a node. `machine`: as `uname -m` says it, where it is not this one.
+    """Fetches into the images of a node. `machine`: the value of `uname -m`, if not this machine's.
 
-    `say` is told in words how far it is, `tell` in numbers, at the end as well. Of `mirrors`, the one of a
-    registry is asked before it.
+    `say` gets the progress in words, `tell` in numbers, also at the end. A registry's mirror in `mirrors` is
+    asked before the registry.
     """
 
     def __init__(
@@ -78,10 +78,10 @@ class Puller:
     def ensure(
         self, name: str, *, credentials: Sequence[str] = (), pull: str = "", digest: Optional[str] = None
     ) -> Image:
-        """The image, fetched where it is not there; with `pull` ALWAYS its registry is asked in any case.
+        """The image, fetched if it is missing; with `pull` ALWAYS its registry is asked in any case.
 
-        Among `credentials` may be those for its registry, each as `registry.read_login` takes them. With a
-        `digest` no other image will do, whatever the name means by now. Raises ImageProblem.
+        `credentials` may include those for its registry, each in a form of `registry.read_login`. With a
+        `digest` only that image is valid, even if the name now means another. Raises ImageProblem.
         """
         try:
             self._images.prepare()
@@ -115,7 +115,7 @@ class Puller:
             return self._fetch(archive, key, name, "")
 
     def _sif(self, path: str, key: str, name: str) -> Image:
-        """An image of Apptainer: one layer, whose digest is that of the file."""
+        """An image of Apptainer: one layer with the digest of the file."""
         files = sif.read_file_system(path, self._machine)
         progress = Progress(name, path, os.path.getsize(path), layers=(1, 1), say=self._say, tell=self._tell)
         digest = sif.digest_of(path, progress.count)
@@ -155,7 +155,7 @@ class Puller:
             raise ImageProblem(problem.kind, message, problem.hint) from None
 
     def _fetch(self, source: Source, key: str, name: str, version: str) -> Image:
-        """Fetch what is missing of an image, and note that it is whole."""
+        """Fetch the missing parts of an image, and record that it is complete."""
         content = source.manifest(version)
         if version.startswith("sha256:"):
             _check(content, version)
@@ -191,7 +191,7 @@ class Puller:
         return self._image(name, digest, config.env, manifest.layers)
 
     def _image(self, name: str, digest: str, env: Mapping[str, str], layers: Sequence[Piece]) -> Image:
-        """An image whose layers are all here."""
+        """An image with all layers on this node."""
         places = [self._place(piece) for piece in layers]
         return Image(
             name,
@@ -204,7 +204,7 @@ class Puller:
         )
 
     def _measured(self, places: list[str]) -> tuple[int, ...]:
-        """What each of these layers takes on the disk."""
+        """The size of each of these layers on the disk."""
         known = self._images.layer_sizes()
         return tuple(known.get(os.path.basename(place)) or disk_bytes(place) for place in places)
 
@@ -215,14 +215,14 @@ class Puller:
         return manifests.read_config(_object_in(content, name), self._machine, name)
 
     def _ensure_layer(self, piece: Piece, progress: Progress, fill: Callable[[str], None]) -> None:
-        """Have a directory filled with a layer, or wait for whoever is at it."""
+        """Fill a directory with a layer, or wait for the process that does so."""
         place = self._place(piece)
         with locked(f"{place}.lock", rest=progress.rest):
             if os.path.isdir(place):
                 progress.skip(piece)
                 return
             draft = f"{place}{HALF}"
-            with suppress(FileNotFoundError):  # half of it, from somebody who was ended
+            with suppress(FileNotFoundError):  # an incomplete one of a process that ended
                 untrusted.remove_tree(draft)
             os.mkdir(draft, 0o755)
             try:
@@ -239,7 +239,7 @@ class Puller:
         return os.path.join(self._images.layers, base64.urlsafe_b64encode(start).decode())
 
     def _check_space(self, missing: list[Piece]) -> None:
-        """Unpacked, layers need more than they do on their way: what does not even fit so is not begun."""
+        """Refuse a pull whose compressed layers already exceed the free space, as unpacked they need more."""
         needed = sum(piece.size_bytes for piece in missing)
         free = shutil.disk_usage(self._images.directory).free
         if needed > free:
@@ -256,7 +256,7 @@ def _fill(directory: str, *, source: Source, piece: Piece, progress: Progress) -
 
 
 def disk_bytes(directory: str) -> int:
-    """What a directory takes with all that is in it; a file with several names counts once."""
+    """The size of a directory with all of its content; a file with several names counts once."""
     seen: set[int] = set()
     total = 0
     for parent, directories, files in os.walk(directory):
@@ -270,7 +270,7 @@ def disk_bytes(directory: str) -> int:
 
 
 def _checked(image: Image, digest: Optional[str]) -> Image:
-    """A file of the node may have changed since an earlier attempt."""
+    """The image, checked: a file of the node may have changed since an earlier attempt."""
     if digest is not None and image.digest != digest:
         message = f"{image.name} is another image by now than the run began in, {digest}"
         raise ImageProblem(failures.DAMAGED, message, "put that one back, or submit the run again")
@@ -280,13 +280,13 @@ def _checked(image: Image, digest: Optional[str]) -> Image:
 def _registry(reference: Reference, credentials: Sequence[str]) -> Registry:
     try:
         return Registry(reference, _login_among(credentials, reference.registry))
-    except ValueError:  # its text may quote them
+    except ValueError:  # the error may quote credentials
         message = f"the credentials for {reference.registry} are not user:password, nor of docker login"
         raise ImageProblem(failures.CREDENTIALS, message) from None
 
 
 def _login_among(credentials: Sequence[str], registry: str) -> Optional[Login]:
-    """What the run was given for this registry by name, else for any; else what the node's user has."""
+    """The run's login for this registry by name, else for any; else that of the node's user."""
     for text in sorted(credentials, key=names_registries, reverse=True):
         login = read_login(text, registry)
         if login is not None:
@@ -295,7 +295,7 @@ def _login_among(credentials: Sequence[str], registry: str) -> Optional[Login]:
 
 
 def _login_of_the_user(registry: str) -> Optional[Login]:
-    """What the node's user has logged in to with `docker login` or `podman login`."""
+    """The login that the node's user has stored with `docker login` or `podman login`."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     home = os.environ.get("DOCKER_CONFIG") or os.path.expanduser("~/.docker")
     places = [os.environ.get("REGISTRY_AUTH_FILE"), f"{runtime}/containers/auth.json", f"{home}/config.json"]

@@ -11,7 +11,7 @@ from tarmac.node.container.failures import UNKNOWN_IMAGE, ImageProblem
 DOCKER_HUB = "docker.io"
 _NAMES_OF_DOCKER_HUB = ("index.docker.io", "registry-1.docker.io")
 ALWAYS = "always"
-"""How an image is pulled: its registry is asked even if the node has an image of that name."""
+"""The pull mode that asks the registry even if the node has an image of that name."""
 
 _OFFICIAL = "library"
 _DEFAULT_TAG = "latest"
@@ -33,7 +33,7 @@ _EXAMPLE = "such as pytorch/pytorch:2.4.0 or registry.example.org/team/image@sha
 
 
 class Reference(NamedTuple):
-    """An image of a registry; `digest` wins over `tag`."""
+    """An image of a registry; `digest` takes precedence over `tag`."""
 
     registry: str
     repository: str
@@ -42,7 +42,7 @@ class Reference(NamedTuple):
 
     @property
     def version(self) -> str:
-        """What is asked for in the repository."""
+        """The tag or digest to request from the repository."""
         return self.digest or self.tag or _DEFAULT_TAG
 
     def at(self, mirror: str) -> Reference:
@@ -58,7 +58,7 @@ class Reference(NamedTuple):
 
 
 def local_path(image: str) -> Optional[str]:
-    """The path of an image that is a file or directory of the node; None: it is one of a registry."""
+    """The path of an image that is a file or directory of the node; None for an image of a registry."""
     for prefix in _ARCHIVES:
         if image.startswith(prefix):
             return image[len(prefix) :]
@@ -66,7 +66,7 @@ def local_path(image: str) -> Optional[str]:
 
 
 def absolute(image: str, directory: str) -> str:
-    """The image, with its path in full where it is a file that lies somewhere from a directory."""
+    """The image; a relative path is made absolute from a directory."""
     path = local_path(image)
     if path is None or os.path.isabs(path):
         return image
@@ -74,7 +74,7 @@ def absolute(image: str, directory: str) -> str:
 
 
 def parse(image: str) -> Reference:
-    """What an image is called, in full; raises ImageProblem for what is no name of one."""
+    """The full name of an image; raises ImageProblem for an invalid name."""
     text = image
     for scheme in _SCHEMES:
         text = text[len(scheme) :] if text.startswith(scheme) else text
@@ -98,12 +98,12 @@ def parse(image: str) -> Reference:
 
 
 def _no_image(text: str) -> bool:
-    """Whether a name that Docker Hub might have is surely something else: a file, a digest, an address."""
+    """Whether a name that Docker Hub allows is certainly no image: a file, a digest, an address."""
     return text.endswith(_FILES) or text.startswith("sha256:") or _ADDRESS.fullmatch(text) is not None
 
 
 def _credentials(image: str) -> str:
-    """`USER:PASSWORD@` in the place of what a name begins with; else ""."""
+    """`USER:PASSWORD@` if the name begins with credentials; else ""."""
     first = (image.partition("://")[2] or image).partition("/")[0]
     head, at, rest = first.rpartition("@")
     return head + at if ":" in head and not rest.startswith("sha256:") else ""
@@ -115,7 +115,7 @@ def _without_password(image: str) -> str:
 
 
 def _hint(image: str) -> str:
-    """What to write instead."""
+    """The text to write instead."""
     if image.startswith(("http://", "https://")):
         return f"leave {image.partition('://')[0]}:// out"
     if image.startswith(_OF_APPTAINER):
@@ -128,39 +128,39 @@ def _hint(image: str) -> str:
 
 
 def is_registry(text: str) -> bool:
-    """Whether it may be the name of a registry, `HOST[:PORT]`."""
+    """Whether a text may be the name of a registry, `HOST[:PORT]`."""
     return _REGISTRY.fullmatch(text) is not None
 
 
 def is_repository(text: str) -> bool:
-    """Whether it may be the name of a repository."""
+    """Whether a text may be the name of a repository."""
     return _REPOSITORY.fullmatch(text) is not None
 
 
 def canonical_registry(name: str) -> str:
-    """Docker Hub has several names."""
+    """One name for a registry, as Docker Hub has several."""
     return DOCKER_HUB if name in _NAMES_OF_DOCKER_HUB else name
 
 
 def is_loopback(registry: str) -> bool:
-    """Whether a registry is one of this machine, which speaks plain HTTP as a rule."""
+    """Whether a registry is on this machine, where plain HTTP is usual."""
     name = registry if registry.startswith("[") else registry.partition(":")[0]
     return name == "localhost" or name.startswith(("127.", "[::1]"))
 
 
 def is_root(path: str) -> bool:
-    """Whether a directory is a root file system as it stands, and not an image as OCI lays it out."""
+    """Whether a directory is a root file system itself, and not an image in the OCI layout."""
     return os.path.isdir(path) and not os.path.exists(os.path.join(path, "oci-layout"))
 
 
 def known_as(path: str) -> str:
-    """What an image at a path is called: it may change, and is another one then."""
+    """The identity of an image at a path, which differs after a change."""
     found = os.stat(path)
     return f"{os.path.realpath(path)}?{found.st_mtime_ns}.{found.st_size}"
 
 
 def _registry(text: str) -> tuple[str, str]:
-    """The first part is a registry where it looks like a machine."""
+    """Split off a registry if the first part looks like a machine's name."""
     first, slash, rest = text.partition("/")
     if slash and (first == "localhost" or "." in first or ":" in first):
         return canonical_registry(first), rest

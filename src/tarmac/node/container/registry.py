@@ -1,7 +1,7 @@
-"""A registry over HTTP, as the distribution specification describes it. Called by `images`.
+"""A registry over HTTP, by the distribution specification. Called by `images`.
 
-What it asks of a registry is little: a manifest, and the bytes of a digest, from any offset on. Of the
-standard library, so that a node needs no other program to fetch an image.
+It requests only manifests, and the bytes of a digest, from any offset. It uses the standard library alone, so
+that a node needs no other program to fetch an image.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NO_ENTRY = (401, 403)
 
 
 class Login(NamedTuple):
-    """Who we are for a registry."""
+    """A user's name and password for a registry."""
 
     user: str
     password: str
@@ -48,7 +48,7 @@ class Login(NamedTuple):
 
 
 class Registry:
-    """The repository of one image; `login` None: as anybody."""
+    """The repository of one image; `login` None: anonymous."""
 
     def __init__(self, reference: Reference, login: Optional[Login], *, timeout_s: float = TIMEOUT_S) -> None:
         self._reference = reference
@@ -61,7 +61,7 @@ class Registry:
 
     @property
     def address(self) -> str:
-        """What it is called."""
+        """The name of the repository."""
         return self._reference.registry
 
     def manifest(self, version: str) -> bytes:
@@ -74,7 +74,7 @@ class Registry:
         return found
 
     def open(self, digest: str, offset_bytes: int = 0) -> IO[bytes]:
-        """The bytes of a digest from an offset on. Raises ImageProblem."""
+        """The bytes of a digest from an offset. Raises ImageProblem."""
         headers = {"Range": f"bytes={offset_bytes}-"} if offset_bytes else {}
         answer = self._get(f"/blobs/{digest}", headers, what=digest)
         if offset_bytes and answer.status != http.client.PARTIAL_CONTENT:
@@ -82,10 +82,10 @@ class Registry:
         return answer
 
     def _get(self, path: str, headers: Mapping[str, str], *, what: str) -> http.client.HTTPResponse:
-        """The answer to a request, made again with an authorization where one is asked for."""
+        """The response to a request, repeated with authorization if the registry demands it."""
         for last in (False, True):
             request = urllib.request.Request(self._base + path, headers=dict(headers))
-            if self._authorization is not None:  # never to where we are sent on
+            if self._authorization is not None:  # never to the target of a redirect
                 request.add_unredirected_header("Authorization", self._authorization)
             try:
                 return self._open(request)
@@ -112,7 +112,7 @@ class Registry:
             ) from None
 
     def _authorize(self, challenge: str) -> None:
-        """Take up what a registry asks for: a token of its own, or name and password."""
+        """Satisfy a registry's challenge with a token or with name and password."""
         kind, _, rest = challenge.partition(" ")
         fields = dict(_CHALLENGE.findall(rest))
         if kind.lower() == "bearer" and "realm" in fields:
@@ -161,7 +161,7 @@ class Registry:
         )
 
     def _tags(self) -> Optional[list[str]]:
-        """Some tags of the image, as far as the registry tells; None: it has no such image."""
+        """Some tags of the image, if the registry lists them; None: it has no such image."""
         request = urllib.request.Request(f"{self._base}/tags/list")
         if self._authorization is not None:
             request.add_unredirected_header("Authorization", self._authorization)
@@ -185,14 +185,14 @@ class Registry:
 
 
 def names_registries(text: str) -> bool:
-    """Whether credentials say which registries they are for, as those of `docker login` do."""
+    """Whether credentials name their registries, like those of `docker login`."""
     return text.lstrip().startswith("{")
 
 
 def read_login(text: str, registry: str) -> Optional[Login]:
-    """The login for a registry in a text: `user:password`, or what `docker login` writes.
+    """The login for a registry in a text: `user:password`, or a file of `docker login`.
 
-    None where it has none for it. Raises ValueError for what is neither.
+    None if it has no login for the registry. Raises ValueError for any other text.
     """
     if not names_registries(text):
         user, colon, password = text.strip().partition(":")
@@ -223,7 +223,7 @@ def _same_registry(name: str, registry: str) -> bool:
 
 
 def _codes(error: urllib.error.HTTPError) -> set[str]:
-    """What a registry's answer says beyond its number."""
+    """The error codes in a registry's response, beside its status."""
     try:
         content = json.loads(error.read(MOST_MANIFEST_BYTES))
         return {str(entry.get("code")) for entry in content.get("errors", ())}
@@ -232,7 +232,7 @@ def _codes(error: urllib.error.HTTPError) -> set[str]:
 
 
 def _skip(stream: IO[bytes], count: int) -> None:
-    """Read past what is known: not every registry can begin in the middle."""
+    """Skip known bytes: not every registry can begin in the middle."""
     while count > 0:
         piece = stream.read(min(count, 1024 * 1024))
         if not piece:

@@ -1,4 +1,4 @@
-"""Room on the disk that an image is unpacked to: some is left to others. Called by `unpacking` and `sif`."""
+"""Limits the disk space of an unpacked image to leave some to others. Called by `unpacking` and `sif`."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ _LOOK_EVERY_BYTES = 1024**2
 
 
 class Room:
-    """That of the disk with `directory`, in which a layer is made."""
+    """The space on the disk of `directory`, in which a layer is made."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
         self._unseen_bytes = 0
 
     def spend(self, size_bytes: int = _ENTRY_BYTES) -> None:
-        """So much is about to be written: look, if it has become much. Raises ImageProblem, as `check`."""
+        """Count bytes about to be written, and check the disk at intervals. Raises the errors of `check`."""
         self._unseen_bytes += size_bytes
         if self._unseen_bytes >= _LOOK_EVERY_BYTES:
             self._unseen_bytes = 0
             self.check()
 
     def check_size(self, size_bytes: int) -> None:
-        """Raise ImageProblem for a file that this disk could not even hold if it were empty."""
+        """Raise ImageProblem for a file that this disk could not hold even if it were empty."""
         found = os.statvfs(self._directory)
         if size_bytes > found.f_blocks * found.f_frsize:
             message = f"the image has a file of {mebibytes(size_bytes)}, more than the disk of "
             raise ImageProblem(failures.DISK_FULL, message + os.path.dirname(self._directory))
 
     def check(self) -> None:
-        """Raise ImageProblem where others are left less than a twentieth of the disk, 1 GiB at most."""
+        """Raise ImageProblem if less than a twentieth of the disk, at most 1 GiB, remains for others."""
         found = os.statvfs(self._directory)
         kept_bytes = min(found.f_blocks * found.f_frsize // _PART, _MOST_BYTES)
         if found.f_bavail * found.f_frsize < kept_bytes + _LOOK_EVERY_BYTES:

@@ -1,11 +1,10 @@
-"""The root file system of a container, and the way into it. Called by the hook `image`.
+"""Makes the root file system of a container, and the way into it. Called by the hook `image`.
 
-A process that is thrown away makes a mount namespace (for a user who is not root: with a user namespace, in
-which it is called root), puts the root together there, and takes it as its own; the namespaces stay as long
-as they are held open. The root is an overlay: the layers of the image, read-only and shared by all attempts,
-below a directory of the attempt's own. In it are shown the node's devices as far as the container gets them,
-and the directories of the attempt under their own paths. Once the old root is gone, names and links of the
-image lead nowhere else.
+A temporary process makes a mount namespace (for a user other than root: with a user namespace, in which the
+user is called root), assembles the root there, and enters it; the namespaces exist while they are held open.
+The root is an overlay: the layers of the image, read-only and shared by all attempts, below a directory of
+the attempt's own. It contains the node's devices that the container gets, and the directories of the attempt
+under their own paths. After the old root is unmounted, names and links of the image cannot lead out of it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-tr
 _HIDDEN = ("/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/sched_debug", "/proc/acpi", "/proc/scsi")
 _COPIES = ("/etc/resolv.conf", "/etc/hosts", "/etc/hostname")
 _MOST_OPTIONS_BYTES = 4096
-"""Of a mount: a page."""
+"""The limit for the options of a mount: a page."""
 
 _MOST_COPY_BYTES = 1024 * 1024
 _DONE = b"done"
@@ -36,9 +35,9 @@ _DONE_AS_USER = b"done as user"
 class Root(NamedTuple):
     """A root to make: an overlay of `layers` (below `base`, the topmost first) under `place`, and its binds.
 
-    `in_memory`: what is written beside the binds is kept there, not in `place`. `devices` are shown besides
-    those that every container has; `shared_memory_bytes` None: as much as the node gives. `users` is a user
-    namespace of ours to make it in, held open; None: a user who is not root gets one made.
+    `in_memory`: writes outside the binds stay in memory, not in `place`. The container gets `devices` besides
+    the usual ones; `shared_memory_bytes` None: the node's limit. `users` is an open user namespace in which
+    to make it; None: a user other than root gets a new one.
     """
 
     base: str
@@ -52,13 +51,13 @@ class Root(NamedTuple):
 
 
 class CannotMake(Exception):
-    """This node does not let us make the root."""
+    """This node does not allow making the root."""
 
 
 def make(root: Root, env: Mapping[str, str], numbers: Mapping[int, int], key: str) -> Container:
-    """Make the root, and the way into it, for which `env`, `numbers` and `key` are.
+    """Make the root and the way into it, with `env`, `numbers` and `key`.
 
-    Raises CannotMake, or OSError when nothing can be forked.
+    Raises CannotMake, or OSError if the fork fails.
     """
     hear, say = os.pipe()
     wait, release = os.pipe()
@@ -85,7 +84,7 @@ def _open_namespace(pid: int, kind: str) -> int:
 
 
 def _leave_after(build: Callable[[], bool], *, say: int, wait: int) -> NoReturn:
-    """In the child: build, say how that went, and wait until our namespaces are held."""
+    """In the child: build, report the result, and wait until the parent holds the namespaces."""
     try:
         try:
             os.write(say, _DONE_AS_USER if build() else _DONE)
@@ -103,7 +102,7 @@ def _leave_after(build: Callable[[], bool], *, say: int, wait: int) -> NoReturn:
 
 
 def _build(root: Root) -> bool:
-    """Make the root; returns whether it is in a user namespace of its own."""
+    """Make the root; returns whether it is in a new user namespace."""
     as_user = os.geteuid() != 0
     if root.users is not None:
         syscalls.join_namespace(root.users, syscalls.CLONE_NEWUSER)
@@ -111,7 +110,7 @@ def _build(root: Root) -> bool:
     elif not as_user:
         try:
             syscalls.unshare(syscalls.CLONE_NEWNS)
-        except PermissionError:  # root of a container that has not been given that right
+        except PermissionError:  # root of a container that lacks that privilege
             as_user = True
     if as_user and root.users is None:
         namespaces.become_own_root(syscalls.CLONE_NEWNS, as_root=True)
@@ -133,7 +132,7 @@ def _build(root: Root) -> bool:
         if bind.read_only:
             mounts.make_read_only(bind.target, f"{old}/proc")
     _make_usual()
-    # At last: links of the image could lead out of it by /proc/1/root and /proc/self/fd, and we make files.
+    # Last, since files are made here: until now links could lead out by /proc/1/root and /proc/self/fd.
     _show_kernel(old)
     syscalls.unmount(old)
     os.rmdir(old)
@@ -141,7 +140,7 @@ def _build(root: Root) -> bool:
 
 
 def _overlay(root: Root) -> str:
-    """Mount the overlay; returns where."""
+    """Mount the overlay; returns its path."""
     place = root.place
     os.makedirs(place, mode=0o700, exist_ok=True)
     if root.in_memory:
@@ -159,10 +158,10 @@ def _overlay(root: Root) -> str:
 
 
 def _show_kernel(old: str) -> None:
-    """/proc as the runner sees it (its processes, where it has a namespace of them), and /sys."""
+    """Mount the runner's /proc (of its process namespace, if it has one), and /sys."""
     _bind(f"{old}/sys", "/sys")
     _bind(f"{old}/proc", "/proc")
-    with suppress(OSError):  # a user's namespace may not take back what is mounted there; nor may its user
+    with suppress(OSError):  # a user namespace may not unmount these, nor may its user
         mounts.make_read_only("/sys")
     null = f"{old}/dev/null"
     for path in _READ_ONLY:
@@ -179,7 +178,7 @@ def _show_kernel(old: str) -> None:
 
 
 def _show_devices(devices: list[tuple[str, int]], old: str, shared_memory_bytes: Optional[int]) -> None:
-    """A /dev of its own, with a few devices of the node and shared memory that ends with the attempt."""
+    """Make a /dev with a few devices of the node, and shared memory that ends with the attempt."""
     os.makedirs("/dev", exist_ok=True)
     syscalls.mount("tarmac", "/dev", "tmpfs", syscalls.MS_NOSUID, "size=64k,mode=755")
     for path, handle in devices:
@@ -194,7 +193,7 @@ def _show_devices(devices: list[tuple[str, int]], old: str, shared_memory_bytes:
 
 
 def _bind(source: str, target: str) -> None:
-    """Show a source at a target, which is made where it is missing."""
+    """Bind a source to a target, which is made if it is missing."""
     if os.path.isdir(source):
         os.makedirs(target, exist_ok=True)
     elif not os.path.lexists(target):
@@ -204,7 +203,7 @@ def _bind(source: str, target: str) -> None:
 
 
 def _replace(path: str, content: bytes) -> None:
-    """A small file of the node's, in the place of what the image has."""
+    """Replace a file of the image with a small one of the node."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with suppress(FileNotFoundError):
         os.unlink(path)
@@ -213,10 +212,10 @@ def _replace(path: str, content: bytes) -> None:
 
 
 def _make_usual() -> None:
-    """What every program may expect, and a small image may lack."""
+    """Make directories and links that programs expect and a small image may lack."""
     for path, mode in (("/tmp", 0o1777), ("/var/tmp", 0o1777), ("/root", 0o700), ("/run", 0o755)):
         if not os.path.isdir(path):
-            with suppress(OSError):  # a link that leads nowhere, say
+            with suppress(OSError):  # for example a dangling link
                 os.makedirs(path)
                 os.chmod(path, mode)
 
@@ -230,5 +229,5 @@ def _content(path: str) -> Optional[bytes]:
 
 
 def _escaped(path: str) -> str:
-    """A path among the options of an overlay."""
+    """Escape a path for the options of an overlay."""
     return path.replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,")

@@ -1,4 +1,4 @@
-"""Images of Apptainer and Singularity (SIF): a file with a squashfs in it. Called by `pulling`.
+"""Images of Apptainer and Singularity (SIF): a file that contains a squashfs. Called by `pulling`.
 
 Read with `unsquashfs` (squashfs-tools), so that a node needs neither of those programs to run one.
 """
@@ -23,7 +23,7 @@ from tarmac.node.files import inside, untrusted
 _MAGIC_AT, _MAGIC = 32, b"SIF_MAGIC\0"
 _ARCHITECTURE_AT = 45
 _DESCRIPTORS_AT = 88
-"""Of the header: how many descriptors there may be, and where they begin."""
+"""Offsets in the header: the number of descriptors, and their start."""
 
 _DESCRIPTOR = struct.Struct("<i?IIIqqqqqqq128s384s")
 _FILES, _SQUASHFS, _ENCRYPTED, _PRIMARY = 0x4004, 1, 5, 2
@@ -42,7 +42,7 @@ _MOST_TEXT = 300
 
 
 class FileSystem(NamedTuple):
-    """Where the file system of an image lies in its file."""
+    """The position of the file system in an image's file."""
 
     offset_bytes: int
     size_bytes: int
@@ -56,7 +56,7 @@ def is_sif(path: str) -> bool:
 
 
 def read_file_system(path: str, machine: str) -> FileSystem:
-    """Where its file system lies. Raises ImageProblem, also where it is for other machines; OSError."""
+    """Find the file system. Raises ImageProblem, also if it is for another architecture; OSError."""
     header = untrusted.first_bytes(path, _DESCRIPTORS_AT + 16)
     try:
         total, begin = struct.unpack_from("<qq", header, _DESCRIPTORS_AT)
@@ -83,7 +83,7 @@ def read_file_system(path: str, machine: str) -> FileSystem:
 
 
 def digest_of(path: str, count: Callable[[int], None]) -> str:
-    """What the file is called; `count` hears of the bytes as they are read. Raises OSError."""
+    """The digest of the file; `count` gets the number of bytes read each time. Raises OSError."""
     summary = hashlib.sha256()
     with open(path, "rb") as file:
         while piece := file.read(_CHUNK_BYTES):
@@ -117,7 +117,7 @@ def unpack(path: str, files: FileSystem, directory: str) -> None:
 
 
 def _attend(process: subprocess.Popen[bytes], room: Room) -> bytes:
-    """Wait for its end, as long as there is room; what it complained of."""
+    """Wait for the end of a process while disk space remains; returns its error output."""
     while True:
         try:
             return process.communicate(timeout=_LOOK_S)[1]
@@ -126,7 +126,7 @@ def _attend(process: subprocess.Popen[bytes], room: Room) -> bytes:
 
 
 def _tame(directory: str) -> None:
-    """Take away what no image may have: devices, pipes, and files that are run as somebody else."""
+    """Remove entries that no image may have: devices, pipes, and set-user-ID rights."""
     own = os.geteuid() != 0
     for parent, directories, files in os.walk(directory):
         for name in (*directories, *files):
@@ -141,7 +141,7 @@ def _tame(directory: str) -> None:
 
 
 def variables(directory: str) -> Mapping[str, str]:
-    """The variables that an unpacked image sets to plain values. Its scripts are not executed."""
+    """The variables that an unpacked image sets to plain values; its scripts are not executed."""
     found: dict[str, str] = {}
     for entry in inside.list_inside(directory, _VARIABLES, limit=_MOST_SCRIPTS) or ():
         script = inside.read_inside(directory, f"{_VARIABLES}/{entry[0]}", offset=0, limit=_MOST_SCRIPT_BYTES)

@@ -1,4 +1,4 @@
-"""The bytes of a layer as they come: counted, checked against their digest, gone on with after a break.
+"""The bytes of a layer as they arrive: counted, verified by digest, resumed after a broken connection.
 
 Called by `images`.
 """
@@ -24,19 +24,19 @@ from tarmac.node.container.progress import mebibytes
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _PAUSES_S = (0.0, 0.5, 1.0, 2.0)
-"""Before a layer is asked for again: a registry that starts anew is back by then."""
+"""Pauses before each retry of a layer: long enough for a restart of the registry."""
 
 _PROGRESS_BYTES = 1024**2
-"""A connection that brought so much has done its part: the tries are counted anew."""
+"""After a connection has brought this many bytes, the count of retries starts again."""
 
 _CHUNK_BYTES = 256 * 1024
 
 Open = Callable[[str, int], IO[bytes]]
-"""What opens the bytes of a digest from an offset on."""
+"""Opens the bytes of a digest from an offset."""
 
 
 class LayerStream(io.RawIOBase):
-    """The bytes of a layer; `count` is called with how many have come each time, `pause` after breaks."""
+    """The bytes of a layer; `count` gets the number of bytes received each time, `pause` follows a break."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class LayerStream(io.RawIOBase):
         return len(piece)
 
     def check(self) -> None:
-        """Read what is left, and compare. Raises ImageProblem where it is not what its digest says."""
+        """Read the rest and verify the digest. Raises ImageProblem if it differs."""
         while self.read(_CHUNK_BYTES):
             pass
         if f"sha256:{self._summary.hexdigest()}" != self._piece.digest:
@@ -83,7 +83,7 @@ class LayerStream(io.RawIOBase):
         super().close()
 
     def _read(self, count: int) -> bytes:
-        """The next bytes; where the connection broke, from a new one."""
+        """The next bytes, from a new connection if the old one broke."""
         while True:
             try:
                 if self._source is None:
@@ -104,14 +104,14 @@ class LayerStream(io.RawIOBase):
                 self._breaks += 1
 
     def _close_source(self) -> bool:
-        """Let go of the connection; whether there was one."""
+        """Close the connection; returns whether there was one."""
         source, self._source = self._source, None
         if source is not None:
             source.close()
         return source is not None
 
     def _broken(self, error: Exception) -> ImageProblem:
-        """What is said when no connection brings more."""
+        """The problem to report after the last retry."""
         if self._offset == 0 and isinstance(error, ImageProblem):
             return error
         come, total = mebibytes(self._offset), mebibytes(self._piece.size_bytes)
@@ -121,7 +121,7 @@ class LayerStream(io.RawIOBase):
 
 @contextmanager
 def archive_in(stream: io.RawIOBase) -> Iterator[IO[bytes]]:
-    """The archive that a layer is, whatever it is compressed with. Raises ImageProblem, OSError."""
+    """The archive in a layer, with any compression. Raises ImageProblem, OSError."""
     buffered = io.BufferedReader(stream, _CHUNK_BYTES)
     start = buffered.peek(len(_ZSTD))
     try:
@@ -138,7 +138,7 @@ def archive_in(stream: io.RawIOBase) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _through_zstd(compressed: IO[bytes]) -> Iterator[IO[bytes]]:
-    """Python before 3.14 cannot read it, the program `zstd` can."""
+    """Decompress with the program `zstd`, since Python before 3.14 cannot."""
     program = shutil.which("zstd")
     if program is None:
         raise ImageProblem(

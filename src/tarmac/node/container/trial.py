@@ -1,4 +1,4 @@
-"""Whether containers can be made here: by making one. For `tarmac doctor` and checks of clusters."""
+"""Tests whether containers can be made here, by making one. For `tarmac doctor` and checks of clusters."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tarmac.node.container.root import CannotMake, Root
 
 
 class Trial(NamedTuple):
-    """Whether one can, and by what, or why not."""
+    """The result of a trial: the driver that succeeded, or the reason of the failure."""
 
     works: bool
     text: str
 
 
 def try_container(directory: str, setting: str = AUTO) -> Trial:
-    """Make an empty container as an attempt below that directory would; nothing of it stays."""
+    """Make and remove an empty container, like an attempt below that directory."""
     facts, notes = drivers.survey(), list[str]()
     try:
         with tempfile.TemporaryDirectory(dir=directory, prefix="trial-") as scratch:

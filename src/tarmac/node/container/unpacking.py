@@ -1,9 +1,8 @@
-"""A layer of an image, from its archive to a directory that an overlay shows. Called by `images`.
+"""Unpacks a layer of an image from its archive to a directory for an overlay. Called by `images`.
 
-The archive is a stranger's: nothing is written outside the directory, whatever its names and links say;
-device files and pipes are left out, and no file keeps the right to be run as somebody else. It ends while
-there is room left on the disk for others, and takes no more memory than an honest one. What a layer
-removes of those below it (`.wh.NAME`) becomes what an overlay knows for that.
+The archive is untrusted: its names and links cannot cause writes outside the directory; device files and
+pipes are omitted, and files lose set-user-ID rights. Unpacking stops before the disk is full, and memory is
+bounded. Removals of entries in lower layers (`.wh.NAME`) are converted to the overlay's form.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ _OPAQUE_MARK = "user.overlay.opaque"
 _MOST_LINKS = 40
 _CHUNK_BYTES = 1024 * 1024
 _ZEROS = bytes(_CHUNK_BYTES)
-"""What is not written takes no room: a file of nothing else may be small where it comes from."""
+"""A block of zeros is skipped, not written: a huge file of zeros may be small in its archive."""
 
 _RIGHTS = 0o777
-"""Of a file's mode: not who it runs as."""
+"""The kept bits of a file's mode, without set-user-ID."""
 
 _MOST_HEADER_BYTES = 1024 * 1024
-"""Of the names and attributes of one entry, which are read as a whole."""
+"""The maximum size of the names and attributes of one entry, which are read at once."""
 
 _EXTENDED = (
     tarfile.XHDTYPE,
@@ -44,7 +43,7 @@ _EXTENDED = (
 
 
 def unpack(stream: IO[bytes], directory: str) -> None:
-    """Unpack an archive into an empty directory. Raises ImageProblem for what is no archive, OSError."""
+    """Unpack an archive into an empty directory. Raises ImageProblem for an invalid archive, OSError."""
     layer = _Layer(directory)
     try:
         with tarfile.open(fileobj=stream, mode="r|", errorlevel=1, tarinfo=BoundedEntry) as archive:
@@ -60,7 +59,7 @@ def unpack(stream: IO[bytes], directory: str) -> None:
 
 
 class BoundedEntry(tarfile.TarInfo):
-    """An entry of an archive whose headers are of a size that can be read."""
+    """An entry of an archive with headers of limited size."""
 
     @classmethod
     def frombuf(cls, buf: bytes, encoding: str, errors: str) -> BoundedEntry:  # type: ignore[override]
@@ -72,7 +71,7 @@ class BoundedEntry(tarfile.TarInfo):
 
 
 class _Layer:
-    """The directory of a layer while it is filled; nobody else writes there."""
+    """The directory of a layer while it is filled; no other process writes there."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -112,7 +111,7 @@ class _Layer:
             os.utime(place, (member.mtime, member.mtime), follow_symlinks=False)
 
     def set_modes(self) -> None:
-        """Give the directories their modes, which may keep us from writing in them: at the end."""
+        """Set the modes of directories at the end, as they may forbid writing."""
         for path in reversed(list(self._modes)):
             os.chmod(path, self._modes[path])
 
@@ -133,7 +132,7 @@ class _Layer:
             os.fchmod(file.fileno(), (member.mode & _RIGHTS) | (0o600 if self._own else 0))
 
     def _link(self, to: str, place: str) -> None:
-        """A second name for a file of the same layer."""
+        """Make a hard link to a file of the same layer."""
         path = os.path.normpath(f"/{to}").lstrip("/")
         source = os.path.join(self._directory(os.path.dirname(path)), os.path.basename(path))
         if not os.path.lexists(source) or _is_directory(source):
@@ -143,9 +142,9 @@ class _Layer:
             os.link(source, place, follow_symlinks=False)
 
     def _directory(self, path: str) -> str:
-        """The real place of a directory of the layer, made where it is missing.
+        """The real path of a directory of the layer, made if it is missing.
 
-        Links are followed as they would be in the container: they lead nowhere else.
+        Links are followed as in the container: they never lead out of it.
         """
         here, left, links = self._root, path.split("/")[::-1], 0
         while left:
@@ -170,7 +169,7 @@ class _Layer:
         return here
 
     def _make_directory(self, place: str, mode: int) -> None:
-        """In the place of whatever was there; what was removed below does not show through it."""
+        """Make a directory, replacing any other entry; entries removed below stay hidden."""
         removed = _is_whiteout(place)
         self._clear(place)
         os.mkdir(place, mode)
@@ -178,7 +177,7 @@ class _Layer:
             os.setxattr(place, _OPAQUE_MARK, b"y")
 
     def _clear(self, place: str) -> None:
-        """Remove what comes again under its name."""
+        """Remove an existing entry of the same name."""
         if _is_directory(place):
             untrusted.remove_tree(place)
             for path in [path for path in self._modes if path == place or path.startswith(f"{place}/")]:
@@ -189,14 +188,14 @@ class _Layer:
 
 
 def _remove_below(parent: str, name: str) -> None:
-    """Note that something of the layers below is no more."""
+    """Record that an entry of lower layers is removed."""
     hidden = name[len(_WHITEOUT) :]
     place = os.path.join(parent, hidden)
     if name == _OPAQUE:
         os.setxattr(parent, _OPAQUE_MARK, b"y")
     elif hidden in ("", ".", ".."):
         return
-    elif _is_directory(place):  # this layer makes it anew
+    elif _is_directory(place):  # this layer makes it again
         os.setxattr(place, _OPAQUE_MARK, b"y")
     elif not os.path.lexists(place):
         os.mknod(place, stat.S_IFCHR, os.makedev(0, 0))
