@@ -1,1 +1,1 @@
-"""Files that a run can write, secrets, and logs: read with bounds, written with masks."""
+"""Files that a run can write, secrets, and logs: bounded reads, masked output."""

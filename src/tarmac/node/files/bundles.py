@@ -1,12 +1,13 @@
-"""Code on its way: a snapshot and all that it names as one stream, put where runners on this machine find it.
+"""Receives code: stores a snapshot and its contents from a stream into the directory that runners here read.
 
-Called by `entry` on machines that do not see the server's disk; `artifacts/code/bundles.py` makes the stream:
+Called by `entry` on machines without access to the server's disk; `artifacts/code/bundles.py` makes the
+stream:
 
     BYTES OF THE LIST, BYTES OF THE CONTENTS, as decimal numbers with a blank between, and a newline
     the list: a snapshot, as the hook `code` reads it, whose only pack is DIGEST.pack
     the contents: that pack
 
-Both are written beside and renamed: the snapshot is there whole or not at all.
+Both are written to temporary files and renamed: a snapshot is never visible incomplete.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ _CHUNK_BYTES = 1 << 20
 
 
 class BrokenOff(Exception):
-    """The stream ended before it was whole, or is none."""
+    """The stream ended early, or is invalid."""
 
 
 def receive(stream: BinaryIO, directory: str, digest: str) -> None:
-    """Put a snapshot into a directory of code, if it is not there; raises BrokenOff, ValueError, OSError."""
+    """Store a snapshot in a directory of code, if it is missing; raises BrokenOff, ValueError, OSError."""
     if not is_digest(digest):
         raise ValueError(f"{digest!r:.100} is not the name of a snapshot")
     target = os.path.join(directory, digest)

@@ -1,6 +1,7 @@
-"""What a directory of code looks like: a snapshot by its digest, packs with contents, and what is half made.
+"""The layout of a directory of code: snapshots by digest, packs with contents, and unfinished files.
 
-Used by the runner and by `receive`, which run where there is no tarmac, and by `artifacts`, which writes it.
+Used by the runner and by `receive`, which run without an installed tarmac, and by `artifacts`, which writes
+it.
 """
 
 from __future__ import annotations
@@ -13,5 +14,5 @@ PARTIAL_PREFIX = ".partial-"
 
 
 def is_digest(text: str) -> bool:
-    """Whether this can be the name of a snapshot or of a content: a SHA-256 in hexadecimal digits."""
+    """Whether a text has the form of a digest of a snapshot or content: a SHA-256 in hexadecimal digits."""
     return len(text) == 64 and not text.strip("0123456789abcdef")

@@ -1,4 +1,4 @@
-"""Names that follow from a content. Called by `layers`, `interpreter`, `requirements` and `secretfiles`."""
+"""Names derived from contents. Called by `layers`, `interpreter`, `requirements` and `secretfiles`."""
 
 from __future__ import annotations
 

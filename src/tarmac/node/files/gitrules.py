@@ -1,7 +1,8 @@
-"""How git is called with names that others wrote: what may be asked for, and that nothing else counts.
+"""Safe calls of git with untrusted names: the allowed URLs and references, and an isolated configuration.
 
-Called by the setup step `checkout` on nodes and by the server that fetches code. No configuration of a user
-or of the machine, no hook, no helper, no prompt; names never become options; no other transport is taken.
+Called by the setup step `checkout` on nodes and by the server to fetch code. git uses no configuration of a
+user or of the machine, no hook, no credential helper, no prompt; names cannot become options; other
+transports are refused.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from typing import Mapping, NamedTuple, Optional, Sequence
 
 SAFE_TRANSPORTS = ("https", "ssh")
 TRANSPORTS = ("https", "ssh", "http", "file")
-"""All that a setting may allow: `http` is sent in the clear, `file` reads this machine."""
+"""All transports that a setting may allow: `http` is not encrypted, `file` reads this machine."""
 
 NO_PROGRESS_S = 60
-"""A connection that moves next to nothing for so long is given up, by git and by ssh themselves."""
+"""Seconds after which git and ssh end a connection that transfers almost nothing."""
 
 LONGEST_URL = 2048
 
 
 class GitRules(NamedTuple):
-    """What a machine allows: transports, and the deploy key and known hosts that ssh is to use."""
+    """A machine's settings: transports, and the deploy key and known hosts for ssh."""
 
     transports: tuple[str, ...] = SAFE_TRANSPORTS
     key: Optional[str] = None
@@ -30,11 +31,11 @@ class GitRules(NamedTuple):
 
 
 class Refused(Exception):
-    """A name or URL that git must not be given; the text says which and why."""
+    """A name or URL that git must not get; the text gives the name and the reason."""
 
 
 def check_url(url: str, rules: GitRules) -> str:
-    """The URL, if it can only mean a repository over an allowed transport; raises Refused."""
+    """The URL, if it can only be a repository over an allowed transport; raises Refused."""
     if len(url) > LONGEST_URL or not _PRINTABLE.fullmatch(url):
         raise Refused("the URL of the repository has blanks, control characters or no end")
     if holds_secret(url):
@@ -48,7 +49,7 @@ def check_url(url: str, rules: GitRules) -> str:
 
 
 def check_reference(name: str) -> str:
-    """The name of a branch or tag, if it can be nothing else; raises Refused."""
+    """The name of a branch or tag, if it cannot be anything else; raises Refused."""
     if not _REFERENCE.fullmatch(name) or ".." in name or "@{" in name or name.endswith((".lock", "/", ".")):
         raise Refused(f"{name!r:.80} is not the name of a branch or tag")
     return name
@@ -62,12 +63,12 @@ def check_commit(name: str) -> str:
 
 
 def is_whole(commit: str) -> bool:
-    """Whether the name of a commit is whole (SHA-1 or SHA-256)."""
+    """Whether the name of a commit has its full length (SHA-1 or SHA-256)."""
     return len(commit) in (40, 64)
 
 
 def transport_of(url: str) -> Optional[str]:
-    """What a URL of one of the known forms is fetched by."""
+    """The transport of a URL in one of the known forms."""
     found = _URL.fullmatch(url)
     if found is None:
         return "ssh" if _SCP.fullmatch(url) else None
@@ -75,17 +76,17 @@ def transport_of(url: str) -> Optional[str]:
 
 
 def holds_secret(url: str) -> bool:
-    """Whether a password or token stands before the host."""
+    """Whether a password or token precedes the host."""
     return _SECRET.match(url) is not None
 
 
 def shown(url: str) -> str:
-    """A URL as people may see it: without what stands before the host, where that may be a secret."""
+    """A URL for display: without the part before the host, if that may be a secret."""
     return without_secrets(url)
 
 
 def argv(*arguments: str) -> list[str]:
-    """git with its own configuration switched off where the environment cannot do it."""
+    """The argv of git with options against configuration that the environment cannot disable."""
     settings = (
         "core.hooksPath=/dev/null",
         "core.fsmonitor=false",
@@ -105,7 +106,7 @@ def argv(*arguments: str) -> list[str]:
 
 
 def environment(rules: GitRules, around: Mapping[str, str]) -> dict[str, str]:
-    """What git finds around it; of `around` only where programs and proxies are."""
+    """The environment of git; from `around` it takes only variables for programs and proxies."""
     env = {name: around[name] for name in _PASSED_ON if name in around}
     env.update(
         {
@@ -131,7 +132,7 @@ def environment(rules: GitRules, around: Mapping[str, str]) -> dict[str, str]:
 
 
 def ssh_argv(rules: GitRules) -> list[str]:
-    """ssh as git calls it: asks nobody, knows its hosts, forwards and runs nothing else."""
+    """The argv of ssh for git: no prompts, known hosts only, no forwarding, no other command."""
     options = [
         "BatchMode=yes",
         "StrictHostKeyChecking=yes",
@@ -161,18 +162,18 @@ def ssh_argv(rules: GitRules) -> list[str]:
 
 
 def without_secrets(line: str) -> str:
-    """A line that git or pip wrote, with what stands before a host in its URLs taken out."""
+    """A line of git's or pip's output, without the secrets before a host in its URLs."""
     return _CREDENTIALS.sub(_masked, line)
 
 
 def _masked(found: re.Match[str]) -> str:
-    """The name of an account of SSH is no secret; whatever else stands before a host may be one."""
+    """Mask the part before a host, except an account's name for SSH."""
     transport, rest = found[1], found[2]
     return found[0] if transport == "ssh://" and ":" not in rest else f"{transport}***@"
 
 
 def hint_for(lines: Sequence[str]) -> Optional[str]:
-    """What to do about a failure that git's last lines tell of, where we know it."""
+    """The remedy for a failure in git's last lines, if known."""
     text = "\n".join(lines)
     for sign, hint in _HINTS:
         if sign in text:
@@ -232,5 +233,5 @@ _COMMIT = re.compile(r"[0-9a-fA-F]{4,64}")
 
 
 def _ssh_path(path: str) -> str:
-    """A path as a value of an ssh option, which splits at blanks and knows `%` as a sign."""
+    """A path as a value of an ssh option, where blanks separate and `%` is special."""
     return '"' + path.replace("%", "%%") + '"'

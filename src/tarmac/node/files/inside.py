@@ -1,6 +1,6 @@
-"""Reading files below a directory, for whoever asks by name: nothing outside it can be reached.
+"""Reads files below a directory, by paths from requests: nothing outside it can be reached.
 
-The working directory of an attempt belongs to the user's program, which may put any link there: none is
+The working directory of an attempt belongs to the user's program, which may create any link there: none is
 followed. Called by engines, and on the hosts that they reach.
 """
 
@@ -18,7 +18,7 @@ DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def read_inside(directory: str, path: str, *, offset: int, limit: int) -> Optional[bytes]:
-    """At most `limit` bytes from `offset` of a regular file below `directory`; None if there is none such.
+    """At most `limit` bytes from `offset` of a regular file below `directory`; None if there is none.
 
     A negative offset counts from its end.
     """
@@ -46,9 +46,9 @@ def open_inside(directory: str, path: str) -> int:
 
 
 def list_inside(directory: str, path: str, *, limit: int) -> Optional[list[list[object]]]:
-    """What lies in a directory below `directory` (""; itself), at most `limit` of it; None if there is none.
+    """The entries of a directory below `directory` (""; itself), at most `limit`; None if there is none.
 
-    Each as name, kind (`file`, `directory`, `link`, `other`), bytes, and the time of its last change.
+    Each as name, kind (`file`, `directory`, `link`, `other`), bytes, and modification time.
     """
     parts = path.split("/") if path else []
     if any(part in ("", ".", "..") or "\0" in part for part in parts):
@@ -74,14 +74,14 @@ def _entry(entry: os.DirEntry[str]) -> list[object]:
     try:
         found = entry.stat(follow_symlinks=False)
     except OSError:
-        return []  # gone since
+        return []  # removed since
     kinds = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
     name = entry.name.encode("utf-8", "replace").decode()
     return [name, kinds.get(stat.S_IFMT(found.st_mode), "other"), found.st_size, found.st_mtime]
 
 
 def _open_inside(directory: str, parts: list[str]) -> int:
-    """Open component by component, so that none can be a link."""
+    """Open component by component, so that no link is followed."""
     parent = os.open(directory, DIRECTORY_FLAGS)
     for part in parts[:-1]:
         try:

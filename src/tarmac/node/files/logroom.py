@@ -1,9 +1,9 @@
-"""Keeps the logs of one node's part of an attempt within their room. Called by the hook `watch`.
+"""Limits the disk space of the logs of one node's part of an attempt. Called by the hook `watch`.
 
-Workers write straight into their logs, so they are never held up. Room is freed in the middle of a log that
-is too long: the file system forgets those bytes (a hole); the beginning, the end and every offset stay. The
-same is done when the disk itself runs full, because a full disk must not prevent stopping the run that fills
-it: logs that grow then take no more than they leave free. A note beside the log says what was left out.
+Workers write directly into their logs, so they never block. The runner frees the middle of a log that is too
+long: the file system drops those bytes (a hole); the beginning, the end and every offset stay. It does the
+same if the disk itself is nearly full, because a full disk must not prevent stopping the run that fills it:
+growing logs then use no more space than they leave free. A note beside the log records the removed range.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from tarmac.node.kernel import syscalls
 LOOK_S = 0.4
 LOOK_AT_LOW_DISK_S = 0.05
 DISK_PART = 20
-"""A disk with less than a twentieth of itself free, or than `FREE_BYTES`, is running full."""
+"""A disk is nearly full with less than a twentieth of it free, or less than `FREE_BYTES`."""
 
 FREE_BYTES = 256 * 1024 * 1024
 LEAST_KEPT_BYTES = 1024 * 1024
-"""Of an attempt's logs on one node, on a disk that is full for another reason than they."""
+"""The minimum of an attempt's logs on one node, if other files fill the disk."""
 
 _LONGEST_LINE = 65536
 _ENDS = 4
-"""A log that is cut keeps at its beginning and at its end a fourth of its share each."""
+"""A cut log keeps a fourth of its share at its beginning, and as much at its end."""
 
 
 class LogRoom:
-    """The room of some logs. `say` is told once when something is left out, and where that cannot be done."""
+    """The space of some logs. `say` is called once after a cut, and once if a cut is impossible."""
 
     def __init__(
         self, logs: Sequence[str], *, limit_bytes: Optional[int], say: Callable[[str], object]
@@ -42,12 +42,12 @@ class LogRoom:
         self._say = say
         self._reports: set[str] = set()
         self.low_disk_due: Optional[float] = None
-        """When the logs have to be looked at again, on a disk that runs full."""
+        """The time of the next check of the logs, on a disk that is nearly full."""
         self._look_due = 0.0
         self._seen_bytes = 0
 
     def look(self) -> None:
-        """Give back what is too much; costs a look at each file's size now and then."""
+        """Free the excess; checks the size of each file at intervals."""
         now = time.monotonic()
         if now < self._look_due or not self._logs:
             return
@@ -87,7 +87,7 @@ class LogRoom:
 
 
 def cut(log: str, *, keep_bytes: int) -> None:
-    """Give back the middle of a log, and say so beside it; raises OSError where that cannot be."""
+    """Free the middle of a log and record that in its note; raises OSError if that is impossible."""
     handle = untrusted.open_to_append(log)
     try:
         begin, end = keep_bytes, os.fstat(handle).st_size - keep_bytes
@@ -105,18 +105,18 @@ def cut(log: str, *, keep_bytes: int) -> None:
 
 
 def cut_note(log: str) -> str:
-    """The file that says which bytes of a log are left out: {"begin", "end"}."""
+    """The file with the removed range of a log: {"begin", "end"}."""
     return f"{log.removesuffix('.log')}.cut"
 
 
 def gap_of(note: dict[str, Any]) -> Optional[tuple[int, int]]:
-    """The first byte that is left out and the first that is there again, as a note says; None: nothing."""
+    """The first removed byte and the first byte after the gap, from a note; None if there is no gap."""
     begin, end = note.get("begin"), note.get("end")
     return (begin, end) if type(begin) is int and type(end) is int and 0 <= begin < end else None
 
 
 def allocated_bytes(path: str) -> int:
-    """What a file takes of the disk."""
+    """The disk space of a file."""
     try:
         return os.lstat(path).st_blocks * 512
     except OSError:
@@ -131,7 +131,7 @@ def _read_note(log: str) -> Optional[tuple[int, int]]:
 
 
 def _line_begin(log: str, offset: int) -> int:
-    """Where the line that reaches over an offset begins, if that is near: what is kept ends with a line."""
+    """The beginning of the line that contains an offset, if it is near: the kept part ends with a line."""
     start = max(0, offset - _LONGEST_LINE)
     with suppress(OSError):
         return start + untrusted.read_part(log, start, offset - start).rfind(b"\n") + 1 or offset
@@ -139,7 +139,7 @@ def _line_begin(log: str, offset: int) -> int:
 
 
 def _low_disk(log: str) -> Optional[tuple[int, int]]:
-    """The free bytes of the disk of a log and those it should have; None where it has them."""
+    """The free bytes of a log's disk and the required ones; None if there are enough."""
     try:
         found = os.statvfs(os.path.dirname(log))
     except OSError:

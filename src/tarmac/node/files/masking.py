@@ -1,7 +1,7 @@
-"""Hiding known secrets in what programs write: the values as they are, and in the forms they are often given.
+"""Hides known secrets in the output of programs: the values themselves, and their usual encodings.
 
-The runner masks the last lines that go into its report, the server the logs that it shows. Workers write
-straight into their files, so a secret stands there as it was printed, and is hidden wherever it is read.
+The runner masks the last lines in its report, the server the logs in its answers. Workers write directly into
+their files, so a printed secret is in the file, and is hidden by each reader.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from tarmac.node.files import secrecy
 from tarmac.node.files.secrecy import Span
 
 LEAST_BYTES = 4
-"""What is shorter cannot be hidden: it stands everywhere."""
+"""Shorter values cannot be hidden: they occur everywhere."""
 
 _LEAST_PART = 8
-"""From this length on, a line of a secret (or its form in another code) is hidden by itself."""
+"""The minimum length of a line of a secret (or of its encodings) that is hidden by itself."""
 
 _PARTLY_SECRET = 8
-"""The beginning of a secret that nothing follows any more is hidden from this length on."""
+"""The minimum length of a secret's beginning that is hidden at the end of the data."""
 
 _MOST_BUFFERED = 1 << 20
-"""More than this is never held back: a worker may repeat one letter for ever."""
+"""The maximum of withheld bytes: a worker may repeat one letter forever."""
 
 
 class Mask:
-    """The secrets of a run, ready to be found. What only looks like a key is found as well."""
+    """Finds the secrets of a run in data, and also texts that look like keys."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         found: Set[bytes] = set()
@@ -37,11 +37,11 @@ class Mask:
         self.context_bytes = max(secrecy.CONTEXT_BYTES, len(self._patterns[0]) if self._patterns else 0)
 
     def spans(self, data: bytes) -> List[Span]:
-        """Every place that is to be hidden, in order, none overlapping."""
+        """The ranges to hide, in order, without overlaps."""
         return secrecy.merged([*self._known(data), *secrecy.key_spans(data.decode("latin-1"))])
 
     def cut(self, data: bytes, spans: List[Span]) -> int:
-        """Up to where `data` can be shown: what follows may become a secret with what comes next."""
+        """The end of the part of `data` that can be shown: the rest may become a secret with later bytes."""
         cut = min(secrecy.open_end(data.decode("latin-1")), self._prefix_at_end(data))
         if len(data) - cut > _MOST_BUFFERED:
             return len(data)
@@ -51,7 +51,7 @@ class Mask:
         return cut
 
     def spans_at_end(self, data: bytes) -> List[Span]:
-        """As `spans`, of data that nothing follows: a long beginning of a secret at its end is hidden too."""
+        """Like `spans`, for the end of all data: also hides a long beginning of a secret at the end."""
         spans = self.spans(data)
         start = self._prefix_at_end(data)
         if len(data) - start >= _PARTLY_SECRET:
@@ -59,11 +59,11 @@ class Mask:
         return spans
 
     def data(self, data: bytes) -> bytes:
-        """Whole data without secrets."""
+        """Complete data without secrets."""
         return b"".join(pieces(data, self.spans(data), 0, len(data)))
 
     def text(self, text: str) -> str:
-        """A whole text without secrets."""
+        """A complete text without secrets."""
         if len(text) < LEAST_BYTES and text.isascii():
             return text
         return self.data(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
@@ -86,7 +86,7 @@ class Mask:
                 at = data.find(pattern, at + 1)
 
     def _prefix_at_end(self, data: bytes) -> int:
-        """Where the longest beginning of a secret stands at the end of `data`; its length where none does."""
+        """The position of the longest beginning of a secret at the end of `data`, else its length."""
         first = len(data)
         for pattern in self._patterns:
             at = data.find(pattern[:1], max(0, len(data) - len(pattern) + 1))
@@ -98,11 +98,11 @@ class Mask:
 
 
 NO_SECRETS = Mask()
-"""For runs without secrets: what looks like a key is hidden all the same."""
+"""The mask of runs without secrets: it still hides texts that look like keys."""
 
 
 def pieces(data: bytes, spans: List[Span], start: int, stop: int) -> Iterator[bytes]:
-    """`data[start:stop]` with `***` for what is hidden; a place that began earlier is hidden to its end."""
+    """`data[start:stop]` with `***` in the spans; a span that began earlier is hidden to its end."""
     at = start
     for begin, end in spans:
         if end <= start or begin >= stop or start >= stop:
@@ -114,7 +114,7 @@ def pieces(data: bytes, spans: List[Span], start: int, stop: int) -> Iterator[by
 
 
 def parts(value: str) -> Iterator[str]:
-    """What of a secret may be printed alone: each line, and the values that have the name of a secret."""
+    """The parts of a secret that may be printed alone: each line, and values with the name of a secret."""
     lines = value.splitlines()
     if len(lines) > 1:
         yield from (line.strip() for line in lines)
@@ -140,7 +140,7 @@ def _named(tree: Any, name: str = "") -> Iterator[str]:
 
 
 def _forms(value: str) -> Set[bytes]:
-    """The byte strings that give a secret away."""
+    """The byte strings that reveal a secret."""
     found = {value.strip().encode()}
     for whole in (value, value.strip()):
         found |= {form for form in _coded(whole) if len(form) >= _LEAST_PART}
@@ -167,7 +167,7 @@ def _coded(text: str) -> Iterator[bytes]:
     yield binascii.hexlify(data)
     for shift in range(3):
         coded = binascii.b2a_base64(b"\0" * shift + data, newline=False)
-        torn = (shift + len(data)) % 3  # the last letter depends on what follows
+        torn = (shift + len(data)) % 3  # the last letter depends on the next bytes
         inner = coded.rstrip(b"=")[(0, 2, 3)[shift] : -1 if torn else None]
         for found in (coded, inner) if shift == 0 else (inner,):
             yield found
@@ -179,9 +179,9 @@ _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
 def split_at(data: bytes, mask: Mask, start: int, *, final: bool) -> Tuple[bytes, int]:
-    """What can be shown of `data` from `start` on, and up to where that is; all of it where `final`.
+    """The masked part of `data` from `start` that can be shown, and its end; all of it if `final`.
 
-    What stands before `start` is context: a secret that reaches from there into the rest is hidden.
+    The bytes before `start` are context: a secret that extends from there into the rest is hidden.
     """
     if final:
         return b"".join(pieces(data, mask.spans_at_end(data), start, len(data))), len(data)

@@ -1,7 +1,7 @@
-"""The one judge of what may be a secret: by the name it has, and by what it looks like.
+"""Decides which values may be secrets, by their names and by their form.
 
-Readers of run files ask it what to warn of, the server what to hide in answers and logs, the runner what to
-leave out of its report. `masking` hides the values that are known; what only looks like a key is found here.
+Readers of run files use it to warn, the server to mask answers and logs, the runner to mask its report.
+`masking` hides known values; this module finds texts that look like a key.
 """
 
 from __future__ import annotations
@@ -13,47 +13,47 @@ from typing import Any, Iterable, Iterator, List, Mapping, NamedTuple, Sequence,
 from tarmac.node.files.gitrules import without_secrets
 
 MASK = "***"
-"""What stands in place of a secret."""
+"""The replacement for a secret."""
 
 CONTEXT_BYTES = 512
-"""How far before a place a key that reaches into it may begin."""
+"""The bytes before a position in which a key that extends into it may begin."""
 
 LEAST_INLINE = 8
-"""From this length on, a key that stands in a run file as plain text is hidden wherever it stands again."""
+"""The minimum length of a key in plain text in a run file that is hidden wherever it recurs."""
 
 Span = Tuple[int, int]
 
 
 class PlainKey(NamedTuple):
-    """A variable that holds a key as plain text."""
+    """A variable with a key in plain text."""
 
     name: str
     value: str
 
 
 def names_secret(name: str) -> bool:
-    """Whether what has this name (of a variable, a key of a file, an option) is likely to be a secret."""
+    """Whether a name (of a variable, a key of a file, an option) suggests a secret."""
     return _NAME().search(name.replace("-", "_")) is not None and _HARMLESS().search(name) is None
 
 
 def looks_like_key(value: str) -> bool:
-    """Whether a text by itself is a key of a well-known kind."""
+    """Whether a text is a key in a well-known form."""
     return _FORMAT().search(value) is not None
 
 
 def is_reference(value: str) -> bool:
-    """Whether a value is no secret, whatever its name: it is empty, or says where the value comes from."""
+    """Whether a value is no secret, whatever its name: it is empty, or refers to the source of the value."""
     return _REFERENCE().fullmatch(value.strip()) is not None
 
 
 def may_hold_secret(text: str) -> bool:
-    """Whether `hidden` could find anything in a text: quick, for what is often shown."""
+    """Whether `hidden` could find anything in a text: a fast check for frequently shown texts."""
     lowered = text.lower()
     return "@" in text or any(word in lowered for word in _WORDS) or _may_hold_format(text)
 
 
 def keys_among(variables: Mapping[str, str]) -> List[PlainKey]:
-    """The variables that hold a key as plain text, by name."""
+    """The variables with a key in plain text, by name."""
     return [
         PlainKey(name, value)
         for name, value in sorted(variables.items())
@@ -73,7 +73,7 @@ def hidden(text: str, also: Iterable[str] = ()) -> str:
 
 
 def hidden_tree(value: Any, also: Sequence[str] = (), name: str = "") -> Any:
-    """JSON with `***` for each text that may be a secret; `name` is that of the value itself."""
+    """JSON with `***` for each text that may be a secret; `name` is the name of the value itself."""
     if isinstance(value, str):
         if names_secret(name) and not is_reference(value):
             return MASK
@@ -86,20 +86,20 @@ def hidden_tree(value: Any, also: Sequence[str] = (), name: str = "") -> Any:
 
 
 def key_spans(text: str) -> List[Span]:
-    """Where in what a program wrote a value looks like a key; not merged, in no order."""
+    """The ranges in a program's output that look like a key; unmerged and unordered."""
     found = [match.span() for match in _FORMAT().finditer(text)] if _may_hold_format(text) else []
     return found + [match.span("value") for match in _assigned(text)]
 
 
 def open_end(text: str) -> int:
-    """Where at the end of `text` something begins that may become a key with what follows."""
+    """The position of an end of `text` that may become a key with later text."""
     tail_at = max(0, len(text) - CONTEXT_BYTES)
     found = _OPEN().search(text, tail_at)
     return found.start() if found is not None else len(text)
 
 
 def merged(spans: Iterable[Span]) -> List[Span]:
-    """The same places, in order, those that overlap as one."""
+    """The same spans in order, overlapping ones merged."""
     result: List[Span] = []
     for start, end in sorted(spans):
         if result and start < result[-1][1]:
@@ -110,7 +110,7 @@ def merged(spans: Iterable[Span]) -> List[Span]:
 
 
 def replaced(text: str, spans: Iterable[Span]) -> str:
-    """The text with `***` in these places."""
+    """The text with `***` in these spans."""
     pieces, at = [], 0
     for start, end in merged(spans):
         pieces += [text[at:start], MASK]
@@ -119,7 +119,7 @@ def replaced(text: str, spans: Iterable[Span]) -> str:
 
 
 def _assigned(text: str) -> Iterator["re.Match[str]"]:
-    """Where a program wrote a name of a secret and then what could be one: long, of letters and digits."""
+    """Matches of a secret's name with a possible value after it: long, of letters and digits."""
     lowered = text.lower()
     if not any(word in lowered for word in _WORDS):
         return
@@ -142,12 +142,12 @@ def _without_value(found: "re.Match[str]") -> str:
 
 
 def _last(name: str) -> str:
-    """`wandb.api_key` is `api_key`."""
+    """The last part of a dotted name: `wandb.api_key` gives `api_key`."""
     return name.rpartition(".")[2]
 
 
 class _Pattern:
-    """A pattern that is compiled when it is first used: most runners never do."""
+    """A pattern compiled on first use: most runners never use it."""
 
     def __init__(self, pattern: str, flags: int = 0) -> None:
         self._arguments = (pattern, flags)
@@ -179,7 +179,7 @@ _SIGNS = (
     *("hf_", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "AKIA", "ASIA"),
     *("AIza", "dapi", "npm_", "pypi-", "dckr_pat_", "wandb_v1_", "eyJ", "PRIVATE KEY"),
 )
-"""One of these stands in every text that `_FORMAT` finds."""
+"""Every text that `_FORMAT` matches contains one of these."""
 _FORMAT = _Pattern(
     r"(?<![A-Za-z0-9])(?:hf_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{20,}"
     r"|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|xox[abeprs]-[A-Za-z0-9-]{10,}"

@@ -1,7 +1,7 @@
-"""Where the files of an attempt's secrets lie on a node: in memory, for its user alone, until it ends.
+"""The directory of an attempt's secret files on a node: in memory, for its user alone, until the end.
 
-The runner makes them; an engine clears away what a lost runner left. The name of the directory follows from
-the token of the attempt, so that whoever knows the attempt finds it and nobody else can take its place.
+The runner makes the files; an engine removes those of a lost runner. The name of the directory is derived
+from the token of the attempt, so that only processes that know the attempt can find it or create it.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from tarmac.node.files import untrusted
 from tarmac.node.files.digests import digest
 
 MEMORY = "/dev/shm"
-"""Where Linux keeps files that are on no disk."""
+"""Linux's directory for files in memory."""
 
 _ON_DISK = "secrets"
 
 
 def make(token: str, node: str, node_directory: str) -> Tuple[str, bool]:
-    """The directory, made empty, and whether it is in memory; where there is none, it is on the node's disk.
+    """Make an empty directory, in memory or else on the disk; returns its path and whether it is in memory.
 
-    Raises OSError where neither can be made.
+    Raises OSError if neither can be made.
     """
     remove(token, node, node_directory)
     place = _in_memory(token, node)
@@ -37,7 +37,7 @@ def make(token: str, node: str, node_directory: str) -> Tuple[str, bool]:
 
 
 def write(place: str, name: str, text: str) -> str:
-    """A file below it that only its user can read; its path."""
+    """Write a file below the directory that only its user can read; returns its path."""
     path = os.path.join(place, name)
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
@@ -47,7 +47,7 @@ def write(place: str, name: str, text: str) -> str:
 
 
 def remove(token: str, node: str, node_directory: str) -> None:
-    """Remove it with all it holds; nothing happens where there is none."""
+    """Remove the directory with its content, if it exists."""
     for place in (_in_memory(token, node), os.path.join(node_directory, _ON_DISK)):
         with suppress(OSError):
             untrusted.remove_tree(place)

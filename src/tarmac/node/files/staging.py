@@ -1,8 +1,7 @@
-"""Directories that appear whole or not at all, once. Called by engines, and on the hosts that they reach.
+"""Makes directories that appear complete or not at all, once. Called by engines, and on their hosts.
 
-A directory is made in the staging area and renamed to its place; whoever comes second finds it there. Nothing
-is flushed to the disk: a power loss ends what runs here anyway, and what it leaves of a directory is seen as
-damaged.
+A directory is made in the staging area and renamed to its target; a second call finds it there. Nothing is
+flushed to the disk: a power loss ends all local processes anyway, and readers detect a damaged directory.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from collections.abc import Mapping
 
 
 def prepare(staging: str) -> None:
-    """Make the staging area anew, without what a crash left half-made in it. Raises OSError."""
+    """Make the staging area again, without the incomplete content of a crash. Raises OSError."""
     shutil.rmtree(staging, ignore_errors=True)
     os.makedirs(staging, mode=0o700, exist_ok=True)
 
 
 def make_directory(directory: str, files: Mapping[str, bytes], *, staging: str) -> bool:
-    """Make a directory with these files, by relative path; False where there is one. Raises OSError."""
+    """Make a directory with these files, by relative path; False if it exists. Raises OSError."""
     if os.path.exists(directory):
         return False
     partial = os.path.join(staging, f"{os.path.basename(directory)}.{os.urandom(6).hex()}")

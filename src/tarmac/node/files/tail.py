@@ -1,4 +1,4 @@
-"""The last lines of a log, however long it is. Called by the runner when something failed."""
+"""The last lines of a log of any length. Called by the runner after a failure."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _LIBRARY = re.compile(r"/(site|dist)-packages/|/lib/python3[^/]*/")
 
 
 def last_lines(path: str, mask: Mask = NO_SECRETS) -> list[str]:
-    """The last `LINES` lines, oldest first; [] when there is no such file or nothing in it.
+    """The last `LINES` lines, oldest first; [] if the file is missing or empty.
 
-    What `mask` hides is hidden before lines are cut: no part of a secret stays.
+    `mask` hides secrets before lines are cut, so no part of a secret remains.
 
-    Where they begin in the middle of a traceback of Python, its last line of the user's own goes before them.
+    If the lines begin inside a traceback of Python, its last line of the user's own code precedes them.
 
-    Of a line drawn over and over (a progress bar) only what was visible last is kept.
+    Of a line that is overwritten repeatedly (a progress bar) only the last visible state is kept.
     """
     try:
         end, whole = untrusted.last_bytes(path, _BYTES)
@@ -30,14 +30,14 @@ def last_lines(path: str, mask: Mask = NO_SECRETS) -> list[str]:
         return []
     lines = mask.data(end).decode("utf-8", errors="replace").rstrip().split("\n")
     if not whole and len(lines) > 1:
-        del lines[0]  # it began before what was read
+        del lines[0]  # its beginning was not read
     if lines == [""]:
         return []
     return [_visible(line) for line in (*_own_frame(lines), *lines[-LINES:])]
 
 
 def _own_frame(lines: list[str]) -> list[str]:
-    """What the last lines cut off of a traceback: the innermost frame outside of libraries, its source."""
+    """The innermost frame outside of libraries, with its source, in a traceback before the last lines."""
     found: list[str] = []
     for index in range(len(lines) - LINES - 1, -1, -1):
         if lines[index].startswith(_TRACEBACK):

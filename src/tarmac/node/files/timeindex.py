@@ -1,7 +1,7 @@
-"""The time index beside a log: by which second it had how many bytes. Called by the runner while it watches.
+"""The time index of a log: its size at most once a second. Called by the runner while it watches.
 
-The log itself is never touched, nor read: its size tells. A line "SECONDS OFFSET" says that at that time the
-log was OFFSET bytes long.
+The runner neither changes nor reads the log: its size is enough. A line "SECONDS OFFSET" records that at that
+time the log was OFFSET bytes long.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class TimeIndex:
         self._noted_at = 0.0
 
     def note(self, now: float, *, final: bool = False) -> None:
-        """Add a line if the log grew since the last one; `final` adds it however soon."""
+        """Add a line if the log grew since the last one; `final` ignores the interval."""
         if not final and now - self._noted_at < STEP_S:
             return
         try:
@@ -32,7 +32,7 @@ class TimeIndex:
                 return
             handle = untrusted.open_to_append(self._index)
         except OSError:
-            return  # the index is a convenience: without space or log there is none
+            return  # the index is optional: without space or log there is none
         try:
             os.write(handle, f"{now:.3f} {length}\n".encode())
             self._offset_bytes, self._noted_at = length, now

@@ -1,9 +1,8 @@
-"""Files that a run can write, read and written with distrust. Called wherever we touch such a file.
+"""Defensive access to files that a run can write. Called wherever tarmac uses such a file.
 
-A worker may put anything in the place of any file of its attempt: a FIFO that never answers, a device, a link
-to somebody else's file, gigabytes without a line end. So nothing here waits, follows a link in the last
-place, reads without a limit, or believes that what was read makes sense. `OSError` and `ValueError` are all
-that it raises.
+A worker may replace any file of its attempt: with a FIFO that never answers, a device, a link to another
+user's file, gigabytes without a line end. Therefore no function here waits, follows a link in the last
+component, reads without a limit, or assumes valid content. They raise only `OSError` and `ValueError`.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from contextlib import suppress
 from typing import Any, Optional
 
 LONGEST_LINE_BYTES = 128 * 1024
-"""More than the last lines of a log, in an event that tells them, can come to."""
+"""Longer than any event with the last lines of a log."""
 
 STEP_BYTES = 2 * LONGEST_LINE_BYTES
 _FIRST_STEP_BYTES = 16 * 1024
 STEP_LINES = 2_000
 DOCUMENT_BYTES = 64 * 1024 * 1024
 NOTE_BYTES = 1024 * 1024
-"""For small documents: asks, claims, notes of a failure."""
+"""The limit for small documents: requests, claims, notes of a failure."""
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -37,14 +36,14 @@ def open_to_read(path: str, *, dir_fd: Optional[int] = None) -> int:
 
 
 def open_to_append(path: str) -> int:
-    """A descriptor that appends to a regular file, made where it is missing; raises OSError."""
+    """A descriptor that appends to a regular file, made if it is missing; raises OSError."""
     handle = _regular(os.open(path, _APPEND, 0o666), path)
-    os.set_blocking(handle, True)  # a process that inherits it may look
+    os.set_blocking(handle, True)  # processes that inherit it may block
     return handle
 
 
 def read_bytes(path: str, limit_bytes: int) -> bytes:
-    """A whole regular file; raises OSError for one that is longer, as for everything else that is wrong."""
+    """The content of a regular file; raises OSError for a longer file and for every other problem."""
     handle = open_to_read(path)
     try:
         found = _pread(handle, 0, limit_bytes + 1)
@@ -56,12 +55,12 @@ def read_bytes(path: str, limit_bytes: int) -> bytes:
 
 
 def read_object(path: str, limit_bytes: int = NOTE_BYTES) -> dict[str, Any]:
-    """The JSON object in a file; raises OSError, or ValueError where there is none."""
+    """The JSON object in a file; raises OSError, or ValueError if there is none."""
     return parse_object(read_bytes(path, limit_bytes))
 
 
 def parse_object(text: bytes) -> dict[str, Any]:
-    """A JSON object; raises ValueError for everything else, also for one nested too deep to be read."""
+    """A JSON object; raises ValueError for other texts, also for one that is nested too deeply."""
     try:
         value = json.loads(text)
     except RecursionError:
@@ -72,7 +71,7 @@ def parse_object(text: bytes) -> dict[str, Any]:
 
 
 def write_new(path: str, content: bytes, *, mode: int = 0o666) -> None:
-    """Write a file that nobody else has open; whatever stood in its place is removed first."""
+    """Write a file that no process has open, after removing an existing entry."""
     with suppress(FileNotFoundError):
         os.unlink(path)
     handle = os.open(path, _NEW, mode)
@@ -84,14 +83,14 @@ def write_new(path: str, content: bytes, *, mode: int = 0o666) -> None:
 
 
 def replace(path: str, content: bytes, *, mode: int = 0o666) -> None:
-    """Replace a file as a whole: who reads it sees the old content or the new."""
+    """Replace a file atomically: a reader sees the old content or the new."""
     draft = f"{path}.draft"
     write_new(draft, content, mode=mode)
     os.rename(draft, path)
 
 
 def touch(path: str) -> None:
-    """Make a regular file or renew its time; raises OSError, and never waits."""
+    """Make a regular file or update its time; raises OSError, and never waits."""
     handle = open_to_append(path)
     try:
         os.utime(handle)
@@ -100,7 +99,7 @@ def touch(path: str) -> None:
 
 
 def append_text(path: str, text: str) -> None:
-    """Add text to a file of ours that users read; raises OSError."""
+    """Append text to a file for users; raises OSError."""
     with open(open_to_append(path), "a", encoding="utf-8", errors="replace") as file:
         file.write(text)
 
@@ -111,7 +110,7 @@ def first_bytes(path: str, limit_bytes: int) -> bytes:
 
 
 def read_part(path: str, offset: int, limit_bytes: int) -> bytes:
-    """So much of a regular file from there on; raises OSError."""
+    """At most `limit_bytes` of a regular file from an offset; raises OSError."""
     handle = open_to_read(path)
     try:
         return _pread(handle, offset, limit_bytes)
@@ -120,7 +119,7 @@ def read_part(path: str, offset: int, limit_bytes: int) -> bytes:
 
 
 def last_bytes(path: str, limit_bytes: int) -> tuple[bytes, bool]:
-    """The end of a regular file, and whether that is all of it; raises OSError."""
+    """The end of a regular file, and whether that is the whole file; raises OSError."""
     handle = open_to_read(path)
     try:
         start = max(0, os.fstat(handle).st_size - limit_bytes)
@@ -130,9 +129,9 @@ def last_bytes(path: str, limit_bytes: int) -> tuple[bytes, bool]:
 
 
 def remove_tree(path: str) -> None:
-    """Remove a directory, however deep it is: what lies in it is first brought to its top. Raises OSError.
+    """Remove a directory of any depth by moving inner directories to its top. Raises OSError.
 
-    No link is followed; what stands at `path` must itself be a directory.
+    No link is followed; `path` must itself be a directory.
     """
     top = os.open(path, _DIRECTORY)
     try:
@@ -150,13 +149,13 @@ def remove_tree(path: str) -> None:
 
 
 def _raise_below(name: str, top: int, count: int) -> int:
-    """Empty a directory: its files go, the directories in it move to the top; how many moved so far."""
+    """Empty a directory: remove files, move directories to the top; returns the number of moves so far."""
     os.chmod(name, 0o700, dir_fd=top)
     handle = os.open(name, _DIRECTORY, dir_fd=top)
     try:
         for inner in os.listdir(handle):
             if _is_directory(inner, handle):
-                os.chmod(inner, 0o700, dir_fd=handle)  # moving a directory needs the right to write in it
+                os.chmod(inner, 0o700, dir_fd=handle)  # moving a directory requires write permission in it
                 while True:
                     count += 1
                     if not os.access(f".removed-{count}", os.F_OK, dir_fd=top, follow_symlinks=False):
@@ -174,10 +173,10 @@ def _is_directory(name: str, parent: int) -> bool:
 
 
 class Lines:
-    """A file of lines that grows while it is read: a bounded step at every look.
+    """A file of lines that grows while it is read: at most a bounded amount per call.
 
-    A line that is too long is passed over, and so is the rest of a file that is longer than `limit_bytes`:
-    `overlong` tells. One that was replaced or cut is begun anew: `begun` counts how often.
+    It skips an overlong line, and the rest of a file beyond `limit_bytes`: `overlong` reports both. It reads
+    a replaced or truncated file from the start: `begun` counts these.
     """
 
     def __init__(self, path: str, *, limit_bytes: int = DOCUMENT_BYTES) -> None:
@@ -190,7 +189,7 @@ class Lines:
         self.begun = 0
 
     def added(self) -> list[bytes]:
-        """The whole lines of the next step; [] when there are none. Raises OSError as `open_to_read` does."""
+        """The complete lines of the next step; [] if there are none. Raises OSError like `open_to_read`."""
         handle = open_to_read(self._path)
         try:
             found = os.fstat(handle)
@@ -207,7 +206,7 @@ class Lines:
         return self._whole_lines(piece) if piece else []
 
     def all_added(self, steps: int = 16) -> list[bytes]:
-        """The lines of so many steps: what a last look takes in. Raises OSError."""
+        """The lines of at most `steps` steps, for a last read. Raises OSError."""
         lines: list[bytes] = []
         for _ in range(steps):
             before = self._offset
@@ -223,7 +222,7 @@ class Lines:
             self._passing_over = not found
         *lines, rest = piece.split(b"\n", STEP_LINES)
         self._offset += len(piece) - len(rest)
-        if len(rest) > LONGEST_LINE_BYTES and len(lines) < STEP_LINES:  # no line of ours is so long
+        if len(rest) > LONGEST_LINE_BYTES and len(lines) < STEP_LINES:  # no valid line is this long
             self._offset += len(rest)
             self._passing_over = self.overlong = True
         fitting = [line for line in lines if len(line) <= LONGEST_LINE_BYTES]
@@ -240,7 +239,7 @@ def _regular(handle: int, path: str) -> int:
 
 def _pread(handle: int, offset: int, limit_bytes: int) -> bytes:
     pieces: list[bytes] = []
-    step_bytes = _FIRST_STEP_BYTES  # most files are small, and room for a large step is not had for nothing
+    step_bytes = _FIRST_STEP_BYTES  # most files are small, and a large buffer costs time
     while limit_bytes > 0:
         piece = os.pread(handle, min(limit_bytes, step_bytes), offset)
         if not piece:
