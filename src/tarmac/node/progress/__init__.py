@@ -1,1 +1,1 @@
-"""What can be seen of workers from outside: output, checkpoints, and whether they are whole."""
+"""Observes workers from outside: output, checkpoints, and whether those are complete."""

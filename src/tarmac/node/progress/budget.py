@@ -1,7 +1,7 @@
-"""A bound on the computing time of one task: a share of all time, after a first amount.
+"""Limits the computing time of one task to a share of all time, after an initial amount.
 
-Called by `torn` and the hook `watch`. Only the CPU time of the own thread counts: on a busy machine a thread
-waits for its turn, and that waiting costs no budget.
+Called by `torn` and the hook `watch`. Only the CPU time of the calling thread counts: on a busy machine,
+waiting for a processor costs no budget.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Iterator
 
 
 class Budget:
-    """At most `share` of the time; what is not spent is saved, up to `most_s`."""
+    """At most `share` of the time; unspent time is saved, up to `most_s`."""
 
     def __init__(self, share: float, *, most_s: float) -> None:
         self._share = share
@@ -21,7 +21,7 @@ class Budget:
         self._counted_at = time.monotonic()
 
     def is_left(self) -> bool:
-        """Whether something may be spent now."""
+        """Whether any time may be spent now."""
         now = time.monotonic()
         self._left_s = min(self._left_s + (now - self._counted_at) * self._share, self._most_s)
         self._counted_at = now
@@ -29,7 +29,7 @@ class Budget:
 
     @contextmanager
     def spending(self) -> Iterator[None]:
-        """What is computed inside is spent."""
+        """Count the CPU time inside the context as spent."""
         began = time.thread_time()
         try:
             yield

@@ -1,6 +1,6 @@
-"""Which reported metric that is not finite ended a worker: under a launcher its last lines do not show that.
+"""Finds the reported metric that is not finite and ended a worker: a launcher's last lines do not show it.
 
-Called by the hook `watch` where the run asks to `stop_on_nan`.
+Called by the hook `watch` if the run has `stop_on_nan`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _BYTES = 64 * 1024
 
 
 def newest_not_finite(reports: str, mask: Mask) -> str:
-    """`: loss is nan at step 2 (stop_on_nan)`, from the last reports of a node; else nothing."""
+    """`: loss is nan at step 2 (stop_on_nan)`, from the last reports of a node; "" if there is none."""
     try:
         end, _ = untrusted.last_bytes(reports, _BYTES)
     except OSError:
@@ -26,5 +26,5 @@ def newest_not_finite(reports: str, mask: Mask) -> str:
                     at = "" if report["step"] is None else f" at step {int(report['step'])}"
                     return f": {' '.join(name[:100].split())} is {value}{at} (stop_on_nan)"
         except (ValueError, KeyError, TypeError, AttributeError):
-            continue  # a worker can write here, too
+            continue  # a worker can also write here
     return ""

@@ -1,10 +1,9 @@
-"""Processes that call `should_pause()`: they leave by themselves, so the signal of a pause is withheld from
-them.
+"""Processes that call `should_pause()`: they leave by themselves, so they get no signal for a pause.
 
-Such a process holds a shared lock on the poll file of its worker (`protocol.POLL_VARIABLE`) for as long as it
-lives, and writes into the file once it has seen a pause. No pid has to be known: the lock ends with the
-process, whatever launcher or namespace lies in between. `sdk` writes the file; the hook `watch` of every node
-of the attempt reads it: where rank 0 polls, the other ranks follow by a collective operation.
+Such a process holds a shared lock on the poll file of its worker (`protocol.POLL_VARIABLE`) until it ends,
+and writes into the file after it has seen a pause. No pid is needed: the lock ends with the process, through
+any launcher or namespace. `sdk` writes the file; the hook `watch` of every node of the attempt reads it: if
+rank 0 polls, the other ranks follow by a collective operation.
 """
 
 from __future__ import annotations
@@ -21,31 +20,31 @@ _OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Polling(NamedTuple):
-    """Whether a process that polls lives now, and the roles that are left to leave by themselves."""
+    """Whether a polling process is alive, and the roles that leave by themselves."""
 
     lives: bool
     roles: frozenset[str]
 
 
 def hold(path: str) -> Optional[int]:
-    """Say that this process polls, until it ends; None where that cannot be said."""
+    """Mark this process as polling until it ends; None if that is impossible."""
     try:
         handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
     except OSError:
         return None
-    with suppress(OSError):  # a disk without locks: that the file is there must do
+    with suppress(OSError):  # a disk without locks: the existence of the file must suffice
         fcntl.flock(handle, fcntl.LOCK_SH)
     return handle
 
 
 def note_heard(handle: int) -> None:
-    """Say that this process has heard of the pause: its peers are left to follow it, also once it is gone."""
+    """Record that this process knows of the pause: its peers follow it, even after its end."""
     with suppress(OSError):
         os.write(handle, b"heard\n")
 
 
 def look(nodes: Iterable[str]) -> Polling:
-    """What the poll files below these directories of nodes say."""
+    """Read the poll files below these directories of nodes."""
     lives, roles = False, set()
     for directory in nodes:
         for role, path in _poll_files(directory):
@@ -57,7 +56,7 @@ def look(nodes: Iterable[str]) -> Polling:
 
 
 def _poll_files(directory: str) -> Iterator[tuple[str, str]]:
-    """The role and the path of each."""
+    """The role and the path of each poll file."""
     try:
         names = os.listdir(directory)
     except OSError:
@@ -69,7 +68,7 @@ def _poll_files(directory: str) -> Iterator[tuple[str, str]]:
 
 
 def _read(path: str) -> tuple[bool, bool]:
-    """Whether somebody holds the file, and whether it was written to; a run may have put anything there."""
+    """Whether a process holds the file, and whether it has content; a run may have replaced the file."""
     try:
         handle = os.open(path, _OPEN_FLAGS)
     except OSError:
@@ -79,7 +78,7 @@ def _read(path: str) -> tuple[bool, bool]:
         if not stat.S_ISREG(found.st_mode):
             return False, False
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # held; or a disk without locks, where whoever asked once is believed to live
+    except OSError:  # held; or a disk without locks, where a process that once polled counts as alive
         return True, found.st_size > 0
     else:
         return False, found.st_size > 0

@@ -1,7 +1,7 @@
-"""Whether processes still save something: asked by the hook `grace`.
+"""Detects whether processes still save something. Called by the hook `grace`.
 
-A process that hangs in a collective operation may compute at full speed; but it writes next to nothing. One
-that saves writes, or reads from a disk what it sends elsewhere.
+A process that hangs in a collective operation may compute at full speed, but writes almost nothing. A process
+that saves writes, or reads data from a disk to send it elsewhere.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from tarmac.node.kernel.procfs import Process
 
 LEAST_WRITTEN_BYTES = 1 << 20
 LEAST_READ_BYTES = 64 << 20
-"""Less than this is lines of a log, or what a thread that watches the machine reads of it."""
+"""Fewer bytes are lines of a log, or the reads of a thread that monitors the machine."""
 
 
 class Saving:
-    """What processes transferred, from one look to the next."""
+    """The transfers of processes between two calls."""
 
     def __init__(self, processes: Iterable[Process]) -> None:
         self._known = consumption.transfers(processes)
 
     def goes_on(self, processes: Iterable[Process]) -> bool:
-        """Whether they have saved something since the last look."""
+        """Whether they have saved something since the last call."""
         before, self._known = self._known, consumption.transfers(processes)
         fresh = [_since(before.get(process), now) for process, now in self._known.items()]
         written_bytes = sum(each.written_bytes for each in fresh)

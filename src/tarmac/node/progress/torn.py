@@ -1,11 +1,11 @@
-"""Which files were torn: cut short because a signal ended the process that wrote them. Called by `progress`.
+"""Finds torn files: incomplete because a signal ended the process that wrote them. Called by `progress`.
 
-A process that dies closes its files, and the kernel reports that like any other closing. So each closing is
-compared with the processes that are alive. If every process lives that may have had the file open, a living
-process closed the file, and the file is whole. For a process that is ending the answer waits: one that exits
-by itself has finished its files, one that a signal ends has not. A file that is renamed or linked afterwards
-is whole, because only a living process does that. If one process did everything, each file that it closed
-before it last made, moved or removed a name is whole: the process lived on after closing the file.
+The kernel closes the files of a process that ends, and reports that like any other closing. Therefore each
+closing is compared with the living processes. If all processes that may have had the file open are alive, one
+of them closed the file, and it is complete. For an ending process the answer waits: a process that exits by
+itself has finished its files, one ended by a signal has not. A file that is renamed or linked afterwards is
+complete, because only a living process does that. If one process made all changes, each file that it closed
+before it last made, moved or removed a name is complete: the process was alive after closing the file.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from tarmac.node.progress.tree import CLOSED, FOUND, NAMED, OPENED, SHOWN, Chang
 _LOOK_FOR_OTHERS_S = 30.0
 _MOST_OPENED = 1_000
 _SURVIVED_S = 10.0
-"""What was torn so long before the end, others of the attempt have lived with: it is theirs to judge."""
+"""Files torn this long before the end are the run's own matter: other processes continued with them."""
 _NEVER_SEEN = -1
-"""When somebody started who was over before anybody looked for him."""
+"""The start time of a process that ended before it was seen."""
 _SHARE = 0.1
 _MOST_SPENT_S = 0.5
-"""To look for processes and their files takes at most this share of the time, after a first amount."""
+"""The maximum share of time for finding processes and their files, after an initial amount."""
 
 
 class Torn:
     """Follows the files below `root` and the processes that may write them, from before the first starts."""
 
     def __init__(self, root: str, children: Children, *, shared: bool = False) -> None:
-        """`shared`: processes of other runners on this machine write there, too."""
+        """`shared`: processes of other runners on this machine also write there."""
         self._root = root
         self._shared = shared
         self._children = children
@@ -56,12 +56,12 @@ class Torn:
         self._looked_at = time.monotonic()
         self._budget = Budget(_SHARE, most_s=_MOST_SPENT_S)
         self._look_due = False
-        children.take_ends()  # who was over before has written nothing here since
+        children.take_ends()  # processes that ended before wrote nothing here
 
     def take(self, changes: List[Change], more: Callable[[], List[Change]]) -> None:
-        """Take in what happened to files; `more` tells what happened since.
+        """Process changes to files; `more` returns later changes.
 
-        The order matters: who lives now was alive when everything in `changes` happened.
+        The order matters: processes that are alive now were alive during everything in `changes`.
         """
         ends = self._children.take_ends()
         fates = {process: self._fate(process, ends) for process in self._known}
@@ -70,7 +70,7 @@ class Torn:
         struck = {process for process, fate in fates.items() if fate == procfs.STRUCK}
         over = struck | {process for process, fate in fates.items() if fate == procfs.EXITED}
         if over:
-            changes = changes + more()  # what they held was closed before they could be seen to be over
+            changes = changes + more()  # their files were closed before they were seen to have ended
         leaving = {process for process, fate in fates.items() if fate == procfs.LEAVES}
         vouched = _last(NAMED, changes) if struck | leaving and self._is_alone(fates) else 0
         self._known -= over
@@ -88,16 +88,16 @@ class Torn:
             self._look_for_processes(urgent=False)
 
     def look_at_processes(self, *, before_signal: bool = False) -> None:
-        """Find every live process and its open files; `before_signal`: a signal to leave comes next."""
+        """Find all living processes and their open files; `before_signal`: a signal to leave follows."""
         self._look_for_processes(urgent=True)
         if before_signal:
             self._recipients = set(self._known)
             self._signal_at = self._signal_at or time.monotonic()
 
     def paths(self) -> Dict[str, int]:
-        """The torn files that are there, by their paths below the root; everybody has ended.
+        """The existing torn files, by paths below the root, after the end of all processes.
 
-        Each with its size when it was last opened: one that was cleared then is smaller than it was before.
+        Each with its size when it was last opened: a file truncated then is smaller than before.
         """
         now = time.monotonic()
         since = (self._signal_at or now) - _SURVIVED_S
@@ -111,7 +111,7 @@ class Torn:
             if file_id is not None and file_id in torn
         }
 
-    # --- what happened to files
+    # --- changes of files
 
     def _take_one(self, change: Change, struck: Set[Process], leaving: Set[Process]) -> None:
         if change.what == SHOWN:
@@ -120,16 +120,16 @@ class Torn:
             return
         file_id = _file_id(change.path)
         if file_id is None:
-            return  # gone, or under another name by now: a later change tells of that
+            return  # gone or renamed: a later change reports that
         if change.what in (CLOSED, FOUND):
             self._take_closing(file_id, struck, leaving)
         if change.what in (OPENED, FOUND):
-            self._opened[file_id] = set(self._leaving)  # who was leaving by then has not opened it
+            self._opened[file_id] = set(self._leaving)  # a process that was already leaving has not opened it
             self._note_size(file_id, change.path)
             self._writers.pop(file_id, None)
 
     def _note_size(self, file_id: FileId, path: str) -> None:
-        """The smallest since it was last closed: a reader may open it, too."""
+        """Record the smallest size since the last closing, since a reader may also open the file."""
         with suppress(OSError):
             size_bytes = os.lstat(path).st_size
             self._opened_bytes[file_id] = min(size_bytes, self._opened_bytes.get(file_id, size_bytes))
@@ -137,7 +137,7 @@ class Torn:
     def _take_closing(self, file_id: FileId, struck: Set[Process], leaving: Set[Process]) -> None:
         suspects = (struck | leaving) - self._opened.pop(file_id, set())
         writers = self._writers.pop(file_id, None)
-        if file_id in self._appended:  # as far as it goes, it is what was written
+        if file_id in self._appended:  # an appended file is valid up to its end
             suspects.clear()
             self._appended.discard(file_id)
         if writers:
@@ -162,17 +162,17 @@ class Torn:
         self._torn.pop(file_id, None)
         self._pending.pop(file_id, None)
 
-    # --- who lives
+    # --- living processes
 
     def _fate(self, process: Process, ends: Mapping[int, bool]) -> str:
         fate = procfs.fate(process)
         if fate != procfs.GONE:
             return fate
-        # Where another process waited for it (torchrun for its workers, a shell for `cp`), nobody says.
+        # If another process waited for it (torchrun for its workers, a shell for `cp`), its end is unknown.
         return procfs.STRUCK if ends.get(process.pid, process in self._recipients) else procfs.EXITED
 
     def _is_alone(self, since: Iterable[Process]) -> bool:
-        """Whether one process did all that was done `since` the last look: nobody else was there, or is."""
+        """Whether one process alone made all changes `since` the last call: no other was or is alive."""
         pids = {process.pid for process in since}
         if self._shared or len(pids) > 1:
             return False
@@ -193,7 +193,7 @@ class Torn:
             self._writers[file_id] = set(writers)
             if all(writers.values()):
                 self._appended.add(file_id)
-        if len(self._opened) > _MOST_OPENED:  # most were only read, and nobody tells when that is over
+        if len(self._opened) > _MOST_OPENED:  # most were only read, and no event reports the end of that
             self._opened = {
                 file_id: leaving for file_id, leaving in self._opened.items() if file_id in by_file
             }
@@ -202,12 +202,12 @@ class Torn:
 
 
 def _last(what: str, changes: Sequence[Change]) -> int:
-    """The place of the last change of a kind; 0 where there is none."""
+    """The index of the last change of a kind; 0 if there is none."""
     return max((number for number, change in enumerate(changes) if change.what == what), default=0)
 
 
 def _file_id(path: str) -> Optional[FileId]:
-    """None for what is no file, or gone."""
+    """The identity of a file; None for other entries, or if it is gone."""
     try:
         found = os.lstat(path)
     except OSError:

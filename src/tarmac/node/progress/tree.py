@@ -1,7 +1,6 @@
-"""A directory tree of checkpoints, walked within bounds. Called by `treewatch` and `treetimes`.
+"""Walks a directory tree of checkpoints within bounds. Called by `treewatch` and `treetimes`.
 
-A tree may hold a whole data set: files beyond the bounds are not looked at, and the answer is then
-incomplete.
+A tree may contain a whole data set: files beyond the bounds are ignored, and the result is then incomplete.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ MOST_NAMES = 50_000
 
 
 class Glimpse(NamedTuple):
-    """What happened in a tree since the last look.
+    """The events in a tree since the last call.
 
-    `shown_at`: something became visible whole (renamed into place, or linked). `closed_at`: a file was closed
-    after writing. `read_at`: something that was there at the start was read.
+    `shown_at`: something became visible complete (renamed into place, or linked). `closed_at`: a file was
+    closed after writing. `read_at`: something that existed at the start was read.
     """
 
     shown_at: Optional[float] = None
@@ -32,10 +31,10 @@ OPENED, CLOSED, SHOWN, FOUND, NAMED = "opened", "closed", "shown", "found", "nam
 
 
 class Change(NamedTuple):
-    """One change in a tree: a file was opened (or made), closed after writing, or came to its name whole.
+    """One change in a tree: a file was opened (or made), closed after writing, or appeared complete.
 
-    FOUND: it was there when its directory came to be watched; perhaps it was closed before, perhaps it will
-    be closed again. NAMED: a name was made, moved or removed, which only a living process does.
+    FOUND: it existed when the watch on its directory began; it may have been closed before, or may be closed
+    again. NAMED: a name was made, moved or removed, which only a living process does.
     """
 
     what: str
@@ -45,7 +44,7 @@ class Change(NamedTuple):
 def walk(
     root: str, *, most_directories: int = MOST_DIRECTORIES, most_names: int = MOST_NAMES
 ) -> Iterator[tuple[str, list[os.DirEntry[str]]]]:
-    """Every directory of the tree with its entries, the outer ones first, less what is unfinished."""
+    """Every directory of the tree with its entries, outer ones first, without unfinished ones."""
     waiting, directories, names = deque([root]), 1, 0
     while waiting and names < most_names:
         directory = waiting.popleft()
@@ -53,7 +52,7 @@ def walk(
             with os.scandir(directory) as found:
                 entries = [entry for entry in found if not unfinished(entry.name)]
         except OSError:
-            continue  # gone since, or not ours to read
+            continue  # removed since, or not readable
         names += len(entries)
         yield directory, entries
         for entry in entries:
@@ -63,5 +62,5 @@ def walk(
 
 
 def unfinished(name: str) -> bool:
-    """Whether the SDK is still preparing this, or taking it away; or it is what was found torn."""
+    """Whether the SDK is preparing or removing this entry, or it contains torn files."""
     return name.startswith(protocol.UNFINISHED) or name == protocol.TORN

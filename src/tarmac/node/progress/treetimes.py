@@ -1,5 +1,4 @@
-"""What workers do with checkpoints, seen from the times of files. Called by `progress` where nothing can be
-watched.
+"""Observes workers' use of checkpoints by the times of files. Called by `progress` without `treewatch`.
 
 This is weaker than `treewatch`: a disk without access times never shows that a file was read.
 """
@@ -18,7 +17,7 @@ _AGAIN_S = 5.0
 
 
 class _Times(NamedTuple):
-    """What tells whether a file was changed, or read."""
+    """The times that reveal a change or a read of a file."""
 
     inode: int
     changed_at: float
@@ -29,7 +28,7 @@ class _Times(NamedTuple):
 
 
 class TreeTimes:
-    """The tree below `root` from now on."""
+    """The tree below `root`, observed from now on."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -38,25 +37,25 @@ class TreeTimes:
         self._due = time.monotonic() + _AGAIN_S
 
     complete = False
-    """What files went through is not told."""
+    """Changes of single files are unknown."""
 
     def fileno(self) -> int:
-        """There is nothing to wait for."""
+        """-1: there is no descriptor to wait for."""
         return -1
 
     def changes(self) -> list[Change]:
-        """None are known."""
+        """An empty list: changes are unknown."""
         return []
 
     def look(self, *, writers_done: bool = False) -> Glimpse:
-        """What happened since the last look; looks again only now and then, and when `writers_done`."""
+        """The events since the last call; walks the tree only at intervals, and with `writers_done`."""
         return self.finish() if writers_done or time.monotonic() >= self._due else Glimpse()
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resource is held."""
 
     def finish(self) -> Glimpse:
-        """The last look."""
+        """The events at the end."""
         self._due = time.monotonic() + _AGAIN_S
         shown: Optional[float] = None
         closed: Optional[float] = None

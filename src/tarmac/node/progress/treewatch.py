@@ -1,7 +1,6 @@
-"""What workers do with checkpoints, as the kernel reports it when it happens. Called by `progress`.
+"""Observes workers' use of checkpoints by events of the kernel. Called by `progress`.
 
-A listing, a stat or reading a link does not count as reading, nor does reading what this attempt wrote
-itself.
+Listing, stat and reading a link do not count as reads, nor do reads of this attempt's own files.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ from tarmac.node.progress.tree import (
 _NAMES = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO
 _CHANGES = _NAMES | IN_CLOSE_WRITE | IN_OPEN
 _SHOWN, _CLOSED, _READ = "shown", "closed", "read"
-_READS = IN_ACCESS | IN_CLOSE_NOWRITE  # the second alone tells of a file that is mapped into memory
+_READS = IN_ACCESS | IN_CLOSE_NOWRITE  # the second alone reports a file that is mapped into memory
 
 
 class _Place:
-    """A watched directory. `old` are the names in it that were there before this attempt and still are."""
+    """A watched directory. `old` are the names that existed before this attempt and still do."""
 
     def __init__(self, path: str, old: set[str]) -> None:
         self.path = path
@@ -53,7 +52,7 @@ class _Place:
 
 
 class TreeWatch:
-    """The tree below `root` from now on. Raises OSError where it cannot be watched."""
+    """The tree below `root`, watched from now on. Raises OSError if it cannot be watched."""
 
     def __init__(self, root: str) -> None:
         self._inotify = Inotify()
@@ -63,7 +62,7 @@ class TreeWatch:
         self._found: dict[str, tuple[int, int]] = {}
         self._changes: list[Change] = []
         self.complete = True
-        """Whether every change was told: the kernel's queue and its watches have an end."""
+        """Whether every change was reported: the kernel's queue and its watches are limited."""
         try:
             for directory, entries in walk(root):
                 self._watch(directory, {entry.name for entry in entries})
@@ -73,11 +72,11 @@ class TreeWatch:
             if not self._places:
                 self._inotify.close()
                 raise
-            # The kernel gives this user no more watches: what is watched already must do.
+            # The kernel gives this user no more watches: the existing ones must suffice.
             self.complete = False
 
     def look(self, *, writers_done: bool = False) -> Glimpse:
-        """What happened since the last look; `writers_done`: nobody is in the middle of writing."""
+        """The events since the last call; `writers_done`: no process is writing."""
         now = time.time()
         self._seen = set()
         self._look_at_found(writers_done=writers_done)
@@ -93,20 +92,20 @@ class TreeWatch:
         return Glimpse(*(now if what in self._seen else None for what in (_SHOWN, _CLOSED, _READ)))
 
     def fileno(self) -> int:
-        """What becomes readable when something happens."""
+        """A descriptor that is readable after an event."""
         return self._inotify.fileno()
 
     def changes(self) -> list[Change]:
-        """The changes to files since the last call, in order, as far as `look` has seen them."""
+        """The changes to files since the last call, in order, up to the last `look`."""
         found, self._changes = self._changes, []
         return found
 
     def finish(self) -> Glimpse:
-        """The last look. What is held is left to the end of the process: see `close`."""
+        """The events at the end. The watches are released by the end of the process: see `close`."""
         return self.look()
 
     def close(self) -> None:
-        """Stop watching, for whoever lives on. It takes the kernel milliseconds: a short run feels them."""
+        """Stop watching, for a process that continues. It takes milliseconds: expensive for a short run."""
         self._inotify.close()
 
     def _take(self, place: _Place, event: Happening) -> None:
@@ -114,7 +113,7 @@ class TreeWatch:
         if mask & _NAMES:
             self._changes.append(Change(NAMED, os.path.join(place.path, name)))
         if mask & IN_IGNORED:
-            del self._places[event.watch]  # the directory is gone
+            del self._places[event.watch]  # the directory was removed
         elif unfinished(name) and not mask & IN_MOVED_FROM:
             place.old.discard(name)
         elif mask & (IN_MOVED_FROM | IN_MOVED_TO):
@@ -140,7 +139,7 @@ class TreeWatch:
             self._seen.add(_READ)
 
     def _note_file(self, path: str, *, closed: bool) -> None:
-        """A file was closed, or there is a new name: of a new file, or of one that has others."""
+        """Note that a file was closed, or got a name: a new file, or one with other names."""
         if closed:
             self._changes.append(Change(CLOSED, path))
             return
@@ -149,7 +148,7 @@ class TreeWatch:
                 self._changes.append(Change(SHOWN, path))
 
     def _note_move(self, place: _Place, event: Happening) -> bool:
-        """Half of a rename; True when it made something visible that was not there at the start."""
+        """Note half of a rename; True if it made something visible that did not exist at the start."""
         if event.mask & IN_MOVED_FROM:
             if event.name in place.old:
                 place.old.discard(event.name)
@@ -166,7 +165,7 @@ class TreeWatch:
         return not was_old
 
     def _watch_new(self, root: str) -> None:
-        """Watch a directory that came later. What is in it already may be whole, or still be written."""
+        """Watch a new directory. Its entries may be complete, or still be written."""
         try:
             for directory, entries in walk(root):
                 if len(self._places) >= MOST_DIRECTORIES:
@@ -176,12 +175,12 @@ class TreeWatch:
                     self._found.update((entry.path, _size_and_time(entry.path)) for entry in entries)
                     self._changes += [Change(FOUND, entry.path) for entry in entries]
         except FileNotFoundError:
-            pass  # gone again
+            pass  # removed again
         except OSError:
             self.complete = False  # no more watches
 
     def _look_at_found(self, *, writers_done: bool) -> None:
-        """Files of a directory that was there before its watch: whole once they have stopped to change."""
+        """Check files that existed before the watch on their directory: complete if they no longer change."""
         for path, before in list(self._found.items()):
             now = _size_and_time(path)
             if now == before or writers_done:
@@ -192,7 +191,7 @@ class TreeWatch:
                 self._found[path] = now
 
     def _watch(self, directory: str, old: set[str]) -> bool:
-        """Watch a directory; False for one watched under another name: what is known of it is kept."""
+        """Watch a directory; False if it is watched under another name: existing facts are kept."""
         number = self._inotify.watch(directory, _CHANGES | (_READS if old else 0))
         known = self._places.get(number)
         if known is None:
@@ -204,7 +203,7 @@ class TreeWatch:
         return False
 
     def _watch_changes_only(self) -> None:
-        """It is known that something was read: spare the kernel the reports of every further reading."""
+        """Stop the kernel's reports of reads after the first."""
         for place in self._places.values():
             if place.old:
                 place.old = set()
@@ -213,7 +212,7 @@ class TreeWatch:
 
 
 def _size_and_time(path: str) -> tuple[int, int]:
-    """Of a regular file; (0, 0) for what is none."""
+    """The size and time of a regular file; (0, 0) for other entries."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -222,7 +221,7 @@ def _size_and_time(path: str) -> tuple[int, int]:
 
 
 def _holds_something(place: _Place, name: str) -> bool:
-    """Whether it is still there, and no empty file."""
+    """Whether an entry still exists and is not an empty file."""
     try:
         found = os.lstat(os.path.join(place.path, name))
     except OSError:

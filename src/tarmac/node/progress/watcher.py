@@ -1,8 +1,8 @@
-"""What can be seen of workers from outside: first output, checkpoints, whether they read earlier ones.
+"""Observes workers from outside: first output, checkpoints, and reads of earlier checkpoints.
 
-Made by the hook `workers`. The hook `watch` asks whenever it is awake anyway; what was seen becomes events
-(see `protocol`). The cycle report of a run is made of these events, and the run that has lost the least
-progress is preempted first.
+Made by the hook `workers`, called by the hook `watch` whenever it is awake; observations become events (see
+`protocol`). The cycle report of a run is made of these events, and the run that would lose the least progress
+is preempted first.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from tarmac.node.progress.treetimes import TreeTimes
 from tarmac.node.progress.treewatch import TreeWatch
 
 REPORT_EVERY_S = 30.0
-"""A newer checkpoint is reported so often at most: one that saves without end must not fill the disk."""
+"""The minimum interval of checkpoint events: a run that saves without pause must not fill the disk."""
 
 DOUBT_S = 0.25
-"""A file that was closed counts as whole once its writer has lived on for so long."""
+"""A closed file counts as complete after its writer has lived for this time."""
 
 
 _FIRST_BYTES = 65536
@@ -33,10 +33,10 @@ Tree = Union[TreeWatch, TreeTimes]
 
 
 def tree_below(root: str, *, watch: Callable[[str], Tree] = TreeWatch) -> Tree:
-    """Look at a directory of checkpoints from now on, as closely as this node allows."""
+    """Observe a directory of checkpoints from now on, as closely as this node allows."""
     try:
         return watch(root)
-    except OSError:  # no such ability here, or this user has too many already
+    except OSError:  # not supported here, or this user has too many already
         return TreeTimes(root)
 
 
@@ -62,7 +62,7 @@ class ProgressWatcher:
         self._tree = tree
         self._torn = torn
         self.torn: Optional[Mapping[str, int]] = None
-        """Once closed: the files that were torn (see `Torn.paths`); None: nobody can tell."""
+        """After the close: the torn files (see `Torn.paths`); None: unknown."""
         self._report_every_s = report_every_s
         self._reports_too_long = False
         self._output_seen = False
@@ -76,7 +76,7 @@ class ProgressWatcher:
         self._closed_tree: Optional[Tree] = None
 
     def look(self, *, writers_done: bool = False) -> None:
-        """Take in what happened; for whoever is awake."""
+        """Process new events; called while the runner is awake."""
         self._look_for_output()
         self._look_at_reports()
         if self._tree is None:
@@ -88,11 +88,11 @@ class ProgressWatcher:
             self._report_checkpoint()
 
     def fileno(self) -> int:
-        """What becomes readable when a checkpoint changes; -1 where nothing does."""
+        """A descriptor that is readable after a change of a checkpoint; -1 if there is none."""
         return -1 if self._tree is None else self._tree.fileno()
 
     def before_leaving(self) -> None:
-        """Workers are about to be asked to leave: what they closed so far was of their own accord."""
+        """Note, before a request to leave, that workers closed the files so far by themselves."""
         if self._torn is not None:
             self._torn.look_at_processes(before_signal=True)
         if not self._leave_began:
@@ -101,7 +101,7 @@ class ProgressWatcher:
             self._leave_began = True
 
     def note_exit(self, *, good: bool) -> None:
-        """A worker left. What it held open was closed by that: only after exit code 0 is it surely whole."""
+        """Note a worker's exit, which closed its files: they are certainly complete only with exit code 0."""
         self.look(writers_done=good)
         if good:
             self._believe(self._closed_at)
@@ -109,7 +109,7 @@ class ProgressWatcher:
             self._doubtful_at = self._closed_at = None
 
     def close(self) -> None:
-        """The workers have ended: whoever reads now is none of them."""
+        """Note the end of all workers: later reads are not theirs."""
         self._look_at_reports()
         if self._tree is not None:
             self._look_at_tree(self._tree, writers_done=False)
@@ -119,12 +119,12 @@ class ProgressWatcher:
             self._tree, self._closed_tree = None, self._tree
 
     def release(self) -> None:
-        """This process lives on: give back what watching took."""
+        """Release the watches if this process continues."""
         if self._closed_tree is not None:
             self._closed_tree.close()
 
     def _look_at_reports(self) -> None:
-        """Say once that there are more than whoever asks for them is shown."""
+        """Notify the user, once, of reports beyond the limit of the server."""
         if self._reports_too_long:
             return
         with suppress(OSError):
@@ -154,7 +154,7 @@ class ProgressWatcher:
             self._events.append("checkpoint_read", at=round(seen.read_at, 6))
 
     def _believe(self, closed_at: Optional[float]) -> None:
-        """What was closed by then is whole; what was closed later is still in doubt."""
+        """Accept files closed by this time as complete; later ones remain in doubt."""
         if closed_at is not None:
             self._checkpoint_at = max(self._checkpoint_at or 0.0, closed_at)
             self._doubtful_at = self._closed_at if self._closed_at != closed_at else None
@@ -181,7 +181,7 @@ class ProgressWatcher:
 
 
 def _latest_step(root: str, since: float) -> Optional[int]:
-    """The step of the checkpoint that the SDK made last, if that was since then."""
+    """The step of the SDK's latest checkpoint, if it was made since then."""
     link = os.path.join(root, protocol.LATEST)
     try:
         found = protocol.STEP.fullmatch(os.readlink(link)) if os.lstat(link).st_mtime >= since else None
@@ -191,7 +191,7 @@ def _latest_step(root: str, since: float) -> Optional[int]:
 
 
 def _written_at(path: str) -> Optional[float]:
-    """When a file was last written; None while it is empty or not there."""
+    """The time of a file's last write; None if it is empty or missing."""
     try:
         found = os.stat(path)
     except OSError:
@@ -200,7 +200,7 @@ def _written_at(path: str) -> Optional[float]:
 
 
 def _first_report_at(path: str) -> Optional[float]:
-    """When the SDK first reported, by its own word."""
+    """The time of the SDK's first report, according to that report."""
     try:
         line = untrusted.first_bytes(path, _FIRST_BYTES).partition(b"\n")[0]
         return float(untrusted.parse_object(line)["at"])

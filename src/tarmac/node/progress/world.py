@@ -1,8 +1,8 @@
-"""Whether a training process found the world that its run has: with fewer, each group trains on its own.
+"""Checks whether a training process has the world of its run: otherwise each group trains alone.
 
-`accelerate launch --num_machines 2` without an address does so, and exits with 0. The SDK looks once, when a
-process reports or asks something for the first time, at what torch, JAX or Horovod say where they are loaded;
-the hook `watch` tells the user.
+`accelerate launch --num_machines 2` without an address causes this, and exits with 0. At a process's first
+report or request the SDK checks, once, the world size of torch, JAX or Horovod if one is loaded; the hook
+`watch` notifies the user.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _LAUNCHER = "TARMAC_LAUNCHER"
 _MPI_SIZE = "OMPI_COMM_WORLD_SIZE"
 _TRAIN_TOGETHER = ("torch", "deepspeed", "accelerate", "jax", "horovod")
 _WITHOUT_TORCH = ("jax", "horovod")
-"""The launchers whose processes are to be one world; those of others may work alone."""
+"""Launchers whose processes must be one world; those of others may work alone."""
 
 
 def check(environment: Mapping[str, str]) -> None:
-    """Write down that the world of this process is not that of its run, if so; the first to see it does."""
+    """Record a difference between this process's world and its run's, unless another process did."""
     path = environment.get(protocol.WORLD_VARIABLE)
     message = mismatch(environment, sys.modules) if path is not None else None
     if path is None or message is None or os.path.exists(path):
@@ -33,7 +33,7 @@ def check(environment: Mapping[str, str]) -> None:
 
 
 def mismatch(environment: Mapping[str, str], modules: Mapping[str, Any]) -> Optional[str]:
-    """What is wrong with the world of this process; None where nothing is, or nobody can tell."""
+    """The fault in this process's world; None if there is none, or it is unknown."""
     found = world_size(modules)
     launcher = environment.get(_LAUNCHER, "")
     if launcher in _TRAIN_TOGETHER:
@@ -49,7 +49,7 @@ def mismatch(environment: Mapping[str, str], modules: Mapping[str, Any]) -> Opti
             return None
         return f"mpirun started {found} processes, and the run has {needed} slots{_ADVICE}"
     nodes = int(environment.get("NNODES", "1"))
-    if found is None or found >= nodes:  # what a command starts on a node is its own business
+    if found is None or found >= nodes:  # processes that a command starts on a node are its own matter
         return None
     return f"a process trains in a world of {found}, and the run has {nodes} nodes{_ADVICE}"
 
@@ -58,9 +58,9 @@ _ADVICE = ": they do not train together, unless that is meant"
 
 
 def world_size(modules: Mapping[str, Any]) -> Optional[int]:
-    """How many processes the world of this one has, by torch, JAX or Horovod; None where none has one."""
+    """The number of processes in this one's world, by torch, JAX or Horovod; None if none has one."""
     torch = modules.get("torch.distributed")
-    with suppress(Exception):  # whatever a library of another version says
+    with suppress(Exception):  # another version of a library may raise anything
         if torch is not None and torch.is_available() and torch.is_initialized():
             return int(torch.get_world_size())
     jax = modules.get("jax._src.distributed")
