@@ -1,1 +1,1 @@
-"""Sessions: a command, or a connection to a port, in the surroundings of a worker that runs."""
+"""Sessions: a command, or a connection to a port, in the surroundings of a running worker."""

@@ -1,8 +1,8 @@
 """The far end of a session, run by path: `python .../tarmac/node/session FD`. Called through `starting`.
 
-`- MARK` in place of the descriptor: on standard input and output (see `standard_streams`).
+`- MARK` instead of the descriptor: on standard input and output (see `standard_streams`).
 
-An entry of its own, because a person waits for it: it imports nothing of runners.
+A separate entry, because a person waits for it: it imports no module of runners.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A command in the surroundings of a worker, with a terminal of its own or with pipes. Called by `serving`.
+"""A command in the surroundings of a worker, with its own terminal or with pipes. Called by `serving`.
 
-A process in between enters the namespaces, forks the command there and leaves; the command then is a child of
-ours. So we stay outside, where /proc shows all of it.
+An intermediate process enters the namespaces, forks the command there and exits; then the command is a child
+of the far end, which stays outside, where /proc shows all of the command's processes.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from tarmac.node.session.far import Ending
 from tarmac.node.session.surroundings import Surroundings
 
 GRACE_S = 5.0
-"""How long a command may take to leave after its connection broke off, before it is ended."""
+"""Seconds that a command has to leave after its connection ended, before it is killed."""
 
 _LEAST_SHELL = "/bin/sh"
 
 
 class Terminal(NamedTuple):
-    """The terminal at the near end: its size, and what it is called (TERM)."""
+    """The terminal at the near end: its size and its type (TERM)."""
 
     rows: int
     columns: int
@@ -39,11 +39,11 @@ class Terminal(NamedTuple):
 
 
 class CannotEnter(Exception):
-    """The surroundings cannot be entered: what the system says."""
+    """The surroundings cannot be entered; the text is the system's message."""
 
 
 class Command:
-    """A command that runs, as the far end of a session."""
+    """A running command, as the far end of a session."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Command:
         terminal: Optional[Terminal],
         stdin: bool,
     ) -> None:
-        """Start it; without argv, the shell of the user there. Raises CannotEnter, or OSError."""
+        """Start argv, or the user's shell without it. Raises CannotEnter, or OSError."""
         self._surroundings = surroundings
         env = dict(surroundings.env)
         if terminal is not None and terminal.name:
@@ -77,44 +77,44 @@ class Command:
             )
 
     def ending(self) -> Optional[Ending]:
-        """How it ended; None while it runs."""
+        """How the command ended; None while it runs."""
         while self._ending is None:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:  # cannot be: it is a child of ours
+            except ChildProcessError:  # impossible: it is a child of this process
                 self._ending = Ending(message="its end was not seen")
                 break
             if pid == 0:
                 break
-            if pid == self._pid:  # others are what it left behind
+            if pid == self._pid:  # others are its remaining processes
                 self._ending = _ending(status)
         return self._ending
 
     def resize(self, rows: int, columns: int) -> None:
-        """The terminal has another size; the kernel tells the command."""
+        """Resize the terminal; the kernel notifies the command."""
         if self._tty and self.input is not None:
             _set_size(self.input, rows, columns)
 
     def signal(self, number: int) -> None:
-        """A signal to its process group."""
+        """Signal its process group."""
         if self._ending is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._pid, number)
 
     def close_input(self) -> None:
-        """Its input ends here. On a terminal that is a key, which the near end sends."""
+        """Close its input. On a terminal that is a key, which the near end sends."""
         if self.input is not None and not self._tty:
             os.close(self.input)
             self.input = None
 
     def close_output(self, handle: int) -> None:
-        """Nothing more comes of one of `outputs`."""
+        """Close one of `outputs` at its end."""
         del self.outputs[handle]
         if handle != self.input:
             os.close(handle)
 
     def hang_up(self) -> None:
-        """Nobody is there any more: SIGHUP, and after the grace SIGKILL, to all that the command started."""
+        """End all of the command's processes after the near end left: SIGHUP, after the grace SIGKILL."""
         for handle in {self.input, *self.outputs} - {None}:
             os.close(handle)  # type: ignore[arg-type]
         self.input, self.outputs = None, {}
@@ -135,7 +135,7 @@ class Command:
             members = self._members()
 
     def _members(self) -> list[Process]:
-        """All that is left of the command: its session, and what lies below it or us."""
+        """The command's remaining processes: its session, and descendants of it or of this process."""
         found = {process.pid: process for process in procfs.descendants(os.getpid())}
         found.update((process.pid, process) for process in procfs.session(self._pid))
         return list(found.values())
@@ -177,7 +177,7 @@ def _set_size(handle: int, rows: int, columns: int) -> None:
 
 
 def _shell(env: dict[str, str]) -> str:
-    """The user's shell, where there is one."""
+    """The user's shell, if it exists."""
     with suppress(KeyError):
         env.setdefault("SHELL", pwd.getpwuid(os.getuid()).pw_shell)
     return env.get("SHELL") or _LEAST_SHELL
@@ -186,7 +186,7 @@ def _shell(env: dict[str, str]) -> str:
 def _fork(
     surroundings: Surroundings, argv: Sequence[str], env: dict[str, str], streams: _Streams
 ) -> tuple[int, int]:
-    """The pid of the command, a child of ours; and the error number where it could not be executed."""
+    """The pid of the command, a child of this process; and the error number if it could not be executed."""
     hear, say = os.pipe()  # closed by exec: end of file means that the command runs
     between = os.fork()
     if between == 0:
@@ -215,7 +215,7 @@ def _fork(
 def _become(
     surroundings: Surroundings, argv: Sequence[str], env: dict[str, str], streams: _Streams, say: int
 ) -> NoReturn:
-    """In the child: be the command, or say why not. Never returns."""
+    """In the child: become the command, or report the reason for a failure. Never returns."""
     try:
         os.setsid()
         if streams.tty:
@@ -238,7 +238,7 @@ def _become(
 
 
 def _exit_code(problem: int) -> int:
-    """What a shell would return."""
+    """The exit code of a shell for this error."""
     return words.NOT_FOUND_EXIT if problem == errno.ENOENT else words.NOT_EXECUTABLE_EXIT
 
 

@@ -1,4 +1,4 @@
-"""A connection to a port in a worker's view of the network: a far end of sessions. Called by `serving`."""
+"""A connection to a port in a worker's network namespace: a far end of sessions. Called by `serving`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ TIMEOUT_S = 10.0
 
 
 class NotListening(Exception):
-    """Nothing takes connections on that port."""
+    """No process listens on that port."""
 
 
 class Connection:
-    """A connection. It has ended once both sides have sent their last."""
+    """A connection. It ends after both sides have closed their streams."""
 
     def __init__(self, surroundings: Surroundings, addresses: Sequence[str], port: int) -> None:
         """Connect to the first of these addresses that answers. Raises NotListening, or OSError."""
@@ -28,29 +28,29 @@ class Connection:
         self.outputs = {self._socket.fileno(): frames.OUTPUT}
 
     def ending(self) -> Optional[Ending]:
-        """Its end, once there is nothing left to pass on either way."""
+        """The end of the connection, after all bytes are passed on in both directions."""
         return Ending(exit_code=0) if self.input is None and not self.outputs else None
 
     def resize(self, rows: int, columns: int) -> None:
-        """A connection has no size."""
+        """Do nothing: a connection has no size."""
 
     def signal(self, number: int) -> None:
-        """Nor does it take signals."""
+        """Do nothing: a connection takes no signals."""
 
     def close_input(self) -> None:
-        """The near end has sent its last."""
+        """The near end has closed its stream."""
         self.input = None
         try:
             self._socket.shutdown(socket.SHUT_WR)
         except OSError:
-            self.outputs = {}  # the other side has gone altogether
+            self.outputs = {}  # the other side has closed the whole connection
 
     def close_output(self, handle: int) -> None:
-        """The other side has sent its last."""
+        """The other side has closed its stream."""
         self.outputs.pop(handle, None)
 
     def hang_up(self) -> None:
-        """Close it."""
+        """Close the connection."""
         self._socket.close()
 
 

@@ -1,4 +1,4 @@
-"""What a session leads to, as `relay` sees it: a command or a connection."""
+"""The far end of a session, in the view of `relay`: a command or a connection."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple, Optional, Protocol
 
 
 class Ending(NamedTuple):
-    """How the far end came to its end: by an exit code, a signal, or neither, with words for people."""
+    """The end of the far end: an exit code, a signal, or neither, with a message for people."""
 
     exit_code: Optional[int] = None
     signal: Optional[int] = None
@@ -14,31 +14,31 @@ class Ending(NamedTuple):
 
 
 class FarEnd(Protocol):
-    """`input` takes bytes, `outputs` give them, each as frames of its kind; all are descriptors."""
+    """`input` takes bytes, `outputs` supply them, each as frames of its kind; all are descriptors."""
 
     input: Optional[int]
     outputs: dict[int, bytes]
 
     def ending(self) -> Optional[Ending]:
-        """How it ended; None while it goes on."""
+        """How the far end ended; None while it runs."""
         ...
 
     def resize(self, rows: int, columns: int) -> None:
-        """The near end's terminal has another size."""
+        """Resize the near end's terminal."""
         ...
 
     def signal(self, number: int) -> None:
-        """The near end sends a signal."""
+        """Pass on a signal of the near end."""
         ...
 
     def close_input(self) -> None:
-        """The near end sends nothing more."""
+        """Close the input after the near end's last byte."""
         ...
 
     def close_output(self, handle: int) -> None:
-        """Nothing more comes from one of `outputs`."""
+        """Close one of `outputs` at its end."""
         ...
 
     def hang_up(self) -> None:
-        """The near end is gone: end all of it. Takes as long as that takes."""
+        """End everything after the near end left. Blocks until that is done."""
         ...

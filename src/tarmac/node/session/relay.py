@@ -1,7 +1,7 @@
-"""Passing bytes between the two ends of a session, for as long as both are there. Called by `serving`.
+"""Passes bytes between the two ends of a session, until one of them leaves. Called by `serving`.
 
-Nothing here waits for one side alone: a signal gets through while the command reads no input, and while the
-near end reads no output.
+It never waits for one side alone: signals pass while the command does not read its input, and while the near
+end does not read its output.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from tarmac.node.session.far import Ending, FarEnd
 from tarmac.node.session.frames import Frame, Splitter
 
 MOST_OUTGOING_BYTES = 1 << 18
-"""So much output waits for the near end; then the command waits."""
+"""The maximum of output waiting for the near end; beyond it the command waits."""
 
 LOOK_S = 1.0
-"""How often it is looked whether the worker still runs."""
+"""The interval for checking whether the worker still runs."""
 
 LAST_OUTPUT_BYTES = 1 << 20
-"""How much is read after the end, at most: what the command left behind may write for ever."""
+"""The maximum of output read after the end: the command's remaining processes may write forever."""
 
 _ENDED_BY_WORKER = "the worker has ended, and the session with it"
 
 
 class Relay:
-    """One session. `channel` leads to the near end; it goes on while `worker_lives`."""
+    """One session. `channel` is connected to the near end; the session lasts while `worker_lives`."""
 
     def __init__(
         self, channel: socket.socket, far: FarEnd, worker_lives: Callable[[], bool], early: Splitter
     ) -> None:
-        """`early`: what has come over the channel already."""
+        """`early`: bytes already received from the channel."""
         self._channel = channel
         self._far = far
         self._worker_lives = worker_lives
@@ -50,7 +50,7 @@ class Relay:
         self._wake = _wake_by_children()
 
     def run(self) -> None:
-        """Go on until the far end or the near end has gone, or the worker has ended; then end the rest."""
+        """Run until the far end, the near end or the worker has ended; then end the rest."""
         for handle in {self._far.input, *self._far.outputs} - {None}:
             os.set_blocking(handle, False)  # type: ignore[arg-type]
         self._channel.setblocking(False)
@@ -63,9 +63,7 @@ class Relay:
                 ending = Ending(signal=signal.SIGHUP, message=_ENDED_BY_WORKER)
             if ending is not None:
                 if ending.signal == signal.SIGKILL and not self._worker_lives():
-                    ending = ending._replace(
-                        message=_ENDED_BY_WORKER
-                    )  # the kernel ended all of its namespace
+                    ending = ending._replace(message=_ENDED_BY_WORKER)  # the kernel ended its whole namespace
                 self._drain()
                 self._say(frames.pack_document(frames.ENDED, **ending._asdict()))
                 self._flush()
@@ -85,7 +83,7 @@ class Relay:
         return self._worker_lives()
 
     def _step(self) -> None:
-        """Wait until something can be passed on, and do that."""
+        """Wait until bytes can be passed on, and do that."""
         poll = select.poll()
         interests: dict[int, int] = {self._channel.fileno(): select.POLLIN, self._wake: select.POLLIN}
         if self._outgoing:
@@ -129,7 +127,7 @@ class Relay:
             for frame in self._incoming.take():
                 self._take(frame)
         except (ValueError, KeyError, TypeError):
-            self._near_is_there = False  # it speaks no language of ours
+            self._near_is_there = False  # it violates the protocol
 
     def _take(self, frame: Frame) -> None:
         if frame.kind == frames.INPUT:
@@ -145,13 +143,13 @@ class Relay:
             self._far.signal(signal.Signals(frame.document()["number"]))
 
     def _write_input(self) -> None:
-        """As much as it takes now; the near end may send so much again."""
+        """Write as much as the command takes now, and grant the near end as much again."""
         if self._far.input is not None and self._input:
             try:
                 written = os.write(self._far.input, self._input[: frames.PIECE_BYTES])
             except BlockingIOError:
                 return
-            except OSError:  # it reads no more: what comes is for nobody
+            except OSError:  # it no longer reads: drop the input
                 self._far.close_input()
                 written = 0
             del self._input[:written]
@@ -166,13 +164,13 @@ class Relay:
     # --- to the near end
 
     def _read_output(self, handle: int) -> int:
-        """Pass on what is there; how many bytes that were."""
+        """Pass on the available output; returns the number of bytes."""
         kind = self._far.outputs[handle]
         try:
             data = os.read(handle, frames.PIECE_BYTES)
         except BlockingIOError:
             return 0
-        except OSError:  # a terminal that nobody has open; a connection that broke
+        except OSError:  # a terminal that no process has open, or a broken connection
             data = b""
         if not data:
             self._far.close_output(handle)
@@ -180,7 +178,7 @@ class Relay:
         return len(data)
 
     def _drain(self) -> None:
-        """What it wrote before it ended."""
+        """Read the output from before its end."""
         left = LAST_OUTPUT_BYTES
         for handle in list(self._far.outputs):
             while left > 0 and handle in self._far.outputs and (read := self._read_output(handle)):
@@ -202,14 +200,14 @@ class Relay:
         del self._outgoing[:sent]
 
     def _flush(self) -> None:
-        """The last words, however slowly the near end takes them."""
+        """Send the last frames, however slowly the near end reads."""
         while self._outgoing and self._near_is_there:
             writable(self._channel)
             self._send()
 
 
 def _wake_by_children() -> int:
-    """A descriptor that can be read once a child of ours has ended."""
+    """A descriptor that is readable after a child process has ended."""
     hear, say = os.pipe()
     os.set_blocking(hear, False)
     os.set_blocking(say, False)
@@ -219,7 +217,7 @@ def _wake_by_children() -> int:
 
 
 def first_frames(channel: socket.socket, count: int) -> Optional[tuple[list[Frame], Splitter]]:
-    """The first frames of a channel, and what came behind them; None where it ends before."""
+    """The first frames of a channel, and the rest of its bytes; None if it ends before."""
     splitter = Splitter()
     found: list[Frame] = []
     while len(found) < count:

@@ -1,7 +1,7 @@
 """The far end of a session, as a program: it runs beside the worker and ends with its connection.
 
 Called by `__main__`. Engines start it on the worker's node (`starting.Installation.session`), connected to
-the server, which passes frames on to a person's program (see `frames`). OPEN says what is to be done:
+the server, which passes frames on to a person's program (see `frames`). OPEN defines the session:
 
     {"kind": "command", "argv": [...], "stdin": true, "terminal": {"rows", "columns", "name"} or null}
     {"kind": "connection", "addresses": [...], "port": 8888}
@@ -26,7 +26,7 @@ _GONE = "the worker has ended"
 
 
 def serve(fd: int) -> None:
-    """Serve the session on the connected stream socket `fd`; our starter goes on at once."""
+    """Serve the session on the connected stream socket `fd`; the starter continues at once."""
     channel = socket.socket(fileno=fd)
     detach.close_inherited(but=frozenset({fd}))
     channel.set_inheritable(False)
@@ -48,7 +48,7 @@ def serve(fd: int) -> None:
         channel.sendall(frames.pack_document(frames.OPENED, notices=notices))
         Relay(channel, far, surroundings.worker_lives, splitter).run()
     except (ConnectionError, ValueError, KeyError, TypeError):
-        return  # nobody is there, or nobody of ours
+        return  # no near end, or not one of tarmac
     finally:
         channel.close()
 
@@ -72,7 +72,7 @@ def _terminal(described: Optional[dict[str, Any]]) -> Optional[Terminal]:
 
 
 def _notices(surroundings: Surroundings) -> list[str]:
-    """What does not hold in this session."""
+    """The limitations of this session."""
     if not surroundings.closed_groups:
         return []
     return [

@@ -1,7 +1,7 @@
-"""The far end of a session where it has no socket: on standard input and output. Called by `__main__`.
+"""The far end of a session without a socket: on standard input and output. Called by `__main__`.
 
-So it runs below programs that pass streams on, as `srun` and `ssh` do. What they and the shells on the way
-print before is told apart by a mark: a line of its own, which only the caller knows.
+It runs below programs that pass streams on, such as `srun` and `ssh`. A mark separates the session from the
+output of those programs and of shells: a line that only the caller knows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PIECE_BYTES = 1 << 16
 
 
 def serve_standard_streams(mark: str) -> NoReturn:
-    """Say the mark, and serve a session until it has ended: this process stays as long."""
+    """Print the mark, and serve a session until it has ended in this process."""
     near, far = socket.socketpair()
     pid = os.fork()
     if pid == 0:
@@ -32,7 +32,7 @@ def serve_standard_streams(mark: str) -> NoReturn:
         while data := near.recv(_PIECE_BYTES):
             _write(1, data)
     finally:
-        os._exit(0)  # who has no more to say to the near end closes it, and with it the session
+        os._exit(0)  # closing the streams ends the session for the near end
 
 
 def _pass_on_input(near: socket.socket) -> None:

@@ -1,8 +1,7 @@
 """The surroundings of a worker: its namespaces, control groups, limits, directory and variables.
 
-Called by `command` and `connection`. All is held open by descriptors while we are outside, because inside
-/proc and the paths are others. A descriptor of /proc/PID stands for that very process, whoever has its pid
-later.
+Called by `command` and `connection`. Descriptors opened outside hold all of it, because inside /proc and
+paths differ. A descriptor of /proc/PID identifies that very process, even after a reuse of its pid.
 """
 
 from __future__ import annotations
@@ -25,11 +24,10 @@ _NAMESPACES = {
     "pid": 0x20000000,
     "mnt": 0x00020000,
 }
-"""In the order in which they are entered: whoever is in the first may enter the others."""
+"""In the order of entering: a process in the first may enter the others."""
 
 _OUTER = "outer"
-"""The user namespace that the namespace of processes belongs to, where the worker has one inside of that: in
-a container. Only from there the namespace of processes can be entered."""
+"""The user namespace from which the process namespace can be entered, if the worker is in a container."""
 
 _FROM_OUTER = (_OUTER, "pid", "user", "cgroup", "ipc", "uts", "net", "mnt")
 _NETWORK = ("user", "net")
@@ -43,7 +41,7 @@ class Gone(Exception):
 
 
 class Surroundings(NamedTuple):
-    """Those of one worker, held open; `capabilities` are all it may have (None: what the session has)."""
+    """The surroundings of one worker, held open; `capabilities` are its maximum (None: the session's)."""
 
     process: int
     root: int
@@ -64,18 +62,18 @@ class Surroundings(NamedTuple):
         return text[text.rindex(b")") + 2 : text.rindex(b")") + 3] not in (b"Z", b"X")
 
     def enter(self) -> None:
-        """Enter the namespaces; that of processes holds for what is forked from now on. Raises OSError."""
+        """Enter the namespaces; the process namespace applies to later forks. Raises OSError."""
         self._join(_FROM_OUTER if _OUTER in self.namespaces else tuple(_NAMESPACES))
 
     def enter_network(self) -> None:
-        """Enter the view of the network alone. Raises OSError."""
+        """Enter the network namespace alone. Raises OSError."""
         if "net" in self.namespaces:
             self._join(_NETWORK)
 
     def settle(self) -> None:
-        """In the process that is to be the command, inside: the rest. Raises OSError."""
+        """Apply the rest from inside, in the process that becomes the command. Raises OSError."""
         for group in self.groups:
-            os.write(group, b"0")  # whoever writes
+            os.write(group, b"0")  # the writing process
         for number, limit in self.limits.items():
             with suppress(OSError, ValueError):
                 resource.setrlimit(number, limit)
@@ -98,7 +96,7 @@ class Surroundings(NamedTuple):
 
 
 def surroundings_of(pid: int, token: str) -> Surroundings:
-    """Those of the worker with this pid, if its environment carries the token. Raises Gone, or OSError."""
+    """The surroundings of this worker, if its environment has the token. Raises Gone, or OSError."""
     try:
         process = os.open(f"/proc/{pid}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         env = _environment(_read(process, "environ"))
@@ -129,7 +127,7 @@ def _environment(text: bytes) -> dict[str, str]:
 
 
 def _other_namespaces(process: int) -> dict[str, int]:
-    """Those that are not our own."""
+    """The worker's namespaces that differ from this process's."""
     found = {}
     for name in _NAMESPACES:
         with suppress(FileNotFoundError):  # a kernel without them
@@ -151,7 +149,7 @@ def _other_namespaces(process: int) -> dict[str, int]:
 
 
 def _capabilities(status: bytes) -> Optional[int]:
-    """What the worker may ever have, where it has renounced more; None: nothing is kept from it."""
+    """The worker's maximum of capabilities, if it has renounced others; None: no limit."""
     fields = dict(line.split(b":", 1) for line in status.splitlines() if b":" in line)
     if fields.get(b"NoNewPrivs", b"0").strip() != b"1":
         return None
@@ -159,7 +157,7 @@ def _capabilities(status: bytes) -> Optional[int]:
 
 
 def _groups(text: bytes) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Descriptors by which to join the groups that are not our own; and those that we may not join."""
+    """Descriptors for joining the worker's other groups; and the groups that deny it."""
     own = set(lines("/proc/self/cgroup"))
     handles, closed = [], []
     for line in text.decode("utf-8", "surrogateescape").splitlines():
