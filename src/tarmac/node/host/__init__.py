@@ -1,1 +1,1 @@
-"""What is done on the host of a cluster: where its commands work, and its directory is seen."""
+"""Operations on the host of a cluster: the machine that runs its commands and sees its directory."""

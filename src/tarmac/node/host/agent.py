@@ -1,9 +1,9 @@
-"""The agent of a node: a program that does for an engine there what `operations` does, and starts runners.
+"""The agent of a node: a program that executes `operations` there for an engine, and starts runners.
 
-Started by `loading`, with a first message {"address", "home", "token"} on its input. It leaves whoever
-started it (a session of its own, no descriptor of theirs), listens at the address, writes {"port", "pid"} to
-its output, and serves connections of those that know the token. It holds nothing that the directories do not
-tell: it may end at any time, and does when nobody has been connected for a while; runners live on.
+Started by `loading`, with a first message {"address", "home", "token"} on its input. It detaches from its
+starter (a session of its own, no shared descriptor), listens at the address, writes {"port", "pid"} to its
+output, and serves connections that prove the token. All of its state is in the directories: it may end at any
+time, and does so after some time without a connection; runners continue.
 """
 
 from __future__ import annotations
@@ -34,27 +34,26 @@ from tarmac.node.processes import detach, orphans
 from tarmac.node.starting import Installation
 
 IDLE_S = 600.0
-"""How long it stays while nobody is connected."""
+"""The time after which the agent ends without a connection."""
 
 LOOK_S = 10.0
 GREET_S = 10.0
 NONCE_BYTES = 32
 AGENT, ENGINE, SESSION, FORWARD = b"agent", b"engine", b"session", b"forward"
-"""Who proves that it knows the token: we, who has operations done here, who opens a session (`sessions`), who
-carries a connection (`forwarding`)."""
+"""The proving parties: agent, engine, starter of a session (`sessions`), carrier (`forwarding`)."""
 
 SCRUBBED = ("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "PYTHONPATH", "PYTHONHOME")
 SCRUBBED_PREFIX = "RAY_"
-"""What whoever started us had for itself, and no run should see."""
+"""The prefix of the starter's own variables, which no run should see."""
 
 SESSION_LOST_S = 24
-"""A person waits for it."""
+"""Shorter than for other connections, since a person waits."""
 
 LAST_WORD_S = 0.05
 
 
 def serve(stream: BinaryIO, output: int) -> None:
-    """Read what to serve, leave whoever started us, and serve; returns there at once."""
+    """Read the first message, detach from the starter, and serve; in the starter, return at once."""
     order = json.loads(stream.readline())
     listening = socket.create_server((order["address"], 0), backlog=64)
     for name in list(os.environ):
@@ -78,12 +77,12 @@ def serve(stream: BinaryIO, output: int) -> None:
 
 
 def prove(token: bytes, nonce: bytes, *, who: bytes) -> bytes:
-    """What only somebody with the token can say to a nonce; `who` says it tells the two ends apart."""
+    """The proof of the token for a nonce; `who` distinguishes the two ends."""
     return hmac.new(token, who + nonce, "sha256").digest()
 
 
 class Agent:
-    """What all connections share."""
+    """The state shared by all connections."""
 
     def __init__(self, listening: socket.socket, home: str, token: bytes) -> None:
         self._listening = listening
@@ -112,7 +111,7 @@ class Agent:
         }
 
     def run(self) -> None:
-        """Accept connections until nobody has been there for a while."""
+        """Accept connections until there has been none for `IDLE_S`."""
         os.makedirs(self._home, mode=0o700, exist_ok=True)
         self._gpus.start()
         Thread(target=self._read_news, daemon=True).start()
@@ -127,18 +126,18 @@ class Agent:
                     return
 
     def survey(self) -> dict[str, Any]:
-        """This machine as it is now; see `inventory` and `gpus`."""
+        """The facts about this machine; see `inventory` and `gpus`."""
         products = self._gpus.products()
         return {**inventory.survey(self._home), "products": products, **self._gpus.report()}
 
     def health(self) -> dict[str, Any]:
-        """What may go wrong with this machine, and how its GPUs are used."""
+        """Problems of this machine, and the use of its GPUs."""
         return {**inventory.health(self._home), **self._gpus.report()}
 
     def prepare(self, home: str, area: str, package: str, python: Optional[str] = None) -> bool:
-        """As `operations.prepare`, where no other server uses it; whether the runner's package is there.
+        """Like `operations.prepare`, if the home has no other server; returns whether the package exists.
 
-        If so, the warm parent is started ahead of the first runner.
+        If so, it starts the warm parent ahead of the first runner.
         """
         operations.prepare(home, area)
         there = operations.use(os.path.dirname(os.path.dirname(package)))
@@ -157,9 +156,9 @@ class Agent:
         files: Mapping[str, bytes],
         area: str,
     ) -> None:
-        """Start the runner of a node of an attempt, whose directory is made of `files` where there is none.
+        """Start the runner of a node of an attempt, after making its directory from `files` if it is missing.
 
-        Raises OSError; ValueError for too large secrets.
+        Raises OSError; ValueError if the secrets are too large.
         """
         operations.make_directory(directory, files, area=area)
         self._warm_parent(Installation(python or sys.executable, package)).start_runner(
@@ -173,7 +172,7 @@ class Agent:
             return self._warm[installation]
 
     def _serve(self, connection: socket.socket) -> None:
-        """One connection, from its greeting to its end."""
+        """Serve one connection, from its greeting to its end."""
         with connection, suppress(OSError, ValueError):
             keep_watch(connection)
             connection.settimeout(GREET_S)
@@ -198,7 +197,7 @@ class Agent:
                     self._left = time.monotonic()
 
     def _greet(self, connection: socket.socket, stream: BinaryIO) -> Optional[bytes]:
-        """Each end shows that it knows the token, and neither says it; what the connection is for."""
+        """Prove the token in both directions without sending it; returns the purpose of the connection."""
         ours = os.urandom(NONCE_BYTES)
         connection.sendall(ours)
         theirs, proof = stream.read(NONCE_BYTES), stream.read(NONCE_BYTES)
@@ -212,7 +211,7 @@ class Agent:
         return self._own.get(name) or operation(name)
 
     def _read_news(self) -> None:
-        """Pass on what runners write to the FIFO of the home: each line is an attempt with news."""
+        """Pass on runners' messages from the FIFO of the home: each line is an attempt with news."""
         handle = fifo.listen(os.path.join(self._home, "notify"))
         if handle < 0:
             return
@@ -229,33 +228,33 @@ class Agent:
 
 
 def lives(places: Sequence[Sequence[str]]) -> list[str]:
-    """What became of the runner of each of these nodes of attempts: [DIRECTORY, NODE]."""
+    """The fate of the runner of each of these nodes of attempts: [DIRECTORY, NODE]."""
     return [_life(directory, node) for directory, node in places]
 
 
 def await_leaving(directory: str, node: str) -> None:
-    """Give a runner that has said its last word a moment to leave."""
+    """Wait briefly for the exit of a runner that has reported its end."""
     claim = _claim(directory, node)
     if claim is not None:
         liveness.wait_for_end(claim, LAST_WORD_S)
 
 
 def end(directory: str, node: str) -> None:
-    """End a runner that cannot be talked to."""
+    """End an unresponsive runner."""
     claim = _claim(directory, node)
     if claim is not None:
         liveness.end(claim)
 
 
 def end_orphans(attempt_id: str, token: str, directory: str, node: str) -> None:
-    """End what a lost runner left behind. Raises TimeoutError while something of that does not end."""
+    """End the remaining processes of a lost runner. Raises TimeoutError if one of them does not end."""
     orphans.end_orphans(token)
     workergroup.remove_left(attempt_id)
     secretfiles.remove(token, node, AttemptPaths(directory).node(node).directory)
 
 
 def relay(directory: str, node: str, files: Mapping[str, bytes]) -> None:
-    """Put down what runners on other nodes wrote for this one, where there is nothing yet, and wake it."""
+    """Write files of runners on other nodes for this one, unless they exist, and wake its runner."""
     for path, content in files.items():
         place = os.path.join(directory, path)
         os.makedirs(os.path.dirname(place), exist_ok=True)
@@ -265,7 +264,7 @@ def relay(directory: str, node: str, files: Mapping[str, bytes]) -> None:
 
 
 def living(home: str) -> list[list[str]]:
-    """The parts of attempts below a home whose runners live: [attempt id, node]."""
+    """The parts of attempts below a home with living runners: [attempt id, node]."""
     found = []
     for directory in glob.iglob(os.path.join(glob.escape(home), "runs", "*", "attempts", "*")):
         run = os.path.dirname(os.path.dirname(directory))
@@ -277,7 +276,7 @@ def living(home: str) -> list[list[str]]:
 
 
 def find_ports(address: str, taken: Sequence[int], count: int) -> list[int]:
-    """So many ports that are free here; see `ports.find_free`."""
+    """`count` free ports of this machine; see `ports.find_free`."""
     found: list[int] = []
     for _ in range(count):
         found.append(ports.find_free(address, frozenset((*taken, *found))))
@@ -301,7 +300,7 @@ def _claim(directory: str, node: str) -> Optional[claims.Claim]:
 
 
 def keep_watch(connection: socket.socket, *, lost_s: int = 60) -> None:
-    """Have the kernel notice within so long that the other end is gone."""
+    """Make the kernel detect the loss of the other end within `lost_s`."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (
         (socket.TCP_NODELAY, 1),

@@ -1,4 +1,4 @@
-"""Which agents serve a home on this machine: noted by each of them, and ended with their cluster.
+"""The agents that serve a home on this machine: each registers itself, and ends with its cluster.
 
 Called by `agent` and `operations`. Several machines may share the directory: an entry names the boot.
 """
@@ -17,7 +17,7 @@ from tarmac.node.kernel.procfs import Process
 
 
 def note(home: str, address: str) -> None:
-    """Note that this process is the agent of a home at an address, where the disk takes that."""
+    """Register this process as the agent of a home at an address, if the disk allows it."""
     status = procfs.status(os.getpid())
     if status is None:
         return
@@ -29,7 +29,7 @@ def note(home: str, address: str) -> None:
 
 
 def end_all(home: str) -> int:
-    """End the agents of a home that run on this machine; how many did. What they started goes on."""
+    """End the agents of a home on this machine; returns their number. Their children continue."""
     ended = 0
     for path in glob.iglob(os.path.join(glob.escape(home), "agent-*")):
         try:
@@ -42,7 +42,7 @@ def end_all(home: str) -> int:
         status = procfs.status(process.pid)
         if status is not None and not status.unreaped and status.process == process:
             with suppress(OSError):
-                os.kill(process.pid, signal.SIGKILL)  # it holds nothing
+                os.kill(process.pid, signal.SIGKILL)  # it has no state
                 ended += 1
         with suppress(OSError):
             os.unlink(path)

@@ -1,6 +1,6 @@
-"""What attempts have reported, for an engine that reads their directories from afar: what is new since.
+"""New reports of attempts, for an engine that reads their directories from another machine.
 
-Called by `operations`. Runs can write all of these files: each is read as a stranger's, up to a limit.
+Called by `operations`. Runs can write all of these files: each is read defensively, up to a limit.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tarmac.node.attempt.protocol import (
 from tarmac.node.files import untrusted
 
 LARGEST_BYTES = 8 * 1024 * 1024
-"""Of one file, but for reports: what is more is left out."""
+"""Maximum bytes per file, except reports."""
 
 STEP_BYTES = 256 * 1024
 REPORTS_STEP_BYTES = 2 * 1024 * 1024
 ANSWER_BYTES = 16 * 1024 * 1024
-"""How much of a file that grows goes into one answer (of reports more), and about how much of all of them."""
+"""The maximum of a growing file in one answer (more for reports), and roughly that of all of them."""
 
 REMEMBERED = 8192
 
@@ -34,7 +34,7 @@ _NODE = re.compile(f"{re.escape(rank_name(0)[:-1])}[0-9]{{1,5}}")
 
 
 class Sent(NamedTuple):
-    """What the other side has of a file: of which one, how much, as of when. `problem`: it cannot be read."""
+    """The other side's state of a file: its identity, size and time. `problem`: it cannot be read."""
 
     inode: int
     end: int
@@ -44,7 +44,7 @@ class Sent(NamedTuple):
 
 
 class Changes:
-    """What the other side has of the attempts that it asked about."""
+    """The other side's state of the attempts that it has requested."""
 
     def __init__(self) -> None:
         self._number = 0
@@ -53,11 +53,11 @@ class Changes:
     def since(
         self, number: int, directories: Sequence[str], files: Sequence[str], node_files: Sequence[str]
     ) -> dict[str, Any]:
-        """What is new in these directories of attempts since the answer of that number, the last to arrive.
+        """The new content of these directories of attempts since answer `number`, the last one to arrive.
 
         {"number", "attempts": [one for each directory]}: None without such a directory, else {"files":
-        [[path, begin, content]], "more"}. `begin` is where in the file the content belongs. Where it is None
-        the file is gone, or cannot be read: then the content says why. `more`: there is more to ask for.
+        [[path, begin, content]], "more"}. `begin` is the offset of the content in the file. None means that
+        the file is gone or unreadable: then the content is the reason. `more`: there is more to request.
         """
         if number != self._number:
             self._sent.clear()
@@ -79,7 +79,7 @@ class Changes:
     def _of(
         self, directory: str, files: Sequence[str], node_files: Sequence[str], room: int
     ) -> tuple[list[tuple[str, Optional[int], Any]], bool]:
-        """What is new in one of them, and whether there is more."""
+        """The new content of one directory, and whether there is more."""
         sent = self._sent.setdefault(directory, {})
         self._sent.move_to_end(directory)
         news: list[tuple[str, Optional[int], Any]] = []
@@ -100,19 +100,19 @@ class Changes:
 
 
 def grows(name: str) -> bool:
-    """Whether a file of this name is only ever added to: then what is new of it is enough."""
+    """Whether a file of this name is append-only: then its new part is enough."""
     return name in (EVENTS_FILE, REPORTS_FILE)
 
 
 def largest_bytes(name: str) -> int:
-    """How much of a file of this name is passed on."""
+    """The maximum passed on from a file of this name."""
     return LONGEST_REPORTS_BYTES if name == REPORTS_FILE else LARGEST_BYTES
 
 
 def _look(
     directory: str, path: str, known: Optional[Sent]
 ) -> Optional[tuple[Optional[int], Any, Optional[Sent]]]:
-    """Where new content begins, that content, and what is then known; None where nothing is new."""
+    """The offset of new content, the content, and the new state; None if there is no new content."""
     name = os.path.basename(path)
     adds, step_bytes = grows(name), REPORTS_STEP_BYTES if name == REPORTS_FILE else STEP_BYTES
     try:
@@ -147,7 +147,7 @@ def _read(handle: int, begin: int, size_bytes: int) -> bytes:
 
 
 def _in_nodes(directory: str, names: Sequence[str]) -> Iterator[str]:
-    """The paths of these files in the directories of nodes that are there, and no links."""
+    """The paths of these files in the existing directories of nodes that are not links."""
     try:
         with os.scandir(os.path.join(directory, NODES)) as found:
             nodes = sorted(

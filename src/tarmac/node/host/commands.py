@@ -1,4 +1,4 @@
-"""The commands that run on a host, each with a deadline, none of them left behind. Called by `operations`."""
+"""Runs commands on a host, each with a deadline; none outlives the connection. Called by `operations`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from threading import Condition
 from typing import Iterator
 
 BEGINNING_S = 5.0
-"""So long commands that are just being started are waited for, to be ended: their file may be far away."""
+"""The wait for commands that are starting, before they are ended: their file may be on a slow disk."""
 
 
 class Commands:
-    """Those that run now. Thread-safe."""
+    """The running commands. Thread-safe."""
 
     def __init__(self) -> None:
         self._changed = Condition()
@@ -27,7 +27,7 @@ class Commands:
     def run(
         self, argv: Sequence[str], *, env: Mapping[str, str], timeout_s: float
     ) -> tuple[int, bytes, bytes]:
-        """Exit code, output and error output. Raises OSError; TimeoutError where it is late."""
+        """Exit code, output and error output. Raises OSError; TimeoutError at the deadline."""
         with self._begun(argv, env) as process:
             try:
                 out, err = process.communicate(timeout=timeout_s)
@@ -40,7 +40,7 @@ class Commands:
         return process.returncode, out, err
 
     def end(self) -> None:
-        """End every command that runs or is just being started; no other begins any more."""
+        """End every running or starting command; no other can start."""
         with self._changed:
             self._over = True
             self._changed.wait_for(lambda: not self._beginning, BEGINNING_S)

@@ -1,13 +1,14 @@
-"""The node's end of a forward: what connects to an address of its loopback is carried to the server.
+"""The node's end of a forward: carries connections to an address of its loopback to the server.
 
-Called by `agent`. The server reaches the node and not the other way round: it takes from here which
-connections came, and opens one to the agent for each.
+Called by `agent`. The server can connect to the node but not the reverse: it requests the numbers of new
+connections, and opens one to the agent for each.
 
-    first      {"number"}      of a connection that was taken
-    answer     {"problem"}     why it cannot be carried, or None
+    first      {"number"}      of an accepted connection
+    answer     {"problem"}     the reason why it cannot be carried, or None
     then       its bytes, both ways
 
-Where no server takes any, nothing listens: programs are refused at once, as where a server is away.
+If no server requests connections, the port is closed: programs are refused at once, as if the server were
+down.
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ from tarmac.node.kernel.readiness import readable
 
 WAITING = 64
 TAKEN = 32
-"""So many connections are taken at once, at most."""
+"""The maximum of connections accepted at once."""
 
 STAY_S = 20.0
-"""So long after it was last asked for connections a port is listened at, and one that was taken waits."""
+"""The time after the last request for which a port stays open, and an accepted connection waits."""
 
 
 def loopback() -> str:
-    """What tells the loopback of this process from that of another machine, or of another namespace."""
+    """Identifies the loopback of this process among those of other machines and namespaces."""
     return f"{procfs.boot_id()} {os.stat('/proc/self/ns/net').st_ino}"
 
 
 class Forwards:
-    """The addresses that one agent listens at for its servers. Thread-safe. `stay_s`: see STAY_S."""
+    """The addresses at which one agent listens for its servers. Thread-safe. `stay_s`: see STAY_S."""
 
     def __init__(self, *, stay_s: float = STAY_S) -> None:
         self._stay_s = stay_s
@@ -49,10 +50,10 @@ class Forwards:
         self._splicer = Splicer()
 
     def take(self, address: str, port: int, of: str, *, wait_s: float) -> Optional[list[int]]:
-        """The numbers of the connections that came to an address, once there are any, or after so long.
+        """The numbers of new connections to an address; waits at most `wait_s` for the first.
 
-        None where the loopback is that of the server, `of`: nothing is to be carried. Raises OSError where
-        the address cannot be listened at.
+        None if the loopback is that of the server, `of`: there is nothing to carry. Raises OSError if
+        listening at the address fails.
         """
         if of == loopback():
             return None
@@ -69,7 +70,7 @@ class Forwards:
         return numbers
 
     def begin(self, connection: socket.socket, stream: BinaryIO) -> None:
-        """Carry a connection that came over another, which the server opened. Raises OSError, ValueError."""
+        """Carry an accepted connection over another, which the server opened. Raises OSError, ValueError."""
         order = frames.read(stream)
         if order is None:
             return
@@ -81,7 +82,7 @@ class Forwards:
             self._splicer.add(found[0], connection.dup())
 
     def close_unused(self) -> None:
-        """Close what no server has asked for in a while."""
+        """Close ports and connections that no server has requested for `stay_s`."""
         oldest = time.monotonic() - self._stay_s
         with self._lock:
             for place, (listener, used_at) in list(self._listeners.items()):
@@ -94,7 +95,7 @@ class Forwards:
                     connection.close()
 
     def _listener(self, address: str, port: int) -> socket.socket:
-        """What listens there, from now on if nothing did; it was asked for now."""
+        """The listener at the address, opened if necessary, with its time of use renewed."""
         with self._lock:
             listener, _ = self._listeners.get((address, port), (None, 0.0))
             if listener is None:

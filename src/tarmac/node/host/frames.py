@@ -1,7 +1,7 @@
 """Messages on a connection to a host: JSON with bytes in it. Used at both ends.
 
-LENGTH OF THE DOCUMENT, LENGTH OF THE BYTES: four bytes each, the highest first
-the document: JSON, in which {"\\0bytes": [FROM, TO]} stands for a part of the bytes
+LENGTH OF THE DOCUMENT, LENGTH OF THE BYTES: four bytes each, big-endian
+the document: JSON, in which {"\\0bytes": [FROM, TO]} refers to a part of the bytes
 the bytes
 """
 
@@ -12,14 +12,14 @@ import struct
 from typing import Any, BinaryIO, Optional
 
 LARGEST_BYTES = 64 * 1024 * 1024
-"""Of either part."""
+"""The maximum of the document and of the bytes."""
 
 _HEAD = struct.Struct(">II")
 _BYTES = "\0bytes"
 
 
 def pack(message: dict[str, Any]) -> bytes:
-    """A message as it is sent."""
+    """Encode a message."""
     pieces: list[bytes] = []
     end = 0
 
@@ -36,7 +36,7 @@ def pack(message: dict[str, Any]) -> bytes:
 
 
 def read(stream: BinaryIO) -> Optional[dict[str, Any]]:
-    """The next message; None where the connection ends. Raises ValueError for what is none."""
+    """The next message; None at the end of the connection. Raises ValueError for an invalid one."""
     head = stream.read(_HEAD.size)
     if len(head) < _HEAD.size:
         return None

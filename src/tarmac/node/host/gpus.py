@@ -1,6 +1,6 @@
-"""The GPUs of this machine as a thread sees them again and again: products, use, and what is wrong with them.
+"""Monitors the GPUs of this machine in a thread: products, use, and faults.
 
-Made by `agent`. Answers come from the last look: the driver of a broken GPU may never answer.
+Made by `agent`. Answers come from the last poll: the driver of a broken GPU may never answer.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from tarmac.node.kernel.nvml import GPU_IS_LOST, RESET_REQUIRED, Nvml, NvmlError
 
 
 class Times(NamedTuple):
-    """In seconds: between two looks; until a driver that let us down is tried again, which somebody may reset
-    meanwhile; how long who asks first waits for the first look; from when on a look hangs; and how long a GPU
-    counts as broken after an error of its hardware.
+    """Durations in seconds.
+
+    `look_s`: between two polls; `again_s`: until a failed driver is retried, which may be reset meanwhile;
+    `first_s`: the first caller's wait; `late_s`: until a poll counts as hanging; `xid_s`: how long a GPU
+    counts as broken after a hardware error.
     """
 
     look_s: float = 5.0
@@ -40,15 +42,15 @@ HARDWARE_XIDS = {
     120: "an error of its system processor",
     140: "an error of its memory that was not recovered",
 }
-"""The others are mostly errors of programs."""
+"""Other XIDs are mostly errors of programs."""
 
 ASK_S = 20.0
 DRIVER_SIGNS = ("/proc/driver/nvidia", "/dev/nvidiactl", "/dev/dxg")
-"""Where there is none of these, and no NVML, there is no GPU to ask for."""
+"""Without any of these, and without NVML, this machine has no GPU."""
 
 
 class Look(NamedTuple):
-    """What was seen: products, the use of each GPU (None: not known), and what is wrong, as sentences."""
+    """The result of a poll: products, the use of each GPU (None: unknown), and faults, as sentences."""
 
     products: tuple[str, ...] = ()
     use: tuple[Optional[Use], ...] = ()
@@ -56,7 +58,7 @@ class Look(NamedTuple):
 
 
 class Gpus:
-    """Watched from `start` on. Thread-safe. `open_library` makes an `Nvml`."""
+    """Monitors from `start` on. Thread-safe. `open_library` makes an `Nvml`."""
 
     def __init__(self, open_library: Callable[[], Nvml] = Nvml, times: Times = USUAL) -> None:
         self._open = open_library
@@ -64,22 +66,22 @@ class Gpus:
         self._changed = Condition()
         self._look: Optional[Look] = None
         self._begun_at: Optional[float] = time.monotonic()
-        """When the last look began; None: there is nothing more to look at."""
+        """The start of the last poll; None: there are no GPUs to poll."""
         self._products: tuple[str, ...] = ()
         self._xids: dict[Xid, float] = {}
 
     def start(self) -> None:
-        """Watch them in a thread, as long as this process lives."""
+        """Poll in a thread, as long as this process lives."""
         Thread(target=self._watch, name="gpus", daemon=True).start()
 
     def products(self) -> list[str]:
-        """The product name of every GPU, in the order of their numbers, also of those that are lost since."""
+        """The product name of every GPU, in the order of their numbers, including lost ones."""
         with self._changed:
             self._changed.wait_for(lambda: self._look is not None, self._times.first_s)
             return list(self._look.products if self._look is not None else ())
 
     def report(self) -> dict[str, Any]:
-        """Their use by number, and what is wrong: {"gpus": [{...} or None], "gpu_problems": [TEXT]}."""
+        """Use by number, and faults: {"gpus": [{...} or None], "gpu_problems": [TEXT]}."""
         with self._changed:
             look = self._look or Look()
             late_s = 0.0 if self._begun_at is None else time.monotonic() - self._begun_at
@@ -98,7 +100,7 @@ class Gpus:
             self._begin_look()
             try:
                 library = self._open()
-            except (OSError, AttributeError):  # there is no such library
+            except (OSError, AttributeError):  # the library is missing
                 self._set(Look(tuple(_products_by_program())), last=True)
                 return
             except NvmlError as error:
@@ -129,12 +131,12 @@ class Gpus:
         return look
 
     def _without(self, error: NvmlError) -> Look:
-        """The driver itself fails: nothing can run on any of the GPUs that were there."""
+        """The result of a failed driver: all known GPUs are unusable."""
         problems = (f"the driver of the GPUs fails (NVML error {error.code})",) if self._products else ()
         return Look(self._products, tuple(None for _ in self._products), problems)
 
     def _hear(self, library: Nvml) -> None:
-        """Wait for the next look; what the driver says meanwhile is noted, and ends the wait."""
+        """Wait for the next poll; a hardware error reported by the driver ends the wait."""
         until = time.monotonic() + self._times.look_s
         while (left_s := until - time.monotonic()) > 0:
             xid = library.next_xid(left_s)
@@ -166,7 +168,7 @@ class Gpus:
 
 
 def _state(library: Nvml, gpu: int) -> tuple[str, Optional[Use], Optional[str]]:
-    """The product of a GPU, its use, and what is wrong with it."""
+    """The product of a GPU, its use, and its fault."""
     try:
         return library.product(gpu), library.use(gpu), library.broken_memory(gpu)
     except NvmlError as error:
@@ -181,7 +183,7 @@ def _name(gpu: Optional[int]) -> str:
 
 
 def _products_by_program() -> list[str]:
-    """What the driver's program says, where its library cannot be loaded; empty without a driver."""
+    """The products by the driver's program, if its library cannot be loaded; empty without a driver."""
     if not any(os.path.exists(sign) for sign in DRIVER_SIGNS):
         return []
     try:

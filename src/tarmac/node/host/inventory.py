@@ -1,4 +1,4 @@
-"""What a machine is and how it does: processors, memory, disk, clock. Called by `agent`; GPUs: see `gpus`."""
+"""Facts about a machine: processors, memory, disk, clock. Called by `agent`; GPUs: see `gpus`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tarmac.node.kernel import kernelfiles
 
 
 def survey(home: str) -> dict[str, Any]:
-    """This machine as it is now; `home` is the directory whose disk counts."""
+    """The current facts about this machine; `home` is the directory whose disk counts."""
     return {
         "name": os.uname().nodename,
         "python": sys.version.split()[0],
@@ -21,7 +21,7 @@ def survey(home: str) -> dict[str, Any]:
 
 
 def health(home: str) -> dict[str, Any]:
-    """What may go wrong with it: memory, room on the disk, its clock."""
+    """Possible problems: memory, space on the disk, the clock."""
     disk = os.statvfs(home)
     return {
         "at": time.time(),

@@ -1,7 +1,7 @@
-"""The first thing that runs at the far end of a connection: it takes this package from the connection.
+"""The first code at the far end of a connection: it receives this package over the connection.
 
 Sent as text by `engines/hosts/connection.py`, before anything else, with a call of `load` after it. The
-package stays in memory: nothing is installed. Any Python 3 can read this, to say so where it is too old.
+package stays in memory: nothing is installed. Any Python 3 can run this code, to report that it is too old.
 """
 
 import importlib.abc
@@ -21,7 +21,7 @@ class Modules(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         self._texts = texts
 
     def find_spec(self, fullname, path, target=None):  # type: ignore[no-untyped-def]  # noqa: ARG002
-        """Those that came."""
+        """Find a received module."""
         if fullname in self._texts:
             package = self.is_package(fullname)  # type: ignore[no-untyped-call]
             spec = importlib.util.spec_from_loader(fullname, self, is_package=package)
@@ -31,18 +31,18 @@ class Modules(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         return None
 
     def get_source(self, fullname):  # type: ignore[no-untyped-def]
-        """The text of a module."""
+        """The source of a module."""
         return self._texts[fullname]
 
     def is_package(self, fullname):  # type: ignore[no-untyped-def]
-        """Whether there are modules in it."""
+        """Whether a module is a package."""
         return any(name.startswith(fullname + ".") for name in self._texts)
 
 
 def load(mark, size_bytes, begin):  # type: ignore[no-untyped-def]
-    """Take so many bytes of modules, report with the mark, and have the module `begin` serve."""
+    """Receive modules of `size_bytes`, report with the mark, and let the module `begin` serve."""
     output = os.dup(1)
-    os.dup2(2, 1)  # whatever else prints here disturbs no message
+    os.dup2(2, 1)  # other output must not disturb messages
     if sys.version_info < OLDEST:
         os.write(output, ("\n" + mark + " old " + sys.version.split()[0] + "\n").encode())
         return

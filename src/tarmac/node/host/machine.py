@@ -1,4 +1,4 @@
-"""What a machine is, for whoever wants to start something on it. Called by `operations`."""
+"""Facts about a machine for starting programs on it. Called by `operations`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ MOST_TRIES = 1_000
 
 
 def facts(programs: Sequence[str]) -> dict[str, Any]:
-    """Where the programs lie (None: nowhere), and the address of this machine.
+    """The paths of the programs (None: missing), and the address of this machine.
 
-    The address is the one that the connection came to; None where none is known, as on a loopback.
+    The address is the target of the incoming connection; None if it is unknown, as on a loopback.
     """
     came_to = os.environ.get("SSH_CONNECTION", "").split()
     return {
@@ -30,7 +30,7 @@ def facts(programs: Sequence[str]) -> dict[str, Any]:
 
 
 def port_problem(address: str, port: int) -> Optional[str]:
-    """Why nothing could listen at this port; None where that can be. Port 0 tries the address alone."""
+    """The reason why a program cannot listen at this port; None if it can. Port 0 tries the address alone."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -45,9 +45,9 @@ def port_problem(address: str, port: int) -> Optional[str]:
 
 
 def free_ports(address: str, count: int) -> list[int]:
-    """So many ports that are free at an address, above those that Ray gives to its workers.
+    """`count` free ports at an address, above those that Ray gives to its workers.
 
-    Raises OSError where there are not enough.
+    Raises OSError if there are not enough.
     """
     found: set[int] = set()
     for _ in range(MOST_TRIES):
@@ -60,7 +60,7 @@ def free_ports(address: str, count: int) -> list[int]:
 
 
 def connect_problem(address: str, port: int) -> Optional[str]:
-    """Why nobody answers at an address; None where somebody does."""
+    """The reason why no process answers at an address; None if one does."""
     try:
         socket.create_connection((address, port), CONNECT_S).close()
     except OSError as error:

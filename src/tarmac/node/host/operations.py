@@ -1,7 +1,7 @@
-"""What an engine has done on the host of a cluster: commands run, files of attempts written and read.
+"""Operations of an engine on the host of a cluster: running commands, reading and writing files of attempts.
 
-Called in this process where the host is this machine, and at the far end of a connection where it is another.
-So arguments and results are of the kinds that `frames` knows. Raises OSError and ValueError alone.
+Called in this process if the host is this machine, and at the far end of a connection otherwise. Therefore
+arguments and results are of the types that `frames` supports. Raises OSError and ValueError alone.
 """
 
 from __future__ import annotations
@@ -37,52 +37,52 @@ _RELAYS = Relays()
 def run(
     argv: Sequence[str], *, keep: Sequence[str], variables: Mapping[str, str], limit_s: float
 ) -> tuple[int, bytes, bytes]:
-    """Run a command: its exit code, output and error output. Raises OSError; TimeoutError where it is late.
+    """Run a command: its exit code, output and error output. Raises OSError; TimeoutError at the deadline.
 
-    Its environment are the variables of the host that `keep` names, and `variables`.
+    Its environment is the host's variables named in `keep`, and `variables`.
     """
     env = {name: os.environ[name] for name in keep if name in os.environ}
     return _COMMANDS.run(argv, env={**env, **variables}, timeout_s=limit_s)
 
 
 def end_commands() -> None:
-    """End every command that still runs, or is just being started; no other begins any more."""
+    """End every running or starting command; no other can start."""
     _COMMANDS.end()
 
 
 def about() -> dict[str, Any]:
-    """The name of this machine, its Python, and what time it is here."""
+    """The name of this machine, its Python, and its current time."""
     return {"name": os.uname().nodename, "python": sys.version.split()[0], "at": time.time()}
 
 
 def prepare(home: str, area: str) -> None:
-    """Make the home of a cluster, and in it the staging area `area` anew."""
+    """Make the home of a cluster, and make its staging area `area` again."""
     os.makedirs(home, mode=0o700, exist_ok=True)
     staging.prepare(area)
 
 
 def make_directory(directory: str, files: Mapping[str, bytes], *, area: str) -> bool:
-    """Make a directory with these files, whole or not at all; False where there is one."""
+    """Make a directory with these files, complete or not at all; False if it exists."""
     return staging.make_directory(directory, files, staging=area)
 
 
 def use(path: str) -> bool:
-    """Whether it is there; if so, it counts as used now: see `copies`."""
+    """Whether the path exists; if so, its time of last use is set to now: see `copies`."""
     return copies.use(path)
 
 
 def write(path: str, content: bytes, *, private: bool = False) -> None:
-    """Replace a small file as a whole; `private`: for its user alone to read."""
+    """Replace a small file atomically; `private`: only its user may read it."""
     untrusted.replace(path, content, mode=0o600 if private else 0o666)
 
 
 def remove_sealed(directory: str) -> None:
-    """Remove the files that secrets of an attempt wait in."""
+    """Remove the files with sealed secrets of an attempt."""
     sealed.remove(directory)
 
 
 def write_once(path: str, content: bytes) -> bytes:
-    """Make a small file, unless there is one; what is in it then. Of several who try, one succeeds."""
+    """Make a small file, unless it exists; returns its content. Of several concurrent calls one succeeds."""
     draft = f"{path}.{os.urandom(6).hex()}"
     untrusted.write_new(draft, content)
     try:
@@ -95,9 +95,9 @@ def write_once(path: str, content: bytes) -> bytes:
 
 
 def ask(directory: str, content: bytes, nodes: Sequence[str]) -> None:
-    """Put down what an attempt is asked, and wake the runners that can be woken from here.
+    """Store a request for an attempt, and wake the runners that can be woken from here.
 
-    On a full disk those are told at least.
+    On a full disk those runners still get the request.
     """
     message = fifo.RING
     try:
@@ -111,27 +111,27 @@ def ask(directory: str, content: bytes, nodes: Sequence[str]) -> None:
 
 
 def fence(directory: str, nodes: Sequence[str]) -> None:
-    """See to it that these nodes of an attempt, where nobody has claimed them, never start."""
+    """Prevent these nodes of an attempt from starting, unless they are claimed."""
     for node in nodes:
         claims.fence(AttemptPaths(directory).node(node))
 
 
 def read(directory: str, path: str, *, offset: int, limit: int) -> Optional[bytes]:
-    """At most `limit` bytes from `offset` of a regular file below a directory; None without one."""
+    """At most `limit` bytes from `offset` of a regular file below a directory; None if there is none."""
     return inside.read_inside(directory, path, offset=max(0, offset), limit=limit)
 
 
 def files(directory: str, path: str, *, limit: int) -> Optional[list[list[object]]]:
-    """What lies in a directory below another; see `inside.list_inside`."""
+    """The entries of a directory below another; see `inside.list_inside`."""
     return inside.list_inside(directory, path, limit=limit)
 
 
 def changes(
     *, number: int, directories: Sequence[str], files: Sequence[str], node_files: Sequence[str]
 ) -> dict[str, Any]:
-    """What attempts have reported since the answer of that number; see `Changes.since`.
+    """Reports of attempts since answer `number`; see `Changes.since`.
 
-    The server has asked about them: their leases are renewed.
+    As the server has asked about them, this renews their leases.
     """
     for directory in directories:
         lease.renew(directory)
@@ -145,17 +145,17 @@ def relay_take(path: str, session: str, *, wait_s: float) -> list[dict[str, Any]
 
 
 def relay_read(path: str, number: int) -> bytes:
-    """The next piece of what came with a request; see `Relay.read`."""
+    """The next piece of a request's content; see `Relay.read`."""
     return _RELAYS.at(path).read(number)
 
 
 def relay_answer(path: str, number: int, answer: dict[str, Any], piece: bytes, *, more: bool) -> None:
-    """Hand in the next piece of an answer; see `Relay.answer`."""
+    """Pass on the next piece of an answer; see `Relay.answer`."""
     _RELAYS.at(path).answer(number, answer, piece, more=more)
 
 
 def relay_break_off(path: str, number: int) -> None:
-    """Leave a request without an answer; see `Relay.break_off`."""
+    """End a request without an answer; see `Relay.break_off`."""
     _RELAYS.at(path).break_off(number)
 
 
@@ -170,12 +170,12 @@ def list_pieces(directory: str, prefix: str) -> list[list[Any]]:
 
 
 def last(directory: str, path: str, *, limit: int) -> Optional[bytes]:
-    """The last `limit` bytes of a regular file below a directory; None without one."""
+    """The last `limit` bytes of a regular file below a directory; None if there is none."""
     return inside.read_inside(directory, path, offset=-limit, limit=limit)
 
 
 def room(home: str) -> tuple[int, Optional[int]]:
-    """Write to a directory, made where it is missing; the bytes and files it has room for (None: any)."""
+    """Test a write to a directory, made if missing; returns its free bytes and files (None: unlimited)."""
     os.makedirs(home, mode=0o700, exist_ok=True)
     with tempfile.TemporaryFile(dir=home) as file:
         file.write(b"tried")
@@ -184,22 +184,22 @@ def room(home: str) -> tuple[int, Optional[int]]:
 
 
 def remains(runs: str) -> list[str]:
-    """The runs that have left something in a directory of runs."""
+    """The runs with files in a directory of runs."""
     return clearing.remains(runs)
 
 
 def remove(home: str, run_id: str) -> None:
-    """Remove all that a run left; see `clearing`."""
+    """Remove all files of a run; see `clearing`."""
     clearing.remove(home, run_id)
 
 
 def clear_copies(home: str, live: Sequence[str], *, unused_days: float, version: str) -> int:
-    """Remove what was brought here and no attempt of the live runs uses; see `copies`."""
+    """Remove copies that no attempt of the live runs uses; see `copies`."""
     return copies.clear(home, live, unused_days=unused_days, version=version)
 
 
 def clear(run: str, *, work_days: Optional[float], log_days: Optional[float]) -> int:
-    """Remove what a run worked in, and its logs; see `clearing`."""
+    """Remove a run's working directories and logs; see `clearing`."""
     return clearing.clear(run, work_days=work_days, log_days=log_days)
 
 
@@ -219,22 +219,22 @@ def clear_images(directory: str, *, limit_bytes: Optional[int], unused_days: Opt
 
 
 def machine_facts(programs: Sequence[str]) -> dict[str, Any]:
-    """What this machine is; see `machine`."""
+    """Facts about this machine; see `machine`."""
     return machine.facts(programs)
 
 
 def port_problem(address: str, port: int) -> Optional[str]:
-    """Why nothing could listen at this port; see `machine`."""
+    """The reason why a program cannot listen at this port; see `machine`."""
     return machine.port_problem(address, port)
 
 
 def free_ports(address: str, count: int) -> list[int]:
-    """Ports that are free here; see `machine`."""
+    """Free ports of this machine; see `machine`."""
     return machine.free_ports(address, count)
 
 
 def connect_problem(address: str, port: int) -> Optional[str]:
-    """Why nobody answers at an address; see `machine`."""
+    """The reason why no process answers at an address; see `machine`."""
     return machine.connect_problem(address, port)
 
 
@@ -246,7 +246,7 @@ def start_service(
 
 
 def service(place: str) -> dict[str, Any]:
-    """Such a program as it is; see `services`."""
+    """The state of such a program; see `services`."""
     return services.state(place)
 
 
@@ -256,12 +256,12 @@ def end_service(place: str, *, grace_s: float) -> bool:
 
 
 def end_agents(home: str) -> int:
-    """End the agents of a home that run here; see `agents`."""
+    """End the agents of a home on this machine; see `agents`."""
     return agents.end_all(home)
 
 
 def remove_trees(paths: Sequence[str]) -> None:
-    """Remove these directories and files with all that is in them, where they are there."""
+    """Remove these directories and files with their content, if they exist."""
     for path in paths:
         try:
             untrusted.remove_tree(path)

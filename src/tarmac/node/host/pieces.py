@@ -1,7 +1,7 @@
-"""The files of an artifact store on this host, written and listed for a server that is elsewhere.
+"""Writes and lists files of an artifact store on this host, for a server on another machine.
 
-Called by `operations`. A file may be large and comes in pieces; it is seen whole or not at all. Sidecars
-write to the same store themselves (`artifacts/versions/blobs.py`), and call their drafts alike.
+Called by `operations`. A large file arrives in pieces; it becomes visible only when complete. Sidecars write
+directly to the same store (`artifacts/versions/blobs.py`), and name their drafts in the same way.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import os
 from typing import Any
 
 DRAFT = ".draft-"
-"""How the names of files in the making begin: nobody lists them."""
+"""The prefix of unfinished files, which listings omit."""
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def write(path: str, begin: int, content: bytes, *, last: bool) -> None:
-    """Write a piece of a file, in order from 0; with the last one it takes its place. Raises OSError."""
+    """Write a piece of a file, in order from 0; the last piece makes it visible. Raises OSError."""
     directory, name = os.path.split(path)
     os.makedirs(directory, mode=0o700, exist_ok=True)
     draft = os.path.join(directory, f"{DRAFT}{name}")
@@ -34,7 +34,7 @@ def write(path: str, begin: int, content: bytes, *, last: bool) -> None:
 
 
 def listing(directory: str, prefix: str) -> list[list[Any]]:
-    """Every file below `prefix` in a directory: path in the directory, bytes, and when it changed.
+    """Every file below `prefix` in a directory: path in the directory, bytes, and modification time.
 
     Raises OSError.
     """
@@ -52,6 +52,6 @@ def listing(directory: str, prefix: str) -> list[list[Any]]:
 
 
 def _raise_unless_gone(error: OSError) -> None:
-    """A missing directory holds nothing; one that cannot be read is an error."""
+    """Ignore a missing directory, which is empty; raise the error of an unreadable one."""
     if not isinstance(error, FileNotFoundError):
         raise error

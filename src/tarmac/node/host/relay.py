@@ -1,13 +1,13 @@
 """The node's end of the relay to the server's store of artifacts. Called by `operations`.
 
-A node that does not see the store has no way to the server either: the server reaches the node. So a sidecar
-puts its requests to a socket of its node, the server takes them from there, and hands in the answers.
+A node without access to the store cannot connect to the server; only the server can connect to the node. So a
+sidecar sends its requests to a socket of its node, the server fetches them there, and returns the answers.
 
     sidecar -> here   {"request", "size"}, then the content in messages {"piece"}, each answered later
-    here -> sidecar   {"answer", "piece", "more"}, as often as `more` is true and once again
+    here -> sidecar   {"answer", "piece", "more"}, repeated until `more` is false
 
-One connection carries one request at a time; content stays with the sidecar until the server reads it, so no
-more than a piece of it is in memory here. Messages are those of `frames`.
+One connection carries one request at a time; content stays with the sidecar until the server reads it, so at
+most one piece of it is in memory here. Messages are those of `frames`.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from tarmac.node.host import frames
 from tarmac.node.kernel import sockets
 
 PIECE_BYTES = 1 << 20
-"""Of content at most: larger ones would hold up what else goes over the way to the server."""
+"""The maximum of a piece of content: larger ones would delay other messages to the server."""
 
 INLINE_BYTES = 64 * 1024
-"""Content so small is given with its request."""
+"""Content up to this size is sent with its request."""
 
 TAKEN = 32
-"""So many requests are given at once, at most."""
+"""The maximum of requests returned at once."""
 
 STALL_S = 60.0
-"""How long a sidecar may take over a piece."""
+"""The maximum time of a sidecar for a piece."""
 
 
 def socket_path(directory: str, address: str) -> str:
-    """Where the relay of the node with this address is, below the directory of its cluster.
+    """The relay's socket for the node with this address, below the directory of its cluster.
 
-    Each has one of its own, also where several nodes see the same directory.
+    Each node has its own, even if several share the directory.
     """
     return f"{directory}/artifacts-{address.replace(':', '_')}.sock"
 
@@ -57,10 +57,10 @@ class Relay:
         Thread(target=self._accept, name="relay", daemon=True).start()
 
     def take(self, session: str, *, wait_s: float) -> list[dict[str, Any]]:
-        """The next requests, once there are any, or after so long: [{"id", "request", "size", "content"}].
+        """The next requests, after at most `wait_s`: [{"id", "request", "size", "content"}].
 
-        `content` is empty where `read` has to bring it. Another `session` is another server, or one that has
-        lost the way to this node in between: what was taken before then is broken off.
+        `content` is empty if the server must fetch it with `read`. A different `session` means another
+        server, or one that lost its connection to this node: requests returned before are broken off.
         """
         deadline = time.monotonic() + wait_s
         with self._changed:
@@ -87,11 +87,11 @@ class Relay:
         return self._find(number).read()
 
     def answer(self, number: int, answer: dict[str, Any], piece: bytes, *, more: bool) -> None:
-        """Hand in the next piece of an answer. Raises OSError where nobody waits for it any more."""
+        """Pass on the next piece of an answer. Raises OSError if the sidecar has left."""
         self._find(number).answer(answer, piece, more=more)
 
     def break_off(self, number: int) -> None:
-        """Nobody will answer this request: who asked asks again."""
+        """End a request without an answer: the sidecar then repeats it."""
         self._find(number).break_off()
 
     def _find(self, number: int) -> _Asking:
@@ -108,7 +108,7 @@ class Relay:
                 Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        """Put up the requests of one connection, one after the other."""
+        """Queue the requests of one connection in turn."""
         connection.settimeout(STALL_S)
         with connection, connection.makefile("rb") as stream, suppress(OSError, ValueError, KeyError):
             while (asking := _next(connection, stream)) is not None:
@@ -127,7 +127,7 @@ class Relay:
 
 
 class _Asking:
-    """One request while it is not answered."""
+    """One unanswered request."""
 
     def __init__(
         self, connection: socket.socket, stream: BinaryIO, request: dict[str, Any], size_bytes: int
@@ -144,7 +144,7 @@ class _Asking:
         self._content = self.read() if 0 < size_bytes <= INLINE_BYTES else b""
 
     def record(self) -> dict[str, Any]:
-        """As it is taken."""
+        """The request in the form that `take` returns."""
         return {
             "id": self.number,
             "request": self._request,
@@ -153,7 +153,7 @@ class _Asking:
         }
 
     def read(self) -> bytes:
-        """The next piece of its content."""
+        """The next piece of the request's content."""
         if self._left_bytes == 0:
             return b""
         message = frames.read(self._stream)
@@ -176,13 +176,13 @@ class _Asking:
             self._end(whole=self._left_bytes == 0)
 
     def break_off(self) -> None:
-        """Nobody will answer it: who asked asks again over another connection."""
+        """End the request without an answer: the sidecar repeats it over another connection."""
         self._end(whole=False)
         with suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
 
     def wait(self) -> bool:
-        """Wait for the answer; False where the connection cannot go on after it."""
+        """Wait for the answer; False if the connection cannot continue after it."""
         with self._over:
             while self._ended is None and not self._is_left():
                 self._over.wait(STALL_S / 10)
@@ -194,14 +194,14 @@ class _Asking:
             self._over.notify_all()
 
     def _is_left(self) -> bool:
-        """Whether who asked is gone, or has closed the connection."""
+        """Whether the sidecar has left, or has closed the connection."""
         poll = select.poll()
         poll.register(self._connection, select.POLLRDHUP)
         return bool(poll.poll(0))
 
 
 def _next(connection: socket.socket, stream: BinaryIO) -> Optional[_Asking]:
-    """The next request, whenever it comes; None where the connection ends."""
+    """The next request, without a time limit; None at the end of the connection."""
     connection.settimeout(None)
     head = frames.read(stream)
     connection.settimeout(STALL_S)
@@ -214,14 +214,14 @@ def _next(connection: socket.socket, stream: BinaryIO) -> Optional[_Asking]:
 
 
 class Relays:
-    """The relays of a process, each made at its first use."""
+    """The relays of a process, each made on first use."""
 
     def __init__(self) -> None:
         self._relays: dict[str, Relay] = {}
         self._lock = Lock()
 
     def at(self, path: str) -> Relay:
-        """The one at this socket. Raises OSError."""
+        """The relay at this socket. Raises OSError."""
         with self._lock:
             relay = self._relays.get(path)
             if relay is None:

@@ -1,13 +1,13 @@
 """Programs that outlive the connection: each runs at most once, and is ended by its process id.
 
-Called by `operations`. A service is known by a path, its `place`, beside which lie
+Called by `operations`. A service is identified by a path, its `place`, with these files beside it:
 
-    PLACE.json   the mark and the boot; then the first process (pid, start in clock ticks) and when it began
-    PLACE.log    what it printed since it was last started; PLACE.log.1 what it printed before that
+    PLACE.json   the mark and the boot; then the first process (pid, start in clock ticks) and its start time
+    PLACE.log    the output since the last start; PLACE.log.1 the output before that
     PLACE.lock   locked while it is started or ended
 
-All of its processes have a mark of this start in their environment and are in the session that the first one
-leads. What one of them puts into a session of its own is no longer part of the service.
+All of its processes have a mark of this start in their environment and are in the session of the first one. A
+process that starts a session of its own no longer belongs to the service.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from tarmac.node.kernel import procfs
 from tarmac.node.kernel.kernelfiles import content
 
 VARIABLE = "TARMAC_SERVICE"
-"""In the environment of every process of a service: its place, and the mark of its start."""
+"""A variable of every process of a service: its place, and the mark of its start."""
 
 LOOK_EVERY_S = 0.05
 STRUCK_S = 10.0
-"""How soon processes have ended that SIGKILL was sent to."""
+"""The time within which processes end after SIGKILL."""
 
 LAST_BYTES = 16 * 1024
 
 
 class _Found(NamedTuple):
-    """A service as its record and /proc show it: `first` while that lives, and all other living processes."""
+    """A service by its record and /proc: `first` while it lives, and all other living processes."""
 
     first: Optional[procfs.Process]
     others: list[procfs.Process]
@@ -51,9 +51,9 @@ class _Found(NamedTuple):
 def start(
     place: str, argv: Sequence[str], variables: Mapping[str, str], directories: Sequence[str]
 ) -> dict[str, Any]:
-    """Start a service, unless it runs; see `state`, and `started`: whether it did not run before.
+    """Start a service, unless it runs; returns `state`, and `started`: whether this call started it.
 
-    The directories are made first. Raises OSError where one cannot be, or the program cannot be run.
+    Makes the directories first. Raises OSError if a directory or the program fails.
     """
     for directory in (os.path.dirname(place), *directories):
         make_private(directory)
@@ -65,7 +65,7 @@ def start(
         with suppress(FileNotFoundError):
             os.replace(f"{place}.log", f"{place}.log.1")
         record = {"mark": os.urandom(8).hex(), "boot_id": procfs.boot_id(), "at": time.time()}
-        _write(place, record)  # first: the process is found by it, if this one dies now
+        _write(place, record)  # first, so that the process can be found if this one ends now
         pid = _spawn(place, argv, {**os.environ, **variables, VARIABLE: _marked(place, record)})
         status = procfs.status(pid)
         if status is not None:
@@ -74,9 +74,9 @@ def start(
 
 
 def state(place: str) -> dict[str, Any]:
-    """A service as it is: `pid` and `since` of its first process (None: it does not run), its last `lines`.
+    """The state of a service: `pid` and `since` of its first process (None: not running), its last `lines`.
 
-    `left` are so many processes that outlived the first one.
+    `left` is the number of processes that outlived the first one.
     """
     found = _find(place)
     try:
@@ -93,9 +93,9 @@ def state(place: str) -> dict[str, Any]:
 
 
 def end(place: str, *, grace_s: float) -> bool:
-    """End a service: SIGTERM to its first process, after the grace SIGKILL to all; whether anything ran.
+    """End a service: SIGTERM to its first process, after the grace SIGKILL to all; returns whether any ran.
 
-    Raises TimeoutError where a process cannot be ended.
+    Raises TimeoutError if a process does not end.
     """
     if not os.path.isdir(os.path.dirname(place)):
         return False
@@ -111,7 +111,7 @@ def end(place: str, *, grace_s: float) -> bool:
 
 
 def make_private(directory: str) -> None:
-    """Make a directory for this user alone, or find it. Raises PermissionError where it is another user's."""
+    """Make a directory for this user alone, if missing. Raises PermissionError if it is another user's."""
     os.makedirs(directory, mode=0o700, exist_ok=True)
     if os.lstat(directory).st_uid != os.geteuid():
         raise PermissionError(errno.EPERM, "it belongs to another user", directory)
@@ -153,7 +153,7 @@ def _marked(place: str, record: Mapping[str, Any]) -> str:
 
 
 def _find(place: str) -> _Found:
-    """The service by its record; where that is not whole, its first process is the oldest with the mark."""
+    """The service by its record; if that is incomplete, its first process is the oldest with the mark."""
     try:
         record = untrusted.read_object(f"{place}.json")
     except (OSError, ValueError):
@@ -175,7 +175,7 @@ def _bearer(pid: int, mark: bytes) -> Optional[procfs.Process]:
     try:
         if mark not in content(f"/proc/{pid}/environ").split(b"\0"):
             return None
-    except OSError:  # gone, or of another user
+    except OSError:  # ended, or another user's
         return None
     found = procfs.status(pid)
     return found.process if found is not None and not found.unreaped else None
@@ -201,7 +201,7 @@ def _signal(processes: Iterable[procfs.Process], number: int) -> None:
 
 
 def _wait(processes: Sequence[procfs.Process], timeout_s: float) -> bool:
-    """Wait until none of them lives; whether that came about."""
+    """Wait until none of them lives; returns whether all have ended."""
     deadline = time.monotonic() + timeout_s
     while any(map(_lives, processes)):
         if time.monotonic() > deadline:

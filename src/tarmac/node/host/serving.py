@@ -1,13 +1,13 @@
-"""The far end of a connection to a host: does what it is asked, until that ends. Begun by `loading`.
+"""The far end of a connection to a host: executes requests until the connection ends. Begun by `loading`.
 
     requests   {"id", "do": NAME, "with": {ARGUMENT: VALUE}}       a function of `operations`
                {"id", "piece": BYTES}, the last one empty          of the stream that `take_code` reads
     answers    {"id", "result"}, {"id", "error": [NUMBER, TEXT, PATH]} or {"id", "refused": TEXT}
     unasked    {"news": ATTEMPT}                                   from an agent alone: see `agent`
 
-Each request has a thread for itself: a command that hangs holds up nothing else. Some threads that are done
-wait for another request, as a thread costs more than most requests. Nothing is left behind: commands that
-still run when the connection ends are ended.
+Each request has its own thread: a hanging command delays no other request. Some finished threads wait for
+another request, as a thread costs more than most requests. The end of the connection ends commands that still
+run.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from tarmac.node.host import frames, operations
 SPARE_THREADS = 8
 
 PIECES = 8
-"""So many pieces of a stream wait at most: then the sender is held up, and the connection with it."""
+"""The maximum of waiting pieces of a stream: then the sender blocks, and the connection with it."""
 
 
 def serve(stream: BinaryIO, output: int) -> None:
-    """Do what comes until the connection ends; then this process ends."""
-    with suppress(OSError, ValueError):  # the other end is gone, or makes no sense
+    """Execute requests until the connection ends; then this process ends."""
+    with suppress(OSError, ValueError):  # the other end has left, or sent invalid data
         Server(output, operation).run(stream)
     operations.end_commands()
     os._exit(0)
 
 
 def operation(name: str) -> Callable[..., Any]:
-    """The function of `operations` that is called so. Raises ValueError."""
+    """The function of `operations` with this name. Raises ValueError."""
     found = None if name.startswith("_") else getattr(operations, name, None)
     if not callable(found):
         raise ValueError(f"there is no operation {name!r}")
@@ -46,7 +46,7 @@ def operation(name: str) -> Callable[..., Any]:
 
 
 class Server:
-    """One connection: what comes is looked up with `find`, and answered to the descriptor `output`."""
+    """One connection: requests are resolved with `find`, and answered on the descriptor `output`."""
 
     def __init__(self, output: int, find: Callable[[str], Callable[..., Any]]) -> None:
         self._output = output
@@ -59,7 +59,7 @@ class Server:
         self._over = False
 
     def run(self, stream: BinaryIO) -> None:
-        """Do what comes until the connection ends. Raises OSError and ValueError."""
+        """Execute requests until the connection ends. Raises OSError and ValueError."""
         try:
             self._take_requests(stream)
         finally:
@@ -80,7 +80,7 @@ class Server:
             self._begin(message)
 
     def _begin(self, message: dict[str, Any]) -> None:
-        """Give a request to a thread that waits, or to a new one."""
+        """Give a request to a waiting thread, or to a new one."""
         with self._threads:
             if self._spare:
                 self._spare -= 1
@@ -117,7 +117,7 @@ class Server:
         if pieces is not None:
             del self._streams[number]
             pieces.end()
-        with suppress(OSError):  # the other end is gone
+        with suppress(OSError):  # the other end has left
             self.send(answer)
 
     def send(self, answer: dict[str, Any]) -> None:
@@ -129,7 +129,7 @@ class Server:
 
 
 class _Pieces(io.RawIOBase):
-    """Pieces that come one by one, as a file to read."""
+    """The pieces of a stream, as a readable file."""
 
     def __init__(self) -> None:
         self._waiting: Queue[bytes] = Queue(PIECES)
@@ -137,12 +137,12 @@ class _Pieces(io.RawIOBase):
         self._over = False
 
     def add(self, piece: bytes) -> None:
-        """The next one, empty: the last."""
+        """Add the next piece; an empty one is the last."""
         if not self._over:
             self._waiting.put(piece)
 
     def end(self) -> None:
-        """Nobody reads any more."""
+        """Drop further pieces after the last read."""
         self._over = True
         try:
             while True:

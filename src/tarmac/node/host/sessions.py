@@ -1,8 +1,8 @@
-"""The far end of a session, begun on a connection that came to the agent of a node. Called by `agent`.
+"""The far end of a session, started on a connection to the agent of a node. Called by `agent`.
 
-first      {"package", "python"}    where the package lies here, and the Python that runs it (None: ours)
-answer     {"problem"}              what kept the far end from starting, or None
-then       frames of the session (`node/session/frames.py`), of which the agent sees none
+first      {"package", "python"}    the package's path here, and the Python that runs it (None: the agent's)
+answer     {"problem"}              the reason why the far end did not start, or None
+then       frames of the session (`node/session/frames.py`), which bypass the agent
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ START_TIMEOUT_S = 60.0
 
 
 def begin(connection: socket.socket, stream: BinaryIO) -> None:
-    """Start the far end, and leave the connection to it. Raises OSError and ValueError."""
+    """Start the far end, and hand over the connection. Raises OSError and ValueError."""
     order = frames.read(stream)
     if order is None:
         return
@@ -32,7 +32,7 @@ def begin(connection: socket.socket, stream: BinaryIO) -> None:
 
 
 def start(installation: Installation, far: socket.socket) -> None:
-    """Start a far end on a connected socket; returns once it goes on by itself.
+    """Start a far end on a connected socket; returns after it is independent.
 
     Raises OSError and SubprocessError.
     """

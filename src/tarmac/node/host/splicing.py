@@ -1,6 +1,6 @@
-"""Carries bytes between the two connections of pairs, by one thread for all. Used at both ends of a forward.
+"""Carries bytes between the two connections of pairs, in one thread for all. Used at both ends of a forward.
 
-No more than a piece waits in memory: from one connection nothing is read until the other has taken that.
+At most one piece waits in memory: a connection is read only after the other has taken the last piece.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PIECE_BYTES = 1 << 16
 
 
 class Splicer:
-    """The pairs of one thread, which begins with the first. Thread-safe."""
+    """The pairs of one thread, which starts with the first pair. Thread-safe."""
 
     def __init__(self) -> None:
         self._poll = select.epoll()
@@ -25,7 +25,7 @@ class Splicer:
         self._over = False
 
     def add(self, one: socket.socket, other: socket.socket) -> None:
-        """Carry bytes between them from now on; they are closed once both, or either by an error, ended."""
+        """Carry bytes between two connections; they are closed after both have ended, or on an error."""
         first, second = _End(one), _End(other)
         first.other, second.other = second, first
         with self._lock:
@@ -42,11 +42,11 @@ class Splicer:
                 self._thread.start()
 
     def __len__(self) -> int:
-        """How many pairs there are."""
+        """The number of pairs."""
         return len(self._ends) // 2
 
     def close(self) -> None:
-        """Close all pairs, and take no more."""
+        """Close all pairs, and accept no more."""
         with self._lock:
             self._over = True
             for end in list(self._ends.values()):
@@ -61,7 +61,7 @@ class Splicer:
                         self._carry(end, events)
 
     def _carry(self, end: _End, events: int) -> None:
-        """Do what a connection is ready for."""
+        """Read or write a connection that is ready."""
         try:
             if events & ~select.EPOLLOUT and end.is_read:
                 end.read()
@@ -79,7 +79,7 @@ class Splicer:
             self._watch(end.other)
 
     def _watch(self, end: _End) -> None:
-        """Wait for what it can be used for now; where that is nothing, not even for its end."""
+        """Wait for the possible events of a connection; ignore it if there are none, even its end."""
         events = (select.EPOLLIN if end.is_read else 0) | (select.EPOLLOUT if end.outgoing else 0)
         if events == end.events:
             return
@@ -101,7 +101,7 @@ class Splicer:
 
 
 class _End:
-    """One connection of a pair, and what it has still to be given."""
+    """One connection of a pair, and the bytes still to be written to it."""
 
     other: _End
 
@@ -110,15 +110,15 @@ class _End:
         self.outgoing = b""
         self.events = 0
         self.is_over = False
-        """Whether it brings nothing any more."""
+        """Whether its input has ended."""
 
     @property
     def is_read(self) -> bool:
-        """Whether more of it can be taken: not before the other has what there was."""
+        """Whether it may be read: only after the other has taken the last piece."""
         return not self.is_over and not self.other.outgoing
 
     def read(self) -> None:
-        """Take what it brings; the end of that is passed on once the rest is."""
+        """Read the next piece; at the end of the input, shut down the other's output."""
         with suppress(BlockingIOError):
             self.other.outgoing = self.connection.recv(PIECE_BYTES)
             self.is_over = not self.other.outgoing
@@ -126,7 +126,7 @@ class _End:
                 self.other.connection.shutdown(socket.SHUT_WR)
 
     def write(self) -> None:
-        """Give it what it takes."""
+        """Write as many bytes as possible."""
         if self.outgoing:
             with suppress(BlockingIOError):
                 self.outgoing = self.outgoing[self.connection.send(self.outgoing) :]

@@ -1,7 +1,8 @@
 """The other end of the warm parent (`node/warm.py`), which forks runners faster than Python starts.
 
-Called by the local engine, and by the agent of a node, for every runner. The parent is started ahead of the
-first, and again when it has died; a runner it forked lives in a session of its own and outlives both of us.
+Called by the local engine, and by the agent of a node, for every runner. The parent starts ahead of the first
+runner, and again after it ended; runners have their own sessions and outlive both the parent and this
+process.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ ANSWER_TIMEOUT_S = 10.0
 END_TIMEOUT_S = 5.0
 ANSWER_BYTES = 65_536
 IDLE_S = 60
-"""How long a runner that has done its part waits for another: a process and its namespaces are dear."""
+"""How long a finished runner waits for another attempt: making a process and its namespaces takes long."""
 
 OpenFiles = tuple[int, int]
-"""How many files a process may open: the limit that counts, and the highest it may set for itself."""
+"""The limit of a process's open files: the current limit, and the highest that it may set."""
 
 
 class WarmParent:
-    """Starts runners as they are installed. Thread-safe: one request is on its way at a time.
+    """Starts runners of an installation. Thread-safe: one request at a time.
 
-    `open_files`: how many files they may open, where it is not as many as this process.
+    `open_files`: their limit of open files, if it differs from this process's.
     """
 
     def __init__(self, installation: Installation, *, open_files: Optional[OpenFiles] = None) -> None:
@@ -44,17 +45,17 @@ class WarmParent:
         self._closed = False
 
     def start(self) -> None:
-        """Start the parent ahead of the first runner, if that is possible now; does not wait for it."""
+        """Start the parent ahead of the first runner, if possible; does not wait for it."""
         with self._lock, contextlib.suppress(OSError):
             if not self._closed and self._socket is None:
                 self._begin()
 
     def start_runner(self, directory: str, node: str, secrets: Mapping[str, str]) -> None:
-        """Fork the runner of one node of an attempt. Raises OSError when that is not possible now.
+        """Fork the runner of one node of an attempt. Raises OSError if that is impossible now.
 
-        The values of `secrets` go over the socket and nowhere else; ValueError where they are too many.
+        The values of `secrets` travel only over the socket; ValueError if they are too large.
 
-        May be called again for the same node: the second runner finds the claim taken and leaves.
+        May be called again for the same node: the second runner finds the claim taken and exits.
         """
         message = {
             "directory": directory,
@@ -69,7 +70,7 @@ class WarmParent:
                 raise _cannot(node, "this end is closed")
             try:
                 answer = self._exchange(request)
-            except OSError:  # it died since it was last used: once more with a new one
+            except OSError:  # it ended since its last use: retry once with a new one
                 self._end()
                 try:
                     answer = self._exchange(request)
@@ -80,13 +81,13 @@ class WarmParent:
             raise _cannot(node, str(answer["error"]))
 
     def close(self) -> None:
-        """End the warm parent; no runner is touched."""
+        """End the warm parent; runners continue."""
         with self._lock:
             self._closed = True
             self._end()
 
     def _exchange(self, request: bytes) -> dict[str, object]:
-        """One line out, one line back."""
+        """Send one line and read one line."""
         channel = self._socket or self._begin()
         channel.sendall(request)
         answer = b""
@@ -110,16 +111,16 @@ class WarmParent:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C in the server's terminal is not meant for it
+                start_new_session=True,  # Ctrl-C in the server's terminal must not reach it
                 cwd="/",
             )
-        if self._open_files is not None:  # the server's own are raised; runs have those of their user
+        if self._open_files is not None:  # the server has raised its own; runs get their user's
             with contextlib.suppress(OSError):
                 resource.prlimit(self._process.pid, resource.RLIMIT_NOFILE, self._open_files)
         return self._socket
 
     def _end(self) -> None:
-        """Close our end, upon which the parent leaves by itself; see it off."""
+        """Close this end, after which the parent exits; wait for that."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
