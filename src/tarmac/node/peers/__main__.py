@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 if not __package__:
-    # Run by path, without anything of the run's own in the way.
+    # Run by path, so no module of the run takes precedence.
     sys.path[0] = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), *[".."] * 3))
 
 from tarmac.node.peers.hub import Hub
@@ -22,7 +22,7 @@ _FORWARDED = (signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 
 
 def main() -> int:
-    """Do what the first argument says; the exit code."""
+    """Execute the verb in the first argument; returns the exit code."""
     verb, arguments = sys.argv[1], sys.argv[2:]
     if verb == "rank":
         return run_rank(arguments)
@@ -67,7 +67,7 @@ def _first(address: "tuple[str, int]", name: str, slots: int, script: "list[str]
             return 127
         for number in _FORWARDED:
             signal.signal(number, lambda received, _frame: process.send_signal(received))
-        signal.signal(signal.SIGTERM, lambda _number, _frame: None)  # its own group got it as well
+        signal.signal(signal.SIGTERM, lambda _number, _frame: None)  # its own group also got it
         code = process.wait()
         return code if code >= 0 else 128 - code
     finally:

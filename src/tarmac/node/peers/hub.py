@@ -1,4 +1,4 @@
-"""The first node: where the others connect, and how a command reaches one of them. Called by `__main__`."""
+"""The first node: accepts the others' connections, and passes commands to them. Called by `__main__`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tarmac.node.peers.serving import run_command
 
 
 class Hub:
-    """Listens at MASTER_ADDR:MASTER_PORT as long as the program runs; knows every node and its slots."""
+    """Listens at MASTER_ADDR:MASTER_PORT while the program runs; knows every node and its slots."""
 
     def __init__(self, address: Tuple[str, int], *, nodes: int, name: str, slots: int) -> None:
-        """Raises OSError where the port is taken."""
+        """Raises OSError if the port is taken."""
         self._listener = socket.create_server(address, backlog=128)
         self._needed = nodes
         self._slots: Dict[str, int] = {name: slots}
@@ -27,14 +27,14 @@ class Hub:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def wait(self, within_s: float) -> Dict[str, int]:
-        """The slots of every node, by name, the first node first, once all are there. Raises TimeoutError."""
+        """The slots of every node by name, the first node first, once all are there. Raises TimeoutError."""
         with self._changed:
             if not self._changed.wait_for(lambda: len(self._slots) == self._needed, within_s):
                 raise TimeoutError(f"{len(self._slots)} of {self._needed} nodes are there")
             return {name: self._slots[name] for name in (f"rank{rank}" for rank in range(self._needed))}
 
     def close(self) -> None:
-        """The program has ended: so do the others."""
+        """End the other nodes after the program has ended."""
         for node in self._nodes.values():
             with suppress(OSError):
                 wire.send_line(node, {"done": True})
@@ -87,7 +87,7 @@ class Hub:
 
 
 def _splice(one: socket.socket, other: socket.socket) -> None:
-    """Pass everything on both ways until either ends."""
+    """Pass all bytes both ways until either ends."""
 
     def carry(source: socket.socket, to: socket.socket) -> None:
         with suppress(OSError):

@@ -1,6 +1,6 @@
-"""What runs on the first node: mpirun over all of them, in front of a command or as the run file has it.
+"""The program on the first node: mpirun over all nodes, before a command or as given in the run file.
 
-Called by `__main__`. Each process begins with `rank`, which gives it the variables that other launchers give.
+Called by `__main__`. Each process begins with `rank`, which sets the variables that other launchers set.
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ _ON_ONE_MACHINE = {
     "OMPI_MCA_btl": "self,tcp",
     "OMPI_MCA_mpi_yield_when_idle": "1",
 }
-"""Nodes that are rehearsed meet on the loopback. Files of their shared memory are named by the host, which is
-one for all of them: there is none."""
+"""Rehearsed nodes use the loopback, without shared memory: its files would have the same names."""
 
 
 def start(
     script: List[str], slots: Mapping[str, int], directory: str, package: str
 ) -> "subprocess.Popen[bytes]":
-    """Start it; `slots` are those of each node, the first node first. Raises OSError."""
+    """Start the program; `slots` are those of each node, the first node first. Raises OSError."""
     hostfile, agent = os.path.join(directory, "hostfile"), os.path.join(directory, "ssh")
     untrusted.write_new(
         hostfile, "".join(f"{node} slots={count}\n" for node, count in slots.items()).encode()
@@ -38,13 +37,13 @@ def start(
 
 
 def in_each_slot(script: List[str], package: str) -> List[str]:
-    """A command as mpirun starts it, once in every slot of the host file."""
+    """A command in mpirun's form, once for every slot of the host file."""
     rank = [sys.executable, "-E", "-S", package, "rank"]
     return ["mpirun", "--map-by", "slot", *rank, *script]
 
 
 def variables(hostfile: str, agent: str) -> Dict[str, str]:
-    """What makes Open MPI use the nodes of the run, through our remote shell."""
+    """The variables that make Open MPI use the nodes of the run, through this remote shell."""
     return {
         "OMPI_MCA_plm": "rsh",
         "OMPI_MCA_plm_rsh_agent": agent,
@@ -58,7 +57,7 @@ def variables(hostfile: str, agent: str) -> Dict[str, str]:
 
 
 def run_rank(script: List[str]) -> int:
-    """One process: its place in the usual variables, its own slot, and which rank it was if it fails."""
+    """Run one process with its rank in the usual variables and its own slot; report its rank if it fails."""
     found = os.environ
     rank, count = found.get("OMPI_COMM_WORLD_RANK", "0"), found.get("OMPI_COMM_WORLD_SIZE", "1")
     local = found.get("OMPI_COMM_WORLD_LOCAL_RANK", "0")

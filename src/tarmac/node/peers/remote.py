@@ -1,7 +1,7 @@
-"""`ssh NODE COMMAND`, as programs call it: the near end of a command on another node. Called by `__main__`.
+"""`ssh NODE COMMAND` for programs: the near end of a command on another node. Called by `__main__`.
 
-Options of ssh are passed over, before and after the name of the node; the words of the command are joined by
-blanks and read by a shell there, as with ssh. The exit code is that of the command, 255 where it was not run.
+Options of ssh are ignored, before and after the name of the node; the words of the command are joined by
+blanks and read by a shell there, as with ssh. The exit code is that of the command, 255 if it was not run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _WITH_VALUE = frozenset("BbcDEeFIiJLlmOopQRSWw")
 
 
 def remote(address: Tuple[str, int], arguments: List[str]) -> int:
-    """Run a command on a node; its exit code."""
+    """Run a command on a node; returns its exit code."""
     node, command = read_arguments(arguments)
     if not node or not command:
         sys.stderr.write("usage: ssh [OPTIONS] NODE COMMAND...\n")

@@ -1,8 +1,8 @@
-"""Where the processes of Horovod meet: each writes its address there and reads those of the others. Called by
-`__main__`, in front of the command of rank 0.
+"""The rendezvous of Horovod's processes: each writes its address and reads those of the others.
 
-Keys in scopes over HTTP, as the server of `horovodrun` has them. A rank that has found all others of a scope
-says so by DELETE; once each has, the scope is empty again, as a process may start Horovod anew.
+Called by `__main__`, before the command of rank 0. Keys in scopes over HTTP, like the server of `horovodrun`.
+A rank that has found all others of a scope sends DELETE; after all have, the scope is empty again, as a
+process may start Horovod again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _WAITING = 1024
 
 
 def execute(address: Tuple[str, int], script: List[str]) -> None:
-    """Become the command, with a server beside it that ends when it does; raises OSError."""
+    """Become the command, with a server beside it that ends with it; raises OSError."""
     server = _Server(address, _Handler)
     command = os.getpid()
     if os.fork():
@@ -35,7 +35,7 @@ def execute(address: Tuple[str, int], script: List[str]) -> None:
 
 
 class Scopes:
-    """The values by scope and key, and which ranks of a scope have found all others."""
+    """The values by scope and key, and the ranks of a scope that have found all others."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -51,7 +51,7 @@ class Scopes:
             self._values.setdefault(scope, {})[key] = value
 
     def done(self, scope: str, key: str) -> None:
-        """A rank needs the scope no more. The keys that are numbers are those of its ranks."""
+        """Note that a rank no longer needs the scope. The keys that are numbers are its ranks."""
         with self._lock:
             done = self._done.setdefault(scope, set())
             done.add(key)
@@ -68,12 +68,12 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, handler)
 
     def server_bind(self) -> None:
-        """Without a look at the name of the machine, which may take seconds."""
+        """Bind without resolving the name of the machine, which may take seconds."""
         self.socket.bind(self.server_address)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def server_activate(self) -> None:
-        """With room for all ranks, which come at once."""
+        """Listen with a queue for all ranks, which connect at once."""
         self.socket.listen(_WAITING)
 
 
@@ -113,4 +113,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Requests are not written to the log of the run."""
+        """Omit requests from the log of the run."""

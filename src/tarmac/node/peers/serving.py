@@ -1,4 +1,4 @@
-"""A node that is not the first: it runs what the first node is asked to run here. Called by `__main__`."""
+"""A node other than the first: it runs commands for the first node. Called by `__main__`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import IO, Dict, Set, Tuple
 from tarmac.node.peers import wire
 
 WAIT_S = 600.0
-"""So long the first node may take until it listens: its setup may be longer than ours."""
+"""The wait for the first node to listen: its setup may take longer."""
 
 PAUSE_S = 0.2
 _RUNNING: "Set[subprocess.Popen[bytes]]" = set()
@@ -23,13 +23,13 @@ _ENDED = threading.Event()
 
 
 def serve(address: Tuple[str, int], name: str, slots: int) -> int:
-    """Run commands until the first node is done; the exit code."""
+    """Run commands until the first node ends; returns the exit code."""
     control = _connected(address, {"kind": "node", "node": name, "slots": slots})
     try:
         while not (call := wire.read_line(control)).get("done"):
             threading.Thread(target=_answer, args=(address, call), daemon=True).start()
     except OSError:
-        pass  # it is gone: then the run ends there
+        pass  # it has ended: then the run ends there
     with _STARTING:
         _ENDED.set()
         for process in list(_RUNNING):
@@ -38,7 +38,7 @@ def serve(address: Tuple[str, int], name: str, slots: int) -> int:
 
 
 def run_command(command: str, channel: socket.socket) -> None:
-    """Run a command for whoever is at the other end; it ends with the connection."""
+    """Run a command for the other end; it ends with the connection."""
     with _STARTING:
         if _ENDED.is_set():
             return
@@ -62,7 +62,7 @@ def run_command(command: str, channel: socket.socket) -> None:
     code = process.wait()
     _RUNNING.discard(process)
     for reader in readers:
-        reader.join(1.0)  # what it left behind may hold the pipe
+        reader.join(1.0)  # its remaining processes may hold the pipe
     with suppress(OSError), lock:
         wire.send_frame(channel, wire.EXIT, str(code if code >= 0 else 128 - code).encode())
 
@@ -96,7 +96,7 @@ def _forward(kind: bytes, stream: IO[bytes], channel: socket.socket, lock: threa
 
 
 def _feed(channel: socket.socket, process: "subprocess.Popen[bytes]") -> None:
-    """Pass on input; where the connection ends, so does the command."""
+    """Pass on input; the end of the connection ends the command."""
     assert process.stdin is not None, "it was asked for"
     for kind, content in wire.frames(channel):
         with suppress(OSError, ValueError):

@@ -1,6 +1,6 @@
-"""What travels between the nodes: a line of JSON that opens a connection, then frames.
+"""Messages between the nodes: a line of JSON that opens a connection, then frames.
 
-Whoever connects proves to know the token of the attempt, without sending it.
+The connecting side proves the token of the attempt, without sending it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HEAD = struct.Struct("!cI")
 
 
 def connect(address: Tuple[str, int], opening: Dict[str, Any]) -> socket.socket:
-    """A connection that says what it is for. Raises OSError, also where it is not taken."""
+    """A connection with its purpose. Raises OSError, also if it is refused."""
     found = socket.create_connection(address, timeout=30.0)
     nonce = read_line(found)["nonce"]
     send_line(found, {**opening, "proof": _proof(nonce)})
@@ -34,7 +34,7 @@ def connect(address: Tuple[str, int], opening: Dict[str, Any]) -> socket.socket:
 
 
 def accept(found: socket.socket) -> Dict[str, Any]:
-    """What a connection is for; raises OSError for one that is not of this attempt."""
+    """The purpose of a connection; raises OSError if it is not of this attempt."""
     found.settimeout(30.0)
     nonce = secrets.token_hex(16)
     send_line(found, {"nonce": nonce})
@@ -53,7 +53,7 @@ def send_line(to: socket.socket, document: Dict[str, Any]) -> None:
 
 
 def read_line(of: socket.socket) -> Dict[str, Any]:
-    """The next line, byte by byte: frames may follow. Raises OSError where there is none."""
+    """The next line, read byte by byte, as frames may follow. Raises OSError if there is none."""
     line = b""
     while not line.endswith(b"\n"):
         byte = of.recv(1)
@@ -75,7 +75,7 @@ def send_frame(to: socket.socket, kind: bytes, content: bytes = b"") -> None:
 
 
 def finish(of: socket.socket) -> None:
-    """Close a connection once the other end has: what it had not read yet would be lost else."""
+    """Close a connection after the other end has: otherwise its unread data would be lost."""
     with suppress(OSError), of:
         of.shutdown(socket.SHUT_WR)
         of.settimeout(_PATIENCE_S)

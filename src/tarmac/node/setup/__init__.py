@@ -1,1 +1,1 @@
-"""Making the environment of a run: repositories, interpreters, packages."""
+"""Makes the environment of a run: repositories, interpreters, packages."""

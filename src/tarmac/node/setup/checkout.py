@@ -1,8 +1,7 @@
 """A repository in the working directory of a node. Called by `hooks.setup`.
 
-git is that of the node, also where the run has a container: so are the credentials that it uses.
-The clone is complete, so that `git describe` and versions made of tags work; `gitrules` says how git is
-called.
+git and its credentials are the node's, even if the run has a container. The clone is complete, so that `git
+describe` and versions from tags work; `gitrules` makes the calls of git safe.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from tarmac.node.setup.setupwork import SetupWork, StepFailed
 
 
 def clone(work: SetupWork, step: CheckoutStep) -> str:
-    """Clone and check out; returns the whole commit. Raises StepFailed."""
+    """Clone and check out; returns the full commit. Raises StepFailed."""
     work.say(f"+ {clone_words(step)}")
     rules = work.run.git
     try:
@@ -46,7 +45,7 @@ def clone(work: SetupWork, step: CheckoutStep) -> str:
 
 
 def inside(directory: str, path: str) -> str:
-    """The absolute place of a path below a directory; raises StepFailed where it would lie outside."""
+    """The absolute path below a directory; raises StepFailed if it would be outside."""
     place = os.path.join(directory, path)
     root = os.path.realpath(directory)
     real = os.path.realpath(place)
@@ -70,7 +69,7 @@ def _check_out(work: SetupWork, place: str, commit: Optional[str]) -> None:
         outside=True,
     )
     if answer is None and gitrules.is_whole(commit):
-        # It may lie on no branch and no tag: servers give it to whoever knows its name.
+        # A commit may be on no branch and no tag: servers send it on request by its name.
         _git(work, "fetch", "--quiet", "--no-tags", "origin", commit, directory=place)
     elif answer is None:
         raise StepFailed(f"{commit} is no commit there, or the beginning of several")

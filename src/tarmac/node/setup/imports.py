@@ -1,4 +1,4 @@
-"""Whether the code of a run imports a package that its Python does not have. Called by `hooks.setup`."""
+"""Whether the code of a run imports a package that its Python lacks. Called by `hooks.setup`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _QUESTION = "import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.a
 
 
 def importer(directory: str, package: str) -> Optional[str]:
-    """The first file of the code, by path, that imports a package; None where none does."""
+    """The first file of the code, by path, that imports a package; None if there is none."""
     name = re.escape(package)
     statement = re.compile(
         rf"^[ \t]*(?:from[ \t]+{name}(?!\w)|import[ \t](?:[\w., \t]*[, \t])?{name}(?!\w))".encode(),
@@ -34,7 +34,7 @@ def importer(directory: str, package: str) -> Optional[str]:
 
 
 def is_missing(work: SetupWork, package: str) -> bool:
-    """Whether the Python that commands of the run find does not have a package."""
+    """Whether the Python of the run's commands lacks a package."""
     env = work.env()
     python = interpreter.find(work, env)
     return python is None or work.ask([python, "-c", _QUESTION, package], env=env) is None

@@ -1,6 +1,6 @@
-"""The Python that a run's commands find, and what there is to know of it. Called by `layers`.
+"""The Python of a run's commands, and the facts about it. Called by `layers`.
 
-Asking it costs the start of an interpreter, so the answer is kept beside the environments made for it.
+A query costs the start of an interpreter, so its result is stored beside the environments made for it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ print(json.dumps({
 
 
 class Interpreter(NamedTuple):
-    """A Python, with the directories where what is installed for it lies, the first to be searched first."""
+    """A Python, with the directories of its installed packages, in the order of search."""
 
     executable: str
     base: str
@@ -42,7 +42,7 @@ class Interpreter(NamedTuple):
     sites: tuple[str, ...]
 
     def identity(self) -> list[Any]:
-        """What tells it from any other, and from itself before something was installed for it."""
+        """The identity of a Python, which also changes after an installation for it."""
         return [*self, [_changed_ns(site) for site in self.sites]]
 
 
@@ -50,8 +50,8 @@ _FIND = "command -v python3 || command -v python"
 
 
 def find(work: SetupWork, env: Mapping[str, str]) -> Optional[str]:
-    """The Python that commands of this environment find; None: there is none."""
-    if work.run.container is not None:  # what lies where in there is for its own shell to say
+    """The Python that commands in this environment find; None if there is none."""
+    if work.run.container is not None:  # only the container's shell knows its paths
         try:
             return (work.ask(["sh", "-c", _FIND], env=env) or "").strip() or None
         except StepFailed:
@@ -65,7 +65,7 @@ def find(work: SetupWork, env: Mapping[str, str]) -> Optional[str]:
 
 
 def ask(work: SetupWork, path: str, *, env: Mapping[str, str], root: str) -> Interpreter:
-    """What the Python at `path` says of itself; `root` is where answers are kept. Raises StepFailed."""
+    """The facts about the Python at `path`; `root` is the directory of stored results. Raises StepFailed."""
     cache = os.path.join(root, f"python-{_mark(path, env)}.json")
     answer = _read(cache)
     if answer is None:
@@ -74,7 +74,7 @@ def ask(work: SetupWork, path: str, *, env: Mapping[str, str], root: str) -> Int
         answer = _parsed(printed)
         if answer is None:
             raise StepFailed(f"{path} does not run as Python")
-        draft = f"{cache}.{os.urandom(6).hex()}"  # a pid is that of one namespace only
+        draft = f"{cache}.{os.urandom(6).hex()}"  # a pid is local to a namespace
         with open(draft, "w", encoding="utf-8") as file:
             json.dump(answer._asdict(), file)
         os.replace(draft, cache)
@@ -82,7 +82,7 @@ def ask(work: SetupWork, path: str, *, env: Mapping[str, str], root: str) -> Int
 
 
 def _mark(path: str, env: Mapping[str, str]) -> str:
-    """A name for the answer of this program to this question, as long as it is the same program."""
+    """A name for the result of this query to this program, until the program changes."""
     config = os.path.join(os.path.dirname(os.path.dirname(path)), "pyvenv.cfg")
     real = os.path.realpath(path)
     facts = [path, real, _changed_ns(real), _changed_ns(config), env.get("HOME"), env.get("PYTHONNOUSERSITE")]

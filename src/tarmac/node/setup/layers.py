@@ -1,11 +1,11 @@
-"""The environments of one attempt: shared ones made once for all runs that ask the same, and its own on top.
+"""The environments of one attempt: shared ones, made once for all equal requirements, and its own.
 
-    nodes/NODE/venv        the attempt's own: what commands, editable installs and local paths bring
+    nodes/NODE/venv        the attempt's own: from commands, editable installs and local paths
     ENVIRONMENTS/KEY       one for each set of requirements, over those of the steps before it
     the run's own Python   as its commands find it: never written to
 
-Made by the hook `setup`; `packages` installs into them. A shared environment is made under a lock and counts
-from the moment its mark is there; an attempt holds the lock in shared mode as long as it lives.
+Made by the hook `setup`; `packages` installs into them. A shared environment is made under a lock and is
+valid after its mark exists; an attempt holds the lock in shared mode until it ends.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class Layers:
 
     @property
     def private(self) -> bool:
-        """Whether something was installed into the attempt's own: what follows may depend on it."""
+        """Whether the attempt's own environment has packages: later steps may depend on them."""
         return venv.contents(self.own, self.python) != self._untouched
 
     def share(self, words: Any, install: Callable[[str], None]) -> bool:
-        """Put the environment that `words` describe below the attempt's own; False if it was there already.
+        """Put the environment that `words` describe below the attempt's own; False if it existed.
 
-        `install` fills an empty one; it is not called where somebody has made it.
+        `install` fills an empty one; it is not called if another attempt has made it.
         """
         text = json.dumps([self._key, words], sort_keys=True)
         key = digest(text)[:32]
@@ -65,7 +65,7 @@ class Layers:
         return made
 
     def _ensure(self, directory: str, install: Callable[[str], None]) -> bool:
-        """See to it that the environment is whole; True where we made it."""
+        """Complete the environment if necessary; True if this attempt made it."""
         mark = os.path.join(directory, _MARK)
         handle = os.open(f"{directory}.lock", os.O_RDWR | os.O_CREAT, 0o600)
         self._work.run.lock_handles.append(handle)
@@ -86,7 +86,7 @@ class Layers:
             self._work.wait(_POLL_S * (1 + self._work.run.part.rank % 7 / 7))
 
     def _make(self, directory: str, mark: str, install: Callable[[str], None]) -> None:
-        with suppress(OSError):  # half of it, from somebody who was ended
+        with suppress(OSError):  # an incomplete one of a process that ended
             untrusted.remove_tree(directory)
         venv.make(directory, self.python, self._below())
         try:
@@ -103,20 +103,20 @@ class Layers:
         sweep(self._root, older_than_s=UNUSED_S)
 
     def _below(self) -> list[str]:
-        """What the attempt's own environment, or the next shared one, finds below itself."""
+        """The layers below the attempt's own environment, or below the next shared one."""
         return [*(venv.site_of(directory, self.python) for directory in self._shared), *self.python.sites]
 
     def _enter(self) -> None:
-        """From now on steps and workers find these programs first."""
+        """Put these programs first on the PATH of later steps and of workers."""
         scripts = [os.path.join(directory, _SCRIPTS) for directory in self._shared]
         self._work.run.venv = self.own
         self._work.run.programs = [venv.bin_of(self.own), *scripts, self._base_scripts]
 
     def _scripts_of_base(self) -> str:
-        """The scripts of the run's own Python, made to see what is installed above it."""
+        """The scripts of the run's own Python, adapted to see the packages above it."""
         binaries = self.python.scripts
         if self._work.run.container is not None:
-            return binaries  # they can be read in there alone
+            return binaries  # they can be read only in the container
         with suppress(OSError):
             text = json.dumps([binaries, os.stat(binaries).st_mtime_ns])
             target = os.path.join(self._root, f"scripts-{digest(text)[:32]}")
@@ -127,13 +127,13 @@ class Layers:
 
 
 def open_layers(work: SetupWork) -> Optional[Layers]:
-    """The environments of this attempt here; None where its commands find no Python."""
+    """The environments of this attempt here; None if its commands find no Python."""
     env = work.env()
     path = interpreter.find(work, env)
     if path is None:
         return None
     root = work.run.document.environments or os.path.join(work.run.node.directory, "environments")
-    if work.run.container is not None:  # a Python of an image may lie where another has another
+    if work.run.container is not None:  # different images may have different Pythons at the same path
         root = os.path.join(root, f"image-{work.run.container.key}")
     os.makedirs(root, mode=0o700, exist_ok=True)
     try:
@@ -144,7 +144,7 @@ def open_layers(work: SetupWork) -> Optional[Layers]:
 
 
 def sweep(root: str, *, older_than_s: float) -> None:
-    """Remove shared environments that nobody has used for long and nobody uses now."""
+    """Remove shared environments that are not in use and were unused for `older_than_s`."""
     for name in os.listdir(root):
         directory = os.path.join(root, name)
         mark = os.path.join(directory, _MARK)

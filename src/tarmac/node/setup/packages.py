@@ -1,7 +1,7 @@
-"""Installing Python packages, into an environment that is shared where possible. Called by `hooks.setup`.
+"""Installs Python packages, into a shared environment if possible. Called by `hooks.setup`.
 
-pip is the ordinary one, with the run's own variables (PIP_INDEX_URL and its like). What the same requirements
-install is kept and used again; what belongs to one working directory goes into the attempt's own environment.
+pip is the ordinary one, with the run's own variables (PIP_INDEX_URL and its like). The result of equal
+requirements is stored and reused; packages of one working directory go into the attempt's own environment.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tarmac.node.setup.layers import Layers
 from tarmac.node.setup.setupwork import SetupWork, StepFailed
 
 FRESH_S = 86400
-"""How long what `upgrade` came to is used again: a day."""
+"""How long the result of `upgrade` is reused: a day."""
 
 _ELSEWHERE = frozenset({"PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PYTHONHOME", "PYTHONPATH"})
 
@@ -30,7 +30,7 @@ def install(
     directory: str,
     source: Optional[Sequence[Any]] = None,
 ) -> None:
-    """`pip install ARGUMENTS` in a directory; `source` names what lies there, where that is fixed."""
+    """`pip install ARGUMENTS` in a directory; `source` names the directory's content, if that is fixed."""
     work.say(f"+ {without_secrets(shlex.join(['pip', 'install', *arguments]))}")
     if layers is None:
         raise StepFailed("no Python is found by this run", exit_code=127, hint="see PATH, environment.venv")
@@ -76,7 +76,7 @@ def _has_pip(work: SetupWork, layers: Layers, python: str, env: Mapping[str, str
 
 
 def _environment(env: Mapping[str, str]) -> dict[str, str]:
-    """The environment of pip: it asks nobody, and installs nowhere but where it is told."""
+    """The environment of pip: without prompts, and only with the given target."""
     variables = {name: value for name, value in env.items() if name not in _ELSEWHERE}
     return {
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
@@ -87,7 +87,7 @@ def _environment(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _settings(env: Mapping[str, str]) -> dict[str, str]:
-    """What of the environment decides what pip finds."""
+    """The part of the environment that determines pip's result."""
     return {name: value for name, value in env.items() if name.startswith("PIP_")}
 
 

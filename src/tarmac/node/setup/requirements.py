@@ -1,6 +1,6 @@
-"""Whether runs may share what pip installs from a step, decided before pip runs. Called by `packages`.
+"""Decides, before pip runs, whether runs may share its result for a step. Called by `packages`.
 
-A step whose result is not known to be the same for all runs belongs to the attempt alone.
+A step whose result may differ between runs belongs to the attempt alone.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _MOST_FILES = 50
 
 
 class Examination(NamedTuple):
-    """`shared`: equal words come to equal environments. `moving`: only for a while.
+    """`shared`: equal words give equal environments. `moving`: only for a while.
 
-    `files` are the digests of what the words refer to.
+    `files` are the digests of files that the words refer to.
     """
 
     shared: bool
@@ -28,19 +28,19 @@ class Examination(NamedTuple):
 
 
 def examine(arguments: Sequence[str], directory: str) -> Examination:
-    """The judgement on arguments of `pip install` in a directory."""
+    """The decision for arguments of `pip install` in a directory."""
     reader = _Reader(directory)
     reader.arguments(arguments)
     return Examination(reader.shared, reader.moving, tuple(reader.files))
 
 
 def within_environment(arguments: Sequence[str]) -> list[str]:
-    """The arguments, less what would lead out of the environment they are for."""
+    """The arguments, without options that refer to directories outside the environment."""
     return [argument for argument in arguments if argument != "--user"]
 
 
 class _Reader:
-    """Reads arguments and the requirement files they name."""
+    """Reads arguments and the requirement files that they name."""
 
     def __init__(self, directory: str) -> None:
         self.shared = True
@@ -83,7 +83,7 @@ class _Reader:
         try:
             text = untrusted.read_bytes(os.path.realpath(path), untrusted.NOTE_BYTES).decode()
         except (OSError, ValueError):
-            self.shared = False  # pip will say what is wrong with it
+            self.shared = False  # pip will report the error in it
             return
         self.files.append(digest(text))
         if len(self.files) > _MOST_FILES:
@@ -97,7 +97,7 @@ class _Reader:
         self.moving = self.moving or inner.moving
 
     def _links(self, place: str) -> None:
-        """A directory of archives counts with what lies in it; one below the working directory is private."""
+        """Add a directory of archives by its content; one below the working directory is private."""
         if "://" in place:
             return
         if not os.path.isabs(place):
@@ -111,7 +111,7 @@ class _Reader:
 
 
 def _fixed(url: str) -> bool:
-    """Whether a URL names one thing for ever: an archive by HTTPS, or a whole commit."""
+    """Whether a URL is immutable: an archive by HTTPS, or a full commit."""
     if _VERSION_CONTROL.match(url):
         return _COMMIT_AT_END.search(url.partition("#")[0]) is not None
     return url.startswith("https://")

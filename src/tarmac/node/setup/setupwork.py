@@ -1,4 +1,4 @@
-"""Carrying out one setup step: processes with their output in the setup log, until they leave or must.
+"""Executes one setup step: its processes write to the setup log, until they exit or must leave.
 
 Made by the hook `setup` for a node; the steps themselves are in `checkout`, `packages` and `systempackages`.
 """
@@ -22,7 +22,7 @@ _STEP_GRACE_S = 0.3
 
 
 class StepFailed(Exception):
-    """The step cannot go on: `how` says why, `hint` what to do where that is known."""
+    """The step cannot continue: `how` is the reason, `hint` the remedy if known."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class StepFailed(Exception):
 
 
 class SetupWork:
-    """The setup of one node: its log, its directory, and how processes are run for it."""
+    """The setup of one node: its log, its directory, and its processes."""
 
     def __init__(self, run: NodeRun) -> None:
         self.run = run
@@ -49,15 +49,15 @@ class SetupWork:
         self._scratch = os.path.join(run.node.directory, "asked")
 
     def env(self) -> dict[str, str]:
-        """What a step finds around it now: later steps see what earlier ones installed."""
+        """The current environment of a step: later steps see the packages of earlier ones."""
         return environment.complete(self.run.document.setup_env, self.run)
 
     def env_outside(self) -> dict[str, str]:
-        """The same for what runs beside the runner, also where the attempt runs in a container."""
+        """The same for programs beside the runner, even if the attempt runs in a container."""
         return environment.outside(self.run.document.setup_env, self.run)
 
     def say(self, line: str) -> None:
-        """A line of our own in the setup log."""
+        """Write a line of the platform into the setup log."""
         untrusted.append_text(self.log, f"{line}\n")
 
     def do(
@@ -68,9 +68,9 @@ class SetupWork:
         directory: Optional[str] = None,
         outside: bool = False,
     ) -> None:
-        """Run a process to its end; raises StepFailed, or Leave when the attempt is asked to.
+        """Run a process to its end; raises StepFailed, or Leave if the attempt is asked to leave.
 
-        It runs where the workers will, or `outside` of their container.
+        It runs in the workers' container, or `outside` of it.
         """
         place = None if outside else self.run.container
         child = self._started(argv, env=env, directory=directory or self.directory, log=self.log, place=place)
@@ -87,7 +87,7 @@ class SetupWork:
         directory: Optional[str] = None,
         outside: bool = False,
     ) -> Optional[str]:
-        """What a process prints, errors included; None when it fails. It runs where `do` runs one."""
+        """The output of a process, errors included; None if it fails. It runs in the place of `do`."""
         place = None if outside else self.run.container
         with suppress(FileNotFoundError):
             os.unlink(self._scratch)
@@ -99,7 +99,7 @@ class SetupWork:
         return printed if child.exit_code == 0 else None
 
     def wait(self, seconds: float) -> None:
-        """Rest a moment; raises Leave when the attempt is asked to leave."""
+        """Sleep; raises Leave if the attempt is asked to leave."""
         check_leave(self.run)
         self.run.wake_channel.wait(time.monotonic() + seconds)
         self.run.children.reap()
@@ -114,7 +114,7 @@ class SetupWork:
             raise StepFailed(str(problem), exit_code=problem.exit_code) from None
 
     def _attend(self, child: Child) -> None:
-        """Wait for a process; when the attempt is asked to leave, end it and everything it started."""
+        """Wait for a process; on a request to leave, end it and its descendants."""
         run = self.run
         while not child.left:
             run.wake_channel.wait(run.leave_due)
@@ -128,7 +128,7 @@ class SetupWork:
                     raise Leave(outcome_of(run)) from None
 
     def _end(self, child: Child) -> None:
-        """Let a step leave by SIGTERM; what does not is ended like everything else of the node's part."""
+        """Let a step leave by SIGTERM; remaining processes end with the node's part."""
         child.send(signal.SIGTERM)
         deadline = time.monotonic() + _STEP_GRACE_S
         while not self.run.children.none_left and time.monotonic() < deadline:

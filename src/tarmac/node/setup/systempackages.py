@@ -1,4 +1,4 @@
-"""Packages of the node's own distribution, where the server admits them. Called by `hooks.setup`."""
+"""Packages of the node's distribution, if the server allows them. Called by `hooks.setup`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]*(:[a-z0-9]+)?(=[A-Za-z0-9.+:~-]+)?")
 
 
 def install(work: SetupWork, step: AptStep) -> None:
-    """Install them with apt-get, after the others that are at it on this machine. Raises StepFailed."""
+    """Install packages with apt-get, after other installations on this machine. Raises StepFailed."""
     strange = [name for name in step.packages if not _PACKAGE.fullmatch(name)]
     if strange:
         raise StepFailed(f"{strange[0]!r:.80} is not the name of a package")
     env = {**work.env(), "DEBIAN_FRONTEND": "noninteractive"}
     tool = ["apt-get", "-y", "-o", f"DPkg::Lock::Timeout={_LOCK_S}"]
     if work.run.container is not None and os.geteuid() != 0:
-        tool += ["-o", "APT::Sandbox::User=root"]  # the container of a user has no other user to become
+        tool += ["-o", "APT::Sandbox::User=root"]  # the container of an ordinary user has no other user
     for argv in ([*tool, "update"], [*tool, "install", "--", *step.packages]):
         work.say(f"+ {shlex.join(argv)}")
         try:

@@ -1,4 +1,4 @@
-"""Virtual environments made by hand, in layers: each sees what lies below it. Called by `layers`.
+"""Makes layered virtual environments without the module venv: each sees those below. Called by `layers`.
 
 `python -m venv` would take a hundred times as long, and could not put one environment over another.
 """
@@ -15,7 +15,7 @@ from tarmac.node.setup.interpreter import Interpreter
 
 _LAYERS = "_tarmac_layers.pth"
 _OWN = ("python", "pip", "activate", "Activate", "easy_install", "wheel")
-"""Beginnings of the names of scripts that are never taken over from below: each environment has its own."""
+"""Prefixes of scripts that are never copied from below: each environment has its own."""
 
 _PIP = """\
 for word; do
@@ -23,11 +23,11 @@ for word; do
   [ "$word" = --user ] || set -- "$@" "$word"
 done
 exec "${0%/*}/python" -m pip "$@\""""
-"""pip; `--user` is left out, because whoever has an environment of their own means that one."""
+"""pip; without `--user`, because an environment of its own takes its place."""
 
 
 def make(directory: str, python: Interpreter, below: Sequence[str]) -> None:
-    """An empty environment that finds what is installed in the directories `below`, the first first."""
+    """Make an empty environment that finds packages of the directories `below`, in this order."""
     binaries, site = bin_of(directory), site_of(directory, python)
     os.makedirs(binaries, exist_ok=True)
     os.makedirs(site, exist_ok=True)
@@ -48,9 +48,9 @@ def make(directory: str, python: Interpreter, below: Sequence[str]) -> None:
 
 
 def set_below(directory: str, python: Interpreter, below: Sequence[str]) -> None:
-    """Replace what an environment finds below itself."""
+    """Replace the directories below an environment."""
     places = repr([place for place in below if place != site_of(directory, python)])
-    # A line of a .pth file that begins with `import` is executed; what it adds is read like such files.
+    # A .pth line that begins with `import` is executed; directories that it adds are read for .pth files.
     line = f"import os, site; list(map(site.addsitedir, filter(os.path.isdir, {places})))\n"
     path = os.path.join(site_of(directory, python), _LAYERS)
     _write(f"{path}.draft", line)
@@ -58,34 +58,34 @@ def set_below(directory: str, python: Interpreter, below: Sequence[str]) -> None
 
 
 def bin_of(directory: str) -> str:
-    """Where its programs lie."""
+    """The directory of an environment's programs."""
     return os.path.join(directory, "bin")
 
 
 def site_of(directory: str, python: Interpreter) -> str:
-    """Where what is installed in it lies."""
+    """The directory of an environment's packages."""
     return os.path.join(directory, "lib", f"python{python.version}", "site-packages")
 
 
 def python_of(directory: str) -> str:
-    """Its interpreter."""
+    """The interpreter of an environment."""
     return os.path.join(directory, "bin", "python")
 
 
 def contents(directory: str, python: Interpreter) -> frozenset[str]:
-    """The names of what is installed in it."""
+    """The names of an environment's packages."""
     with suppress(OSError):
         return frozenset(os.listdir(site_of(directory, python))) - {_LAYERS, "__pycache__"}
     return frozenset()
 
 
 def pass_on_scripts(binaries: str, target: str, *, others: bool) -> None:
-    """Make in `target` the programs of a lower environment, its Python scripts run by the topmost one.
+    """Make the programs of a lower environment in `target`, its Python scripts run by the topmost one.
 
-    A script names its own interpreter, which knows nothing of the environments above it: `torchrun` below
-    would not find what was installed here. With `others`, programs of another kind are linked as well.
+    A script names its own interpreter, which ignores the environments above it: `torchrun` below would not
+    find packages installed here. With `others`, programs of another kind are linked as well.
     """
-    draft = f"{target}.{os.urandom(6).hex()}"  # a pid is that of one namespace only
+    draft = f"{target}.{os.urandom(6).hex()}"  # a pid is local to a namespace
     with suppress(OSError):
         untrusted.remove_tree(draft)
     os.makedirs(draft)
@@ -104,13 +104,13 @@ def pass_on_scripts(binaries: str, target: str, *, others: bool) -> None:
             os.symlink(path, os.path.join(draft, name))
     try:
         os.rename(draft, target)
-    except OSError:  # another made it meanwhile
+    except OSError:  # another process made it meanwhile
         with suppress(OSError):
             untrusted.remove_tree(draft)
 
 
 def _interpreter_of(path: str) -> Optional[str]:
-    """The Python that a script's first line names; where that is too long, pip writes one for the shell."""
+    """The Python in a script's first line; if the path is too long, pip writes a line for the shell."""
     try:
         head = untrusted.first_bytes(os.path.realpath(path), 1024)
     except OSError:
