@@ -1,5 +1,5 @@
-"""What travels: the runner, the hooks around it and the SDK inside a run.
+"""The portable part of tarmac: the runner, the hooks around it and the SDK inside a run.
 
-Goes to machines where tarmac is not installed: standard library alone, Python 3.9 and later, imports
-no other package of ours.
+It is copied to machines without an installed tarmac: standard library alone, Python 3.9 and later, imports no
+other package of tarmac.
 """

@@ -1,6 +1,6 @@
 """The entry point by path: `python .../tarmac/node run DIRECTORY NODE` (`join`, `take`, `warm`).
 
-Called by engines, through `starting`. Where tarmac is not installed, it puts the copy it lies in on the path.
+Called by engines, through `starting`. If tarmac is not installed, it puts its own copy on the path.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The commands of the package run by path. Called by `__main__` alone."""
+"""The commands of the package when run by path. Called by `__main__` alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tarmac.node.processes import detach
 
 
 def main(arguments: list[str]) -> None:
-    """Run what the command line says; returns when it is done."""
+    """Execute the command line; returns at its end."""
     if len(arguments) == 3 and arguments[0] == "run":
         _run(os.path.abspath(arguments[1]), arguments[2], None)
     elif len(arguments) in (5, 6) and arguments[0] == "join":
@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> None:
     elif len(arguments) == 3 and arguments[0] == "trial":
         from tarmac.node.container import trial  # noqa: PLC0415
 
-        detach.default_signals()  # where SIGCHLD is ignored, no child can be waited for
+        detach.default_signals()  # if SIGCHLD is ignored, no child can be waited for
         sys.stdout.write(json.dumps(trial.try_container(*arguments[1:])._asdict()))
     else:
         _usage()
@@ -50,8 +50,8 @@ def main(arguments: list[str]) -> None:
 def _run(
     directory: str, node: str, granted: Optional[GrantedNode], secrets: Optional[dict[str, str]] = None
 ) -> None:
-    """Be the runner; or, where processes are set apart, wait for it: whoever signals us means it."""
-    os.chdir("/")  # the starter's directory may go away
+    """Run as the runner, or wait for it if it has a process namespace: signals to this process are for it."""
+    os.chdir("/")  # the starter's directory may be removed
     detach.own_session()
     detach.drop_stdio()
     detach.default_signals()

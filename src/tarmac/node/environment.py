@@ -1,4 +1,4 @@
-"""What only the node knows of a worker's environment. Called by the hooks `setup` and `workers`."""
+"""The node's own part of a worker's environment. Called by the hooks `setup` and `workers`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tarmac.node.attempt import protocol
 from tarmac.node.noderun import NodeRun
 
 _OF_THE_USER = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "TMPDIR")
-"""Where the run says nothing: from the runner's own environment, else from the account; nothing else is."""
+"""Variables that, unless the run sets them, come from the runner's environment, else from the account."""
 
 
 _OF_SLURM = (
@@ -21,17 +21,17 @@ _OF_SLURM = (
     "SLURM_JOB_PARTITION",
     "SLURM_JOB_ACCOUNT",
 )
-"""Of the job that the runner is part of. Not SLURM_PROCID and its like: frameworks would use srun's ranks."""
+"""Variables of the runner's job. Not SLURM_PROCID and its like: frameworks would use srun's ranks."""
 
 _AS_ROOT = {"HOME": "/root", "USER": "root", "LOGNAME": "root"}
-"""Of the user in a container, whoever that is outside."""
+"""Variables of the user in a container, who is root there."""
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def complete(variables: Mapping[str, str], run: NodeRun) -> dict[str, str]:
-    """The whole environment of a process: what the attempt says, and what this node adds."""
+    """The complete environment of a process: the attempt's variables and those of this node."""
     env = {**account(), **{name: os.environ[name] for name in _OF_THE_USER if name in os.environ}}
     if run.container is not None:
         env = _of_container(run.container.env, variables)
@@ -51,13 +51,13 @@ def complete(variables: Mapping[str, str], run: NodeRun) -> dict[str, str]:
     env[protocol.REPORTS_VARIABLE] = run.node.reports
     env[protocol.WORLD_VARIABLE] = run.node.world
     if run.document.settings.sdk is not None:
-        # Last: whatever the run brings along itself is found first.
+        # Last, since modules of the run take precedence.
         env["PYTHONPATH"] = os.pathsep.join(filter(None, (env.get("PYTHONPATH"), run.document.settings.sdk)))
     return env
 
 
 def outside(variables: Mapping[str, str], run: NodeRun) -> dict[str, str]:
-    """That of a process beside the runner, though the attempt may run in a container."""
+    """The environment of a process beside the runner, even if the attempt runs in a container."""
     env = {**variables, "PATH": os.environ.get("PATH", _PATH)} if run.container is not None else variables
     container, run.container = run.container, None
     try:
@@ -67,7 +67,7 @@ def outside(variables: Mapping[str, str], run: NodeRun) -> dict[str, str]:
 
 
 def _of_container(image: Mapping[str, str], variables: Mapping[str, str]) -> dict[str, str]:
-    """What an image says, below what the attempt does; of the node's own nothing."""
+    """The image's variables, below the attempt's; none of the node's own."""
     env = {"PATH": _PATH, **_AS_ROOT, **image}
     venv = variables.get("VIRTUAL_ENV")
     if venv is not None:
@@ -76,7 +76,7 @@ def _of_container(image: Mapping[str, str], variables: Mapping[str, str]) -> dic
 
 
 def _renumbered(env: Mapping[str, str], numbers: Mapping[int, int]) -> dict[str, str]:
-    """The visible slots, as programs count them that see no others."""
+    """The visible slots, by their numbers inside the container."""
     slots = env.get(_VISIBLE, "").split(",")
     if not all(slot.isdigit() and int(slot) in numbers for slot in slots):
         return {}
@@ -85,7 +85,7 @@ def _renumbered(env: Mapping[str, str], numbers: Mapping[int, int]) -> dict[str,
 
 @lru_cache(maxsize=1)
 def account() -> dict[str, str]:
-    """What the user's account says. A warm parent asks once, and its runners know."""
+    """The variables of the user's account. A warm parent reads them once for all of its runners."""
     try:
         user = pwd.getpwuid(os.getuid())
     except KeyError:

@@ -1,7 +1,7 @@
-"""Runners that have done their part and wait for another, which spares a process and its namespaces.
+"""Finished runners that wait for another attempt, which saves making a process and its namespaces.
 
-Called by `warm`: `IdleRunners` is the parent's side, `next_request` a runner's. Each runner has a socket of
-its own to the parent: it says there that it waits, and is sent a request. It serves one attempt at a time.
+Called by `warm`: `IdleRunners` is the parent's side, `next_request` a runner's. Each runner has its own
+socket to the parent: it reports there that it waits, and receives a request. It serves one attempt at a time.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import socket
 from typing import Callable, Optional
 
 MOST = 64
-"""The parent knows so many runners at most; one that is forked beyond that serves a single attempt."""
+"""The maximum of runners known to the parent; one forked beyond that serves a single attempt."""
 
 _WAITS = b"."
 _LONGEST_BYTES = 65536
 
 
 class IdleRunners:
-    """The runners of a warm parent that wait, or will."""
+    """A warm parent's runners that wait, or will wait."""
 
     def __init__(self) -> None:
         self._poll = select.poll()
@@ -26,7 +26,7 @@ class IdleRunners:
         self._idle: list[int] = []
 
     def hand_over(self, request: bytes) -> Optional[int]:
-        """Give a request to the runner that waits since last; its pid, None where none waits."""
+        """Pass a request to the runner that began to wait last; its pid, None if none waits."""
         self._listen()
         while self._idle and len(request) <= _LONGEST_BYTES:
             number = self._idle.pop()
@@ -35,11 +35,11 @@ class IdleRunners:
                 channel.send(request)
                 return pid
             except OSError:
-                self._forget(number)  # it has left meanwhile
+                self._forget(number)  # it has ended meanwhile
         return None
 
     def fork(self, fork: Callable[[Optional[socket.socket]], int]) -> int:
-        """Have a runner forked that may wait for more later; its pid. It is given its end of a channel."""
+        """Fork a runner that may later wait for more; `fork` gets its end of a channel. Returns its pid."""
         if len(self._known) >= MOST:
             return fork(None)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -56,12 +56,12 @@ class IdleRunners:
         return pid
 
     def close(self) -> None:
-        """In a runner: let go of the channels of all."""
+        """In a runner: close the channels of all runners."""
         for channel, _ in self._known.values():
             channel.close()
 
     def _listen(self) -> None:
-        """Take in who waits by now, and who has left."""
+        """Note the runners that now wait, and those that have ended."""
         for number, _ in self._poll.poll(0):
             channel, _ = self._known[number]
             try:
@@ -81,14 +81,14 @@ class IdleRunners:
 
 
 def next_request(channel: socket.socket, patience_s: float) -> Optional[bytes]:
-    """Say that this runner waits; the request that comes, None where none does, or the parent has ended."""
+    """Report that this runner waits; the next request, None if none arrives or the parent has ended."""
     try:
         channel.send(_WAITS)
         channel.settimeout(patience_s)
         try:
             return channel.recv(_LONGEST_BYTES) or None
         except socket.timeout:
-            channel.shutdown(socket.SHUT_RD)  # the parent finds nobody here any more
-            return channel.recv(_LONGEST_BYTES) or None  # unless it had by then
+            channel.shutdown(socket.SHUT_RD)  # so that the parent cannot send to this runner
+            return channel.recv(_LONGEST_BYTES) or None  # unless the parent sent one before
     except OSError:
         return None

@@ -1,6 +1,6 @@
-"""What hooks before the workers do when the attempt is asked to leave, or has failed on another node.
+"""The reaction of hooks before the workers to a request to leave, or to a failure on another node.
 
-Nodes also wait for the node of rank 0 here.
+Called by hooks, which also wait here for the node of rank 0.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def fail(run: NodeRun, cause: exit_outcome.Cause) -> Leave:
 
 
 def wait_for(run: NodeRun, path: str) -> None:
-    """Wait until the node of rank 0 has made `path`; raises Leave as `check_leave` does."""
+    """Wait until the node of rank 0 has made `path`; raises Leave like `check_leave`."""
     while not os.path.exists(path):
         check_leave(run)
         run.wake_channel.wait(run.leave_due)
@@ -44,7 +44,7 @@ def notify_nodes(run: NodeRun, path: str) -> None:
 
 
 def outcome_of(run: NodeRun) -> exit_outcome.ExitOutcome:
-    """The outcome of this node's part, from all that is known of it."""
+    """The outcome of this node's part, from all known facts."""
     limit_s = run.document.time_limit_s
     return exit_outcome.node_outcome(
         run.exits,

@@ -1,4 +1,4 @@
-"""One node's part of an attempt while it runs: what the hooks share. Made by the hook `claim`."""
+"""The shared state of hooks: one node's part of an attempt while it runs. Made by the hook `claim`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tarmac.node.progress.watcher import ProgressWatcher
 
 
 class Leave(Exception):
-    """The node's part is over before its workers ran, with this outcome."""
+    """The node's part ends before its workers run, with this outcome."""
 
     def __init__(self, outcome: ExitOutcome) -> None:
         super().__init__(outcome.outcome)
@@ -42,7 +42,7 @@ class Leave(Exception):
 
 
 class Worker:
-    """One worker: what it is, its process once started, and how it left."""
+    """One worker: its launch, its process once started, and its exit."""
 
     def __init__(self, part: WorkerLaunch, paths: AttemptPaths, *, directory: str) -> None:
         self.part = part
@@ -59,9 +59,9 @@ class Worker:
 class NodeRun:
     """The state that hooks read and change; files of the protocol are read and written by name here.
 
-    `mounted` is the private view of the disk, `container` where everything of the attempt is started,
-    `progress` what watches what workers write, once hooks have made them; `shown` is what a container is to
-    show beside the attempt's own directories.
+    Hooks set `mounted`, the private view of the disk, `container`, in which all processes of the attempt
+    start, and `progress`, which observes the workers' files; `shown` are the binds of a container beside the
+    attempt's own directories.
     """
 
     mounted: Optional[Plan] = None
@@ -130,7 +130,7 @@ class NodeRun:
         }
 
     def _room_of_logs(self, document: Launch) -> LogRoom:
-        """Of all that is written here: by the workers, and by the commands before and after them."""
+        """The space of all logs on this node: of the workers, and of the commands before and after them."""
         logs = [self.setup_log, *(worker.log for worker in self.workers)]
         return LogRoom(
             logs,
@@ -139,14 +139,14 @@ class NodeRun:
         )
 
     def replace_placeholders(self, document: Launch, part: NodeLaunch) -> None:
-        """Replace document and part by those without placeholders."""
+        """Replace document and part by ones without placeholders."""
         self.document, self.part = document, part
         for worker, complete in zip(self.workers, part.workers):  # noqa: B905 - the same workers
             worker.part = complete
 
     @property
     def directories(self) -> list[str]:
-        """Where the code is put: the node's working directory, or that of each of several workers in it."""
+        """The directories for the code: the node's working directory, or one for each worker in it."""
         return sorted({worker.directory for worker in self.workers}) or [self.node.work]
 
     def _start_of(self, worker: WorkerLaunch) -> str:
@@ -158,7 +158,7 @@ class NodeRun:
 
     @property
     def shares_artifacts(self) -> bool:
-        """Whether runners of other nodes, perhaps on this machine, write to the same directories."""
+        """Whether runners of other nodes, possibly on this machine, write to the same directories."""
         return len(self.document.nodes) > 1 and not self.part.own_disk
 
     @property
@@ -167,13 +167,13 @@ class NodeRun:
         return self.leave_request.kind if self.leave_request else None
 
     def release(self) -> None:
-        """Close what was opened for the attempt: this process serves another one."""
+        """Close all resources of the attempt, before this process serves another one."""
         self.wake_channel.close()
         if self.progress is not None:
             self.progress.release()
 
     def leave_at(self) -> Optional[float]:
-        """When workers that start now will be asked to leave, in seconds since the epoch; None: never."""
+        """The time at which workers started now must leave, in seconds since the epoch; None: never."""
         now, dues = time.monotonic(), list(self._limits.values())
         if self.document.allotted_s is not None:
             allowed = self._claimed + protocol.START_ALLOWANCE_S if self.document.allots_setup else now
@@ -182,7 +182,7 @@ class NodeRun:
 
     @property
     def leave_due(self) -> Optional[float]:
-        """When the workers are to be asked to leave by a limit, that of the run or that of its job."""
+        """The time at which a limit of the run or of its job makes the workers leave."""
         dues = [due for limit, due in self._limits.items() if self._is_new(limit)]
         left_s = self.lease.left_s()
         if left_s is not None and self._is_new(words.LEASE_EXPIRED):
@@ -199,40 +199,40 @@ class NodeRun:
         return kind or next(iter(over), None)
 
     def note_leave_request(self, kind: str) -> None:
-        """Remember a request to leave, report it, and make the pause file."""
+        """Record a request to leave, report it, and make the pause file."""
         self.leave_request = LeaveRequest(kind, self.leave_signal(kind))
         self.events.append("asked", ask=kind)
         self.raise_pause_file()
-        if kind == words.WALL_TIME:  # clocks differ, and the workers of all nodes are to leave together
+        if kind == words.WALL_TIME:  # clocks differ, and the workers of all nodes must leave together
             with suppress(OSError):
                 self._publish(self.attempt.ask, {"ask": kind, "at": time.time()})
                 self._ring_others(fifo.RING)
 
     def raise_pause_file(self) -> None:
-        """From now on `should_pause()` is true here."""
+        """Make `should_pause()` true on this node from now on."""
         try:
             untrusted.touch(self.node.pause)
         except OSError as error:
             self.events.append("notice", text=f"the pause file cannot be made: {error}")
 
     def leave_signal(self, kind: str) -> Optional[str]:
-        """The signal of a request to leave. A stop always has one: SIGTERM, where the spec names none."""
+        """The signal of a request to leave. A stop always has one: SIGTERM, if the spec names none."""
         return self.document.pause_signal or (signal.SIGTERM.name if kind == words.STOP else None)
 
     def peer_failure(self) -> Optional[Cause]:
-        """The failure that ended the attempt, as the first failing node wrote it down."""
+        """The failure that ended the attempt, as recorded by the first failing node."""
         return _cause_in(
             _read_json(self.attempt.failed) or self.wake_channel.messages.get(protocol.FAILED_FILE)
         )
 
     def peer_failure_while_leaving(self) -> Optional[Cause]:
-        """That of a worker that failed after all had been asked to leave, here or on another node."""
+        """The failure of a worker after the request to leave, here or on another node."""
         return _cause_in(_read_json(self.attempt.failed_leaving))
 
     def note_failure_while_leaving(self, cause: Cause) -> None:
-        """Tell the other nodes, unless another was first."""
+        """Report a failure to the other nodes, unless another was first."""
         record = {"node": self.node_name, "cause": self.mask.tree(cause), "at": time.time()}
-        with suppress(OSError):  # the disk is full: the others wait out the grace
+        with suppress(OSError):  # the disk is full: the others use the whole grace
             self._publish(self.attempt.failed_leaving, record)
             self._ring_others(fifo.RING)
 
@@ -242,7 +242,7 @@ class NodeRun:
         self.events.mask = self.mask = Mask(values.values())
 
     def note_failure(self, cause: Cause) -> None:
-        """This failure ends the attempt: report it to the other nodes, unless another was first."""
+        """Record the failure that ends the attempt for the other nodes, unless another was first."""
         cause = self.mask.tree(cause)
         record = {"node": self.node_name, "cause": cause, "at": time.time()}
         ring = fifo.RING
@@ -250,18 +250,18 @@ class NodeRun:
             self._publish(self.attempt.failed, record)
         except FileExistsError:
             cause = self.peer_failure() or cause
-        except OSError:  # most likely the disk is full: the wake channel has room for a line
+        except OSError:  # probably the disk is full: the wake channel takes a line instead
             ring = f"{json.dumps({**record, 'cause': {**cause, 'tail': []}})}\n".encode()
         self.failure_cause = cause
         self._ring_others(ring)
 
     @property
     def finished(self) -> bool:
-        """The SDK's word, on any node that shares this disk."""
+        """Whether the SDK has reported the end of the work, on any node that shares this disk."""
         return any(os.path.exists(self.attempt.node(name).finished) for name in self.document.node_names)
 
     def _kind_from_messages(self) -> Optional[str]:
-        """From the file, else from a message of the wake channel."""
+        """The kind of a request from the file, else from a message of the wake channel."""
         for record in (_read_json(self.attempt.ask), self.wake_channel.messages.get(protocol.ASK_FILE)):
             kind = record.get("ask") if record else None
             if isinstance(kind, str) and kind in words.LEAVE_STRENGTH and self._is_new(kind):
@@ -273,7 +273,7 @@ class NodeRun:
         return kind != self.leave_kind and words.LEAVE_STRENGTH[kind] >= known
 
     def _publish(self, path: str, record: dict[str, Any]) -> None:
-        """Write a file for all nodes, whole; raises FileExistsError when another was first."""
+        """Write a file for all nodes, atomically; raises FileExistsError if another was first."""
         draft = f"{path}.{self.part.rank}"
         try:
             untrusted.write_new(draft, json.dumps(record).encode())
@@ -291,7 +291,7 @@ def _read_json(path: str) -> Optional[dict[str, Any]]:
     try:
         return untrusted.read_object(path)
     except (OSError, ValueError):
-        return None  # missing, or not whole yet: it is read again later
+        return None  # missing or incomplete: it is read again later
 
 
 def _cause_in(record: Optional[dict[str, Any]]) -> Optional[Cause]:

@@ -1,8 +1,8 @@
-"""After an attempt: whether this process may serve another as if it were new. Called by `runner`.
+"""After an attempt: whether this process may serve another like a new one. Called by `runner`.
 
-What an attempt has changed of its runner is taken back where that is simple and sure, which it is for most:
-the processes it started have ended, and the view of the disk is emptied. A runner that may have kept anything
-else (a secret, an environment that is in use) ends with its attempt.
+The runner reverts an attempt's changes to itself if that is simple and certain, as for most attempts: the
+started processes have ended, and the mounts are removed. A runner that may retain anything else (a secret, an
+environment in use) ends with its attempt.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tarmac.node.noderun import NodeRun
 
 
 def renew(run: NodeRun, end: ExitOutcome) -> bool:
-    """Take back what the attempt changed of this process; False where it has to end instead."""
+    """Revert the attempt's changes to this process; False if the process must end instead."""
     if end.outcome != words.COMPLETED or not _is_plain(run) or _has_company():
         return False
     run.release()
@@ -30,7 +30,7 @@ def _is_plain(run: NodeRun) -> bool:
 
 
 def _has_company() -> bool:
-    """Whether there are other processes in the namespace: below the runner, or of a person's session."""
+    """Whether the namespace has other processes: below the runner, or of a person's session."""
     try:
         os.waitpid(-1, os.WNOHANG)
     except ChildProcessError:

@@ -1,8 +1,8 @@
 """The runner: supervises one node's part of an attempt, from its claim to the event `ended`.
 
-Called by `entry` (a process of its own) and by `warm` (forked). It outlives whoever started it, speaks only
-through the attempt directory (see `protocol`), and whatever goes wrong, its last event is `ended`, written
-once nothing of the attempt runs on the node any more.
+Called by `entry` (a separate process) and by `warm` (forked). It outlives its starter, communicates only
+through the attempt directory (see `protocol`), and after any failure its last event is `ended`, written after
+the last process of the attempt on the node has ended.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tarmac.node.renewal import renew
 
 
 def _set_up(run: NodeRun) -> None:
-    """The hook of the setup steps, whose modules most runs do not need: they start sooner without."""
+    """Call the hook of the setup steps; other runs start faster without loading its modules."""
     if run.document.setup or run.document.own_packages:
         from tarmac.node.hooks.setup import set_up  # noqa: PLC0415
 
@@ -46,7 +46,7 @@ def _set_up(run: NodeRun) -> None:
 
 
 def _enter_image(run: NodeRun) -> None:
-    """The same for the hook of the container."""
+    """Call the hook of the container, loading its modules on use."""
     if run.document.container is not None:
         from tarmac.node.hooks.image import enter_image  # noqa: PLC0415
 
@@ -61,7 +61,7 @@ def _leave_image(run: NodeRun) -> None:
 
 
 def _log_matches(run: NodeRun, end: ExitOutcome) -> list[dict[str, Any]]:
-    """The same for the search in logs of what the run has policies for."""
+    """Search logs for the run's policies, loading the module on use."""
     if not run.document.log_policies or end.outcome != words.FAILED:
         return []
     from tarmac.node.hooks.policies import log_matches  # noqa: PLC0415
@@ -106,11 +106,11 @@ def run_attempt(
     secrets: Optional[dict[str, str]] = None,
     granted: Optional[GrantedNode] = None,
 ) -> bool:
-    """Run one node's part of the attempt in `directory`; nothing happens if it is claimed or fenced.
+    """Run one node's part of the attempt in `directory`; does nothing if it is claimed or fenced.
 
     `namespace` if this process is the first of one. `secrets` are the values of those in attempt.json,
-    `granted` is what the cluster gave to the attempt, where it has a queue of its own. True when this process
-    can serve another attempt.
+    `granted` is the grant of a cluster with a queue of its own. True if this process can serve another
+    attempt.
     """
     syscalls.become_subreaper()
     attempt = AttemptPaths(directory)
@@ -141,7 +141,7 @@ def run_attempt(
 
 
 def _supervise(run: NodeRun) -> ExitOutcome:
-    """Run every hook; returns the outcome, whatever happens."""
+    """Run every hook; returns the outcome in all cases."""
     document = run.document
     try:
         run.lease.begin(
@@ -158,7 +158,7 @@ def _supervise(run: NodeRun) -> ExitOutcome:
     except OSError as error:
         return _fault(run, f"{run.node_name} could not run it: {error}")
     except Exception as error:  # noqa: BLE001
-        # The outermost handler: a bug must not leave workers behind, nor an attempt without an end.
+        # The outermost handler: a bug must leave neither workers nor an attempt without an end.
         import traceback  # noqa: PLC0415 - a runner starts while somebody waits; it seldom fails
 
         with suppress(OSError):
@@ -167,13 +167,13 @@ def _supervise(run: NodeRun) -> ExitOutcome:
 
 
 def _fault(run: NodeRun, message: str) -> ExitOutcome:
-    """A platform fault: the other nodes learn of it, and the attempt is retried by itself."""
+    """A platform fault: the other nodes learn of it, and the attempt is retried automatically."""
     run.note_failure({"code": words.PLATFORM_FAULT, "message": message, "node": run.node_name})
     return outcome_of(run)
 
 
 def _end_everything(run: NodeRun) -> None:
-    """End all processes that interrupted hooks left running."""
+    """End all processes of interrupted hooks."""
     run.children.reap()
     while not run.children.none_left:
         aside = run.children.aside
@@ -185,7 +185,7 @@ def _end_everything(run: NodeRun) -> None:
 
 
 def _deliver(run: NodeRun) -> None:
-    """The report must reach the disk, however long it is full; unless its directory was taken away."""
+    """Write the report to the disk, however long that is full, unless its directory was removed."""
     while not run.events.finish() and os.path.isdir(run.node.directory):
         run.wake_channel.wait()
     give_up(run.namespace)
@@ -195,7 +195,7 @@ def _deliver(run: NodeRun) -> None:
 def _refuse(
     attempt: AttemptPaths, node_name: str, message: str, namespace: Optional[ProcessNamespace]
 ) -> None:
-    """Report an unreadable attempt.json, where there is a directory to report in."""
+    """Report an unreadable attempt.json, if there is a directory for the report."""
     if not os.path.isdir(attempt.directory):
         return
     run = claim(unreadable(node_name), node_name, attempt, namespace)

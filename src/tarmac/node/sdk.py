@@ -1,15 +1,15 @@
 """The SDK inside a run: `import tarmac` in a training script gives these seven functions.
 
-Works without network, through files that the runner named in the environment, and outside a run too, so
+It works without network, through files that the runner names in the environment, and also outside a run, so
 that the same script runs anywhere: then `should_pause()` is False, `time_left()` is None, `parameters()` is
 empty, `report` and `finished` do nothing, `checkpoint()` writes below ./checkpoints, and
-`latest_checkpoint()` is None (never a surprising resumption).
+`latest_checkpoint()` is None (a script never resumes unexpectedly).
 
-A process that asks `should_pause()` (or `time_left()`) is not sent the signal of a pause, nor are its peers:
-see `polls`.
+A process that calls `should_pause()` (or `time_left()`) gets no signal for a pause, nor do its peers: see
+`polls`.
 
-Several workers: let one save and report (rank 0), and let all agree on `should_pause()` before they leave a
-loop with collective operations, for instance by an all_reduce of rank 0's answer.
+With several workers, one (rank 0) saves and reports, and all must agree on `should_pause()` before they leave
+a loop with collective operations, for instance by an all_reduce of rank 0's answer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PARAMETERS_VARIABLE = "TARMAC_PARAMETERS"
 
 
 class _Poll:
-    """What this process says of itself in the poll file of its worker; forked children share it."""
+    """This process's entry in the poll file of its worker; forked children share it."""
 
     def __init__(self) -> None:
         self._handle: Optional[int] = None
@@ -39,14 +39,14 @@ class _Poll:
         self._heard = False
 
     def begin(self) -> None:
-        """Say that this process polls; once is enough."""
+        """Mark this process as polling, once."""
         path = os.environ.get(protocol.POLL_VARIABLE)
         if not self._began and path is not None:
             self._began = True
             self._handle = polls.hold(path)
 
     def note_heard(self) -> None:
-        """Say that this process has heard of the pause; once is enough."""
+        """Record that this process knows of the pause, once."""
         if not self._heard and self._handle is not None:
             self._heard = True
             polls.note_heard(self._handle)
@@ -56,13 +56,13 @@ _poll = _Poll()
 
 
 class _World:
-    """The look at the world of this process, once it trains: by then it has joined one."""
+    """The check of this process's world, during training: by then it has joined one."""
 
     def __init__(self) -> None:
         self._looked = False
 
     def look(self) -> None:
-        """Once is enough."""
+        """Check once."""
         if not self._looked:
             self._looked = True
             world.check(os.environ)
@@ -72,7 +72,7 @@ _world = _World()
 
 
 def should_pause() -> bool:
-    """True once this run is asked to leave: save a checkpoint and exit with 0. Cheap: ask every step."""
+    """True after a request to leave: save a checkpoint and exit with 0. Cheap: call it every step."""
     path = os.environ.get(protocol.PAUSE_VARIABLE)
     if path is None:
         return False
@@ -84,10 +84,10 @@ def should_pause() -> bool:
 
 
 def time_left() -> Optional[float]:
-    """Seconds until its turn, block, time limit or job makes this run leave; None where none does.
+    """Seconds until the run's turn, block, time limit or job ends; None without such a limit.
 
-    0 once it was asked, or that time has come: it may still be left running on. It may be asked earlier,
-    where a person or a more urgent run wants its slots. Cheap: ask every step.
+    0 after a request to leave, or after that time: the run may still continue for a while. A request may come
+    earlier, if a person or a more urgent run needs the slots. Cheap: call it every step.
     """
     if should_pause():
         return 0.0
@@ -96,7 +96,7 @@ def time_left() -> Optional[float]:
 
 
 def parameters() -> Dict[str, Any]:
-    """The parameters of this run: `parameters()["lr"]`; of a trial, those that its search chose."""
+    """The parameters of this run: `parameters()["lr"]`; of a trial, those chosen by its search."""
     path = os.environ.get(_PARAMETERS_VARIABLE)
     if path is None:
         return {}
@@ -107,11 +107,11 @@ def parameters() -> Dict[str, Any]:
 def report(
     step: Optional[int] = None, progress: Optional[float] = None, *, group: str = "training", **metrics: Any
 ) -> None:
-    """Show numbers for this run: `report(step=100, progress=0.5, loss=0.31)`; progress goes from 0 to 1.
+    """Report numbers of this run: `report(step=100, progress=0.5, loss=0.31)`; progress is from 0 to 1.
 
-    `group` keeps metrics of one name apart: `report(step=100, group="validation", loss=0.35)`.
-    Never disturbs training: what cannot be written (a full disk) is left out. Only where the run asks to
-    `stop_on_nan`, a metric that is not finite ends the process with exit code 1, after the report.
+    `group` separates metrics of one name: `report(step=100, group="validation", loss=0.35)`. Reports never
+    disturb training: one that cannot be written (a full disk) is dropped. Only for a run with `stop_on_nan`,
+    a metric that is not finite ends the process with exit code 1, after the report.
     """
     _report(step, progress, group, metrics)
     if os.environ.get(protocol.STOP_ON_NAN_VARIABLE) == "1":
@@ -139,7 +139,7 @@ def _report(step: Optional[int], progress: Optional[float], group: str, metrics:
     except OSError:
         return
     try:
-        # One write: lines of several workers never mix.
+        # One write, so lines of several workers never mix.
         os.write(handle, json.dumps(record).encode() + b"\n")
     except OSError:
         pass
@@ -149,14 +149,14 @@ def _report(step: Optional[int], progress: Optional[float], group: str, metrics:
 
 @contextmanager
 def checkpoint(step: Optional[int] = None, *, keep: Optional[int] = None) -> Iterator[Path]:
-    """A directory to save into; it becomes the latest checkpoint as a whole, or not at all.
+    """A directory to save into, which becomes the latest checkpoint completely or not at all.
 
         with tarmac.checkpoint(step) as directory:
             torch.save(state, directory / "state.pt")
 
-    On normal exit it is written through to the disk, named step-N and made the latest; after an exception,
-    or if the process dies inside, nothing of it is ever seen. Without a step the number counts on from the
-    highest there is. `keep` removes older checkpoints beyond that many.
+    On normal exit it is flushed to the disk, named step-N and made the latest; after an exception, or if the
+    process dies inside, it never becomes visible. Without a step the number follows the highest existing one.
+    `keep` is the number of checkpoints that remain; older ones are removed.
     """
     _world.look()
     root = _checkpoints()
@@ -176,7 +176,7 @@ def checkpoint(step: Optional[int] = None, *, keep: Optional[int] = None) -> Ite
 
 
 def latest_checkpoint() -> Optional[Path]:
-    """The directory of the newest whole checkpoint of this run, from whichever attempt; None at first."""
+    """The directory of this run's newest complete checkpoint, from any attempt; None at first."""
     if protocol.CHECKPOINT_VARIABLE not in os.environ:
         return None
     root = _checkpoints()
@@ -188,9 +188,9 @@ def latest_checkpoint() -> Optional[Path]:
 
 
 def finished() -> None:
-    """Say that the work is done: the run is then completed, however this process leaves afterwards.
+    """Report that the work is done: the run is then completed, regardless of the exit code of this process.
 
-    Settles what exit code 0 means for a run that was asked to pause: done, or come back later.
+    This defines the meaning of exit code 0 after a request to pause: done, or to be resumed.
     """
     path = os.environ.get(protocol.FINISHED_VARIABLE)
     if path is not None:
@@ -202,14 +202,14 @@ def _checkpoints() -> Path:
 
 
 def _unfinished() -> str:
-    """How the name of a draft begins: the runner clears away drafts of its own node and of older attempts."""
+    """The prefix of a draft: the runner removes drafts of its own node and of older attempts."""
     attempt = os.environ.get("TARMAC_ATTEMPT", "0")
     rank = os.environ.get("NODE_RANK", "0")
     return f"{protocol.unfinished_prefix(attempt, rank)}{os.getpid()}."
 
 
 def _plain(value: Any) -> object:
-    """A number or text for JSON; tensors and arrays of one number count as that number."""
+    """A number or text for JSON; tensors and arrays of one number become that number."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     try:
@@ -220,7 +220,7 @@ def _plain(value: Any) -> object:
 
 
 def _write_through(directory: Path) -> None:
-    """Everything below and the directories themselves are on the disk when this returns."""
+    """Flush a directory and its content to the disk."""
     for place, _, files in os.walk(directory):
         for name in files:
             path = os.path.join(place, name)
@@ -238,7 +238,7 @@ def _sync(path: str | Path) -> None:
 
 
 def _take_name(root: Path, draft: Path, step: Optional[int]) -> str:
-    """Give the draft its visible name; an existing checkpoint of the same step is never touched."""
+    """Give the draft its visible name; an existing checkpoint of the same step never changes."""
     number = _highest(root) + 1 if step is None else int(step)
     name, again = f"{protocol.STEP_PREFIX}{number}", 1
     while True:
@@ -263,13 +263,13 @@ def _highest(root: Path) -> int:
 def _point_latest(root: Path, name: str) -> None:
     link = root / f"{_unfinished()}latest"
     link.unlink(missing_ok=True)
-    os.symlink(name, link)  # relative: the directory is seen under several paths
+    os.symlink(name, link)  # relative, since the directory has several paths
     os.replace(link, root / protocol.LATEST)
     _sync(root)
 
 
 def _drop_old(root: Path, *, keep: int) -> None:
-    """Remove the oldest; hidden first, so that half a removal is never seen as a checkpoint."""
+    """Remove the oldest; hidden first, so that an incomplete removal is never seen as a checkpoint."""
     latest = os.readlink(root / protocol.LATEST)
     found = [path for path in root.glob("step-*") if path.is_dir() and path.name != latest]
     found.sort(key=lambda path: path.stat().st_mtime_ns)

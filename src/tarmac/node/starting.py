@@ -1,4 +1,4 @@
-"""How to start a runner or a warm parent on a node: the command lines, and where the SDK lies there.
+"""The command lines that start a runner or a warm parent on a node, and the path of the SDK there.
 
 Called by engines. All commands run by path, so the package may have been copied to a machine without tarmac.
 """
@@ -9,21 +9,21 @@ from pathlib import Path
 from typing import NamedTuple, Optional
 
 NODE_DIRECTORY = Path(__file__).resolve().parent
-"""This package: what an engine copies to another machine (as .../tarmac/node)."""
+"""This package, which an engine copies to another machine (as .../tarmac/node)."""
 
-# Isolated and without site: the runner needs the standard library alone, and starts in a third of the time.
+# Isolated and without site: the runner needs only the standard library, and starts in a third of the time.
 _LEAN = ("-I", "-S")
 
 
 class Installation(NamedTuple):
-    """The Python of the nodes, 3.9 or later, and where this package lies there."""
+    """The Python of the nodes, 3.9 or later, and the path of this package there."""
 
     python: str
     package: str = str(NODE_DIRECTORY)
 
     @property
     def sdk(self) -> str:
-        """What `sdk` in attempt.json names: on PYTHONPATH it makes `import tarmac` work."""
+        """The `sdk` of attempt.json: on PYTHONPATH it makes `import tarmac` work."""
         return f"{self.package}/shim"
 
     def run(self, directory: str, node: str) -> list[str]:
@@ -33,7 +33,7 @@ class Installation(NamedTuple):
     def join(
         self, directory: str, rank: str, nodes: str, ends_at: str, devices: Optional[str] = None
     ) -> list[str]:
-        """The same on a node that a cluster with a queue of its own has given (see `granted`).
+        """The same on a node granted by a cluster with a queue of its own (see `granted`).
 
         The words may be variables of a shell that a launcher starts there.
         """
@@ -41,32 +41,32 @@ class Installation(NamedTuple):
         return self._command("join", *words, *([] if devices is None else [devices]))
 
     def take(self, directory: str, digest: str) -> list[str]:
-        """The argv of what puts a snapshot of code, read from its input, where runners find it.
+        """The argv that stores a snapshot of code, read from its input, for runners.
 
-        Exit code 0 once it is there, also where it was; else what it writes to its error output says why.
+        Exit code 0 if the snapshot is stored or was before; else its error output contains the reason.
         """
         return self._command("take", directory, digest)
 
     def trial(self, directory: str, driver: str) -> list[str]:
-        """The argv of what tries to make a container, as JSON: see `container.trial`."""
+        """The argv that tries to make a container and prints JSON: see `container.trial`."""
         return self._command("trial", directory, driver)
 
     def warm(self, fd: int, *, idle_s: int = 0) -> list[str]:
         """The argv of a warm parent that serves the connected unix stream socket inherited as `fd`.
 
-        A runner that has done its part waits `idle_s` for another; 0: it ends.
+        A finished runner waits `idle_s` for another attempt; 0: it ends.
         """
         return self._command("warm", str(fd), str(idle_s))
 
     def session(self, fd: int) -> list[str]:
         """The argv of the far end of a session on the connected stream socket inherited as `fd`.
 
-        The program goes on by itself; the process that was started ends at once.
+        The started process ends at once; the session continues in another.
         """
         return [self.python, *_LEAN, f"{self.package}/session", str(fd)]
 
     def session_on_streams(self, mark: str) -> list[str]:
-        """The argv of the far end of a session on standard input and output, which begins by a line `mark`.
+        """The argv of the far end of a session on standard input and output, which begins with a line `mark`.
 
         It ends with the session.
         """

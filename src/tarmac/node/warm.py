@@ -1,8 +1,8 @@
 """The warm parent: a small process that forks runners, because a fresh Python costs more than a short run.
 
-Started by engines (`starting.Installation.warm`) on a node that serves many short runs. It holds no state:
-requests come over one connected unix stream socket, one line of JSON each, and the runners outlive it. It
-ends when the other end of the socket is closed. A runner that is done may serve another attempt: see `idle`.
+Started by engines (`starting.Installation.warm`) on a node that serves many short runs. It has no state:
+requests arrive over one connected unix stream socket, one line of JSON each, and the runners outlive it. It
+ends after the other end of the socket is closed. A finished runner may serve another attempt: see `idle`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tarmac.node.kernel.namespaces import ProcessNamespace, Way
 from tarmac.node.processes import detach
 
 MOST_ATTEMPTS = 100
-"""That a runner serves one after the other: whatever little each may leave in its memory, it has an end."""
+"""The maximum of attempts that a runner serves in turn, which limits leftovers in its memory."""
 
 
 class _Request(NamedTuple):
@@ -35,7 +35,7 @@ class _Request(NamedTuple):
 def serve(fd: int, *, idle_s: int) -> None:
     """Answer requests on the socket `fd` until it is closed.
 
-    A runner that has done its part waits `idle_s` for another.
+    A finished runner waits `idle_s` for another attempt.
     """
     channel = socket.socket(fileno=fd)
     detach.close_inherited(but=frozenset({fd}))
@@ -43,20 +43,20 @@ def serve(fd: int, *, idle_s: int) -> None:
     detach.default_signals()
     parent = _Parent(channel, namespaces.find_way(), idle_s)
     environment.account()
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # an error tells as well that our server left
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # an error also reports that the server has closed
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the runners
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for whoever sits in front of the server
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server's foreground
     gc.collect()
-    gc.freeze()  # what is there now is shared with every runner: leave its pages alone
+    gc.freeze()  # runners share the present memory: keep its pages unchanged
     try:
         for request in _lines(channel):
             channel.sendall(json.dumps(parent.answer(request)).encode() + b"\n")
     except ConnectionError:
-        pass  # closed while we answered: as good an end as any
+        pass  # closed during the answer: a normal end
 
 
 def _lines(channel: socket.socket) -> Iterator[bytes]:
-    """The requests, each without its newline; a line too long is given in part, and refused."""
+    """The requests, each without its newline; an overlong line is returned in part, and refused."""
     waiting = b""
     while piece := channel.recv(65536):
         waiting += piece
@@ -69,7 +69,7 @@ def _lines(channel: socket.socket) -> Iterator[bytes]:
 
 
 class _Parent:
-    """What the parent holds, and its runners let go of."""
+    """The parent's resources, which its runners close."""
 
     def __init__(self, channel: socket.socket, way: Way, idle_s: int) -> None:
         self._channel = channel
@@ -78,7 +78,7 @@ class _Parent:
         self._idle = IdleRunners()
 
     def answer(self, line: bytes) -> dict[str, object]:
-        """Have a runner do what is asked for."""
+        """Start a runner for a request."""
         try:
             request = _read(line)
         except (ValueError, KeyError, TypeError) as error:
@@ -89,7 +89,7 @@ class _Parent:
             return {"error": f"no runner can be forked: {error}"}
 
     def _start(self, request: _Request, line: bytes) -> int:
-        """The pid of the runner: one that waits, or a new one. Secrets are for a new one alone."""
+        """The pid of the runner: a waiting or a new one. Only a new one gets secrets."""
         if self._idle_s == 0 or self._way.by is None or request.secrets:
             return self._fork(request, None)
         return self._idle.hand_over(line) or self._idle.fork(partial(self._fork, request))
@@ -100,7 +100,7 @@ class _Parent:
     def _become_runner(
         self, request: _Request, more: Optional[socket.socket], namespace: Optional[ProcessNamespace]
     ) -> NoReturn:
-        """In the child: let go of everything that is the parent's, and run attempts."""
+        """In the child: close the parent's resources, and run attempts."""
         try:
             self._channel.close()
             self._idle.close()
@@ -112,7 +112,7 @@ class _Parent:
             for left in reversed(range(MOST_ATTEMPTS)):
                 as_new = runner.run_attempt(request.directory, request.node, namespace, request.secrets)
                 if not left or not as_new or more is None:
-                    break  # without a word: one who says that it waits is sent a request
+                    break  # without a report: a runner that reports waiting is sent a request
                 line = next_request(more, self._idle_s)
                 if line is None:
                     break
@@ -122,7 +122,7 @@ class _Parent:
 
 
 def _read(line: bytes) -> _Request:
-    """A request as it was sent; raises ValueError, KeyError or TypeError for what is none."""
+    """Parse a request; raises ValueError, KeyError or TypeError for an invalid one."""
     request = json.loads(line)
     directory, node, secrets = request["directory"], request["node"], request.get("secrets") or {}
     if not (isinstance(directory, str) and isinstance(node, str) and isinstance(secrets, dict)):

@@ -1,7 +1,7 @@
 """`import tarmac` inside a run: an installed tarmac if the run's own environment has one, else the SDK alone.
 
-The runner puts the directory above at the end of PYTHONPATH, which comes before installed packages; so this
-looks for one of those first.
+The runner puts the directory above at the end of PYTHONPATH, which precedes installed packages; so this
+module first searches for an installed one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def _installed() -> importlib.machinery.ModuleSpec | None:
-    """How to load the tarmac that would be found if this directory were not on the path."""
+    """The module spec of the tarmac that would be found if this directory were not on the path."""
     others = [place for place in sys.path if os.path.abspath(place or os.curdir) != _OURS]
     for finder in sys.meta_path:
         places = others if finder is importlib.machinery.PathFinder else None
@@ -31,7 +31,7 @@ if _spec is not None and _spec.loader is not None:
     sys.modules[__name__] = _module
     _spec.loader.exec_module(_module)
 else:
-    # The package this file travels in has the rest: .../node/shim/tarmac/__init__.py
+    # The rest is in this file's package: .../node/shim/tarmac/__init__.py
     __path__ = [os.path.dirname(os.path.dirname(_OURS))]
     from tarmac.node.sdk import (
         checkpoint,

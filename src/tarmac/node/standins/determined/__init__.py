@@ -1,7 +1,7 @@
 """`determined` inside a run of that dialect: the installed package if there is one, with tarmac's launchers.
 
-Start-up puts the directory above at the end of PYTHONPATH, which comes before installed packages; so this
-looks for one of those first. Either way `determined.launch` is the one beside this file.
+Start-up puts the directory above at the end of PYTHONPATH, which precedes installed packages; so this module
+first searches for an installed one. In both cases `determined.launch` is the one beside this file.
 """
 
 from __future__ import annotations

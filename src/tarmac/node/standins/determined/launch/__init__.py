@@ -1,4 +1,4 @@
-"""The launchers of `determined.launch`; those that tarmac has none for are the installed package's."""
+"""The launchers of `determined.launch`; the installed package provides those that tarmac lacks."""
 
 from __future__ import annotations
 

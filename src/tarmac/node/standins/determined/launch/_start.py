@@ -1,9 +1,9 @@
-"""What the launchers share: their arguments, the run's shape, starting a program and the exit code. Stdlib.
+"""Shared by the launchers: their arguments, the run's shape, starting a program and the exit code. Stdlib.
 
     python3 -m determined.launch.NAME [[OVERRIDES...] --] (--trial TRIAL)|(SCRIPT...)
 
-The exit code is that of the first worker that failed, which `wrap_rank` writes down: torchrun and others
-replace it by their own.
+The exit code is that of the first failed worker, which `wrap_rank` records: torchrun and others replace it by
+their own.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ DEVICES = "RANK_DEVICES"
 
 Argv = List[str]
 Started = Tuple[Argv, Dict[str, str]]
-"""A program to start, with variables of its own."""
+"""A program to start, with its own variables."""
 
 _HARNESS = ("-m", "determined.exec.harness")
 _GRACE_S = 30
-"""How long the others have to end when a worker has failed."""
+"""Seconds that the other workers have to end after one has failed."""
 
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
 class Shape(NamedTuple):
-    """Where this node stands in the run, and how many processes it starts."""
+    """The rank of this node in the run, and the number of processes that it starts."""
 
     nodes: int
     node_rank: int
@@ -42,7 +42,7 @@ class Shape(NamedTuple):
 
 
 def shape() -> Shape:
-    """From the variables that every worker finds; alone where there are none."""
+    """The shape from the variables of every worker; a single node without them."""
     found = os.environ
     nodes = int(found.get("NNODES", "1"))
     return Shape(
@@ -55,7 +55,7 @@ def shape() -> Shape:
 
 
 def main(launcher: str, overrides: str, start: Callable[[Argv, Argv], int]) -> NoReturn:
-    """Read the arguments and start; `overrides` names those before `--` in the usage."""
+    """Parse the arguments and start; `overrides` names those before `--` in the usage."""
     arguments = sys.argv[1:]
     usage = (
         f"usage: python3 -m determined.launch.{launcher} [[{overrides}...] --] (--trial TRIAL)|(SCRIPT...)\n"
@@ -79,7 +79,7 @@ def main(launcher: str, overrides: str, start: Callable[[Argv, Argv], int]) -> N
 
 
 def _split(arguments: Sequence[str]) -> Tuple[Argv, Argv]:
-    """The overrides, which end with the first `--`, and what is started."""
+    """The overrides, before the first `--`, and the rest."""
     if "--" not in arguments:
         return [], list(arguments)
     at = list(arguments).index("--")
@@ -87,7 +87,7 @@ def _split(arguments: Sequence[str]) -> Tuple[Argv, Argv]:
 
 
 def _script(rest: Argv) -> Argv:
-    """The argv of one worker; raises ValueError with what is wrong."""
+    """The argv of one worker; raises ValueError with the error in the arguments."""
     if not rest:
         raise ValueError("empty script is not allowed: give a script, or --trial filepath:ClassName")
     if rest[0] != "--trial":
@@ -103,22 +103,22 @@ def _script(rest: Argv) -> Argv:
 
 
 def is_trial(script: Argv) -> bool:
-    """Whether a worker is a trial class."""
+    """Whether a worker runs a trial class."""
     return tuple(script[1:3]) == _HARNESS
 
 
 def wrapped(names: str, script: Argv) -> Argv:
-    """The argv of a worker whose lines begin with its rank, the first of these variables that is set."""
+    """The argv of a worker whose lines get its rank as a prefix, the first of these variables that is set."""
     return [sys.executable, "-m", "determined.launch.wrap_rank", names, "--", *script]
 
 
 def run(argv: Argv, variables: Optional[dict[str, str]] = None) -> int:
-    """Start a program and pass signals on to it; its exit code, or that of the first worker that failed."""
+    """Start a program and pass signals on to it; its exit code, or that of the first failed worker."""
     return run_all([(argv, variables or {})])
 
 
 def run_all(programs: Sequence[Started]) -> int:
-    """The same with several, each with variables of its own: the first that fails ends the others."""
+    """The same for several programs, each with its own variables: the first failure ends the others."""
     with tempfile.TemporaryDirectory(prefix="ranks-") as directory:
         code_file = os.path.join(directory, "exit")
         env = {**os.environ, CODE_FILE: code_file, DEVICES: os.environ.get("CUDA_VISIBLE_DEVICES", "")}
@@ -143,7 +143,7 @@ def run_all(programs: Sequence[Started]) -> int:
 
 
 def _first_failure(processes: Sequence[subprocess.Popen[bytes]]) -> int:
-    """Wait for all, and end them when one has failed; how that one ended."""
+    """Wait for all, and end them after one has failed; returns the exit code of that one."""
     left, code = {process.pid: process for process in processes}, 0
     while left:
         pid, status = os.wait()
@@ -158,7 +158,7 @@ def _first_failure(processes: Sequence[subprocess.Popen[bytes]]) -> int:
 
 
 def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Ask them to end, and end them when they have had their time."""
+    """Ask processes to end, and kill them after the grace."""
     _signal(processes, signal.SIGTERM)
     signal.signal(signal.SIGALRM, lambda _number, _frame: _signal(processes, signal.SIGKILL))
     signal.alarm(_GRACE_S)

@@ -1,6 +1,6 @@
-"""`python3 -m determined.launch.autohorovod`: the script itself with one slot, else as `horovod` (D7, D8).
+"""`python3 -m determined.launch.autohorovod`: the script itself with one slot, else like `horovod` (D7, D8).
 
-A trial class of several slots is started by torch_distributed where horovod cannot start it.
+torch_distributed starts a trial class of several slots if horovod cannot.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from . import _start, horovod, torch_distributed
 
 
 def start(overrides: _start.Argv, script: _start.Argv) -> int:
-    """One process needs no launcher."""
+    """Start the script; one process needs no launcher."""
     place = _start.shape()
     if place.nodes == 1 and place.processes == 1:
         return _start.run(script)

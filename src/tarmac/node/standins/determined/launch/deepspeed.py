@@ -10,7 +10,7 @@ from . import _start
 
 
 def start(overrides: _start.Argv, script: _start.Argv) -> int:
-    """Run `deepspeed --no_ssh` with this node's place; each node starts its own processes."""
+    """Run `deepspeed --no_ssh` with this node's rank; each node starts its own processes."""
     place = _start.shape()
     with tempfile.TemporaryDirectory(prefix="hosts-") as directory:
         path = os.path.join(directory, "hostfile")

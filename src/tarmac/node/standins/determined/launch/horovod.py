@@ -1,8 +1,8 @@
 """`python3 -m determined.launch.horovod`: horovodrun with the slots of the run's node (D4).
 
-On several nodes horovodrun would start its workers by ssh, which nodes do not serve: there every node starts
-its own, with the variables of `horovodrun --gloo`, and they meet at a server beside rank 0. The installed
-Horovod turns the options of horovodrun into variables.
+On several nodes horovodrun would start its workers by ssh, which nodes do not serve: then every node starts
+its own, with the variables of `horovodrun --gloo`, and a server beside rank 0 is their rendezvous. The
+installed Horovod converts the options of horovodrun to variables.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DEFAULTS = (
 
 
 def start(overrides: _start.Argv, script: _start.Argv) -> int:
-    """Run horovodrun on one node, the workers themselves on several."""
+    """Run horovodrun on one node, the workers directly on several."""
     place = _start.shape()
     if place.nodes > 1:
         options = _variables(overrides)
@@ -51,7 +51,7 @@ def start(overrides: _start.Argv, script: _start.Argv) -> int:
 
 
 def _variables(overrides: _start.Argv) -> Dict[str, str]:
-    """The variables that horovodrun makes of its options for its workers."""
+    """The workers' variables that horovodrun derives from its options."""
     try:
         launch = importlib.import_module("horovod.runner.launch")
         parser = importlib.import_module("horovod.runner.common.util.config_parser")

@@ -8,7 +8,7 @@ from . import _start
 
 
 def start(overrides: _start.Argv, script: _start.Argv) -> int:
-    """Run torchrun with this node's place, and the overrides over it."""
+    """Run torchrun with this node's rank; the overrides take precedence."""
     place = _start.shape()
     return _start.run(
         [

@@ -1,7 +1,7 @@
-"""`python3 -m determined.launch.wrap_rank RANK CMD [ARGS...]`: each line of a worker begins with `[rank=N] `.
+"""`python3 -m determined.launch.wrap_rank RANK CMD [ARGS...]`: prefixes a worker's lines with `[rank=N] `.
 
 RANK is a number, or names of variables with commas, of which the first that is set counts. The lines can be
-filtered (`tarmac logs --rank N`). The exit code is the command's; 128 + n where signal n ended it.
+filtered (`tarmac logs --rank N`). The exit code is the command's; 128 + n if signal n ended it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _USAGE = "usage: python3 -m determined.launch.wrap_rank [--no-redirect-stdio] RA
 
 
 def main(arguments: List[str]) -> int:
-    """Run the command; the exit code."""
+    """Run the command; returns its exit code."""
     if arguments[:1] in (["-h"], ["--help"]):
         sys.stdout.write(_USAGE)
         return 0
-    if arguments[:1] == ["--no-redirect-stdio"]:  # what workers write goes to the launcher, here always
+    if arguments[:1] == ["--no-redirect-stdio"]:  # workers' output always goes to the launcher here
         arguments = arguments[1:]
     if len(arguments) < 2:
         sys.stderr.write(_USAGE)
@@ -70,7 +70,7 @@ def _run(rank: int, command: List[str]) -> int:
 
 
 def _copy(source: BinaryIO, target: BinaryIO, prefix: bytes) -> None:
-    """Line by line; a carriage return ends one, too, and so does a line that is too long."""
+    """Copy line by line; a carriage return also ends a line, and so does the maximum length."""
     rest = b""
     while True:
         data = os.read(source.fileno(), 65536)
@@ -89,7 +89,7 @@ def _copy(source: BinaryIO, target: BinaryIO, prefix: bytes) -> None:
 
 
 def _failed(code: int) -> int:
-    """Write the code down for the launcher, if this is the first worker of its node that failed."""
+    """Record the code for the launcher, if this is the node's first failed worker."""
     path = os.environ.get(_start.CODE_FILE)
     with suppress(OSError):
         if path is not None:
