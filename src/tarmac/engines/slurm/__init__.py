@@ -1,4 +1,4 @@
-"""The engine of a Slurm: attempts are its jobs, on this machine or where SSH reaches it."""
+"""The Slurm engine: attempts are jobs of a Slurm cluster, local or reached over SSH."""
 
 from tarmac.engines.slurm.kind import SlurmKind
 

@@ -1,8 +1,8 @@
-"""Whether a job that waits for a limit of its account or QoS asks for more than that limit ever gives.
+"""Detects a job that waits for a limit of its account or QoS which it can never satisfy.
 
-Slurm has the same word for a job that waits for others of its group to end, and for one that is larger than
-the limit and never starts. Used by `SlurmEngine` while a job of ours waits for such a limit: what was last
-read is answered at once; where that is old, a thread reads it again.
+Slurm has the same word for a job that waits for others of its group to end, and for one that exceeds the
+limit and never starts. Used by `SlurmEngine` while one of its jobs waits for such a limit: answers come at
+once from the last read; if that is old, a thread reads again.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _UNITS = {
 _MIB = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3}
 _AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGTP]?)")
 _LIMIT = re.compile(r"([^=,]{1,64})=([0-9.]{1,32}[KMGTP]?)\(")
-"""Of `cpu=2(0),mem=N(0)`: where there is a limit it stands before what is used of it, in brackets."""
+"""Matches `cpu=2(0),mem=N(0)`: an existing limit precedes its current use, in brackets."""
 
 OTHERS_S = 5.0
-"""How soon they are read again for a job that was not among those of the last time."""
+"""The interval of reads for a job that the last read did not include."""
 
 _LONGEST_CHAIN = 16
 _ADVICE = "Submit it with fewer slots or nodes, or for another --pool whose account or QoS gives more."
@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingJob:
-    """What a job asks for: `amounts` by resource as Slurm names them (memory in MiB), `minutes` of time."""
+    """A job's request: `amounts` by resource in Slurm's names (memory in MiB), `minutes` of time."""
 
     account: str
     user_id: str
@@ -64,7 +64,7 @@ class WaitingJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What an association or QoS gives: by the field of `scontrol show assoc_mgr`, then by resource."""
+    """The limits of an association or QoS: by the field of `scontrol show assoc_mgr`, then by resource."""
 
     name: str
     parent: str = ""
@@ -72,7 +72,7 @@ class Limits:
 
 
 class AccountLimits:
-    """What the limits of accounts and QoS mean for our jobs, read at most every `every_s`. Thread-safe.
+    """The limits of accounts and QoS for tarmac's jobs, read at most every `every_s`. Thread-safe.
 
     `tell` is called with an attempt whose job was found to exceed one.
     """
@@ -88,7 +88,7 @@ class AccountLimits:
         self._reading = False
 
     def exceeded_by(self, job: Job) -> Reason | None:
-        """Why a job that waits never starts, as last read; None where it does in time, or nobody knows."""
+        """The reason why a waiting job never starts, by the last read; None if it will, or if unknown."""
         if _WORD.fullmatch(job.reason) is None:
             return None
         with self._lock:
@@ -133,7 +133,7 @@ class AccountLimits:
             yield job_id, never(word, job, associations[key], self._qos(job.qos))
 
     def _associations(self, job: WaitingJob) -> Iterator[Limits]:
-        """Those of the user in the account, of the account, and of what that is a part of."""
+        """The associations of the user in the account, of the account, and of its ancestors."""
         account = job.account
         for _ in range(_LONGEST_CHAIN):
             text = self._commands.query(
@@ -153,7 +153,7 @@ class AccountLimits:
 
 
 def parse_waiting(text: str, of_partitions: Mapping[str, str]) -> dict[str, WaitingJob]:
-    """What each job asks for, by its id, from the lines of WAITING; `of_partitions`: their own QoS."""
+    """The request of each job, by its id, from the lines of WAITING; `of_partitions`: their own QoS."""
     found: dict[str, WaitingJob] = {}
     for line in text.splitlines():
         values, begin = {}, 0
@@ -176,7 +176,7 @@ _NO_QOS = ("", "N/A", "(null)")
 
 
 def parse_associations(text: str) -> Iterator[Limits]:
-    """The associations that `scontrol show assoc_mgr flags=assoc` lists."""
+    """The associations in the output of `scontrol show assoc_mgr flags=assoc`."""
     for account, block in _blocks(text, "Account"):
         user = _after(block, "UserName=").partition("(")[0]
         name = f"your user in account {account}" if user else f"account {account}"
@@ -185,14 +185,14 @@ def parse_associations(text: str) -> Iterator[Limits]:
 
 
 def qos_records(text: str, names: Sequence[str]) -> list[tuple[str, str]]:
-    """The names of these QoS, and what `scontrol show assoc_mgr flags=qos` says of each."""
+    """The names of these QoS, and their records in `scontrol show assoc_mgr flags=qos`."""
     return [(name, block) for name, block in _blocks(text, "QOS") if name in names]
 
 
 def never(
     word: str, job: WaitingJob, associations: Sequence[Limits], qos: Sequence[tuple[str, str]]
 ) -> Reason | None:
-    """Why a job that waits for this reason never starts; None where others only have to end."""
+    """The reason why a job waiting for `word` never starts; None if other jobs only have to end."""
     match = _WORD.fullmatch(word)
     if match is None:
         return None
@@ -224,7 +224,7 @@ def _larger(name: str, resource: str, *, limit: float, amount: float, minutes: b
 
 
 def _is(resource: str, what: str) -> bool:
-    """Whether a resource as limits name it is the one that the reason speaks of."""
+    """Whether a resource, in the names of limits, is the one in the reason."""
     if what == "gres":
         return resource.startswith("gres/")
     if what == "license":
@@ -233,7 +233,7 @@ def _is(resource: str, what: str) -> bool:
 
 
 def _within(name: str, block: str, heading: str, whose: str, words: str) -> Limits:
-    """Of the limits of a QoS for each user or account, those of this one: two lines below its name."""
+    """The limits of a QoS for this user or account, two lines below its name."""
     part = block.partition(f"    {heading}\n")[2]
     match = re.search(rf"^      {re.escape(whose)}(?:\(.*\))?\n((?:        .*\n?)+)", part, re.MULTILINE)
     return Limits(name=f"{words} under QoS {name}", fields=_fields(match[1]) if match else {})

@@ -1,6 +1,6 @@
 """Slurm's commands, each with a deadline, in an environment of their own. Called by this engine alone.
 
-What they say in failing is told apart here: what will fail again, and what may work later.
+Failures are classified here: permanent ones, and those that a retry may solve.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from tarmac.model.text import listed
 
 QUERY_S = 30.0
 SUBMIT_S = 90.0
-"""How long a command may take. A query that is late is asked again; a job that was submitted is looked up."""
+"""The deadlines of commands. A late query is repeated; a late submission's job is looked up."""
 
 ENVIRONMENT = {"SLURM_TIME_FORMAT": "standard", "LC_ALL": "C"}
 NO_VARIABLES: Mapping[str, str] = {}
 UTC = {"TZ": "UTC0"}
-"""For queries: the times in their answers then depend on no machine's zone."""
+"""Makes times in the answers of queries independent of any machine's zone."""
 
 REFUSALS = (
     "invalid account",
@@ -43,14 +43,14 @@ REFUSALS = (
     "unrecognized option",
     "invalid option",
 )
-"""Beginnings of what sbatch says of requests that it will never take, in lower case."""
+"""Prefixes of sbatch's messages for permanently refused requests, in lower case."""
 
 
 OVER = ("invalid job id", "already completing or completed")
-"""What scancel says of jobs that are over, by version."""
+"""scancel's messages for ended jobs, by version."""
 
 OWN_TERMS = {"invalid account": ("Account", "accounts"), "invalid qos": ("QOS", "QoS")}
-"""What Slurm refuses by these words, each with the column of `sacctmgr` that has what it would take."""
+"""Slurm's refusals, each with the column of `sacctmgr` that lists accepted values."""
 
 _TERMS_SHOWN = 8
 _PROGRAMS = "sbatch|squeue|scancel|scontrol|sacct|sacctmgr"
@@ -61,7 +61,7 @@ _HEAD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a command said."""
+    """A command's exit code and output."""
 
     code: int
     out: str
@@ -69,13 +69,13 @@ class Answer:
 
     @classmethod
     def of(cls, done: tuple[int, bytes, bytes]) -> Answer:
-        """Of a command that was run."""
+        """The answer of a finished command."""
         code, out, err = done
         return cls(code, out.decode(errors="replace"), err.decode(errors="replace"))
 
     @property
     def complaint(self) -> str:
-        """Its last words, for people, without what every failure begins with."""
+        """The last line of its error output for people, without the usual prefix."""
         lines = [line.strip() for line in (self.err or self.out).splitlines() if line.strip()]
         return (_HEAD.sub("", lines[-1]) if lines else f"exit code {self.code}")[:300]
 
@@ -89,20 +89,20 @@ class Commands:
     submit_s: float = SUBMIT_S
 
     def run(self, argv: Sequence[str]) -> Answer:
-        """What a query answers; raises Unavailable where the command is not there, or late."""
+        """A query's answer; raises Unavailable if the command is missing or late."""
         return Answer.of(self.host.run(argv, variables=ENVIRONMENT | UTC, timeout_s=self.query_s))
 
     def query(self, argv: Sequence[str]) -> str:
-        """The output of a query; raises Unavailable where it fails, as while the controller is down."""
+        """A query's output; raises Unavailable if it fails, for example while the controller is down."""
         answer = self.run(argv)
         if answer.code != 0:
             raise Unavailable(f"{argv[0]}: {answer.complaint}")
         return answer.out
 
     def submit(self, script: str, variables: Mapping[str, str] = NO_VARIABLES) -> str | None:
-        """Submit a script, whose job has these variables; its id, or None where that is not in the answer.
+        """Submit a script, whose job has these variables; its id, or None if the answer lacks it.
 
-        Raises InvalidInput for what Slurm will never take, Unavailable for the rest: then there may be a job.
+        Raises InvalidInput for a permanent refusal, otherwise Unavailable: then a job may exist.
         """
         given = {**ENVIRONMENT, **variables}
         result = self.host.run(["sbatch", "--parsable", script], variables=given, timeout_s=self.submit_s)
@@ -114,7 +114,7 @@ class Commands:
         return job_id(answer.out)
 
     def advice(self, answer: Answer) -> str:
-        """What of the user's own Slurm would take, where it has refused an account or a QoS; else ""."""
+        """The accounts or QoS that Slurm accepts from the user, after it refused one; else ""."""
         column, name = next(
             (terms for refusal, terms in OWN_TERMS.items() if refusal in answer.err.lower()), ("", "")
         )
@@ -136,14 +136,14 @@ class Commands:
         return f"your {name} here: {listed(sorted(found), _TERMS_SHOWN) or 'none'}"
 
     def cancel(self, jobs: Sequence[str]) -> None:
-        """Cancel jobs; one that is over is no harm. Raises Unavailable where that cannot be."""
+        """Cancel jobs; ended ones are ignored. Raises Unavailable if that fails."""
         answer = self.run(["scancel", *jobs])
         if answer.code != 0 and not any(words in answer.err.lower() for words in OVER):
             raise Unavailable(f"scancel: {answer.complaint}")
 
 
 def job_id(text: str) -> str | None:
-    """The id that `sbatch --parsable` printed, whatever a site's wrapper printed around it."""
+    """The id printed by `sbatch --parsable`, without other output of a site's wrapper."""
     for line in reversed(text.splitlines()):
         word = line.strip().partition(";")[0]
         if word.isascii() and word.isdigit():

@@ -1,8 +1,8 @@
-"""Bringing an attempt to the site and submitting its job exactly once. Used by `SlurmEngine`.
+"""Delivers an attempt to the site and submits its job exactly once. Used by `SlurmEngine`.
 
-First everything that its nodes need lies in the shared directory, then the job is submitted; whoever comes
-back after a crash, or after an answer that was lost, looks for the job before another is submitted. Should
-two jobs come to be nevertheless, the first that begins makes a file, and the other leaves.
+First all files for its nodes are stored in the shared directory, then the job is submitted; after a crash or
+a lost answer the engine looks for the job before it submits another. If two jobs exist anyway, the first to
+begin makes a file, and the other exits.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tarmac.node.starting import NODE_DIRECTORY, Installation
 REMEMBERED = 4096
 MOST_SCRIPT_BYTES = 1 << 16
 COMPILE = ("-I", "-S", "-m", "compileall", "-q", "--invalidation-mode=unchecked-hash")
-"""A version is called after its content: nobody has to look whether a file is newer than what it became."""
+"""The directory of a version is named after its content, so no check of file times is needed."""
 
 COMPILE_S = 60.0
 
@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 
 class Delivery:
-    """Submits attempts. Thread-safe: one at a time. `sidecar`: what travels beside the runner."""
+    """Submits attempts. Thread-safe: one at a time. `sidecar`: the package delivered beside the runner."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Delivery:
         self._files = installing.collect((NODE_DIRECTORY, *(sidecar.packages if sidecar is not None else ())))
         self._send = sidecar.send if sidecar is not None else None
         self.store_files: HostStoreFiles | None = None
-        """Those of the store of artifacts at the site; None where its nodes use the server's own."""
+        """The files of the artifact store at the site; None if its nodes use the server's own."""
         if sidecar is not None and sidecar.at_site:
             self.store_files = HostStoreFiles(host, Path(sidecar.store))
         self._lock = Lock()
@@ -77,15 +77,15 @@ class Delivery:
 
     @cached_property
     def installation(self) -> Installation:
-        """Where the node package lies at the site: each version of what travels in a directory of its own."""
+        """The node package at the site: each version has a directory of its own."""
         return Installation(self._settings.python, str(self.version / installing.RUNNER))
 
     def submitted_after(self, attempt_id: str, moment: float) -> bool:
-        """Whether it was submitted here after that moment of the monotonic clock."""
+        """Whether this engine submitted it after that time of the monotonic clock."""
         return self._submitted_at.get(attempt_id, float("-inf")) > moment
 
     def deliver(self, request: SlurmRequest) -> None:
-        """Submit an attempt that has no job yet. Raises Unavailable or InvalidInput, as `Engine` says."""
+        """Submit an attempt without a job. Raises Unavailable or InvalidInput, like `Engine`."""
         with self._lock:
             try:
                 self._deliver(request)
@@ -100,7 +100,7 @@ class Delivery:
         self._send_artifacts(request.attempt.document)
         script = directory / SCRIPT_FILE
         files = {**staging.attempt_files(request.attempt), SCRIPT_FILE: request.script.encode()}
-        if not self._host.make_directory(directory, files):  # a call before this one: did it submit a job?
+        if not self._host.make_directory(directory, files):  # an earlier call: did it submit a job?
             if self._has_job(request.attempt_id):
                 return
             found = self._queue.named(request.attempt_id)
@@ -117,7 +117,7 @@ class Delivery:
         self._note(request, job_id)
 
     def _take_over(self, request: SlurmRequest) -> str | None:
-        """Name the attempt to the job that keeps the nodes of the turn before: that job; None without one."""
+        """Pass the attempt to the job with the nodes of the previous turn; its id, or None without one."""
         seen = self._known_directory(request.follows) if request.follows else None
         if seen is None:
             return None
@@ -130,19 +130,19 @@ class Delivery:
         return job.id if self._host.write_once(directory / NEXT_FILE, own) == own else None
 
     def _has_job(self, attempt_id: str) -> bool:
-        """Whether its directory knows of a job."""
+        """Whether its directory names a job."""
         directory = self._known_directory(attempt_id)
         return directory is not None and (
             observing.submitted(directory) is not None or observing.begun(directory) is not None
         )
 
     def _known_directory(self, attempt_id: str) -> Path | None:
-        """Where what an attempt has reported by now is read."""
+        """The directory with the reports of an attempt."""
         self._host.refresh([attempt_id])
         return self._host.seen.attempt(attempt_id)
 
     def prepare(self) -> None:
-        """Make the directory ready, once. Raises Unavailable."""
+        """Make the directories at the site, once. Raises Unavailable."""
         if self._prepared:
             return
         try:
@@ -156,7 +156,7 @@ class Delivery:
         self._prepared = True
 
     def _compile(self) -> None:
-        """Have what travelled compiled once: else the first nodes do it, and all at the same time."""
+        """Compile the delivered packages once, since otherwise the first nodes would do it concurrently."""
         command = [self._settings.python, *COMPILE, str(self.version)]
         try:
             self._host.run(command, variables={}, timeout_s=COMPILE_S)
@@ -165,11 +165,11 @@ class Delivery:
 
     @cached_property
     def version(self) -> Path:
-        """The directory of what travels, as it is now: called after its content."""
+        """The directory of the current version of the delivered packages, named after its content."""
         return self._host.layout.home / "node" / installing.version_of(self._files)
 
     def _seal_secrets(self, request: SlurmRequest) -> Mapping[str, str]:
-        """Put their values into the directory; the variable that opens them there, for the job alone."""
+        """Store the sealed values in the directory; returns the variable with their key, for the job only."""
         names = request.attempt.secrets
         if not names:
             return {}
@@ -190,7 +190,7 @@ class Delivery:
             raise Unavailable(f"the code was not taken to {path.parent}: {error}") from None
 
     def _send_artifacts(self, attempt: Launch) -> None:
-        """Have what the attempt starts from in the store at the site."""
+        """Copy the attempt's initial artifacts to the store at the site."""
         if self.store_files is not None and self._send is not None and attempt.sync is not None:
             self._send(self.store_files, attempt.run_id, attempt.sync.inputs)
 

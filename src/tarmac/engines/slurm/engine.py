@@ -1,6 +1,6 @@
-"""`SlurmEngine`: attempts as jobs of a Slurm, whose commands run on a host that sees what its nodes see.
+"""`SlurmEngine`: attempts as jobs of a Slurm, whose commands run on a host with access to its nodes' files.
 
-Made by `SlurmKind`, one for each cluster. Everything that must outlive the server is in the attempt
+Made by `SlurmKind`, one for each cluster. All state that must outlive the server is in the attempt
 directories and in Slurm's own queue: the job's name is the attempt's id.
 """
 
@@ -52,16 +52,16 @@ NO_ANSWER = Observation(state=ObservedState.UNKNOWN, native_state="Slurm does no
 NOT_SUBMITTED = Observation(state=ObservedState.UNKNOWN, native_state="no job of it is known yet")
 
 LOOK_S = 1.0
-"""How often runners look at what they are asked: nothing can wake them on another machine."""
+"""The interval in which runners poll for requests: no process can wake them on another machine."""
 
 GONE_STATE = "gone"
-"""In the place of the state of a job that nobody knows any more."""
+"""Replaces the state of a job that Slurm no longer knows."""
 
 
 class SlurmEngine(ReportsAttempts, SharedImages):
-    """The engine of one cluster. See `SlurmSettings`; `code` streams snapshots, `git` is how nodes fetch.
+    """The engine of one cluster. See `SlurmSettings`; `code` streams snapshots, `git` is for checkouts.
 
-    `secrets` has the values of those that attempts name; without `sidecar` artifacts stay where they are.
+    `secrets` has the values of attempts' secrets; without `sidecar` artifacts stay in place.
     """
 
     name = "slurm"
@@ -112,7 +112,7 @@ class SlurmEngine(ReportsAttempts, SharedImages):
     # --- the port --------------------------------------------------------------------------------
 
     def render(self, launch: Launch) -> SlurmRequest:
-        """Pure but for what is known of the partition: which type of slots it has."""
+        """Pure, except for one fact about the partition: its type of slots."""
         pool = self._settings.pool(launch.batch.pool)
         partition = self._site.partition(pool.name)
         attempt = render(with_variables(launch, self._host.layout), self._host.layout, self._attempts)
@@ -146,7 +146,7 @@ class SlurmEngine(ReportsAttempts, SharedImages):
                 snapshot = self._queue.now()
             except Unavailable as error:
                 return found | self._left(open_views, error)
-            self._host.refresh(list(open_views))  # after the queue: who is over there has said all by then
+            self._host.refresh(list(open_views))  # after the queue: then reports of ended jobs are complete
             recorded = self._recorded(open_views, snapshot)
             for attempt_id, view in open_views.items():
                 seen = found[attempt_id] = self._observe(view, snapshot, recorded)
@@ -196,11 +196,11 @@ class SlurmEngine(ReportsAttempts, SharedImages):
         return self._site.queues()
 
     def read_capacity(self) -> None:
-        """Read what the partition has now, instead of when it is next due. Raises Unavailable."""
+        """Read the partition now, before its next scheduled read. Raises Unavailable."""
         self._site.read()
 
     def subscribe(self, listener: Callable[[str], None]) -> None:
-        """What we do ourselves is news: the queue is then worth a look sooner than when nothing happens."""
+        """Notify of the engine's own actions: they are a reason to query the queue earlier than usual."""
         self._listeners.append(listener)
 
     def pace(self) -> Pace:
@@ -252,7 +252,7 @@ class SlurmEngine(ReportsAttempts, SharedImages):
     # --- inside ----------------------------------------------------------------------------------
 
     def _tell_later(self, attempt_id: str) -> None:
-        """It has all but ended: what is missing is known at the next look."""
+        """Notify after the next query: the attempt has almost ended, and the missing facts are known then."""
         if self._listeners:
             timer = Timer(self._tempo.query_s, self._tell, (attempt_id,))
             timer.daemon = True
@@ -263,7 +263,7 @@ class SlurmEngine(ReportsAttempts, SharedImages):
             listener(attempt_id)
 
     def _left(self, views: Mapping[str, AttemptView], error: Unavailable) -> dict[str, Observation]:
-        """While Slurm does not answer: who left as they were asked. Raises the error if nobody did."""
+        """While Slurm does not answer: the attempts that left on request. Raises the error if none did."""
         self._host.refresh(list(views))
         for view in views.values():
             with view.lock:
@@ -273,7 +273,7 @@ class SlurmEngine(ReportsAttempts, SharedImages):
         return {attempt_id: view.final or NO_ANSWER for attempt_id, view in views.items()}
 
     def _recorded(self, views: Mapping[str, AttemptView], snapshot: Snapshot) -> Snapshot:
-        """What accounting says of the jobs that the queue has forgotten, all in one query."""
+        """The records in accounting of jobs missing from the queue, in one query."""
         missing = []
         for attempt_id, view in views.items():
             job_id = observing.job_id(view.directory)
@@ -307,7 +307,7 @@ class SlurmEngine(ReportsAttempts, SharedImages):
     def _judge(
         self, view: AttemptView, snapshot: Snapshot, job: Job | None, job_id: str | None, seen: Observation
     ) -> Observation:
-        """What an attempt is whose runners have not said how it ended."""
+        """The state of an attempt whose runners have not reported its end."""
         if job is None:
             if job_id is None:
                 return NOT_SUBMITTED
@@ -319,12 +319,12 @@ class SlurmEngine(ReportsAttempts, SharedImages):
             claimed_at = self._claimed_at.setdefault(view.attempt_id, time.monotonic())
             if snapshot.began_at > claimed_at:
                 return self._requeued(view, job)
-            # The queue was asked before the job began: the next answer says whether it still waits.
+            # The query preceded the start of the job: the next answer shows whether it still waits.
         if job is not None and stage in (Stage.WAITS, Stage.ACTIVE):
             self._end_what_does_not_stop(view, job)
             if stage is Stage.ACTIVE:
                 found = observing.going_on(view, job, seen, forgotten_s=self._tempo.forgotten_s)
-                if found.state is ObservedState.ENDED:  # Slurm keeps the nodes for it until it is told
+                if found.state is ObservedState.ENDED:  # Slurm keeps its nodes until the job is cancelled
                     self._commands.cancel([job.id])
                 return found
             place, reason = self._places.place_of(job.id), self._limits.exceeded_by(job)
@@ -345,20 +345,20 @@ class SlurmEngine(ReportsAttempts, SharedImages):
         return observing.ended(view, job, found_id, seen, log=log)
 
     def _requeued(self, view: AttemptView, job: Job) -> Observation:
-        """Of a job that Slurm would begin anew: the next attempt has a job of its own."""
-        self._requests.end_survivors(view, observing.REQUEUED)  # before it is cancelled, which is not its end
+        """The end of an attempt whose job Slurm would start again: the next attempt has its own job."""
+        self._requests.end_survivors(view, observing.REQUEUED)  # first: the cancellation is not its end
         self._commands.cancel([job.id])
         return observing.requeued(job.id)
 
     def _end_what_does_not_stop(self, view: AttemptView, job: Job) -> None:
-        """Cancel the job of an attempt that was stopped and should have ended long ago."""
+        """Cancel the job of an attempt that should have ended long after a stop."""
         if observing.stop_is_overdue(view):
             self._commands.cancel([job.id])
 
     def _cancel(self, view: AttemptView) -> None:
         """Cancel the jobs that an attempt has in the queue. Raises Unavailable.
 
-        They go by their name: where a controller has lost its state, the number may be that of another job.
+        Jobs are identified by name: if a controller has lost its state, the number may be another job's.
         """
         job_id = observing.job_id(view.directory)
         found = self._queue.now(fresh=True).of(view.attempt_id, job_id)
@@ -367,7 +367,7 @@ class SlurmEngine(ReportsAttempts, SharedImages):
             self._commands.cancel(open_jobs)
 
     def _fenced(self, attempt_id: str, request: LeaveRequest | None) -> AttemptView | None:
-        """Fence an attempt that was never submitted here; None if that can be no attempt."""
+        """Fence an attempt that this engine never submitted; None if the id is invalid."""
         directory = self._host.layout.attempt(attempt_id)
         if directory is None:
             return None
@@ -381,7 +381,7 @@ class SlurmEngine(ReportsAttempts, SharedImages):
         return self._find(attempt_id)
 
     def _known(self, attempt_ids: Sequence[str]) -> dict[str, AttemptView | None]:
-        """The views of attempts; the host is asked for those that have not been seen here."""
+        """The views of attempts; the host is queried for unknown ones."""
         views = {attempt_id: self._views.find(attempt_id) for attempt_id in attempt_ids}
         new = [attempt_id for attempt_id, view in views.items() if view is None]
         if new:
@@ -389,6 +389,6 @@ class SlurmEngine(ReportsAttempts, SharedImages):
         return views | {attempt_id: self._views.find(attempt_id) for attempt_id in new}
 
     def _find(self, attempt_id: str) -> AttemptView | None:
-        """The view of an attempt, with what the host knows of it now; None if it is unknown."""
+        """The view of an attempt, with the host's current facts; None if it is unknown."""
         self._host.refresh([attempt_id])
         return self._views.find(attempt_id)

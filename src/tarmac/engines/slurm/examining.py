@@ -1,4 +1,4 @@
-"""Whether a Slurm has what runs need, for `tarmac clusters check`. Called by `SlurmEngine`."""
+"""Checks whether a Slurm meets the needs of runs, for `tarmac clusters check`. Called by `SlurmEngine`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def examined(
     *,
     driver: str,
 ) -> Sequence[Finding]:
-    """All findings; none is skipped because another is bad, but what lies behind a connection without one."""
+    """All findings, regardless of bad ones, except those that need a failed connection."""
     try:
         reached = host.examine()
     except Unavailable as error:
@@ -88,7 +88,7 @@ def _controller(commands: Commands) -> Finding:
 
 
 def _accounting(commands: Commands) -> Finding:
-    """Good to have: without it, a job that left the queue is judged by its directory alone."""
+    """Optional: without accounting, the engine knows a job that left the queue by its directory alone."""
     try:
         answer = commands.run(["sacct", "--noheader", "--starttime=now-1hours"])
     except Unavailable as error:
@@ -134,7 +134,7 @@ def _gpu_types(what: str, pool: PoolSettings, offered: Partition) -> Iterator[Fi
 
 
 def _test_job(what: str, pool: PoolSettings, commands: Commands) -> Finding:
-    """A job of one task for a minute, which Slurm judges and does not keep: account, QoS and the rest."""
+    """A job of one task for a minute, which Slurm validates but does not queue: account, QoS and the rest."""
     try:
         answer = commands.run(["sbatch", "--test-only", "--parsable", *_options(pool), "--wrap=true"])
     except Unavailable as error:
@@ -148,7 +148,7 @@ def _test_job(what: str, pool: PoolSettings, commands: Commands) -> Finding:
 
 
 def _on_a_node(what: str, pool: PoolSettings, commands: Commands, delivery: Delivery) -> Finding:
-    """A step of a moment on a node that is free now: whether it sees the directory, and has a Python."""
+    """A short step on a currently free node: whether it sees the directory, and has a Python."""
     home = commands.host.layout.home
     package, python = delivery.installation.package, delivery.installation.python
     step = [
@@ -205,7 +205,7 @@ def _directory(host: Host) -> Finding:
 
 
 def _python(settings: SlurmSettings, commands: Commands) -> Finding:
-    """Tried here, as no node may be free to be tried."""
+    """Tested on this host, as no node may be free."""
     try:
         text = commands.query([settings.python, "-I", "-S", "--version"]).strip()
     except Unavailable as error:
@@ -221,7 +221,7 @@ def _too_old(text: str) -> bool:
 
 
 def _images(commands: Commands, delivery: Delivery, driver: str) -> Finding:
-    """Tried here, as Python is: nodes may allow more or less. Most runs need no image: nothing is amiss."""
+    """Tested on this host, like Python: nodes may differ. Most runs need no image: no result is an error."""
     try:
         delivery.prepare()
         found = try_containers(commands.host, delivery.installation, driver)
@@ -235,7 +235,7 @@ def _images(commands: Commands, delivery: Delivery, driver: str) -> Finding:
 
 
 def _artifacts(sidecar: Sidecar | None, host: Host) -> Finding:
-    """What only a job could try is said: nodes write to the store themselves."""
+    """The facts that only a job could test: nodes write to the store themselves."""
     if sidecar is None:
         text = (
             f"stay in {host.layout.home}; [artifacts] store = a URL that nodes reach keeps versions of them"

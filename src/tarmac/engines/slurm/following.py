@@ -1,7 +1,7 @@
-"""Looking at attempts that run for the last word of their runners. Used by `SlurmEngine`.
+"""Watches running attempts for the last event of their runners. Used by `SlurmEngine`.
 
-Slurm is asked seldom while nothing happens; a look at a few small files is cheap. So an end is known within
-seconds, and it is then that Slurm is asked how the job stands.
+Queries to Slurm are rare without news; reading a few small files is cheap. So the engine learns of an end
+within seconds, and only then queries Slurm for the job's state.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from tarmac.engines.hosts.host import Host
 from tarmac.model.errors import Unavailable
 
 MANY = 200
-"""More than so many are looked at less often: the looks must not become a load on the disk."""
+"""Beyond this number the interval grows, to limit the load on the disk."""
 
 
 class Following:
-    """The attempts that were running when they were last observed; `tell` is called for one that has ended.
+    """The attempts that were running when last observed; `tell` is called for one that has ended.
 
-    Thread-safe. Nothing is done while none runs.
+    Thread-safe. Idle while no attempt runs.
     """
 
     def __init__(self, host: Host, views: Views, tell: Callable[[str], None], *, every_s: float) -> None:
@@ -33,7 +33,7 @@ class Following:
         self._waits = False
 
     def note(self, attempt_id: str, *, runs: bool) -> None:
-        """Follow an attempt, or no more."""
+        """Follow an attempt, or stop following it."""
         with self._lock:
             if runs:
                 self._running.add(attempt_id)
@@ -53,7 +53,7 @@ class Following:
             running = list(self._running)
         ended = self._ended(running)
         with self._lock:
-            self._running.difference_update(ended)  # whoever is told observes them: that says more
+            self._running.difference_update(ended)  # the listener observes them, which shows more
             self._waits = False
             self._look_later()
         for attempt_id in ended:
@@ -69,7 +69,7 @@ class Following:
 
 
 def _is_over(view: AttemptView) -> bool:
-    """Whether each runner has said its last word."""
+    """Whether each runner has written its last event."""
     with view.lock:
         view.refresh()
         return bool(view.nodes) and all(node.over or node.done for node in view.nodes)

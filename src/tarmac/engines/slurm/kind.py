@@ -1,4 +1,4 @@
-"""The kind of engine that `engine: slurm` names. Made by `server/wiring.py`."""
+"""The kind of engine with the name `engine: slurm`. Made by `server/wiring.py`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:  # a server without such a cluster does not load its engine: s
 
 
 class SlurmKind:
-    """Opens the engines of clusters that are a Slurm."""
+    """Opens the engines of Slurm clusters."""
 
     def __init__(self, supplies: Supplies) -> None:
         self._supplies = supplies
 
     def check(self, cluster: Cluster) -> None:
-        """Raise InvalidInput for settings that name no Slurm."""
+        """Raise InvalidInput for invalid settings."""
         read_settings(cluster.settings)
         if cluster.pools:
             raise InvalidInput(
@@ -34,7 +34,7 @@ class SlurmKind:
             raise InvalidInput("the engine slurm takes no credentials: its commands run as the server's user")
 
     def open(self, cluster: Cluster) -> SlurmEngine:
-        """Its engine."""
+        """The engine of a cluster."""
         from tarmac.engines.slurm.engine import SlurmEngine  # noqa: PLC0415
 
         settings = read_settings(cluster.settings)
@@ -52,14 +52,14 @@ class SlurmKind:
         )
 
     def _sidecar_of(self, settings: SlurmSettings) -> Sidecar:
-        """What keeps artifacts: behind SSH, nodes do not see a store that is a directory of this machine."""
+        """The program that stores artifacts: over SSH, nodes cannot access a store on this machine."""
         sidecar = self._supplies.sidecar
         if settings.ssh is not None and sidecar.is_directory:
             return sidecar.in_directory(settings.directory)
         return sidecar
 
     def _host(self, cluster: str, settings: SlurmSettings) -> Host:
-        """Where its commands work."""
+        """The host of its commands."""
         from tarmac.engines.hosts.local import local_host  # noqa: PLC0415
         from tarmac.engines.hosts.remote import ssh_host  # noqa: PLC0415
         from tarmac.engines.hosts.ssh import Ssh  # noqa: PLC0415

@@ -1,7 +1,7 @@
 """Requests to leave, passed on through the directory of an attempt. Used by `SlurmEngine`.
 
 
-The lock of the view is held. Everything here may be done again, after a crash or a lost connection at any
+Callers hold the lock of the view. Every call may be repeated, after a crash or a lost connection at any
 point. All raise Unavailable.
 """
 
@@ -22,7 +22,7 @@ from tarmac.model.leaving import LeaveRequest
 from tarmac.node.attempt.protocol import HEARTBEAT_LEASE_S
 
 LONGEST_END_S = 300.0
-"""So long runners whose job is over are waited for at most, while there are signs of life."""
+"""The maximum wait for runners of an ended job while they show signs of life."""
 
 
 class LeaveRequests:
@@ -32,7 +32,7 @@ class LeaveRequests:
         self._host = host
 
     def pass_on(self, view: AttemptView, request: LeaveRequest) -> None:
-        """Write down a request to leave, unless a stronger one is there."""
+        """Store a request to leave, unless a stronger one exists."""
         if not writing.replaces(request, view.leave_request()):
             return
         content = json.dumps(writing.pending_request(request)).encode()
@@ -41,16 +41,16 @@ class LeaveRequests:
             self._host.request_leave(self._host.directory(view.attempt_id), content, nodes)
 
     def take_back(self, view: AttemptView) -> bool:
-        """See to it that no job of the attempt ever begins; False where one has."""
+        """Prevent all jobs of the attempt from beginning; False if one has begun."""
         with self._doing(view, "take back"):
             path = self._host.directory(view.attempt_id) / BEGUN_FILE
             found = self._host.write_once(path, observing.TAKEN_BACK.encode())
         return found.decode(errors="replace").strip() == observing.TAKEN_BACK
 
     def end_survivors(self, view: AttemptView, state: str) -> None:
-        """Stop what lives on of an attempt whose job is over, as on a node that Slurm lost sight of.
+        """Stop the remaining runners of an attempt whose job has ended, as on a node lost by Slurm.
 
-        First the state of the job is written down: how the runners leave now is not how the attempt ended.
+        The state of the job is stored first: the exits after this stop are not the attempt's outcome.
         """
         lives = _started(view)
         if not lives and state != observing.REQUEUED:
@@ -62,10 +62,10 @@ class LeaveRequests:
             self.pass_on(view, LeaveRequest.STOP)
 
     def may_say_more(self, view: AttemptView, state: str, *, over_s: float, lag_s: float) -> bool:
-        """Whether the runners of an attempt whose job has been over for so long are waited for.
+        """Whether to wait for the runners of an attempt whose job ended `over_s` ago.
 
-        What they said may be on its way for `lag_s`. Who lives on, where Slurm lost sight of a node, is asked
-        to stop and waited for, while there is a sign of life: no other attempt begins beside them.
+        Their reports may take `lag_s` to arrive. Runners on a node that Slurm lost contact with are asked to
+        stop and waited for while there are signs of life: no other attempt begins beside them.
         """
         if over_s < lag_s / 5:
             return True
@@ -74,7 +74,7 @@ class LeaveRequests:
         return over_s < lag_s or (not silent and over_s < LONGEST_END_S)
 
     def fence(self, view: AttemptView) -> None:
-        """See to it that no node that nobody has claimed ever starts."""
+        """Prevent every unclaimed node from starting."""
         unclaimed = [node.node for node in view.nodes if node.facts.state is PartState.UNCLAIMED]
         if unclaimed:
             with self._doing(view, "fence"):
@@ -83,7 +83,7 @@ class LeaveRequests:
 
     @contextmanager
     def _doing(self, view: AttemptView, what: str) -> Iterator[None]:
-        """Around what changes an attempt: afterwards it can be seen."""
+        """Report an OSError in a change of an attempt as Unavailable; refresh its view after a success."""
         try:
             yield
         except OSError as error:
@@ -93,5 +93,5 @@ class LeaveRequests:
 
 
 def _started(view: AttemptView) -> list[NodeView]:
-    """The nodes whose runners have begun, and have not ended for all that is known."""
+    """The nodes whose runners have begun and, as far as is known, have not ended."""
     return [node for node in view.nodes if node.facts.state is not PartState.UNCLAIMED and not node.over]

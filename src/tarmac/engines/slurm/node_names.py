@@ -1,7 +1,7 @@
-"""Which nodes a job may have, as `sbatch` takes them: pure. Called by `script`.
+"""The nodes that a job may have, in the form of `sbatch`: pure. Called by `script`.
 
-A run names the nodes it may use, and is given some of them; `--nodelist` of Slurm gives a job all that it
-names. So where a run names more than it takes, all others of its partition are excluded.
+A run names the allowed nodes, and gets some of them; Slurm's `--nodelist` gives a job all that it names. So
+if a run names more than it needs, all others of its partition are excluded.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 
 _NUMBERED = re.compile(r"(.*?)(0|[1-9][0-9]*)")
-"""A name and the number behind it; numbers with zeros in front are left as they are."""
+"""A name and its number; numbers with leading zeros stay part of the name."""
 
 
 def node_directives(
     hostnames: Collection[str], excluded: Collection[str], *, nodes: int, known: Collection[str]
 ) -> Iterator[tuple[str, str]]:
-    """The directives of a job of so many nodes, in a partition that has the `known` ones (none: unread)."""
+    """The directives of a job of `nodes` nodes, in a partition with the `known` ones (none: not read yet)."""
     allowed = [name for name in hostnames if name not in excluded]
     if allowed and (len(allowed) == nodes or not known):
         yield "nodelist", hostlist(allowed[:nodes])
@@ -27,7 +27,7 @@ def node_directives(
 
 
 def hostlist(names: Iterable[str]) -> str:
-    """Names as Slurm writes them shortly: `n[1-3,7],login`."""
+    """Names in Slurm's short form: `n[1-3,7],login`."""
     numbers: dict[str, list[int]] = {}
     plain = []
     for name in sorted(set(names)):

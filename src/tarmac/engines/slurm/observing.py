@@ -1,8 +1,8 @@
-"""From what the runners report and what Slurm says of its job to what an attempt is. Called by `SlurmEngine`.
+"""Derives the state of an attempt from its runners' reports and its job's state. Called by `SlurmEngine`.
 
-What runners say counts: they know which worker failed, and by what. Where Slurm ended the job, or they could
-say nothing, the job's state says why. A job that nobody knows any more is never
-taken for completed.
+Runners' reports take precedence: they name the failed worker and the cause. If Slurm ended the job, or the
+runners could not report, the job's state is the cause. A job that Slurm no longer knows never counts as
+completed.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from tarmac.node.files import untrusted
 
 REQUEUED = "requeued"
 TAKEN_BACK = "taken back"
-"""In the place of a job's id: no job of the attempt ever begins."""
+"""Replaces a job's id: no job of the attempt ever begins."""
 
 NOT_SHARED = "its nodes do not see that directory, which they have to share with the machine of sbatch"
 
 FARTHEST_START_S = 180 * 86400.0
-"""Slurm plans a job without a time limit as one of 365 days: starts that are farther away say nothing."""
+"""Slurm plans a job without a time limit for 365 days: later expected starts are meaningless."""
 
 _SLURMS_DOING = frozenset(
     {
@@ -49,13 +49,13 @@ _SLURMS_DOING = frozenset(
         CauseCode.NODE_LOST,
     }
 )
-"""Ends of a job that Slurm brought about, whatever the workers made of its signal."""
+"""Causes by which Slurm itself ended a job, regardless of the workers' exits after its signal."""
 
 CANCEL_AFTER_S = 30.0
-"""A job whose attempt was stopped is cancelled so long after the grace, where its runners did not end it."""
+"""Seconds after the grace until a stopped attempt's job is cancelled, if its runners did not end it."""
 
 CLOCKS_S = 2.0
-"""How far the clocks of nodes and controller may be apart, and what Slurm's whole seconds leave open."""
+"""The maximum difference between clocks of nodes and controller, plus Slurm's rounding to seconds."""
 
 _TAIL_BYTES = 4000
 _TAIL_LINES = 10
@@ -64,25 +64,25 @@ _MEMORY = re.compile(r"exceeded (job |step )?memory limit|oom[-_ ]kill", re.IGNO
 
 @dataclass(frozen=True, slots=True)
 class JobLog:
-    """What a job itself said, at the site."""
+    """The log of the job itself, at the site."""
 
     host: Host
     directory: Path
 
     @property
     def path(self) -> Path:
-        """Where it lies."""
+        """The path of the log."""
         return self.directory / LOG_FILE
 
     def is_missing(self) -> bool:
-        """Whether there is none: Slurm makes it, on the first node, before anything of the job runs."""
+        """Whether there is none: Slurm makes it, on the first node, before any command of the job."""
         try:
             return self.host.last(self.directory, LOG_FILE, limit=1) is None
         except (OSError, ValueError, Unavailable):
             return False
 
     def tail(self) -> tuple[str, ...]:
-        """Its last lines, as far as it can be read now."""
+        """Its last lines, if it is readable now."""
         try:
             text = self.host.last(self.directory, LOG_FILE, limit=_TAIL_BYTES)
         except (OSError, ValueError, Unavailable):
@@ -90,33 +90,33 @@ class JobLog:
         return tuple((text or b"").decode(errors="replace").splitlines()[-_TAIL_LINES:])
 
     def tells_of_memory(self) -> bool:
-        """Whether Slurm ended it for its memory: where it counts that itself, the state does not say so."""
+        """Whether Slurm ended the job for its memory: if Slurm itself counts that, the state omits it."""
         return any(_MEMORY.search(line) for line in self.tail())
 
 
 def begun(directory: Path) -> str | None:
-    """The id of the job that runs the attempt, TAKEN_BACK, or None where none has begun."""
+    """The id of the job that runs the attempt, TAKEN_BACK, or None if none has begun."""
     return _read(directory / BEGUN_FILE)
 
 
 def any_begun(layout: Layout) -> bool:
-    """Whether the job of any attempt has begun: a node saw the directory of the cluster then."""
+    """Whether the job of any attempt has begun: then a node has seen the directory of the cluster."""
     return any(begun(path.parent) != TAKEN_BACK for path in layout.runs.glob(f"*/attempts/*/{BEGUN_FILE}"))
 
 
 def submitted(directory: Path) -> str | None:
-    """The id of the job that was submitted, as far as its answer was heard."""
+    """The id of the submitted job, if its answer arrived."""
     return _read(directory / SUBMITTED_FILE)
 
 
 def job_id(directory: Path) -> str | None:
-    """The id of the job that runs the attempt, else of the one that was submitted."""
+    """The id of the job that runs the attempt, else of the submitted one."""
     found = begun(directory)
     return found if found not in (None, TAKEN_BACK) else submitted(directory)
 
 
 def taken_back(view: AttemptView) -> Observation:
-    """What an attempt is that never began, and never will."""
+    """The observation of an attempt that never began, and never will."""
     request = view.leave_request()
     if request is not None:
         return Observation(state=ObservedState.ENDED, outcome=LEFT_AS_REQUESTED[request])
@@ -124,7 +124,7 @@ def taken_back(view: AttemptView) -> Observation:
 
 
 def reported(view: AttemptView) -> Observation:
-    """What the runners say; with the last word of each that has one."""
+    """The observation by the runners' reports, including their last events."""
     view.refresh()
     for node in view.nodes:
         if node.done:
@@ -134,9 +134,10 @@ def reported(view: AttemptView) -> Observation:
 
 
 def left_as_requested(view: AttemptView, seen: Observation) -> bool:
-    """Whether an end needs no word from Slurm: tarmac asked for it.
+    """Whether an end needs no explanation by Slurm: tarmac requested it.
 
-    Every other may be Slurm's doing: it signals the workers too, who then fail, or save and exit with 0.
+    Slurm may have caused any other end: it also signals the workers, which then fail, or save and exit with
+    0.
     """
     requested = (Outcome.PAUSED, Outcome.PREEMPTED, Outcome.STOPPED)
     as_requested = seen.state is ObservedState.ENDED and seen.outcome in requested
@@ -144,14 +145,14 @@ def left_as_requested(view: AttemptView, seen: Observation) -> bool:
 
 
 def left(view: AttemptView, job_id: str) -> Observation | None:
-    """The end of an attempt that left as it was asked, whatever Slurm says; None for every other."""
+    """The end of an attempt that left on request, regardless of Slurm; None for every other."""
     seen = reported(view)
     as_requested = view.damage is None and left_as_requested(view, seen)
     return with_job(seen, None, job_id) if as_requested else None
 
 
 def expected_start_at(job: Job, now: float) -> float | None:
-    """When Slurm expects a waiting job to begin; None where that rests on jobs that have no time limit."""
+    """The start that Slurm expects for a waiting job; None if it depends on jobs without a time limit."""
     return job.start_at if job.start_at is not None and job.start_at - now < FARTHEST_START_S else None
 
 
@@ -164,17 +165,17 @@ def going_on(
     reason: Reason | None = None,
     forgotten_s: float = math.inf,
 ) -> Observation:
-    """Of a job that waits or has nodes: waiting until every node has said its name.
+    """The observation of a job that waits or has nodes: waiting until every node has reported its name.
 
-    What runners say of their end counts once Slurm has not learned of it for `forgotten_s`; see `Tempo`.
-    `reason`: why it waits, where more is known than Slurm's word for it.
+    Runners' reports of the end count after Slurm has missed it for `forgotten_s`; see `Tempo`. `reason`: a
+    more exact reason for waiting than Slurm's.
     """
     native = NativeStatus(id=job.id, state=job.state, reason=job.reason)
     if meaning(job.state).stage is Stage.WAITS:
         native = replace(explained(native, reason), expected_start_at=expected_start_at(job, time.time()))
         if place is not None and not native.stuck:
             native = replace(native, place=place.place, waiting=place.waiting)
-    if seen.state is ObservedState.ENDED:  # the job is not over: nor is it certain why
+    if seen.state is ObservedState.ENDED:  # the job has not ended, so the cause may still change
         over_s = time.time() - seen.ended_at if seen.ended_at is not None else 0.0
         if job.state == "RUNNING" and seen.outcome is not Outcome.LOST and over_s > forgotten_s:
             return with_job(seen, job, job.id)
@@ -185,7 +186,7 @@ def going_on(
 
 
 def ended(view: AttemptView, job: Job | None, job_id: str, seen: Observation, *, log: JobLog) -> Observation:
-    """How an attempt ended whose job is over, or gone (None)."""
+    """The end of an attempt whose job has ended, or is gone (None)."""
     silent = all(node.facts.state is PartState.UNCLAIMED for node in view.nodes)
     end = GONE if job is None else meaning(job.state)
     if job is not None and job.state == "FAILED" and log.tells_of_memory():
@@ -229,41 +230,41 @@ def ended(view: AttemptView, job: Job | None, job_id: str, seen: Observation, *,
 
 
 def _ended_before(seen: Observation, job: Job | None) -> bool:
-    """Whether the runners had ended before Slurm ended the job, so that it has not brought it about.
+    """Whether the runners had ended before Slurm ended the job, so that Slurm is not the cause.
 
-    A controller that was down takes a job for cancelled when it comes back and finds nothing of it.
+    A restarted controller that finds no trace of a job considers it cancelled.
     """
     ended_at, job_ended_at = seen.ended_at, job.end_at if job is not None else None
     return ended_at is not None and job_ended_at is not None and ended_at + CLOCKS_S < job_ended_at
 
 
 def over_as(directory: Path) -> str | None:
-    """The state of a job that was over while its runners lived on, who were then asked to stop; else None."""
+    """The state of a job that ended while its runners lived, which were then asked to stop; else None."""
     return _read(directory / OVER_FILE)
 
 
 def requeued(job_id: str) -> Observation:
-    """Of a job that had begun and waits again: its attempt is over, another takes its place."""
+    """The end of an attempt whose job had begun and waits again: another attempt replaces it."""
     message = f"job {job_id} was put back into Slurm's queue after it had begun"
     cause = Cause(code=CauseCode.PREEMPTION, message=message)
     return Observation(state=ObservedState.ENDED, outcome=Outcome.PREEMPTED, cause=cause)
 
 
 def with_job(seen: Observation, job: Job | None, job_id: str) -> Observation:
-    """An end with the job that it was; had it nodes, also since when."""
+    """An end with its job, and with the time since which the job had nodes."""
     native = NativeStatus(id=job_id, state=job.state if job is not None else "")
     began_at = seen.claimed_at and (job.start_at if job is not None else None)
     return replace(seen, native=native, granted_at=began_at or seen.claimed_at)
 
 
 def just_submitted(job_id: str) -> Observation:
-    """Of a job that was submitted after the queue was last looked at."""
+    """The observation of a job that was submitted after the last query."""
     native = NativeStatus(id=job_id, state="PENDING", reason="just submitted")
     return Observation(state=ObservedState.SUBMITTED, native=native, native_state="PENDING")
 
 
 def stop_is_overdue(view: AttemptView) -> bool:
-    """Whether the grace of an attempt that was asked to stop was over long ago."""
+    """Whether the grace of a stopped attempt ended more than `CANCEL_AFTER_S` ago."""
     try:
         request = untrusted.read_object(view.paths.ask)
         if request.get("ask") not in (LeaveRequest.STOP, LeaveRequest.STOP_NOW):

@@ -1,4 +1,4 @@
-"""What a partition has, from `scontrol`: pure parsing. Called by `site` and `examining`."""
+"""Parses the properties of a partition from `scontrol`: pure. Called by `site` and `examining`."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 
 
 UNSET_MIB = 1
-"""What Slurm has as the memory of a node where its configuration has none."""
+"""Slurm's value for the memory of a node without a configured one."""
 
 UNCOUNTED_BYTES = 1 << 50
-"""Stands for the memory of such nodes: enough for every run."""
+"""The assumed memory of such nodes: enough for every run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a partition takes of a job: None where there is no limit, or none is known."""
+    """The limits of a partition for a job: None if there is none, or it is unknown."""
 
     longest_s: float | None = None
     usual_s: float | None = None
@@ -40,9 +40,9 @@ NO_LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """What a pool offers, from its partition: a node for each type of slots that a machine has.
+    """The offer of a pool, from its partition: a node for each type of slots that a machine has.
 
-    `types` are the GPUs by the names that runs use; the values are spelt as Slurm has them.
+    `types` are the GPUs by the names that runs use; the values are Slurm's spelling.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -51,16 +51,16 @@ class Partition:
 
     @property
     def has_gpus(self) -> bool:
-        """Whether its slots are GPUs; else they are processors."""
+        """Whether its slots are GPUs; otherwise they are processors."""
         return bool(self.types)
 
     @property
     def counts_memory(self) -> bool:
-        """Whether a job can be asked to have so much memory: where the site does not say, it is refused."""
+        """Whether a job may request memory: Slurm refuses it if the site configures none."""
         return any(node.capacity.memory_bytes < UNCOUNTED_BYTES for node in self.nodes)
 
     def cpus_per_slot(self, slot_type: str | None = None) -> int:
-        """What goes with one GPU (of a type) where nothing else is asked."""
+        """The default processors of one GPU (of a type)."""
         nodes = [node.capacity for node in self.nodes if slot_type in (None, node.capacity.slot_type)]
         return max(1, min((int(each.cpus) // each.slots for each in nodes if each.slots), default=1))
 
@@ -68,9 +68,9 @@ class Partition:
 def parse_nodes(
     text: str, *, cluster: str, partition: str, gpu_type: str | None = None, pool: str = DEFAULT_POOL
 ) -> Partition:
-    """The nodes that `scontrol show nodes -o` lists of a partition, as if idle.
+    """The nodes of a partition in the output of `scontrol show nodes -o`, as if idle.
 
-    Where it has GPUs, its slots are these, of every type, or of `gpu_type` alone; else they are processors.
+    If it has GPUs, its slots are these, of every type, or of `gpu_type` alone; otherwise processors.
     """
     types: dict[str, str] = {}
     there: list[tuple[Mapping[str, str], Counter[str]]] = []
@@ -92,12 +92,12 @@ def parse_nodes(
 
 
 def parse_partitions(text: str) -> dict[str, Mapping[str, str]]:
-    """What `scontrol show partition -o` says of each partition, by name."""
+    """The fields of each partition in the output of `scontrol show partition -o`, by name."""
     return {fields["PartitionName"]: fields for fields in _records(text, "PartitionName")}
 
 
 def parse_limits(fields: Mapping[str, str]) -> Limits:
-    """What one of these says of the time and the nodes of a job."""
+    """A partition's limits for the time and the nodes of a job."""
     most_nodes = fields.get("MaxNodes", "")
     usual_s = parse_duration(fields.get("DefaultTime", ""))
     return Limits(
@@ -108,7 +108,7 @@ def parse_limits(fields: Mapping[str, str]) -> Limits:
 
 
 def widest(limits: Sequence[Limits]) -> Limits:
-    """What the most generous of several partitions takes; nothing is known where one of them is not."""
+    """The widest limits of several partitions; unknown if one of them is."""
     return Limits(
         longest_s=_largest([each.longest_s for each in limits]),
         usual_s=_largest([each.usual_s for each in limits]),
@@ -117,7 +117,7 @@ def widest(limits: Sequence[Limits]) -> Limits:
 
 
 def parse_duration(text: str) -> float | None:
-    """A time as Slurm writes it, in seconds; None for UNLIMITED, NONE and the like."""
+    """A time in Slurm's form, in seconds; None for UNLIMITED, NONE and the like."""
     match = _TIME.fullmatch(text)
     if match is None:
         return None
@@ -126,7 +126,7 @@ def parse_duration(text: str) -> float | None:
 
 
 def minutes(seconds: float) -> int:
-    """In whole minutes, as Slurm counts limits."""
+    """Seconds in whole minutes, the unit of Slurm's limits."""
     return max(1, math.ceil(seconds / 60))
 
 
@@ -148,7 +148,7 @@ def _is_in(fields: Mapping[str, str], partition: str) -> bool:
 
 
 def _gpus(gres: str) -> Counter[str]:
-    """How many GPUs of which type: `gpu:a100:4(S:0-1),gpu:2` and the like."""
+    """The number of GPUs of each type: `gpu:a100:4(S:0-1),gpu:2` and the like."""
     found: Counter[str] = Counter()
     for item in re.split(r",(?![^(]*\))", gres):
         match = _GPU.fullmatch(item)
@@ -164,9 +164,9 @@ def _cpus(fields: Mapping[str, str]) -> int:
 def _node(
     fields: Mapping[str, str], cluster: str, *, pool: str, slots: int, slot_type: str, others: bool
 ) -> Node:
-    """A node as if idle, also while it is down: what can be asked for does not change with that.
+    """A node as if idle, even while it is down: that does not change the possible requests.
 
-    One with GPUs of `others` types as well stands there once for each type, under names of their own.
+    One that also has GPUs of `others` types appears once for each type, under names of their own.
     """
     host = fields["NodeName"]
     memory_mib = int(fields.get("RealMemory") or 0)

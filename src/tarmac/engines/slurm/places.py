@@ -1,7 +1,7 @@
-"""Where our jobs stand among all that wait at the site. Used by `SlurmEngine`, while a job of ours waits.
+"""The places of tarmac's jobs among all waiting jobs of the site. Used by `SlurmEngine`, while a job waits.
 
-It takes the whole queue to know, and one query for it a minute, however many jobs wait. What was last read is
-answered at once; where that is old, a thread reads it again.
+This needs the whole queue, so there is one query a minute for any number of jobs. Answers come at once from
+the last read; if that is old, a thread reads again.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from tarmac.model.errors import Unavailable
 PENDING = ("squeue", "--noheader", "--states=PENDING", "--format=%i|%Q|%P|%j")
 
 _JOB = re.compile(r"([0-9]+)(?:\+0|_.*)?")
-"""A job, the leader of a heterogeneous one, or an array: each stands once in the line."""
+"""A job, the leader of a heterogeneous one, or an array: each counts once."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The place of a job among those that wait in its partition, 1 for the next, and how many they are."""
+    """The place of a job among those that wait in its partition, 1 for the next, and their number."""
 
     place: int
     waiting: int
 
 
 class Places:
-    """The places of our jobs, read at most every `every_s`. Thread-safe."""
+    """The places of tarmac's jobs, read at most every `every_s`. Thread-safe."""
 
     def __init__(self, commands: Commands, *, every_s: float) -> None:
         self._commands = commands
@@ -46,7 +46,7 @@ class Places:
         self._reading = False
 
     def place_of(self, job_id: str) -> Place | None:
-        """That of a job that waits, as last read; None where it is not known, or the job is held back."""
+        """The place of a waiting job, by the last read; None if it is unknown, or the job is held."""
         with self._lock:
             if not self._reading and time.monotonic() >= self._due_at:
                 self._reading = True
@@ -65,10 +65,10 @@ class Places:
 
 
 def parse_places(text: str) -> dict[str, Place]:
-    """The places of our jobs, from the lines of PENDING.
+    """The places of tarmac's jobs, from the lines of PENDING.
 
-    A higher priority is sooner, then the smaller number; a job with priority 0 is held back. One that may go
-    to several partitions stands where it is farthest in front.
+    A higher priority is earlier, then the smaller number; a job with priority 0 is held. The place of a job
+    with several partitions is its best one.
     """
     jobs = []
     for line in text.splitlines():

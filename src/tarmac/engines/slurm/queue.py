@@ -1,7 +1,7 @@
-"""Slurm's queue as one bulk query tells it, whatever the number of attempts. Called by `SlurmEngine`.
+"""Slurm's queue by one bulk query for any number of attempts. Called by `SlurmEngine`.
 
-`squeue --me` is the cheap form: the controller filters by user, and answers with exit code 0 whichever jobs
-are gone.
+`squeue --me` is the cheap form: the controller filters by user, and returns exit code 0 even if jobs are
+gone.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from tarmac.model.run import attempt_id as attempt_id_of
 from tarmac.model.run import split_attempt_id
 
 NAME_PREFIX = "tarmac-"
-"""What the name of a job begins with; the attempt's id follows."""
+"""The prefix of a job's name; the attempt's id follows."""
 
 SQUEUE = ("squeue", "--me", "--noheader", "--states=all", "--format=%i|%T|%S|%e|%r|%j")
 SACCT = ("sacct", "--noheader", "--parsable2", "--allocations", "--format=JobID,State,Start,End,JobName")
 REMEMBERED = "now-30days"
-"""How far back accounting is asked: without a start it looks no further than midnight."""
+"""The start of queries to accounting: the default would be midnight."""
 
 _JOB_ID = re.compile(r"([0-9]+)(?:\+[0-9]+)?")
-"""A heterogeneous job has a line for each of its components, 7+0 and 7+1: its id is before the sign."""
+"""A heterogeneous job has a line for each of its components, 7+0 and 7+1: its id precedes the sign."""
 
 ENDS_BY_WEIGHT = (
     *("NODE_FAIL", "BOOT_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT", "DEADLINE", "CANCELLED"),
     *("LAUNCH_FAILED", "RECONFIG_FAIL", "REVOKED", "FAILED"),
 )
-"""Ends of a component, from what brings the others down with it to what says least."""
+"""Ends of a component, from one that ends the other components to the least informative."""
 
 _NO_REASON = ("", "None", "(null)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job as Slurm tells it; `start_at` is when it began, or is expected to, and `end_at` likewise."""
+    """A job in Slurm's records; `start_at` is its start, or the expected one, and `end_at` likewise."""
 
     id: str
     attempt_id: str
@@ -55,18 +55,18 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """All jobs of ours by attempt, as of one query that began at `began_at` of the monotonic clock."""
+    """All of tarmac's jobs by attempt, from one query that began at `began_at` of the monotonic clock."""
 
     began_at: float
     jobs: Mapping[str, Sequence[Job]] = field(default_factory=dict)
 
     def job(self, attempt_id: str, job_id: str | None) -> Job | None:
-        """The job of an attempt; of several (an answer was lost) the one of that id, else the first."""
+        """The job of an attempt; of several (an answer was lost) the one with that id, else the first."""
         found = self.of(attempt_id, job_id)
         return next((job for job in found if job_id in (None, job.id)), None)
 
     def of(self, attempt_id: str, job_id: str | None) -> Sequence[Job]:
-        """The jobs called after an attempt, and the one of that id that an earlier turn began in."""
+        """The jobs named after an attempt, and the job with that id, in which an earlier turn began."""
         found = self.jobs.get(attempt_id, ())
         if any(job_id in (None, job.id) for job in found):
             return found
@@ -76,7 +76,7 @@ class Snapshot:
 
 
 class Queue:
-    """The queue, asked at most every `every_s`. Thread-safe; others wait while one is asked."""
+    """The queue, queried at most every `every_s`. Thread-safe; others wait during a query."""
 
     def __init__(self, commands: Commands, *, every_s: float) -> None:
         self._commands = commands
@@ -86,7 +86,7 @@ class Queue:
         self._accounts = True
 
     def now(self, *, fresh: bool = False) -> Snapshot:
-        """The queue as it is, or was lately; `fresh`: after this call began. Raises Unavailable."""
+        """The current or a recent queue; `fresh`: from after this call began. Raises Unavailable."""
         called_at = time.monotonic()
         with self._lock:
             newest = called_at if fresh else called_at - self._every_s
@@ -96,12 +96,12 @@ class Queue:
             return self._last
 
     def recorded(self, job_ids: Sequence[str]) -> Snapshot:
-        """Jobs that the queue has forgotten, as accounting tells them, where there is any."""
+        """Jobs missing from the queue, by accounting, if the site has it."""
         found = self._account([f"--jobs={','.join(job_ids)}"]) if job_ids else []
         return Snapshot(began_at=time.monotonic(), jobs={job.attempt_id: [job] for job in found})
 
     def named(self, attempt_id: str) -> str | None:
-        """The id of a job that an attempt has, in the queue or in accounting. Raises Unavailable."""
+        """The id of an attempt's job, in the queue or in accounting. Raises Unavailable."""
         found = self.now(fresh=True).job(attempt_id, None)
         if found is not None:
             return found.id
@@ -114,7 +114,7 @@ class Queue:
         try:
             answer = self._commands.run([*SACCT, f"--starttime={REMEMBERED}", *which])
         except Unavailable:
-            return []  # the queue answered: what it says counts alone
+            return []  # the queue answered: its answer alone counts
         if answer.code != 0:
             self._accounts = "storage is disabled" not in answer.err
             return []
@@ -122,7 +122,7 @@ class Queue:
 
 
 def parse_queue(text: str) -> dict[str, list[Job]]:
-    """The lines of SQUEUE that are jobs of ours, by attempt; whatever else a site prints is passed over."""
+    """The lines of SQUEUE for tarmac's jobs, by attempt; other output of a site is ignored."""
     found: dict[str, list[Job]] = {}
     lines = (line.strip().split("|", 5) for line in text.splitlines())
     for job in _jobs(fields for fields in lines if len(fields) == 6):
@@ -131,13 +131,13 @@ def parse_queue(text: str) -> dict[str, list[Job]]:
 
 
 def parse_accounting(text: str) -> Iterable[Job]:
-    """The lines of SACCT."""
+    """The jobs in the lines of SACCT."""
     lines = (line.strip().split("|", 4) for line in text.splitlines())
     return _jobs((*fields[:4], "", fields[4]) for fields in lines if len(fields) == 5)
 
 
 def _jobs(lines: Iterable[Sequence[str]]) -> Iterable[Job]:
-    """The jobs of ours, from lines of id, state, start, end, reason and name: one for all its components."""
+    """Tarmac's jobs, from lines of id, state, start, end, reason and name: one for all its components."""
     found: dict[str, list[Job]] = {}
     for number, state, start, end, reason, name in lines:
         match = _JOB_ID.fullmatch(number)
@@ -155,9 +155,9 @@ def _jobs(lines: Iterable[Sequence[str]]) -> Iterable[Job]:
 
 
 def whole_job(components: Sequence[Job]) -> Job:
-    """A job from its components, the leader first: not over while one of them is not.
+    """A job from its components, the leader first: not ended until all of them are.
 
-    It waits for the reason that is worst, and ended as the component did that says most.
+    Its reason for waiting is the worst one, and its end that of the most informative component.
     """
     leader = components[0]
     if len(components) == 1:
@@ -181,13 +181,13 @@ def _rank(state: str) -> int:
 
 
 def _weight(reason: str) -> tuple[bool, bool]:
-    """Of a reason why one component waits: whether it never passes, and whether there is one."""
+    """The weight of a component's reason for waiting: whether it is permanent, and whether there is one."""
     known = reason_of(reason)
     return known is not None and known.stuck, bool(reason)
 
 
 def parse_time(text: str) -> float | None:
-    """A time as queries tell it (UTC) in seconds; None for N/A, Unknown and None."""
+    """A time in a query's output (UTC) in seconds; None for N/A, Unknown and None."""
     try:
         return float(calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%S")))
     except ValueError:

@@ -1,7 +1,7 @@
-"""Why a job waits: a row for each of Slurm's reasons, in plain words. Called by `observing`.
+"""The reasons why a job waits: a row for each of Slurm's words, in plain English. Called by `observing`.
 
-A row says as well whether the job starts by itself in time, or somebody has to do something first. A word
-that is not here is shown as it is: it may be one of a version to come.
+A row also tells whether the job starts by itself in time, or a person must act first. An unknown word is
+shown unchanged: it may be from a later version.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tarmac.model.native import NativeStatus
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """What a reason means. `stuck`: the job never starts unless somebody does what `advice` says."""
+    """The meaning of a reason. `stuck`: the job never starts unless a person follows `advice`."""
 
     text: str
     advice: str = ""
@@ -34,7 +34,7 @@ def _never(text: str, advice: str) -> Reason:
 
 
 REASONS = {
-    # Its turn comes.
+    # The job starts in time.
     "Priority": Reason("jobs that come before it wait, too"),
     "Resources": Reason("it is next, and waits for nodes to become free"),
     "Dependency": Reason("a job that it depends on has not ended"),
@@ -61,7 +61,7 @@ REASONS = {
     "FrontEndDown": Reason("the machine that starts jobs is down"),
     "PartitionDown": Reason("its partition is closed", "It starts when the site opens the partition."),
     "PartitionInactive": Reason("its partition is closed", "It starts when the site opens the partition."),
-    # It never does by itself.
+    # The job never starts by itself.
     "PartitionTimeLimit": _never("its time limit is longer than its partition allows", _SHORTER),
     "PartitionNodeLimit": _never("it asks for more or fewer nodes than its partition gives a job", _SMALLER),
     "PartitionConfig": _never("it asks for what its partition does not allow", _SMALLER),
@@ -83,7 +83,7 @@ REASONS = {
     "InactiveLimit": _never("it has reached the site's limit of inactivity", _SITE),
     "DeadLine": _never("it cannot end before its deadline any more", "Submit it again with a later one."),
 }
-"""By the words of `squeue`."""
+"""The reasons by the words of `squeue`."""
 
 _PATTERNS = (
     (r"(QOS|Assoc)Max\w*Wall\w*", _never("its time limit is longer than a job may have", _SHORTER)),
@@ -102,11 +102,11 @@ _PATTERNS = (
         Reason("you or your group have at work what may be at once; it starts when some of that ends"),
     ),
 )
-"""For the limits of associations and QoS, of which there are some hundred: what they begin and end with."""
+"""The prefixes and suffixes of about a hundred words for limits of associations and QoS."""
 
 
 def reason_of(text: str) -> Reason | None:
-    """What a reason as `squeue` prints it means; None for none, and for an unknown one."""
+    """The meaning of a reason printed by `squeue`; None for an empty or unknown one."""
     word = text.strip("()").replace("_", " ")
     found = REASONS.get(word) or REASONS.get(word.partition(",")[0])
     if found is not None or not word:
@@ -115,9 +115,9 @@ def reason_of(text: str) -> Reason | None:
 
 
 def explained(status: NativeStatus, exact: Reason | None = None) -> NativeStatus:
-    """The status of a job with its reason in plain words, as far as that is known.
+    """The status of a job with its reason in plain English, if known.
 
-    `exact`: what is known of this very job beyond Slurm's word.
+    `exact`: a more exact reason of this job than Slurm's word.
     """
     reason = exact or reason_of(status.reason)
     if reason is None:

@@ -1,9 +1,9 @@
-"""The job of an attempt: one script, pure text, which the dry run prints as well. Called by `SlurmEngine`.
+"""The job of an attempt: one script, pure text, which the dry run also prints. Called by `SlurmEngine`.
 
 One job is one attempt, or all turns of a cycle run, an attempt each. Its script starts one runner on each
-node through `srun` and tells it its rank, the names of all nodes and its devices; all else is in the attempt
-directory. Nothing that a user wrote is in it. Where roles need different nodes, the job is a heterogeneous
-one: a component for each kind of node.
+node through `srun` and passes its rank, the names of all nodes and its devices; everything else is in the
+attempt directory. It contains no text written by a user. If roles need different nodes, the job is a
+heterogeneous one: a component for each kind of node.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tarmac.node.attempt.granted import END_MARGIN_S
 from tarmac.node.starting import Installation
 
 HETEROGENEOUS = "#SBATCH hetjob"
-"""Between the directives of two components."""
+"""The separator between the directives of two components."""
 
 BODY = """
 set -u
@@ -105,7 +105,7 @@ STEP = """{group}--nodes={nodes} --ntasks={nodes} --ntasks-per-node=1 {overlap}{
     bash -c {task}"""
 
 _OF_ONE_TURN = re.compile(r"(\.|attempts/|turns=)[0-9]+\b")
-"""What the scripts of two turns differ in: the numbers of the attempts, and how many turns are left."""
+"""The differences between the scripts of two turns: attempt numbers, and the remaining turns."""
 
 KEEP_VARIABLES = f"""# The run starts steps itself, as a job's own script would, with these variables.
 declare -px "${{!SLURM_@}}" > "$attempt/{VARIABLES_FILE}"
@@ -117,9 +117,9 @@ exec {runner} ${{devices:+"$devices"}}"""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmRequest:
-    """What is sent for one attempt: its directory, and the script of its job.
+    """The request for one attempt: its directory, and the script of its job.
 
-    `follows`: the attempt of the turn before, whose job may still have its nodes; empty where none was.
+    `follows`: the attempt of the previous turn, whose job may still have its nodes; empty if there was none.
     """
 
     attempt: AttemptRequest
@@ -132,12 +132,12 @@ class SlurmRequest:
         return self.attempt.attempt_id
 
     def is_like(self, script: bytes) -> bool:
-        """Whether another attempt's script asks for the same job, and starts the same runner."""
+        """Whether another attempt's script requests the same job, and starts the same runner."""
         return _OF_ONE_TURN.sub("", script.decode()) == _OF_ONE_TURN.sub("", self.script)
 
     @property
     def artifact_paths(self) -> Mapping[str, str]:
-        """Where workers find their artifacts, by the variable that says so."""
+        """The workers' artifact directories, by their variables."""
         return self.attempt.artifact_paths
 
     def __str__(self) -> str:
@@ -146,9 +146,9 @@ class SlurmRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobResources:
-    """What each node of a component of a job is asked for.
+    """The request for each node of a job's component.
 
-    None: of any type, and what memory the site gives by default.
+    None: of any type, and the site's default memory.
     """
 
     nodes: int
@@ -197,7 +197,7 @@ def job_script(
 
 
 def with_variables(launch: Launch, layout: Layout) -> Launch:
-    """The launch; workers that start steps themselves find out where the variables of the job are."""
+    """The launch, in which workers that start steps themselves find the file of the job's variables."""
     directory = layout.attempt(launch.attempt_id)
     if not launch.batch.starts_steps or directory is None:
         return launch
@@ -210,14 +210,14 @@ def with_variables(launch: Launch, layout: Layout) -> Launch:
 
 
 def quote_script(text: str) -> str:
-    """A script of several lines as one word, still to be read: only quotes are escaped."""
+    """A script of several lines as one readable word: only quotes are escaped."""
     return "'" + text.replace("'", "'\\''") + "'"
 
 
 def job_components(launch: Launch, partition: Partition) -> tuple[JobResources, ...]:
-    """What the nodes of a job need, in the order of their ranks: alike for all nodes of a component.
+    """The needs of a job's nodes, in the order of their ranks: equal for all nodes of a component.
 
-    Nodes with the same roles are of one component, as are neighbours whose needs are equal.
+    Nodes with the same roles belong to one component, as do neighbours with equal needs.
     """
     found: list[JobResources] = []
     for _, alike in groupby(launch.nodes, key=lambda node: _roles(launch, node)):
@@ -230,14 +230,14 @@ def job_components(launch: Launch, partition: Partition) -> tuple[JobResources, 
 
 
 def _roles(launch: Launch, node: NodeLaunch) -> frozenset[str]:
-    """The roles on a node; none where the job's own script decides what runs on which."""
+    """The roles on a node; none if the job's own script distributes the processes."""
     return frozenset(() if launch.batch.starts_steps else (worker.role for worker in node.workers))
 
 
 def _resources(nodes: Sequence[NodeLaunch], batch: BatchLaunch, partition: Partition) -> JobResources:
-    """What nodes need: Slurm gives the same on each of a component, so the node that needs most decides.
+    """The needs of nodes: Slurm gives each node of a component the same, so the largest need decides.
 
-    GPUs are asked for by their type where the run names one, or there is but one.
+    GPUs are requested by type if the run names one, or there is only one.
     """
     slots = max(_slots(node) for node in nodes)
     cpus = max(math.ceil(sum(worker.cpus for worker in node.workers)) for node in nodes)
@@ -264,7 +264,7 @@ def _only(names: Collection[str]) -> str | None:
 
 
 def _node_lists(components: int) -> str:
-    """What names the nodes of all components to `scontrol`, in the order of their ranks."""
+    """The expression that names the nodes of all components for `scontrol`, in the order of their ranks."""
     if components == 1:
         return '"$SLURM_JOB_NODELIST"'
     return '"' + ",".join(f"$SLURM_JOB_NODELIST_HET_GROUP_{index}" for index in range(components)) + '"'
@@ -276,7 +276,7 @@ def _steps(
     directives: Sequence[Mapping[str, str]],
     task: str,
 ) -> str:
-    """The words of `srun`: one step, whose ranks run on from component to component."""
+    """The words of `srun`: one step, whose ranks continue across components."""
     several = len(components) > 1
     return " : \\\n    ".join(
         STEP.format(
@@ -291,9 +291,9 @@ def _steps(
 
 
 def job_limit_s(launch: Launch, pool: PoolSettings, partition: Partition) -> float | None:
-    """How long the job may take; None: what the partition gives by default.
+    """The time limit of the job; None: the partition's default.
 
-    Where the run needs longer than one job may take, it is the longest, and another job follows.
+    If the run needs longer than the maximum of a job, it is that maximum, and another job follows.
     """
     limits = [limit for limit in (pool.wall_time_s, partition.limits.longest_s) if limit is not None]
     if launch.time_limit_s is not None:

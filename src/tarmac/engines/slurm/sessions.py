@@ -1,7 +1,7 @@
 """Sessions beside workers of a job: the far end is a step of that job, on the node of the worker.
 
-Its standard streams are the connection: `srun` passes them on, and ssh before it where the site is another
-machine. Called by `SlurmEngine`.
+Its standard streams are the connection: `srun` passes them on, and ssh does so to another machine. Called by
+`SlurmEngine`.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ STEP = (
     *("srun", "--overlap", "--nodes=1", "--ntasks=1", "--mem=0", "--cpu-bind=none"),
     *("--unbuffered", "--quiet", "--export=ALL"),
 )
-"""Beside the runner, which has all that the job has; each byte is passed on as it comes."""
+"""Overlaps the runner, which has all resources of the job; passes on each byte at once."""
 
 OVER = ("invalid job id", "already completing or completed", "expired", "job is not running")
-"""What srun says of jobs that are over, by version."""
+"""srun's messages for ended jobs, by version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Where a session runs: in a job, on one of its nodes."""
+    """The place of a session: a job, and one of its nodes."""
 
     commands: Commands
     job_id: str
@@ -41,7 +41,7 @@ class Step:
         return [*STEP, f"--jobid={self.job_id}", *self._component(), f"--nodelist={self.node}"]
 
     def _component(self) -> list[str]:
-        """Which component of a heterogeneous job has the node."""
+        """The option for the component of a heterogeneous job that has the node."""
         lines = self.commands.query(["squeue", "--noheader", f"--jobs={self.job_id}", "--format=%i|%N"])
         components = [
             line.strip().split("|", 1) for line in lines.splitlines() if "+" in line and "|" in line
@@ -55,7 +55,7 @@ class Step:
 def open_session(
     commands: Commands, installation: Installation, view: AttemptView | None, worker: WorkerStatus
 ) -> int:
-    """As `OpensSessions` says; no view: of an attempt that is unknown."""
+    """Like `OpensSessions`; without a view the attempt is unknown."""
     job_id = observing.job_id(view.directory) if view is not None else None
     if view is None or job_id is None or worker.pid is None:
         raise Refused("the worker has not started")
@@ -77,7 +77,7 @@ def open_session(
 
 
 def _is_over(view: AttemptView) -> bool:
-    """Whether the runners of all nodes have ended: a step that was just beginning ends with their job."""
+    """Whether the runners of all nodes have ended: a step just starting ends with their job."""
     with view.lock:
         view.refresh()
         return all(node.over for node in view.nodes)

@@ -1,7 +1,6 @@
-"""The settings of a cluster whose engine is Slurm, checked without touching anything. Called by `kind`.
+"""The settings of a Slurm cluster, checked without access to it. Called by `kind`.
 
-Whatever ends in a job script is held to plain characters here, so that no value can become a directive of
-its own.
+Values in a job script are limited to plain characters here, so that none can become a directive.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from tarmac.model.text import nearest
 _PATH = re.compile(r"/[A-Za-z0-9_./+@-]*")
 _PROGRAM = re.compile(r"[A-Za-z0-9_./+@-]+")
 _SSH = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}@)?[A-Za-z0-9_][A-Za-z0-9_.:-]{0,253}")
-"""Nothing that `ssh` would take for an option."""
+"""Excludes texts that `ssh` would take for an option."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.,@:+-]{1,200}")
 _WALL_TIME = re.compile(r"([1-9][0-9]{0,5})([mhd])")
@@ -36,7 +35,7 @@ TERMS = {
     "reservation": _NAME,
     "constraint": _CONSTRAINT,
 }
-"""What every job of a pool says by the directive of the same name."""
+"""The terms of every job of a pool, by the directive of the same name."""
 
 OF_A_POOL = (*TERMS, "gpu_type", "extra", "wall_time")
 FIELDS = ("directory", *OF_A_POOL, "pools", "python", "ssh")
@@ -44,9 +43,9 @@ FIELDS = ("directory", *OF_A_POOL, "pools", "python", "ssh")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolSettings:
-    """What every job of a pool says: `terms` by their directives, the partition first.
+    """The settings of every job of a pool: `terms` by their directives, the partition first.
 
-    `extra`: directives to add, or, with None, to drop. No job is asked for longer than `wall_time_s`.
+    `extra`: directives to add, or, with None, to drop. No job requests more than `wall_time_s`.
     """
 
     name: str
@@ -57,15 +56,15 @@ class PoolSettings:
 
     @property
     def partition(self) -> str:
-        """The partition, or several with commas between."""
+        """The partition, or several, separated by commas."""
         return self.terms["partition"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmSettings:
-    """Where runs are kept, and the pools: the first is that of runs which name none.
+    """The directory of runs, and the pools: the first is the default.
 
-    `ssh`: where Slurm's commands work, if not on this machine.
+    `ssh`: the host of Slurm's commands, if not this machine.
     """
 
     directory: Path
@@ -74,7 +73,7 @@ class SlurmSettings:
     ssh: str | None = None
 
     def pool(self, name: str) -> PoolSettings:
-        """The pool of this name; raises InvalidInput where there is none, or none any more."""
+        """The pool of this name; raises InvalidInput if there is none, or no longer one."""
         found = next((pool for pool in self.pools if pool.name == name), None)
         if found is None:
             raise InvalidInput(
@@ -84,7 +83,7 @@ class SlurmSettings:
 
 
 def read_settings(settings: Mapping[str, Any]) -> SlurmSettings:
-    """The settings as they were described; raises InvalidInput with the first mistake."""
+    """The settings of a description; raises InvalidInput with the first mistake."""
     _refuse_unknown(settings, FIELDS, "the engine slurm")
     if settings.get("directory") is None:
         raise InvalidInput("the engine slurm needs the setting 'directory'", hint=_NEEDED["directory"])
@@ -107,7 +106,7 @@ _NEEDED = {
 
 
 def _pools(settings: Mapping[str, Any]) -> tuple[PoolSettings, ...]:
-    """The pools; without any, one that is called `default`. What a pool does not say, all of them say."""
+    """The pools; without any, one named `default`. A pool's missing settings are the common ones."""
     shared = {name: settings[name] for name in OF_A_POOL if settings.get(name) is not None}
     described = settings.get("pools")
     if described is None:

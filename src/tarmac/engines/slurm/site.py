@@ -1,6 +1,6 @@
-"""What is known of the partitions of a cluster, read beside everything else. Used by `SlurmEngine`.
+"""The facts about the partitions of a cluster, read in the background. Used by `SlurmEngine`.
 
-Whoever asks gets what was last read, at once; where that is old, a thread reads it again.
+Answers come at once from the last read; if that is old, a thread reads again.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from tarmac.model.errors import Unavailable
 
 FRESH_S = 300.0
 AGAIN_S = 5.0
-"""How long what was read holds, and how soon it is tried again after a failure."""
+"""How long a read is valid, and the pause before a retry after a failure."""
 
 log = logging.getLogger(__name__)
 
 
 class Site:
-    """The pools that a cluster's settings name. Thread-safe."""
+    """The pools in a cluster's settings. Thread-safe."""
 
     def __init__(self, cluster: str, settings: SlurmSettings, commands: Commands) -> None:
         self._cluster = cluster
@@ -45,22 +45,22 @@ class Site:
         self._reading = False
 
     def partition(self, pool: str) -> Partition:
-        """What is known of a pool, at once: nothing before it was first read."""
+        """The known facts about a pool, at once: none before the first read."""
         self._read_when_due()
         return self._known[self._settings.pool(pool).name]
 
     def nodes(self) -> tuple[Node, ...]:
-        """All nodes that are known of, those of the first pool first; the same object while they stay."""
+        """All known nodes, those of the first pool first; the same object until they change."""
         self._read_when_due()
         return self._nodes
 
     def queues(self) -> tuple[QueueOffer, ...]:
-        """What each pool stands for, and what it takes at most."""
+        """The partition of each pool, and its limits."""
         self._read_when_due()
         return tuple(_offer(pool, self._known[pool.name]) for pool in self._settings.pools)
 
     def read(self) -> None:
-        """Read them now. Raises Unavailable."""
+        """Read the partitions now. Raises Unavailable."""
         nodes = self._commands.query(["scontrol", "show", "nodes", "-o"])
         partitions = parse_partitions(self._commands.query(["scontrol", "show", "partition", "-o"]))
         found = {pool.name: self._found(pool, nodes, partitions) for pool in self._settings.pools}

@@ -1,7 +1,7 @@
-"""What each state of a Slurm job means: one row for each that its manual lists. Called by `observing`.
+"""The meaning of each state of a Slurm job: one row for each in its manual. Called by `observing`.
 
-`squeue` prints one word for a job that has several (COMPLETING hides how it ended); a word that is not here
-is a state of a version to come, and says nothing.
+`squeue` prints one word for a job with several states (COMPLETING hides its end); an unknown word is a state
+of a later version, and has no meaning.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tarmac.model.run import CauseCode, Outcome
 
 
 class Stage(StrEnum):
-    """Whether a job waits, has nodes, or is over. `unknown`: this word says nothing about that."""
+    """Whether a job waits, has nodes, or has ended. `unknown`: this word does not show that."""
 
     WAITS = "waits"
     ACTIVE = "active"
@@ -23,7 +23,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """Of a state. One that is over has how an attempt ended whose runners could not say it themselves."""
+    """The meaning of a state. An end has the outcome of an attempt whose runners could not report it."""
 
     stage: Stage
     outcome: Outcome = Outcome.LOST
@@ -78,6 +78,6 @@ MEANINGS = {
 
 
 def meaning(state: str) -> Meaning:
-    """Of a state as `squeue` or `sacct` prints it: `CANCELLED by 1000` and `CANCELLED+` are CANCELLED."""
+    """The meaning of a state of `squeue` or `sacct`: `CANCELLED by 1000` and `CANCELLED+` are CANCELLED."""
     word = state.partition(" ")[0].rstrip("+")
     return MEANINGS.get(word, UNKNOWN)

@@ -1,4 +1,4 @@
-"""How often an engine of Slurm asks. Used by `SlurmEngine`; tests have a quicker one."""
+"""The intervals of a Slurm engine's queries. Used by `SlurmEngine`; tests use shorter ones."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tempo:
-    """How often Slurm is asked, and how often runners are looked at for their last word.
+    """The intervals of queries to Slurm, and of checks for the runners' last events.
 
-    `places_s`: how often the whole queue of the site is read, while a job of ours waits there.
-    `report_lag_s`: how long reports may take to be seen on the shared disk.
-    `forgotten_s`: so long after the last word of its runners a job that Slurm takes for running is over.
-    A controller that was down while a job ended may learn of it late, or never.
+    `places_s`: the interval for reading the whole queue of the site, while a job of tarmac waits there.
+    `report_lag_s`: the maximum time until reports are visible on the shared disk. `forgotten_s`: the time
+    after its runners' last event until a job that Slurm considers running has ended. A controller that was
+    down at the end of a job may learn of it late, or never.
     """
 
     query_s: float = 2.0
