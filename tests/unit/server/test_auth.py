@@ -48,7 +48,7 @@ def test_what_is_no_address_is_refused(address: str) -> None:
 
 @given(
     st.dictionaries(
-        st.from_regex(r"[1-9]\.[a-z-]{1,8}\.[0-9]\.[0-9]", fullmatch=True), st.integers(0), max_size=5
+        st.from_regex(r"[1-9]\.[a-z-]{1,8}\.[0-9]\.[0-9]", fullmatch=True), st.integers(0, 2**53), max_size=5
     )
 )
 def test_places_survive_the_journey(places: dict[str, int]) -> None:
