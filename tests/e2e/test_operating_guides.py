@@ -48,6 +48,8 @@ tarmac run --detach --slots 8 --name all -- sleep 600; tarmac run --detach --slo
 tarmac why late; tarmac stop all late --wait
 tarmac nodes drain $(hostname); tarmac run --detach --slots 1 --name idle -- true
 tarmac why idle; tarmac nodes undrain $(hostname); tarmac wait idle
+tarmac clusters add far --engine ray --address 127.0.0.1:1 --set directory=$PWD/far
+tarmac run --detach --cluster far --name away -- true; tarmac why away; tarmac stop away --wait
 tarmac run --name three -- sh -c 'exit 3'
 tarmac run -- no-such-program
 tarmac run -- sh -c 'kill -9 $$'

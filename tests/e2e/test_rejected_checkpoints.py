@@ -89,6 +89,9 @@ def test_the_version_before_is_tried_and_then_the_newest_again(
     saved = [attempts[0]["milestones"]["kept"]["at"], attempts[2]["milestones"]["restored"]["at"]]
     assert saved[1] == lost["checkpoint_at"] < saved[0]
     ran_s = attempts[1]["ended_at"] - attempts[1]["started_at"]
-    assert lost["work_s"] == pytest.approx(ran_s + saved[0] - saved[1], abs=0.1)
+    earlier_s = saved[0] - saved[1]
+    assert earlier_s < lost["work_s"] <= ran_s + earlier_s, (
+        "work ends with the workers, before the attempt does"
+    )
     (notice,) = attempts[2]["notices"]
     assert notice["text"].startswith("artifacts (checkpoint): attempt 2 failed soon after it had begun from")

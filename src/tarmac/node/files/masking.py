@@ -156,7 +156,7 @@ def _coded(text: str) -> Iterator[bytes]:
     yield repr(text)[1:-1].encode()
     yield repr(data)[2:-1].encode()
     for sign in ("'\\''", "'\"'\"'"):  # of bash when it prints what it does, and of `shlex.quote`
-        yield text.replace("'", sign).encode()
+        yield text.strip().replace("'", sign).encode()  # a line end outside the quotes is no part of it
     yield json.dumps(text)[1:-1].encode()
     yield json.dumps(text, ensure_ascii=False)[1:-1].encode()
     for safe in (_UNRESERVED, _UNRESERVED + b"/"):
