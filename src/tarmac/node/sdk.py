@@ -62,7 +62,7 @@ class _World:
         self._looked = False
 
     def look(self) -> None:
-        """Check once."""
+        """Check the world, once."""
         if not self._looked:
             self._looked = True
             world.check(os.environ)

@@ -89,10 +89,10 @@ class SecretLaunch(NamedTuple):
 class ArtifactSync(NamedTuple):
     """The storage of artifacts: the interval of each kind; and `inputs`, the versions to restore first.
 
-    `rejected_by` is the number of an attempt that failed soon with the checkpoint it began from: this one
-    begins from the version before; 0: from the newest again. Its directories are filled either way. The
-    engine adds the command (the sidecar), the store, and for how long the attempt tries at its start and end
-    while the store is unreachable (`patience_s`).
+    `rejected_by` is the number of an attempt that failed soon after resuming from its checkpoint: this
+    attempt resumes from the version before; 0: from the newest again. The hook fills its directories in both
+    cases. The engine adds the command (the sidecar), the store, and how long the attempt retries at its start
+    and end while the store is unreachable (`patience_s`).
     """
 
     every_s: Mapping[str, float]

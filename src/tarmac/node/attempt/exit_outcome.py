@@ -6,9 +6,9 @@ Called by the runner and engines: `node_outcome` is for one node, `combine` for 
     a failure ended the attempt, here or elsewhere    -> failed, by that
     asked to stop                                     -> stopped
     reached its time limit                            -> failed, time_limit
-    asked to pause, or preempted, or its job is to
-      end soon, and every worker left with 0, by
-      the signal, or by our SIGKILL                   -> paused or preempted
+    asked to pause, or preempted, or its job ends
+      soon, and every worker left with 0, by the
+      signal, or by the runner's SIGKILL              -> paused or preempted
       otherwise                                       -> failed, by the first that left otherwise
     its lease expired: the node was cut off           -> lost, lease_expired
     the node ends the runner                          -> lost, platform_fault (retried automatically)

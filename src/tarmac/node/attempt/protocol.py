@@ -13,16 +13,16 @@
       logs/ROLE.REPLICA.WORKER.cut    JSON {"begin", "end"}: the part removed from a log over its limit: it
                                       reads as zeros, other bytes keep their offsets; replaced by rename
       logs/ROLE.REPLICA.WORKER.idx    time index: lines "SECONDS OFFSET\n", at most one a second
-      logs/setup.NODE.log             what the setup steps wrote, and the run's hooks
-      logs/setup.NODE.idx             its time index, from when the workers have started
-      cleared                         JSON {"work": days, "logs": days}: what the server removed so long after
-                                      the end of the run
-      prepared                        only with hooks: those before the workers are done, they may start
-      placed                          only with several nodes: the artifact directories of the node of rank 0
-                                      hold what they should, and so does the store
-      meeting                         only where a cluster with a queue of its own has given the nodes: JSON
-                                      {"port"}, which the node of rank 0 found free
-      sealed.ID                       only there, and with secrets: their values, sealed (`attempt.sealed`),
+      logs/setup.NODE.log             the output of the setup steps and of the run's hooks
+      logs/setup.NODE.idx             its time index, beginning at the start of the workers
+      cleared                         JSON {"work": days, "logs": days}: parts removed by the server
+                                      (days after the end of the run)
+      prepared                        only with hooks: those before the workers are done, workers may start
+      placed                          only with several nodes: the node of rank 0 has filled its artifact
+                                      directories, and the store is complete
+      meeting                         only if a cluster with a queue of its own grants the nodes: JSON
+                                      {"port"}, a free port of the node of rank 0
+      sealed.ID                       only for such nodes and with secrets: sealed values (`attempt.sealed`),
                                       until every node has read them
       nodes/NODE/claim                exclusive create: its creator owns the node's part of the attempt.
                                       JSON {"token", "pid", "start_ticks", "boot_id", "name"}, or
@@ -72,16 +72,16 @@ EVENTS (every line has "at" (seconds) and "kind")
     checkpoint_read  a worker read a checkpoint of an earlier attempt for the first time
     asked            {"ask"}             the runner has passed the request to the workers
     worker_ended     {"role", "replica", "index", "exit_code", "signal", "tail"}
-    notice           {"text"}            something the user should know (no mount namespace here, ...)
+    notice           {"text"}            a message for the user (no mount namespace here, ...)
     artifact         {"id", "files", "bytes", "left_out"}   a new version is in the store; "left_out" (may be
-                     absent) are the paths of what was not whole
-    artifact_kept    {"saved_at", "step"}     when the newest checkpoint in the newest version was saved (0:
-                     that has none) and its step (absent but where the SDK made it): with each version of
-                     checkpoints, and when the attempt has ended
-    artifact_placed  {"id"}              a version was placed into its directory, before the workers
-    artifact_restored  {"saved_at", "step"}   the same of the checkpoint that the workers find
-    ended            {"outcome", "cause", "finished"}   the last line: nothing of the attempt runs on the node
-                     any more. `finished`: the SDK said so. `exit_outcome.combine` makes one of all
+                     absent) are the paths of incomplete files
+    artifact_kept    {"saved_at", "step"}     the time at which the newest version's newest checkpoint was
+                     saved (0: it has none), and its step (only for one of the SDK): appended with each
+                     version of checkpoints, and at the end of the attempt
+    artifact_placed  {"id"}              a version was restored into its directory, before the workers
+    artifact_restored  {"saved_at", "step"}   the same for the checkpoint that the workers find
+    ended            {"outcome", "cause", "finished"}   the last line: no process of the attempt is left on
+                     the node. `finished`: the SDK reported it. `exit_outcome.combine` merges all nodes
 
 `cause` is {"code", "message", "role", "replica", "worker", "node", "exit_code", "signal", "tail"}, without
 inapplicable fields; outcome and code are words of the glossary. A missing command counts as a worker that

@@ -29,7 +29,7 @@ _SET_A_SECRET = (
     "keep USER:PASSWORD by `tarmac secret set NAME --as registry`, and give it to the run by `--secret NAME`"
 )
 _MOST_TAGS = 10
-_PHRASES = http.client.responses  # not the registry's own: it may repeat a login
+_PHRASES = http.client.responses  # not the registry's own text, which may repeat a login
 _NOT_HERE = (404, 400)
 _NO_ENTRY = (401, 403)
 

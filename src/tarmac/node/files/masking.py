@@ -151,7 +151,7 @@ def _forms(value: str) -> Set[bytes]:
 
 
 def _coded(text: str) -> Iterator[bytes]:
-    """A text as Python, shells and JSON quote it, in URLs, base64 (also within more) and hexadecimal."""
+    """A text quoted for Python, shells and JSON, in URLs, in base64 (also within more) and hexadecimal."""
     data = text.encode()
     yield repr(text)[1:-1].encode()
     yield repr(data)[2:-1].encode()

@@ -1,4 +1,4 @@
-"""The time index of a log: its size at most once a second. Called by the runner while it watches.
+"""The time index of a log: its size over time. Called by the runner while it watches.
 
 The runner neither changes nor reads the log: its size is enough. A line "SECONDS OFFSET" records that at that
 time the log was OFFSET bytes long.

@@ -1,11 +1,11 @@
 """Hooks around the workers: make and fill artifact directories before, remove half-written checkpoints after.
 
-Called by `runner`. On a node with a disk of its own, and where a run names artifacts as its input, the last
-whole versions are placed into them first; a run whose artifacts cannot be had does not begin without them.
-Where the runner of the attempt before was killed, its last sync is made up for at first, on any disk. So is
-the checkpoint replaced by an older one that attempts failed with, and that one by the newest again.
-What a process was writing through the SDK's `checkpoint()` when it was ended is rubbish: its own node clears
-it away afterwards, a later attempt what a lost node left.
+Called by `runner`. On a node with a disk of its own, and for a run that names artifacts as its input, the
+hook first restores the last complete versions; if that fails, the run does not start. If the runner of the
+previous attempt was killed, the hook first repeats its last sync, on any disk. If attempts failed with a
+checkpoint, the hook also replaces it by an older one, and later that one by the newest again. A checkpoint
+that a process was writing through the SDK's `checkpoint()` when it ended is unusable: its own node removes it
+afterwards, and a later attempt removes those of a lost node.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class Hub:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def wait(self, within_s: float) -> Dict[str, int]:
-        """The slots of every node by name, the first node first, once all are there. Raises TimeoutError."""
+        """The slots by node name, the first node first, once all are connected. Raises TimeoutError."""
         with self._changed:
             if not self._changed.wait_for(lambda: len(self._slots) == self._needed, within_s):
                 raise TimeoutError(f"{len(self._slots)} of {self._needed} nodes are there")

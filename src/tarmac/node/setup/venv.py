@@ -23,7 +23,7 @@ for word; do
   [ "$word" = --user ] || set -- "$@" "$word"
 done
 exec "${0%/*}/python" -m pip "$@\""""
-"""pip; without `--user`, because an environment of its own takes its place."""
+"""pip without `--user`: packages belong in the environment instead."""
 
 
 def make(directory: str, python: Interpreter, below: Sequence[str]) -> None:
