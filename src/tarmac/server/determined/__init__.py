@@ -1,18 +1,18 @@
-"""The gateway: what the unmodified command and library of Determined (PyPI `determined`) ask of their master.
+"""The gateway: the API of Determined's master for its unmodified command and library (PyPI `determined`).
 
-A listener of its own, on when a setting asks for it (`[determined] listen`). It translates to the control
-plane and keeps nothing of its own but the numbers of experiments and trials (`model.numbering`).
+It has its own listener, enabled by a setting (`[determined] listen`). It translates to the control plane, and
+its only data are the numbers of experiments and trials (`model.numbering`).
 
-Where what stands:
+Modules:
 
-- `gateway.py`: what every route works with. `calls.py`: a request as a route sees it, and how routes are
-  declared. `route_list.py`: every route there is; `application.py` serves them. `tokens.py`, `peers.py`: who
-  calls.
+- `gateway.py`: the common state of all routes. `calls.py`: a request in the form of a route, and the
+  declaration of routes. `route_list.py`: all routes; `application.py` serves them. `tokens.py`, `peers.py`:
+  the identity of callers.
 - Routes by subject, one file for each, named `SUBJECT_api` and with a tuple `ROUTES` that `route_list.py`
-  joins: `login_api.py`, `master_api.py`, and so on: what the command asks. What code *inside* a run asks
-  (rendezvous, preemption; metrics, progress, checkpoints; context, task logs) goes into files of the same
-  kind beside them, with `Access.TASK`.
-- Shapes of answers, in files named `SUBJECT_records`. Pure: a record of tarmac in, a dict as Determined has
-  it out.
-- `numbering.py`: from Determined's whole numbers to ids of tarmac, and back.
+  joins: `login_api.py`, `master_api.py`, and so on, for the command. Routes for code *inside* a run
+  (rendezvous, preemption; metrics, progress, checkpoints; context, task logs) are in files of the same kind
+  beside them, with `Access.TASK`.
+- Forms of answers, in files named `SUBJECT_records`. Pure: they convert a record of tarmac into a dict in
+  Determined's form.
+- `numbering.py`: maps Determined's whole numbers to ids of tarmac, and back.
 """

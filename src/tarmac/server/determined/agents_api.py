@@ -1,4 +1,4 @@
-"""`det agent`, `det slot`: what there is to run on, and what may take work. Listed in `route_list`."""
+"""`det agent`, `det slot`: the machines, and which of them accept work. Listed in `route_list`."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _one_slot(call: Call) -> Any:
 
 
 def _drained(drained: bool) -> Callable[[Call], Any]:
-    """Give an agent no new work, or work again. What runs on a disabled one leaves, unless it is to drain."""
+    """Stop or resume assigning work to an agent. Runs leave a disabled agent unless it is to drain."""
 
     def change(call: Call) -> Any:
         plane, choice = call.gateway.service.plane, NodeChoice(names=(call.path("agent"),))
@@ -104,7 +104,7 @@ def _drained(drained: bool) -> Callable[[Call], Any]:
 
 
 def _slot_drained(drained: bool) -> Callable[[Call], Any]:
-    """The same of a single slot."""
+    """Stop or resume assigning work to a single slot."""
 
     def change(call: Call) -> Any:
         plane, choice, slot = (
@@ -121,9 +121,9 @@ def _slot_drained(drained: bool) -> Callable[[Call], Any]:
 
 
 def _requeue(call: Call, run_ids: Collection[str]) -> None:
-    """Have runs leave their slots, and queue again with what they saved."""
+    """Make runs leave their slots, and queue them again with their checkpoints."""
     for run_id in run_ids:
-        with suppress(Refused):  # it is leaving already
+        with suppress(Refused):  # the run is leaving already
             call.gateway.service.plane.pause(call.actor, run_id)
             call.gateway.service.plane.resume(call.actor, run_id)
 

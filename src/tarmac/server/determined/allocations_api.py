@@ -1,4 +1,4 @@
-"""What the nodes of a trial agree on: addresses, leaving, what each says. Listed in `route_list`."""
+"""Coordinates the nodes of a trial: addresses, preemption, shared data. Listed in `route_list`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tarmac.server.determined.tasks import Task, task_of
 
 LONGEST_WAIT_S = 600.0
 LOOK_S = 5.0
-"""A change of a run wakes who waits for it; somebody else's server may have made it, so we look as well."""
+"""A change of a run wakes its waiters. Another server may have changed it, so waiters also poll."""
 
 _PATH = "/api/v1/allocations/{allocation}"
 
 
 async def _preemption(call: Call) -> Any:
-    """Whether the task is to leave; waits for it as long as the caller says."""
+    """Whether the task must leave; waits up to the timeout of the caller."""
     left = min(float(max(0, call.whole("timeout_seconds"))), LONGEST_WAIT_S)
     loop, changes = asyncio.get_running_loop(), call.gateway.service.changes
     task = await run_in_threadpool(task_of, call)
@@ -37,7 +37,7 @@ async def _preemption(call: Call) -> Any:
 
 
 def _rendezvous(call: Call) -> Any:
-    """The addresses of all nodes by rank, and which rank asks."""
+    """The addresses of all nodes by rank, and the rank of the caller."""
     task, control = task_of(call), call.gateway.service.plane.control
     launch = launch_of(control, task.run, task.attempt, dict(control.node_table().by_name))
     requested = call.path("resources")
@@ -52,12 +52,12 @@ def _rendezvous(call: Call) -> Any:
 
 
 def resources_id(task: Task, node: str) -> str:
-    """What the part of an attempt on a node is called."""
+    """The name of an attempt's part on a node."""
     return uuid_of("container", task.attempt.id, node)
 
 
 async def _all_gather(call: Call) -> Any:
-    """What every peer said, once all have."""
+    """The data of all peers, once every peer has sent its own."""
     task = await run_in_threadpool(task_of, call)
     peers, content = call.field("numPeers", 1), call.field("data")
     who = call.field("requestUuid") or call.field("resourcesId") or ""
@@ -68,7 +68,7 @@ async def _all_gather(call: Call) -> Any:
 
 
 def _noted(call: Call) -> Any:
-    """Answers what tarmac sees for itself: a node that runs, slots it has, a daemon beside the workers."""
+    """Accepts reports of facts that tarmac observes itself: running nodes, slots, daemons of workers."""
     task_of(call)
     return {}
 

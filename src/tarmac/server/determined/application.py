@@ -1,4 +1,4 @@
-"""The gateway as an application: who calls, what they sent, the answer or the error. Called by `daemon`."""
+"""The gateway as an application: authenticates callers, reads requests, sends answers. Called by `daemon`."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ from tarmac.server.determined.tokens import Claim, TokenKind
 from tarmac.server.http.answers import JsonAnswer
 
 LARGEST_BODY_BYTES = 160 << 20
-"""A context directory of 95 MiB, in base64, with room for a configuration."""
+"""The size of a context directory of 95 MiB in base64, with room for a configuration."""
 
 LARGEST_OPEN_BYTES = 1 << 16
-"""The most that somebody may send who is not logged in."""
+"""Maximum size of a request without a login."""
 
 ANYBODY = Actor(user="anybody", roles=frozenset())
 _ADMIN = frozenset({ActorRole.ADMIN})
 
 _NOT_IMPLEMENTED = 501
-"""The status of what is not offered: of a 404, `det` of 0.23 shows no sentence of ours."""
+"""The status for unsupported routes: for a 404, `det` of 0.23 does not print the server's message."""
 
 _GRPC_CODES = {400: 3, 401: 16, 403: 7, 404: 5, 409: 9, 412: 9, 413: 8, 429: 8, _NOT_IMPLEMENTED: 12, 503: 14}
-"""The number of an error beside its text, by its HTTP status."""
+"""The gRPC code of an error, by its HTTP status."""
 
 _STATUSES = {422: 400}
-"""What Determined answers where tarmac's own status is another."""
+"""Determined's status, for each of tarmac's that differs."""
 
 log = logging.getLogger(__name__)
 
 
 def build(gateway: Gateway) -> Starlette:
-    """The application over a gateway."""
+    """Build the application over a gateway."""
     routes = [
         WebRoute(route.path, partial(_answer, gateway, route), methods=[route.method]) for route in ROUTES
     ]
@@ -59,11 +59,11 @@ def build(gateway: Gateway) -> Starlette:
 
 
 Address = tuple[str, int | None]
-"""Of a listener: host and port, or the name of a unix socket."""
+"""The address of a listener: host and port, or the name of a unix socket."""
 
 
 def at_addresses(addresses: Collection[Address], gateway: Gateway, *, otherwise: ASGIApp) -> ASGIApp:
-    """An application: the gateway for those who connected to these addresses, another for the rest."""
+    """An application that serves the gateway on these addresses, and another application on all others."""
     inner = build(gateway)
 
     async def choose(scope: Scope, receive: Receive, send: Send) -> None:
@@ -79,7 +79,7 @@ async def _answer(gateway: Gateway, route: Route, request: Request) -> Response:
         await run_in_threadpool(check_attempt, gateway, claim.subject)
     body = await _body(request, LARGEST_OPEN_BYTES if route.access is Access.OPEN else LARGEST_BODY_BYTES)
     if body is None:
-        return Response(status_code=400)  # nobody is there to read it
+        return Response(status_code=400)  # the client has disconnected
     call = Call(gateway=gateway, actor=actor, claim=claim, request=request, body=await _parsed(body))
     handler: Callable[[Call], Any] = route.handler
     if inspect.iscoroutinefunction(handler):
@@ -90,7 +90,7 @@ async def _answer(gateway: Gateway, route: Route, request: Request) -> Response:
 
 
 def _caller(gateway: Gateway, access: Access, request: Request) -> tuple[Actor, Claim | None]:
-    """Who calls; raises Unauthorized where that is nobody whom the route is for."""
+    """The caller; raises Unauthorized if the route does not admit this caller."""
     now = gateway.service.clock.now()
     token = bearer(request)
     task = bearer(request, "grpc-metadata-x-allocation-token")
@@ -110,7 +110,7 @@ def _caller(gateway: Gateway, access: Access, request: Request) -> tuple[Actor, 
 
 
 async def _body(request: Request, limit_bytes: int) -> bytes | None:
-    """The whole body; None when the client has gone. Raises TooLarge before too much is in memory."""
+    """The whole body; None if the client has disconnected. Raises TooLarge before it exceeds the limit."""
     found = bytearray()
     try:
         async for piece in request.stream():
@@ -135,7 +135,7 @@ async def _parsed(body: bytes) -> Any:
 
 
 def error_answer(message: str, *, status: int) -> JsonAnswer:
-    """An error in the form that Determined's clients print."""
+    """An error in the form printed by Determined's clients."""
     code = _GRPC_CODES.get(status, 2)
     content = {"error": {"code": code, "reason": "", "error": message}, "message": message, "code": code}
     return JsonAnswer(content, status_code=status)

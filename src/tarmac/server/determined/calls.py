@@ -1,4 +1,4 @@
-"""A request as a route of the gateway sees it, and how routes are declared. Called by `application`."""
+"""Requests in the form of the gateway's routes, and the declaration of routes. Called by `application`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tarmac.server.determined.tokens import Claim
 
 
 class Access(Enum):
-    """Who may ask: OPEN anybody, USER who is logged in, TASK also code inside a run, by its own token."""
+    """Required access. OPEN: none, USER: a login, TASK: a login, or the own token of code inside a run."""
 
     OPEN = "open"
     USER = "user"
@@ -25,9 +25,9 @@ class Access(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request. `body` is its JSON (a dict or any other value; {} where there is none).
+    """One request. `body` is its JSON (a dict or any other value; {} if it is empty).
 
-    `claim` is of the token that came with it; None on an open route.
+    `claim` belongs to the token of the request; None on an open route.
     """
 
     gateway: Gateway
@@ -41,46 +41,46 @@ class Call:
         return str(self.request.path_params[name])
 
     def number(self, name: str) -> int:
-        """A part of the path that is a whole number; raises InvalidInput for another."""
+        """A part of the path that is a whole number; raises InvalidInput for any other text."""
         return whole(name, self.path(name))
 
     def text(self, name: str) -> str | None:
-        """A parameter of the query; None where it is not there or empty."""
+        """A parameter of the query; None if it is missing or empty."""
         return self.request.query_params.get(name) or None
 
     def texts(self, name: str) -> list[str]:
-        """A parameter of the query that may stand several times."""
+        """All values of a repeatable parameter of the query."""
         return self.request.query_params.getlist(name)
 
     def whole(self, name: str, default: int = 0) -> int:
-        """A parameter of the query that is a whole number; raises InvalidInput for another."""
+        """A parameter of the query that is a whole number; raises InvalidInput for any other text."""
         text = self.text(name)
         if text is None:
             return default
         return whole(name, text)
 
     def flag(self, name: str) -> bool | None:
-        """A parameter of the query that is `true` or `false`; None where it is not there."""
+        """A parameter of the query that is `true` or `false`; None if it is missing."""
         text = self.text(name)
         return None if text is None else text.lower() == "true"
 
     def field(self, name: str, default: Any = None) -> Any:
-        """A field of the body; the default where it is not there or null."""
+        """A field of the body; the default if it is missing or null."""
         found = self.body.get(name) if isinstance(self.body, Mapping) else None
         return default if found is None else found
 
     def whole_field(self, name: str, default: int = 0) -> int:
-        """A field of the body that is a whole number; raises InvalidInput for another."""
+        """A field of the body that is a whole number; raises InvalidInput for any other value."""
         return whole(name, self.field(name, default))
 
 
 def bearer(request: Request, header: str = "authorization") -> str:
-    """The token in a header of a request; "" where there is none."""
+    """The token in a header of a request; "" if there is none."""
     return request.headers.get(header, "").removeprefix("Bearer ").strip()
 
 
 def whole(name: str, value: Any) -> int:
-    """A whole number of 64 bits, as JSON has it or as a text; raises InvalidInput."""
+    """A whole number of 64 bits, from a JSON number or a text; raises InvalidInput."""
     is_text = isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) <= _MOST_DIGITS
     number = int(value) if is_text else value
     if type(number) is not int or number.bit_length() > 63:
@@ -91,8 +91,8 @@ def whole(name: str, value: Any) -> int:
 _MOST_DIGITS = 20
 
 Handler = Callable[[Call], Any] | Callable[[Call], Awaitable[Any]]
-"""Answers a call: with plain values, which become JSON, or with a `Response`. A plain function works in a
-thread, an async one in the event loop, for what waits."""
+"""Answers a call with plain values, which become JSON, or with a `Response`. Plain functions run in a thread;
+async ones run in the event loop, for handlers that wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,17 +106,17 @@ class Route:
 
 
 def get(path: str, handler: Handler, access: Access = Access.USER) -> Route:
-    """A route that asks."""
+    """A route that reads."""
     return Route(method="GET", path=path, handler=handler, access=access)
 
 
 def post(path: str, handler: Handler, access: Access = Access.USER) -> Route:
-    """A route that brings something about."""
+    """A route that executes or creates something."""
     return Route(method="POST", path=path, handler=handler, access=access)
 
 
 def put(path: str, handler: Handler, access: Access = Access.USER) -> Route:
-    """A route that makes sure that something is there."""
+    """A route that sets something."""
     return Route(method="PUT", path=path, handler=handler, access=access)
 
 

@@ -1,6 +1,6 @@
-"""`det experiment set ...` and labels: what a person changes of an experiment. Pure; called by its routes.
+"""`det experiment set ...` and labels: changes of an experiment by a user. Pure; called by its routes.
 
-Changed is the spec of the experiment, and with it the configuration of trials that it begins later.
+A change applies to the spec of the experiment, and through it to the configuration of its later trials.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from tarmac.model.search import CheckpointPolicy
 from tarmac.model.spec import RunSpec
 
 NOTES = "notes"
-"""Under which of its facts a spec keeps the notes of an experiment."""
+"""The key of an experiment's notes among the facts of its spec."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What a request changes: parts of the configuration as the configuration has them; None: no notes."""
+    """The changes in a request, as parts of the configuration; None removes the notes."""
 
     config: Mapping[str, Any]
     notes: str | None = None
 
     def without(self, name: str) -> Changes:
-        """The same, but for a field of the resources."""
+        """The changes without one field of the resources."""
         resources = {key: value for key, value in self.config.get("resources", {}).items() if key != name}
         return replace(self, config={**self.config, "resources": resources})
 
     @property
     def place(self) -> Mapping[str, Any]:
-        """The place in the queue as far as it is changed, its priority as tarmac has it."""
+        """The changed parts of the queue position, with the priority in tarmac's scale."""
         resources = self.config.get("resources", {})
         place = {
             name: resources[name] for name in ("priority", "weight", "resource_pool") if name in resources
@@ -43,7 +43,7 @@ class Changes:
 
 
 def changes_of(body: Mapping[str, Any]) -> Changes:
-    """The changes that a request asks for; raises InvalidInput. Fields that are not known are left alone."""
+    """The changes in a request; raises InvalidInput. Unknown fields are ignored."""
     given = {_snake(name): value for name, value in body.items()}
     config: dict[str, Any] = {}
     for name in ("name", "description"):
@@ -61,7 +61,7 @@ def changes_of(body: Mapping[str, Any]) -> Changes:
 
 
 def changed(spec: RunSpec, changes: Changes) -> RunSpec:
-    """The spec of an experiment after changes."""
+    """The spec of an experiment with the changes applied."""
     facts, config = dict(spec.conventions.facts), changes.config
     if changes.notes is not None:
         facts[NOTES] = changes.notes
@@ -90,7 +90,7 @@ def changed(spec: RunSpec, changes: Changes) -> RunSpec:
 
 
 def _native_labels(labels: Mapping[str, str], config: Mapping[str, Any]) -> dict[str, str]:
-    """The labels of an experiment of a run file, which has a description among them."""
+    """The labels of an experiment from a run file, which include its description."""
     found = dict(labels)
     if "labels" in config:
         fit = [names.fit(label) for label in config["labels"]]
@@ -131,7 +131,7 @@ def _section(name: str, found: Any, readers: Mapping[str, Callable[[str, Any], A
 
 
 def _snake(name: str) -> str:
-    """A name as configurations have it, of one as JSON has it."""
+    """A JSON name converted to snake case, the style of configurations."""
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
 
 
@@ -142,7 +142,7 @@ def _text(name: str, value: Any) -> str:
 
 
 def _is_legible(character: str) -> bool:
-    """Whether databases can hold a character: neither NUL nor half of a surrogate pair."""
+    """Whether databases can store a character: neither NUL nor half of a surrogate pair."""
     return character != "\0" and not "\ud800" <= character <= "\udfff"
 
 
@@ -153,7 +153,7 @@ def _labels(value: Any) -> list[str]:
 
 
 def _priority(name: str, value: Any) -> int:
-    """A priority of Determined; raises InvalidInput."""
+    """A priority in Determined's scale; raises InvalidInput."""
     if type(value) is not int or not FIRST <= value <= LAST:
         raise InvalidInput(f"{name} must be between {FIRST} and {LAST}, not {value!r:.20}")
     return value
@@ -167,7 +167,7 @@ def _weight(name: str, value: Any) -> float:
 
 
 def _slots(name: str, value: Any) -> int | None:
-    """A number of slots, or none: there is no limit."""
+    """A number of slots; None means no limit."""
     return None if value is None else _count(name, value)
 
 

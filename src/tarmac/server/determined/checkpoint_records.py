@@ -1,4 +1,4 @@
-"""Checkpoints as Determined has them. Pure; called by the routes about checkpoints and trials."""
+"""Converts checkpoints into Determined's form. Pure; called by the routes about checkpoints and trials."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def checkpoint_record(checkpoint: Checkpoint, *, trial: int, experiment: int) ->
 
 
 def checkpoint_step(checkpoint: Checkpoint) -> dict[str, Any]:
-    """A checkpoint as one of the workloads of its trial."""
+    """A checkpoint as a workload of its trial."""
     return {
         "uuid": checkpoint.uuid,
         "endTime": time_of(checkpoint.at),

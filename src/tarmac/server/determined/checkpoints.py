@@ -1,8 +1,8 @@
-"""Checkpoints of trials, wherever they come from. Called by the routes about checkpoints and trials.
+"""Finds checkpoints of trials, from every source. Called by the routes about checkpoints and trials.
 
-A checkpoint is what the library of a trial reported; where it reported none, a version of the artifact
-`checkpoint` of the trial's run, with a UUID made of the version's id. Files of a reported one lie in versions
-of that artifact too, in a directory named by its UUID.
+A checkpoint is one that the trial's library reported. If it reported none, a checkpoint is a version of the
+artifact `checkpoint` of the trial's run, with a UUID derived from the version's id. The files of a reported
+checkpoint are in versions of the same artifact, in a directory named by its UUID.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ KIND = "checkpoint"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """A checkpoint of a run, which is a trial or alone, with what was validated at its step.
+    """A checkpoint of a trial or of a standalone run, with the validation metrics of its step.
 
-    `report` is what the library said of it, `version` the artifact that it is where the library said nothing.
+    `report` is the report of the library; without one, `version` is the artifact version.
     """
 
     uuid: str
@@ -52,23 +52,23 @@ class Checkpoint:
 
     @property
     def spec(self) -> RunSpec:
-        """The spec of its experiment, or of a run that is alone."""
+        """The spec of its experiment, or of a standalone run."""
         return self.experiment.spec if self.experiment is not None else self.run.spec
 
     @property
     def smaller_is_better(self) -> bool:
-        """Whether less of the metric of the search is better."""
+        """Whether smaller values of the search metric are better."""
         return config_of(self.spec)["searcher"].get("smaller_is_better") is not False
 
     @property
     def metric(self) -> float | None:
-        """The metric of the search, of what was validated."""
+        """The validated value of the search metric."""
         found = self.metrics.get(config_of(self.spec)["searcher"].get("metric"))
         return found if isinstance(found, int | float) else None
 
 
 def checkpoints_of(call: Call, trials: Sequence[Trial], experiment: Experiment) -> list[Checkpoint]:
-    """The checkpoints of the trials of an experiment, by time."""
+    """The checkpoints of an experiment's trials, by time."""
     runs = call.gateway.service.plane.control.store.load_runs([trial.run_id for trial in trials])
     return _by_time(
         each
@@ -79,14 +79,14 @@ def checkpoints_of(call: Call, trials: Sequence[Trial], experiment: Experiment) 
 
 
 def checkpoints_of_run(call: Call, run: Run) -> list[Checkpoint]:
-    """The checkpoints of a run, be it a trial or alone, by time."""
+    """The checkpoints of a trial or of a standalone run, by time."""
     trial = call.gateway.experiments.trial_of(run.id)
     experiment = call.gateway.experiments.experiment(trial.experiment) if trial is not None else None
     return _by_time(_of_run(call, run, trial, experiment))
 
 
 def warm_start(call: Call, spec: RunSpec) -> str | None:
-    """The UUID of the checkpoint that the trials of a configuration begin with, as far as it is known."""
+    """The UUID of the checkpoint from which a configuration's trials start, if known."""
     source = named_source(spec)
     if not isinstance(source, int):
         return source
@@ -113,12 +113,12 @@ def find_checkpoint(call: Call, uuid: str) -> Checkpoint:
 
 
 def files_of(call: Call, checkpoint: Checkpoint) -> list[tuple[str, Entry]]:
-    """The files and directories of a checkpoint, each by its path in there; raises NotFound."""
+    """The files and directories of a checkpoint, each by its path inside; raises NotFound."""
     if checkpoint.version is not None:
         return [(each.path, each) for each in _entries(call, checkpoint.version)]
     below, found = f"{checkpoint.uuid}/", dict[int, list[tuple[str, Entry]]]()
     deleted = deletions([checkpoint.report] if checkpoint.report is not None else [])
-    for summary in _versions(call, checkpoint.run, every_rank=True):  # of each node the newest that holds it
+    for summary in _versions(call, checkpoint.run, every_rank=True):  # the newest version on each node
         entries = [each for each in _entries(call, summary) if not is_deleted(each.path, deleted)]
         if inner := [
             (each.path.removeprefix(below), each) for each in entries if each.path.startswith(below)
@@ -130,7 +130,7 @@ def files_of(call: Call, checkpoint: Checkpoint) -> list[tuple[str, Entry]]:
 
 
 def checkpoint_uuid(summary: VersionSummary) -> str:
-    """The UUID of a checkpoint that nobody reported."""
+    """The UUID of an unreported checkpoint."""
     return uuid_of("checkpoint", summary.version.id)
 
 
@@ -184,7 +184,7 @@ def _entries(call: Call, summary: VersionSummary) -> Sequence[Entry]:
 
 
 def _versions(call: Call, run: Run | None, *, every_rank: bool = False) -> list[VersionSummary]:
-    """The versions of checkpoints, of a run or of all, by time: those of the first node, or of every one."""
+    """The versions of checkpoints, of a run or of all, by time: of the first node, or of every node."""
     found = call.gateway.service.artifacts.versions(call.actor, run)
     chosen = [each for each in found if each.version.kind == KIND and (every_rank or each.version.rank == 0)]
     return sorted(chosen, key=lambda each: each.created_at)

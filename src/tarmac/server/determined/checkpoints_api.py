@@ -26,7 +26,7 @@ from tarmac.server.determined.tasks import check_owner, run_of_trial
 from tarmac.server.determined.trial_checkpoints import leave_resources
 from tarmac.server.determined.written import is_descending, page
 
-# --- questions
+# --- queries
 
 
 def _of_experiment(call: Call) -> Any:
@@ -40,7 +40,7 @@ def _of_trial(call: Call) -> Any:
 
 
 def _listed(call: Call, found: list[Checkpoint]) -> Any:
-    """The checkpoints in the order that is asked for; by the metric of the search the best first else."""
+    """The checkpoints in the requested order; by default by the search metric, best first."""
     if states := call.texts("states"):
         found = [each for each in found if each.state in states]
     by = call.text("sortBy") or call.text("sortByAttr") or ""
@@ -64,11 +64,11 @@ _KEYS: Mapping[str, Callable[[Checkpoint], Any]] = {
     "BATCH_NUMBER": lambda each: each.steps,
     "UUID": lambda each: each.uuid,
 }
-"""What checkpoints are sorted by, by a part of its name; else it is their time."""
+"""The sort key of checkpoints for each part of the requested name; the default is the time."""
 
 
 def _rating(checkpoint: Checkpoint, metric: str | None) -> float | None:
-    """A metric of what was validated at a checkpoint; None: that of the search."""
+    """A validation metric of a checkpoint; None selects the search metric."""
     found = checkpoint.metric if metric is None else checkpoint.metrics.get(metric)
     return found if isinstance(found, int | float) else None
 
@@ -96,7 +96,7 @@ def _one(call: Call) -> Any:
 
 
 def _download(call: Call) -> Response:
-    """The files of a checkpoint as a tar archive, packed with gzip."""
+    """The files of a checkpoint as a gzipped tar archive."""
     checkpoint = find_checkpoint(call, call.path("checkpoint"))
     artifacts, archive = call.gateway.service.artifacts, io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w:gz") as tar:
@@ -123,7 +123,7 @@ def _remove(call: Call) -> Any:
 
 
 def _remove_files(call: Call) -> Any:
-    """Remove the files of checkpoints that patterns match; all of them: the checkpoints."""
+    """Remove the checkpoint files that match patterns; if every file matches, delete the checkpoints."""
     patterns = call.field("checkpointGlobs", [])
     if not isinstance(patterns, list) or not all(isinstance(each, str) for each in patterns):
         raise InvalidInput("checkpointGlobs: a list of patterns is expected")

@@ -1,4 +1,4 @@
-"""Which experiments and trials a list shows, and in which order: by fields of their records.
+"""Filters and sorts listed experiments and trials by fields of their records.
 
 Called by `experiment_lists_api`.
 """
@@ -25,7 +25,7 @@ def _field(name: str) -> Callable[[Record], Any]:
 
 
 def _validated(name: str) -> Callable[[Record], Any]:
-    """The metric of a validation that stands in a field of a trial."""
+    """A validation metric in a field of a trial."""
 
     def value(record: Record) -> Any:
         found = record[name]
@@ -67,15 +67,15 @@ TRIALS: Keys = {
 
 
 def asks_for_records(call: Call) -> bool:
-    """Whether what is to be listed cannot be said before the records are made."""
+    """Whether the selection requires complete records."""
     by = (call.text("sortBy") or "").removeprefix(_PREFIX)
     return by not in _AS_LISTED or any(call.texts(name) for name in ("states", "labels", "description"))
 
 
 def chosen(call: Call, records: Sequence[Record], keys: Keys) -> list[Record]:
-    """Those of the states, labels and description that are asked for, in the order that is.
+    """The records with the requested states, labels and description, in the requested order.
 
-    `records` are in the order of their numbers, from the last where that is asked for.
+    `records` are in the order of their numbers, or in reverse if the request asks for that.
     """
     states, labels = set(call.texts("states")), set(call.texts("labels"))
     if "STATE_ACTIVE" in states:
@@ -97,7 +97,7 @@ def chosen(call: Call, records: Sequence[Record], keys: Keys) -> list[Record]:
 
 
 def is_numbered(call: Call, number: int) -> bool:
-    """Whether an experiment is among those that are asked for by number."""
+    """Whether the request selects an experiment by its number."""
     name = "experimentIdFilter"
     included = {whole(name, text) for text in call.texts(f"{name}.incl")}
     excluded = {whole(name, text) for text in call.texts(f"{name}.notIn")}

@@ -1,4 +1,4 @@
-"""`det experiment continue --config`: a changed configuration to go on with. Called by `experiments_api`."""
+"""`det experiment continue --config`: continues with a changed configuration. Called by `experiments_api`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tarmac.server.determined.experiment_records import config_of
 
 _CHANGED = ("name", "description", "labels")
 _CHANGED_RESOURCES = ("priority", "weight", "resource_pool", "max_slots")
-"""What `det experiment set` changes of a configuration after it was written."""
+"""The parts of a configuration that `det experiment set` changes after its creation."""
 
 
 def override_of(text: Any) -> dict[str, Any]:
-    """What a request overrides of a configuration; raises InvalidInput."""
+    """The overrides of a configuration in a request; raises InvalidInput."""
     if not isinstance(text, str):
         raise InvalidInput("overrideConfig: the text of a configuration is expected")
     found = values_of(text, "overrideConfig") if text.strip() != "null" else {}
@@ -34,7 +34,7 @@ def override_of(text: Any) -> dict[str, Any]:
 def continued(call: Call, experiment: Experiment, spec: RunSpec, override: Mapping[str, Any]) -> RunSpec:
     """The spec of an experiment with parts of its configuration changed: its text is read again.
 
-    Raises InvalidInput with all that is wrong with the configuration then.
+    Raises InvalidInput with all problems of the changed configuration.
     """
     if spec.conventions.system != NAME:
         raise InvalidInput(
@@ -44,14 +44,14 @@ def continued(call: Call, experiment: Experiment, spec: RunSpec, override: Mappi
     before = merged(values_of(spec.source, "config"), _since(config_of(spec)))
     searcher, others = before.get("searcher"), override.get("searcher")
     if isinstance(searcher, dict) and isinstance(others, dict) and "max_length" in others:
-        searcher.pop("max_length", None)  # `{epochs: 2}` takes the place of `{batches: 10}`
+        searcher.pop("max_length", None)  # `{epochs: 2}` replaces `{batches: 10}`
     after = submission_of(call, json.dumps(merged(before, override)), experiment.code_digest).spec
     notes = spec.conventions.facts.get(NOTES)
     return replace(changed(after, Changes(config={}, notes=notes)), code=spec.code, start_paused=False)
 
 
 def _since(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What people changed of a configuration since it was written, as far as it is in it."""
+    """The changes by users since a configuration was written, as far as they concern its fields."""
     resources = config.get("resources") or {}
     found = {name: config[name] for name in _CHANGED if config.get(name) is not None}
     place = {name: resources[name] for name in _CHANGED_RESOURCES if resources.get(name) is not None}

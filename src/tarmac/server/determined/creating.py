@@ -1,4 +1,4 @@
-"""From a request for an experiment to a submission of tarmac. Called by `experiments_api`."""
+"""Converts a request for an experiment into a submission of tarmac. Called by `experiments_api`."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from tarmac.server.submitting.submissions import Draft, planned, prepare
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What a request asks to be created. `parent`: the experiment that it is made from."""
+    """A requested experiment. `parent` is the experiment on which it is based."""
 
     submission: Submission
     parent: Experiment | None = None
 
 
 def wish_of(call: Call, *, keeps: bool) -> Wish:
-    """The experiment that a request describes. Without `keeps` its files are left where they are.
+    """The experiment that a request describes. Without `keeps` its files are not stored.
 
-    Raises InvalidInput with all that is wrong with its configuration.
+    Raises InvalidInput with all problems of its configuration.
     """
     if call.field("template"):
         raise InvalidInput("tarmac has no templates", hint="write the configuration whole")
@@ -58,13 +58,13 @@ def wish_of(call: Call, *, keeps: bool) -> Wish:
 
 
 def submission_of(call: Call, config: str, digest: str | None) -> Submission:
-    """The submission of a configuration whose code, if it has some, is here already."""
+    """The submission of a configuration; the server has its code, if any, already."""
     prepared = planned(_draft(call, config, digest), call.gateway.service.plane)
     return replace(prepared.submission, spec=_completed(call, prepared.submission.spec))
 
 
 def preview_of(call: Call, config: str) -> Submission:
-    """The submission of which a search is to be previewed, of a configuration alone."""
+    """The submission for the preview of a search, from a configuration alone."""
     return submission_of(call, config, None)
 
 
@@ -86,7 +86,7 @@ def _draft(call: Call, config: str, digest: str | None) -> Draft:
 
 
 def _completed(call: Call, spec: RunSpec) -> RunSpec:
-    """A spec with a search, if only of one trial, and with a pool: every experiment here has both."""
+    """A spec with a search (at least of one trial) and a pool: every experiment of Determined has both."""
     if isinstance(spec.code, LocalDirectory) and spec.code.digest is None:
         spec = replace(spec, code=None)
     if spec.search is None:

@@ -1,4 +1,4 @@
-"""`det experiment list`, `describe`, `list-trials`: questions about experiments. Listed in `route_list`."""
+"""`det experiment list`, `describe`, `list-trials`: queries about experiments. Listed in `route_list`."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from tarmac.server.determined.tokens import TokenKind
 from tarmac.server.determined.written import is_descending, page
 
 ALL = 1_000_000
-"""As many experiments as there may be in a list."""
+"""Maximum number of listed experiments."""
 
 
 def record_of(call: Call, experiment: Experiment) -> dict[str, Any]:
-    """An experiment as Determined has it, with its trials."""
+    """The record of an experiment in Determined's form, with its trials."""
     [found] = _records(call, [experiment])
     return found
 
@@ -49,14 +49,14 @@ def _records(call: Call, experiments: Sequence[Experiment]) -> list[dict[str, An
 
 
 def heads_of(call: Call, query: ExperimentQuery) -> list[ExperimentHead]:
-    """The experiments of a query in short, oldest first, each with a number from now on."""
+    """The summaries of the experiments of a query, oldest first. Assigns numbers to those without one."""
     found = call.gateway.experiments.heads(query)[::-1]
-    experiment_numbers(call.gateway, [each.id for each in found])  # in the order in which they were made
+    experiment_numbers(call.gateway, [each.id for each in found])  # in the order of their creation
     return found
 
 
 def _list(call: Call) -> Any:
-    """Oldest first, as `det` lists them; those of the users, names and so on that are asked for."""
+    """The experiments with the requested users, names and so on; oldest first, as in `det`."""
     check_project(call.whole("projectId"))
     users, name = call.texts("users"), (call.text("name") or "").lower()
     found = heads_of(call, ExperimentQuery(archived=call.flag("archived"), limit=ALL))
@@ -122,7 +122,7 @@ def _model_definition(call: Call) -> Any:
 
 
 def _best_metric(call: Call) -> Any:
-    """The best metric that any trial has reported; NotFound where none has."""
+    """The best metric that any trial has reported; raises NotFound without one."""
     if call.claim is not None and call.claim.kind is TokenKind.ALLOCATION:
         return own_best(call)
     experiment = experiment_of(call.gateway, call.number("experiment"))

@@ -1,4 +1,4 @@
-"""Experiments and trials as Determined has them. Pure; called by the routes."""
+"""Converts experiments and trials into Determined's records. Pure; called by the routes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tarmac.server.determined.numbering import UNCATEGORIZED, task_name
 from tarmac.server.determined.written import finite, time_of
 
 ONLY = "Uncategorized"
-"""What both are called."""
+"""The name of the only workspace and the only project."""
 
 _NAMES = {method: name for name, method in METHODS.items()}
 _ENDED = {Outcome.COMPLETED: "COMPLETED", Outcome.STOPPED: "CANCELED", Outcome.FAILED: "ERROR"}
@@ -39,7 +39,7 @@ _ENDS = {"completed": "COMPLETED", "closed": "COMPLETED", "invalid": "COMPLETED"
 def experiment_record(
     experiment: Experiment, *, number: int, rows: Sequence[TrialRow], numbers: Mapping[str, int]
 ) -> dict[str, Any]:
-    """An experiment with its trials; `numbers` has those of trials by run, and of its parent by id."""
+    """An experiment with its trials; `numbers` has those of trials by run, and that of its parent by id."""
     config, parent = config_of(experiment.spec), experiment.parent
     best = min((row for row in rows if row.trial.best is not None), key=_rank(experiment), default=None)
     return {
@@ -80,7 +80,7 @@ def experiment_record(
 
 
 def experiment_state(experiment: Experiment, rows: Sequence[TrialRow]) -> str:
-    """What Determined calls the state: of an active experiment that of the trial that got furthest."""
+    """Determined's name of the state: for an active experiment, that of its most advanced trial."""
     if experiment.state is ExperimentState.ENDED:
         return _ENDED.get(experiment.outcome, "ERROR") if experiment.outcome is not None else "ERROR"
     if experiment.state is ExperimentState.STOPPING:
@@ -94,7 +94,7 @@ def experiment_state(experiment: Experiment, rows: Sequence[TrialRow]) -> str:
 def trial_record(
     row: TrialRow, experiment: Experiment, *, number: int, experiment_number: int, warm_start: str | None
 ) -> dict[str, Any]:
-    """One trial, as far as its run is known. `warm_start`: the UUID of the checkpoint that it began with."""
+    """One trial, as far as its run is known. `warm_start` is the UUID of its initial checkpoint."""
     trial, run = row.trial, row.run
     task = task_name(experiment_number, trial.run_id)
     metric = experiment.search.metric
@@ -121,32 +121,32 @@ def trial_record(
 
 
 def restarts_of(run: Run) -> int:
-    """How often a trial was restarted: its last failure restarts nothing."""
+    """The number of a trial's restarts: the last failure restarts nothing."""
     return min(run.failures, run.spec.retries)
 
 
 def trial_state(row: TrialRow) -> str:
-    """What Determined calls the state of a trial."""
+    """Determined's name of a trial's state."""
     if row.trial.end is not None:
         return _ENDS.get(row.trial.end, "ERROR")
     return run_state(row.run) if row.run is not None else "ERROR"
 
 
 def run_state(run: Run) -> str:
-    """What Determined calls the state of the trial that a run is."""
+    """Determined's name of the state of a run that is a trial."""
     if run.state is RunState.ENDED:
         return _ENDED.get(run.outcome, "ERROR") if run.outcome is not None else "ERROR"
     return _LIVE.get(run.state, "QUEUED")
 
 
 def pool_of(spec: RunSpec, rows: Sequence[TrialRow] = ()) -> str:
-    """The resource pool: where somebody moved it, else that of its spec."""
+    """The resource pool: that to which a user moved the experiment, else that of its spec."""
     moved = next((row.run.place.pool for row in rows if row.run is not None and row.run.place.pool), None)
     return moved or spec.target.pool or DEFAULT_POOL
 
 
 def config_of(spec: RunSpec) -> dict[str, Any]:
-    """The configuration, secrets hidden: as it was completed, or what a native file comes to."""
+    """The configuration with secrets hidden: the completed one, or the equivalent of a native file."""
     found = spec.conventions.facts.get("config") if spec.conventions.system == "determined" else None
     if isinstance(found, Mapping):
         return dict(found)

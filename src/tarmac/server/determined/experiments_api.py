@@ -1,4 +1,4 @@
-"""`det experiment create`, `pause`, `set` and the like: experiments commanded. Listed in `route_list`."""
+"""`det experiment create`, `pause`, `set` and the like: experiment commands. Listed in `route_list`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _create(call: Call) -> Any:
 
 
 def _draft_record(name: str) -> dict[str, Any]:
-    """What stands in an answer for an experiment that is not kept."""
+    """The record of an experiment that is not stored."""
     empty: dict[str, Any] = dict.fromkeys(("startTime", "jobId", "searcherType", "username"), "")
     numbers = dict.fromkeys(("id", "numTrials", "projectId", "projectOwnerId"), 0)
     rest = {"archived": False, "config": {}, "originalConfig": "", "state": "STATE_PAUSED", "name": name}
@@ -47,15 +47,15 @@ def _draft_record(name: str) -> dict[str, Any]:
 
 
 def _continue(call: Call) -> Any:
-    """Go on with one that has ended; the only trial of a search of one also by a changed configuration.
+    """Continue an ended experiment; with a changed configuration only a search with a single trial.
 
-    A trial keeps its number, though it goes on as another run.
+    A trial keeps its number, although it continues as another run.
     """
     experiment = experiment_of(call.gateway, call.whole_field("id"))
     override = override_of(call.field("overrideConfig", ""))
     change = (lambda spec: continued(call, experiment, spec, override)) if override else None
     plane, numbers = call.gateway.service.plane, call.gateway.numbers
-    with plane.control.lock:  # the new runs are numbered before anybody asks for their numbers
+    with plane.control.lock:  # the new runs get numbers before any request for these
         before = {each.number: each.run_id for each in call.gateway.experiments.trials(experiment.id)}
         after = plane.experiments.go_on(call.actor, experiment.id, change=change)
         for trial in call.gateway.experiments.trials(experiment.id):
@@ -68,7 +68,7 @@ def _continue(call: Call) -> Any:
 
 
 def _command(choose: Callable[[Call], Command]) -> Callable[[Call], Any]:
-    """A route that gives a command to an experiment."""
+    """A route that applies a command to an experiment."""
 
     def command(call: Call) -> Any:
         experiment = experiment_of(call.gateway, call.number("experiment"))
@@ -91,7 +91,7 @@ def _archive(archived: bool) -> Callable[[Call], Command]:
 
 
 def _change(call: Call) -> Any:
-    """Change what it is called, its limits and its policy, and the place of its trials in the queue."""
+    """Change the name, the limits and the policy of an experiment, and the queue positions of its trials."""
     experiment = experiment_of(call.gateway, call.number("experiment"))
     changes = changes_of(call.body if isinstance(call.body, Mapping) else {})
     plane = call.gateway.service.plane
@@ -105,7 +105,7 @@ def _change(call: Call) -> Any:
 
 
 def _label(choose: Callable[[list[str], str], list[str]]) -> Callable[[Call], Any]:
-    """A route that changes the labels of an experiment by one."""
+    """A route that adds or removes one label of an experiment."""
 
     def change(call: Call) -> Any:
         experiment = experiment_of(call.gateway, call.number("experiment"))
@@ -126,13 +126,13 @@ def _without(labels: list[str], label: str) -> list[str]:
 
 
 def _effective(call: Call, changes: Changes) -> Changes:
-    """The changes without a weight where no pool shares fairly: it is kept, and counts nowhere yet."""
+    """The changes; without fair sharing they lack the weight, which is stored but has no effect yet."""
     policies = {pool.policy for pool in call.gateway.service.plane.pools(call.actor)}
     return changes if Policy.FAIR_SHARE in policies else changes.without("weight")
 
 
 def _move(call: Call) -> Any:
-    """Into another project, of which there is none."""
+    """Move an experiment to another project; there is none."""
     experiment_of(call.gateway, call.number("experiment"))
     check_project(call.whole_field("destinationProjectId"))
     return {}

@@ -1,4 +1,4 @@
-"""What every route of the gateway works with. Made by `application.build`, and by tests over fakes."""
+"""The common state of the gateway's routes. Made by `application.build`, and by tests over fakes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tarmac.server.determined.tokens import TokenMaker
 from tarmac.server.service import Service
 
 VERSION = "0.38.1"
-"""The release of Determined whose answers these are: those of older ones, with fields that came later."""
+"""The emulated release of Determined: its answers are those of older releases with additional fields."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
     """The parts of a gateway. `tokens` makes and reads the tokens of sessions; `owner` owns the server.
 
-    `records` is what trials keep with it.
+    `records` stores the trials' own records.
     """
 
     service: Service
@@ -32,5 +32,5 @@ class Gateway:
 
     @property
     def experiments(self) -> Experiments:
-        """The record of experiments."""
+        """The table of experiments."""
         return self.service.plane.control.store.experiments

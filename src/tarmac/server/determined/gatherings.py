@@ -1,4 +1,4 @@
-"""Peers of a task that wait until each has said something. Used by `allocations_api`."""
+"""Peers of a task that wait until each of them has sent its data. Used by `allocations_api`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 MOST = 1000
-"""So many gatherings are remembered; the oldest goes first."""
+"""Maximum number of gatherings in memory; the oldest is dropped first."""
 
 LONGEST_S = 600.0
 
@@ -20,13 +20,13 @@ class _Gathering:
 
 
 class Gatherings:
-    """Those of all attempts, in memory of the event loop: peers ask again after a restart."""
+    """The gatherings of all attempts, in memory of the event loop: after a restart, peers ask again."""
 
     def __init__(self) -> None:
         self._open: dict[Key, _Gathering] = {}
 
     async def gather(self, key: Key, who: str, content: Any, *, peers: int) -> list[Any]:
-        """What all peers said, in the order of their names. Raises TimeoutError when some do not come."""
+        """The data of all peers, by name. Raises TimeoutError if some peers do not send theirs."""
         found = self._open.get(key)
         if found is None or (found.complete.is_set() and who not in found.contents):
             while len(self._open) >= MOST:

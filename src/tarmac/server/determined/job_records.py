@@ -1,6 +1,6 @@
-"""The queue as Determined has it: one job for each experiment, or for a run that belongs to none.
+"""The queue in Determined's form: one job for each experiment, or for a standalone run.
 
-Called by the routes about jobs and experiments. The id of a job is that of the experiment, or run, in tarmac.
+Called by the routes about jobs and experiments. A job has the id of its experiment, or run, in tarmac.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SCHEDULED, _QUEUED = "STATE_SCHEDULED", "STATE_QUEUED"
 
 @dataclass(slots=True)
 class Job:
-    """A job: its lines in the queue of a pool, the foremost first, with their runs."""
+    """A job: its queue entries in a pool, in scheduling order, with their runs."""
 
     id: str
     pool: str
@@ -34,7 +34,7 @@ class Job:
 
 
 def jobs_of(call: Call, pool: str | None = None) -> list[Job]:
-    """The jobs of each pool (of this one), in scheduling order."""
+    """The jobs of each pool (or of one pool), in scheduling order."""
     gateway = call.gateway
     pages = gateway.service.plane.queue(call.actor, pool=pool)
     entries = [entry for each in pages for entry in each.entries if queue_word(entry.state) is not None]
@@ -56,7 +56,7 @@ def jobs_of(call: Call, pool: str | None = None) -> list[Job]:
 
 
 def job_records(call: Call, jobs: Sequence[Job], all_jobs: Sequence[Job]) -> list[dict[str, Any]]:
-    """Jobs, each with how many are ahead of it in the queue of its pool."""
+    """The records of jobs, each with the number of jobs ahead of it in its pool."""
     ahead: dict[int, int] = {}
     counts: dict[str, int] = {}
     for job in all_jobs:
@@ -66,7 +66,7 @@ def job_records(call: Call, jobs: Sequence[Job], all_jobs: Sequence[Job]) -> lis
 
 
 def job_summary(call: Call, experiment_id: str) -> dict[str, Any] | None:
-    """Where an experiment stands in the queue; None where nothing of it does."""
+    """The queue position of an experiment; None if none of its runs is queued."""
     jobs = jobs_of(call)
     at = next((at for at, job in enumerate(jobs) if job.id == experiment_id), None)
     if at is None:

@@ -1,4 +1,4 @@
-"""`det job list`, `update` and `update-batch`: the queue, seen and changed. Listed in `route_list`."""
+"""`det job list`, `update` and `update-batch`: shows and changes the queue. Listed in `route_list`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ANCHORS = ("aheadOf", "behindOf")
 
 
 def _listed(call: Call) -> tuple[list[Job], list[Job]]:
-    """The jobs of the pool that is asked for (the default one), in order, and as they are to be shown."""
+    """The jobs of the requested (or default) pool: in scheduling order, and in the requested order."""
     found = jobs_of(call, call.text("resourcePool") or default_pool(call))
     return found, list(reversed(found)) if is_descending(call) else found
 
@@ -30,13 +30,13 @@ def _jobs(call: Call) -> Any:
 
 
 def _old_jobs(call: Call) -> Any:
-    """The same for 0.23, which asks for jobs without a `full` around each."""
+    """The list for 0.23, which requests jobs without a `full` around each."""
     every, shown = _listed(call)
     return page(call, "jobs", shown, lambda part: job_records(call, part, every))
 
 
 def _stats(call: Call) -> Any:
-    """How many jobs of each pool are queued and scheduled."""
+    """The numbers of queued and scheduled jobs of each pool."""
     counts: dict[str, dict[str, int]] = {
         pool.name: {"queuedCount": 0, "scheduledCount": 0}
         for pool in call.gateway.service.plane.pools(call.actor)
@@ -49,7 +49,7 @@ def _stats(call: Call) -> Any:
 
 
 def _update(call: Call) -> Any:
-    """Change places in the queue: all of the updates, or none. An update is one of every trial of its job."""
+    """Change queue positions: all updates or none. An update applies to every trial of its job."""
     updates = call.field("updates", [])
     if not isinstance(updates, list) or not updates:
         raise InvalidInput("updates: a list of changes of jobs is expected")
@@ -72,7 +72,7 @@ def _update(call: Call) -> Any:
 
 
 def _read(jobs: list[Job], update: Any) -> tuple[Job, str, Any]:
-    """The job of an update, and what of it is to be another."""
+    """The job of an update, the changed property and its value."""
     if not isinstance(update, Mapping):
         raise InvalidInput("updates: a change is a mapping with 'jobId'")
     job = _job(jobs, update.get("jobId"))
@@ -85,7 +85,7 @@ def _read(jobs: list[Job], update: Any) -> tuple[Job, str, Any]:
 
 
 def place_changes(run_ids: Sequence[str], changes: Changes) -> list[QueueChange]:
-    """The changes of the places of runs."""
+    """The queue changes of runs."""
     return [
         QueueChange(reference=run_id, **{"pool" if name == "resource_pool" else name: value})
         for name, value in changes.place.items()
@@ -94,7 +94,7 @@ def place_changes(run_ids: Sequence[str], changes: Changes) -> list[QueueChange]
 
 
 def _moves(job: Job, anchor: Job, *, ahead: bool) -> list[QueueChange]:
-    """Every line of a job ahead of the first line of another, or behind its last one, in the order it has."""
+    """Moves every entry of a job ahead of the first entry of another, or behind its last, in order."""
     if job is anchor:
         return []
     if ahead:
@@ -105,9 +105,9 @@ def _moves(job: Job, anchor: Job, *, ahead: bool) -> list[QueueChange]:
 
 
 def _job(jobs: list[Job], reference: Any) -> Job:
-    """The job that an id means, or the unique beginning of one.
+    """The job with an id, or with the unique beginning of one.
 
-    Raises InvalidInput where there is none: of NotFound `det` of 0.23 shows no sentence of ours.
+    Raises InvalidInput if there is none: for NotFound, `det` of 0.23 does not print the server's message.
     """
     text = str(reference or "")
     found = [job for job in jobs if job.id == text] or [

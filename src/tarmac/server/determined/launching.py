@@ -1,6 +1,6 @@
-"""The launch of a trial, connected with the gateway: its address, a token, numbers, the newest checkpoint.
+"""Connects the launch of a trial with the gateway: its address, a token, numbers, the newest checkpoint.
 
-Wraps what makes launches of a server that has a gateway; set by `daemon`.
+Wraps the server's function that makes launches; set by `daemon`.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from tarmac.server.determined.warm_starts import named_source
 from tarmac.server.storage.reported_checkpoints import steps_of
 
 TOKEN_S = 366 * 24 * 3600.0
-"""How long the token of an attempt is good."""
+"""Lifetime of an attempt's token."""
 
 
 def with_gateway(gateway: Gateway, apply_conventions: ApplyConventions) -> ApplyConventions:
-    """`apply_conventions`, and after it the connection of trials with the gateway."""
+    """`apply_conventions`, followed by the connection of trials with the gateway."""
 
     def and_gateway(run: Run, attempt: Attempt, launch: Launch) -> Launch:
         launch = apply_conventions(run, attempt, launch)
         if run.spec.conventions.system != NAME:
             return launch
-        if gateway.service.plane.control.store.run(run.id) is None:  # a dry run: it has no number
+        if gateway.service.plane.control.store.run(run.id) is None:  # a dry run has no number
             return launch
         return connected(launch, _connection(gateway, run, attempt))
 
@@ -52,9 +52,9 @@ def _connection(gateway: Gateway, run: Run, attempt: Attempt) -> Connection:
 
 
 def _beginning(gateway: Gateway, run: Run) -> tuple[str | None, int]:
-    """The checkpoint to begin from, and how far it is; None: that of the launch.
+    """The initial checkpoint and its step count; None: the checkpoint of the launch.
 
-    The steps of a trial that begins from another's count from 0.
+    The step count of a trial that starts from another trial's checkpoint begins at 0.
     """
     newest, source = latest_checkpoint(gateway, run), named_source(run.spec)
     if newest is None:

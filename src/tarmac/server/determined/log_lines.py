@@ -1,6 +1,7 @@
-"""Lines of logs as Determined has them, from the chunks in which tarmac gives them. Called by `logs_api`.
+"""Converts tarmac's log chunks into lines in Determined's form. Called by `logs_api`.
 
-A line has the time by when it was written, the rank of its worker and a level, where it says one.
+A line has the latest possible time of its writing, the rank of its worker, and a level if its text contains
+one.
 """
 
 from __future__ import annotations
@@ -13,18 +14,18 @@ from typing import Any
 from tarmac.server.determined.written import time_of
 
 LONGEST = 8_191
-"""Characters of a line; the rest of a longer one is the next."""
+"""Maximum characters of a line; the rest of a longer line becomes the next line."""
 
 LEVELS = ("TRACE", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _RANK = re.compile(r" ?\[rank=(\d+)\] ?")
 _LEVEL = re.compile(r" ?(TRACE|DEBUG|INFO|WARNING|ERROR|CRITICAL): ?")
 _LINE_ENDS = re.compile(r"\r\n|\n|\r(?!\Z)")
-"""A bar of progress returns to the beginning of its line: each of its states is a line."""
+"""A progress bar returns to the beginning of its line: each of its states counts as a line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFilter:
-    """Which lines: empty or None is all. Times are seconds, levels as LOG_LEVEL_INFO, -1 is no rank."""
+    """Selects lines: empty or None is all. Times are seconds, levels like LOG_LEVEL_INFO, -1 is no rank."""
 
     levels: frozenset[str] = frozenset()
     ranks: frozenset[int] = frozenset()
@@ -37,7 +38,7 @@ class LogFilter:
     before: float | None = None
 
     def wants(self, line: Mapping[str, Any], at: float) -> bool:
-        """Whether a line is one of these."""
+        """Whether the filter selects a line."""
         return (
             (not self.levels or line["level"] in self.levels)
             and (not self.ranks or (-1 if line["rankId"] is None else line["rankId"]) in self.ranks)
@@ -53,7 +54,7 @@ class LogFilter:
 
 @dataclass(slots=True)
 class LogLines:
-    """Makes lines of chunks: the end of a chunk waits for the rest of its line, or for the next attempt."""
+    """Splits chunks into lines: the end of a chunk waits for the rest of its line, or the next attempt."""
 
     task: str
     trial: int
@@ -63,7 +64,7 @@ class LogLines:
     _count: int = 0
 
     def take(self, chunk: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """The lines that a chunk completes."""
+        """The lines that are complete with this chunk."""
         if chunk["attempt"] != self._attempt:
             yield from self.finish()
             self._attempt = chunk["attempt"]
@@ -79,7 +80,7 @@ class LogLines:
             self._rests[key] = rest, chunk
 
     def finish(self) -> Iterator[dict[str, Any]]:
-        """What is left at the end of each log, which did not end in a newline."""
+        """The unfinished last line of each log, without a newline."""
         for rest, chunk in self._rests.values():
             yield from self._line(rest.rstrip("\r"), chunk)
         self._rests.clear()

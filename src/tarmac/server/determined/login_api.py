@@ -1,7 +1,7 @@
-"""Logging in and out, and who the users are. Listed in `route_list`.
+"""Login, logout, and the list of users. Listed in `route_list`.
 
-Who knows the token of the home may log in under any name, with the token as the password. The process of the
-server's own user on this machine needs none, as the default user `determined`.
+Holders of the home's token may log in under any name, with the token as the password. Processes of the
+server's own user on this machine need no password for the default user `determined`.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def _login(call: Call) -> Any:
 
 
 def _own_process(call: Call) -> bool:
-    """Whether the user who owns the server asks, from this machine."""
+    """Whether the request comes from a process of the server's owner on this machine."""
     client = call.request.client
     near = (client.host, client.port) if client is not None else None
     return uid_of_peer(near, call.request.scope.get("server")) == os.getuid()
 
 
 def _logout(call: Call) -> Any:
-    """End the session whose token came with the request. The token of the home itself stays good."""
+    """End the session of the request's token. The home's token remains valid."""
     call.gateway.tokens.end(bearer(call.request), now=call.gateway.service.clock.now())
     return {}
 
@@ -74,19 +74,19 @@ def _user(call: Call) -> Any:
 
 
 def _names(call: Call) -> set[str]:
-    """Who is known: the default user, the caller, the owner, and everybody who has experiments or runs."""
+    """The known users: the default user, the caller, the owner, and all users with experiments or runs."""
     owners = {each.user for each in call.gateway.service.plane.usage.used_slots(call.actor, None, None)}
     return {DEFAULT_USER, call.actor.user, call.gateway.owner} | owners
 
 
 def user_id(name: str) -> int:
-    """A number for a user: 1 and 2 are Determined's own `admin` and `determined`."""
+    """A number for a user: Determined's own `admin` and `determined` are 1 and 2."""
     first = {"admin": 1, DEFAULT_USER: 2}
     return first.get(name) or 3 + int.from_bytes(name.encode()[-3:])
 
 
 def user_record(name: str) -> dict[str, Any]:
-    """A user as Determined has one."""
+    """A user in Determined's form."""
     return {
         "id": user_id(name),
         "username": name,

@@ -25,11 +25,11 @@ from tarmac.server.logs.log_view import LogQuery, LogView
 from tarmac.server.logs.streams import log_slices
 
 MOST_LAST_LINES = 1_000_000
-"""The most lines that are kept in memory to answer with the last ones first."""
+"""Maximum lines in memory for answers that begin with the last line."""
 
 
 def _run(call: Call) -> Run:
-    """The run of the trial or task of the path; raises NotFound."""
+    """The run of the trial or task in the path; raises NotFound."""
     if "trial" in call.request.path_params:
         return trial_of(call.gateway, call.number("trial"))[1]
     return run_of_task(call.gateway, call.path("task"))
@@ -100,7 +100,7 @@ def _filter(call: Call) -> LogFilter:
 
 
 async def _fields(call: Call) -> StreamingResponse:
-    """By what lines may be chosen."""
+    """The fields by which lines can be filtered."""
     run = await run_in_threadpool(_run, call)
     attempts = await run_in_threadpool(call.gateway.service.plane.attempts, call.actor, run.id)
     nodes = sorted({node for attempt in attempts for node in attempt.allocation.nodes})

@@ -1,4 +1,4 @@
-"""What there is to say about the server itself: `/info`, `det master ...`. Listed in `route_list`."""
+"""Information about the server itself: `/info`, `det master ...`. Listed in `route_list`."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from tarmac.server.determined.gateway import VERSION
 from tarmac.server.determined.written import time_of
 
 LOOK_S = 0.5
-"""How often the log of the server is looked at for one who follows it."""
+"""Polling interval of the server's log for a follower."""
 
 _LEAST = "entrypoint: 'true'\nsearcher: {name: single, metric: loss}\n"
-"""A configuration that leaves everything else to the cluster."""
+"""A minimal configuration: the cluster supplies all other values."""
 
 _ENTRY = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3}) ([A-Z]+) (.*)")
 
@@ -76,7 +76,7 @@ def _config(call: Call) -> Any:
 
 
 def _old_config(call: Call) -> Any:
-    """What of a master's configuration there is here: its address, storage, pools and scheduling."""
+    """The available parts of a master's configuration: address, storage, pools and scheduling."""
     reading = read(_LEAST, filename="", directory="/", dialect=NAME, dialects=call.gateway.service.dialects)
     priority = of_tarmac(reading.spec.priority)
     pools = call.gateway.service.plane.pools(call.actor)
@@ -110,7 +110,7 @@ def _scheduler(pool: Pool, priority: int) -> dict[str, Any]:
 
 
 def _logs(call: Call) -> StreamingResponse:
-    """The lines of the server's log; `offset` counts from the end where it is negative."""
+    """The lines of the server's log; a negative `offset` counts from the end."""
     offset, limit, follow = call.whole("offset"), call.whole("limit"), call.flag("follow") is True
     path = Home(Path(call.gateway.service.home)).log
 
@@ -125,14 +125,14 @@ def _logs(call: Call) -> StreamingResponse:
             if await call.request.is_disconnected():
                 return
             found = await run_in_threadpool(_entries, path)
-            yield b"".join(map(_framed, found[sent if len(found) >= sent else 0 :]))  # else it was rotated
+            yield b"".join(map(_framed, found[sent if len(found) >= sent else 0 :]))  # else: rotated
             sent = len(found)
 
     return StreamingResponse(body(), media_type="application/json")
 
 
 def _entries(path: Path) -> list[dict[str, Any]]:
-    """The entries of a log; lines that begin none belong to the one before."""
+    """The entries of a log; lines that begin no entry belong to the one before."""
     found: list[dict[str, Any]] = []
     for line in path.read_text(errors="replace").splitlines() if path.exists() else ():
         match = _ENTRY.match(line)

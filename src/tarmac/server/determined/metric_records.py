@@ -1,4 +1,4 @@
-"""Metrics of a trial as Determined has them: a summary, and reports by step. Called by the routes."""
+"""Converts metrics of a trial into Determined's form: summaries and reports by step. Called by the routes."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tarmac.model.run import Run
 from tarmac.server.determined.written import finite, time_of
 
 _GROUPS = {TRAINING: "avg_metrics", VALIDATION: "validation_metrics"}
-"""In summaries; other groups have their own names."""
+"""The names of these groups in summaries; other groups keep their own names."""
 
 _MOST_POINTS = 2_000
-"""Of more points of a metric an even choice is shown."""
+"""Maximum points of a metric; of more, an evenly spaced selection is shown."""
 
 
 @dataclass(slots=True)
 class StepReport:
-    """What a trial reported of a group of metrics at a step, and when it last did."""
+    """The metrics of a group that a trial reported at a step, and the time of the last report."""
 
     step: int
     at: float
@@ -33,7 +33,7 @@ class StepReport:
 
     @property
     def record(self) -> dict[str, Any]:
-        """The report as a workload of Determined."""
+        """The report as a workload in Determined's form."""
         return {
             "totalBatches": self.step,
             "numInputs": 0,
@@ -43,12 +43,12 @@ class StepReport:
 
 
 def metrics_record(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """Metrics in the form that they have everywhere."""
+    """Metrics in Determined's usual form."""
     return {"avgMetrics": dict(metrics), "batchMetrics": []}
 
 
 def report_record(report: StepReport, *, trial: int, place: int) -> dict[str, Any]:
-    """A report as the client's streams have it; `place` is its own among those of the trial."""
+    """A report in the form of the client's streams; `place` is its index among the trial's reports."""
     name = _GROUPS[VALIDATION if report.group == VALIDATION else TRAINING]
     return {
         "id": place,
@@ -63,7 +63,7 @@ def report_record(report: StepReport, *, trial: int, place: int) -> dict[str, An
 
 
 def summary_metrics(summaries: Iterable[MetricSummary]) -> dict[str, Any]:
-    """Each metric in short, by group."""
+    """A summary of each metric, by group."""
     found: dict[str, Any] = defaultdict(dict)
     for each in summaries:
         low, high = (extreme.value if extreme is not None else None for extreme in (each.low, each.high))
@@ -83,7 +83,7 @@ def summary_metrics(summaries: Iterable[MetricSummary]) -> dict[str, Any]:
 
 
 def step_reports(plane: ControlPlane, actor: Actor, run: Run) -> list[StepReport]:
-    """What a trial reported, by step; of each the training first. Of many points an even choice."""
+    """A trial's reports by step, each step's training metrics first; an evenly spaced selection of many."""
     return _by_step(
         (series.summary.key, series.points)
         for series in plane.metrics(actor, [run.id], MetricChoice(points=_MOST_POINTS))
@@ -92,7 +92,7 @@ def step_reports(plane: ControlPlane, actor: Actor, run: Run) -> list[StepReport
 
 
 def whole_reports(store: MetricStore, run: Run, group: str | None) -> list[StepReport]:
-    """Everything that the lowest rank of a trial reported of a group (None: of all), by step."""
+    """All reports of a group (None: of all) from the lowest rank of a trial, by step."""
     lowest: dict[tuple[str, str], SeriesKey] = {}
     for each in store.summaries([run.id]):  # by rank
         if group in (None, each.key.group):
@@ -112,7 +112,7 @@ def _by_step(series: Iterable[tuple[SeriesKey, Points]]) -> list[StepReport]:
 
 
 def validation_at(reports: Sequence[StepReport], *, step: int | None, until: float) -> Mapping[str, Any]:
-    """What was validated at a step, else what last was before a time."""
+    """The validation metrics of a step, or else the last ones before a time."""
     found = [each for each in reports if each.group == VALIDATION]
     here = [each for each in found if each.step == step] or [each for each in found if each.at <= until]
     return here[-1].metrics if here else {}

@@ -1,6 +1,6 @@
-"""What trials reported of their metrics, whole: `Trial.iter_metrics` of the client. Listed in `route_list`.
+"""Streams complete metric reports of trials: `Trial.iter_metrics` of the client. Listed in `route_list`.
 
-Also of the trials that said that they use a checkpoint (`report_task_using_checkpoint`).
+Includes trials that reported the use of a checkpoint (`report_task_using_checkpoint`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tarmac.server.determined.reports_api import source_name
 from tarmac.server.determined.tasks import run_of_trial
 
 _AT_ONCE = 1000
-"""Reports in one line of a stream."""
+"""Number of reports in one line of a stream."""
 
 
 def _stream(call: Call, group: str | None = None) -> StreamingResponse:
-    """The reports of a group, else of that which is asked for, trial by trial."""
+    """The reports of a group, or else of the requested group, trial by trial."""
     numbers = [whole("trialIds", text) for text in call.texts("trialIds")]
     if not numbers:
         raise InvalidInput("trialIds: the number of a trial is expected")
@@ -51,7 +51,7 @@ def _reports(call: Call, run: Run, group: str | None) -> list[dict[str, Any]]:
 
 
 def _of_checkpoint(call: Call) -> Any:
-    """What trials reported that used a checkpoint for inference."""
+    """The reports of trials that used a checkpoint for inference."""
     records = call.gateway.records.named(RunRecordKind.METADATA, source_name(call.path("checkpoint")))
     runs = call.gateway.service.plane.control.store.load_runs([each.run_id for each in records])
     group = call.text("metricGroup")

@@ -1,4 +1,4 @@
-"""The context directory of an experiment: taken in as a snapshot of code, given out as an archive.
+"""The context directory of an experiment: stored as a code snapshot, returned as an archive.
 
 Called by `creating` and by the routes about experiments.
 """
@@ -19,16 +19,16 @@ from tarmac.model.errors import InvalidInput
 from tarmac.server.determined.calls import whole
 
 CONTEXT = "/context"
-"""What a context is called in messages: it has no place here."""
+"""The name of a context in messages: it has no path on this server."""
 
 _DIRECTORY = 53
-"""The type of an entry that is a directory; a file is 48."""
+"""The type of a directory entry; a file has 48."""
 
 _HEAD_BYTES = 64
 
 
 def take_in(files: Sequence[Any], code: DirectoryCodeStore) -> str:
-    """Keep the files of a request as a snapshot; its digest. Raises InvalidInput for what may not be."""
+    """Store the files of a request as a snapshot; returns its digest. Raises InvalidInput for bad files."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
         for item in files:
@@ -55,9 +55,9 @@ def _add(tar: tarfile.TarFile, item: Any) -> None:
 
 
 def give_out(digest: str | None, code: DirectoryCodeStore) -> bytes:
-    """What a snapshot holds, as a tar archive packed with gzip; without one an empty archive.
+    """The content of a snapshot as a gzipped tar archive; without a snapshot an empty archive.
 
-    Raises NotFound where it is kept no more.
+    Raises NotFound if the snapshot was removed.
     """
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w:gz") as tar:
@@ -68,7 +68,7 @@ def give_out(digest: str | None, code: DirectoryCodeStore) -> bytes:
 
 
 def _entries(bundle: bytes) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
-    """The files, directories and links in a bundle of code, as `node/files/bundles.py` describes it."""
+    """The files, directories and links in a code bundle, in the format of `node/files/bundles.py`."""
     head, _, rest = bundle.partition(b"\n")
     listing_bytes = int(head.split()[0])
     contents = memoryview(rest)[listing_bytes:]

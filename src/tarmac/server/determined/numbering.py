@@ -1,7 +1,7 @@
-"""From Determined's whole numbers to experiments and runs of tarmac, and back. Called by the routes.
+"""Maps Determined's whole numbers to experiments and runs of tarmac, and back. Called by the routes.
 
-An experiment is a search of tarmac; a run that belongs to none, of Determined's dialect, counts as one with
-a single trial.
+An experiment is a search of tarmac; a standalone run of Determined's dialect counts as one with a single
+trial.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tarmac.model.run import Run
 from tarmac.server.determined.gateway import Gateway
 
 UNCATEGORIZED = 1
-"""The only workspace, and the only project in it."""
+"""The number of the only workspace, and of its only project."""
 
 
 def experiment_numbers(gateway: Gateway, ids: Sequence[str]) -> dict[str, int]:
@@ -49,7 +49,7 @@ def experiment_of(gateway: Gateway, number: int) -> Experiment:
 
 
 def trial_of(gateway: Gateway, number: int) -> tuple[Trial, Run]:
-    """The trial with a number, and its run; raises NotFound, also where the run was removed."""
+    """The trial with a number, and its run; raises NotFound, also if the run was removed."""
     found = gateway.numbers.numbered(NumberKind.TRIAL, number)
     trial = gateway.experiments.trial_of(found) if found is not None else None
     run = gateway.service.plane.control.store.run(found) if found is not None else None
@@ -59,13 +59,13 @@ def trial_of(gateway: Gateway, number: int) -> tuple[Trial, Run]:
 
 
 def check_project(number: int) -> None:
-    """Raises InvalidInput for a project that there is not; 0 is none, and so the only one."""
+    """Raises InvalidInput for an unknown project; 0 means none, and so the only one."""
     if number not in (0, UNCATEGORIZED):
         raise InvalidInput(f"project not found: {number}", hint=f"tarmac has one, number {UNCATEGORIZED}")
 
 
 def run_of_task(gateway: Gateway, task: str) -> Run:
-    """The run of the trial that a task is; raises NotFound."""
+    """The run of the trial behind a task; raises NotFound."""
     number = task.partition(".")[0]
     experiment_id = (
         gateway.numbers.numbered(NumberKind.EXPERIMENT, int(number)) if number.isdecimal() else None
@@ -79,5 +79,5 @@ def run_of_task(gateway: Gateway, task: str) -> Run:
 
 
 def task_name(experiment_number: int | str, run_id: str) -> str:
-    """What a trial is called as a task."""
+    """The task name of a trial."""
     return f"{experiment_number}.{uuid_of('trial', run_id)}"

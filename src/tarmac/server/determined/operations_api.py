@@ -1,7 +1,7 @@
-"""The operations of a search, which trials from before 0.38 work off. Listed in `route_list`.
+"""The search operations of trials from before 0.38. Listed in `route_list`.
 
-A trial asks how far to train, trains, says what came of it, and asks again: it is told to go further, or that
-there is no more for it. Then it exits; a search that promotes may go on with it later.
+A trial asks for its length, trains, reports the result, and asks again: the search extends the trial or ends
+it. Then the trial exits; a search that promotes trials may continue it later.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tarmac.server.determined.searching import completed_length, completion, len
 from tarmac.server.determined.tasks import Task, task_of
 
 DECISION_S = 60.0
-"""How long a search may take to decide on a trial; after that the trial is told that there is no more."""
+"""Maximum time for a search to decide on a trial; after that the trial ends."""
 
 LOOK_S = 0.2
 
@@ -41,7 +41,7 @@ async def _operation(call: Call) -> Any:
 
 
 def _undecided(task: Task) -> bool:
-    """Whether the search may still let a trial go on that has come to its length."""
+    """Whether the search may still extend a trial that has reached its length."""
     experiment, trial = task.experiment, task.trial
     if experiment is None or trial is None or not experiment.search.promotion:
         return False
@@ -58,7 +58,7 @@ def _answer(length: int, *, completed: bool) -> dict[str, Any]:
 
 
 def _completed(call: Call) -> Any:
-    """An operation was completed: the search is told, once for each length."""
+    """Record a completed operation, and notify the search once for each length."""
     task, metric = task_of(call), call.field("searcherMetric")
     operation = call.field("op", {})
     length = operation.get("length") if isinstance(operation, dict) else None
@@ -67,7 +67,7 @@ def _completed(call: Call) -> Any:
     if type(length) is not int or length < 0:
         raise InvalidInput("op: {length: N} is expected")
     if length <= completed_length(call, task):
-        return {}  # sent twice
+        return {}  # a repeated request
     name = task.searcher.get("metric")
     news = None
     if isinstance(name, str) and task.experiment is not None and task.experiment.search.promotion:

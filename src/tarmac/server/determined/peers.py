@@ -1,6 +1,6 @@
-"""Which user of this machine is at the other end of a TCP connection over loopback. Called by `login_api`.
+"""Finds this machine's user behind a TCP connection over loopback. Called by `login_api`.
 
-The kernel's list of connections tells: what it says of this machine's processes cannot be forged.
+The source is the kernel's list of connections, which processes of this machine cannot forge.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _WORD_BYTES = 4
 
 
 def uid_of_peer(client: tuple[str, int] | None, server: tuple[str, int | None] | None) -> int | None:
-    """The user whose process connected `client` to `server`; None where this machine cannot tell."""
+    """The user whose process connected `client` to `server`; None if this machine cannot find out."""
     if client is None or server is None or server[1] is None:
         return None
     try:
@@ -33,7 +33,7 @@ def uid_of_peer(client: tuple[str, int] | None, server: tuple[str, int | None] |
 
 
 def _written(address: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int) -> str:
-    """An address as the kernel writes it: words of four bytes, each in the order of the machine."""
+    """An address in the kernel's notation: words of four bytes, each in the byte order of the machine."""
     packed = address.packed
     words = (packed[at : at + _WORD_BYTES] for at in range(0, len(packed), _WORD_BYTES))
     return f"{''.join(f'{socket.ntohl(int.from_bytes(word)):08X}' for word in words)}:{port:04X}"

@@ -1,4 +1,4 @@
-"""Resource pools, with the fields that every release of `det` wants. Listed in `route_list`."""
+"""Resource pools, with the fields that every release of `det` requires. Listed in `route_list`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tarmac.server.determined.calls import Call, get
 from tarmac.server.determined.written import page
 
 AUX_CONTAINERS = 100
-"""How many tasks without slots Determined gives to an agent by itself; here there is no such bound."""
+"""Determined's default limit of tasks without slots for each agent; tarmac has no such limit."""
 
 
 def default_pool(call: Call) -> str | None:
-    """The pool of requests that name none: the first of the server's own cluster."""
+    """The pool of requests without one: the first of the server's own cluster."""
     return next((pool.name for pool in call.gateway.service.plane.pools(call.actor)), None)
 
 

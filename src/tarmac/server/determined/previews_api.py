@@ -1,4 +1,4 @@
-"""`det preview-search`: what a search will come to, as each release asks for it. Listed in `route_list`."""
+"""`det preview-search`: previews a search, in the form of each release. Listed in `route_list`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tarmac.server.determined.creating import preview_of
 
 
 def _preview(call: Call) -> Any:
-    """What a search will come to: in the form of 0.38, and of those before."""
+    """The preview of a search, in the form of 0.38 and in that of earlier releases."""
     config = call.field("config", {})
     lines = _previewed(call, config)
     values = config if isinstance(config, dict) else {}
@@ -35,7 +35,7 @@ def _preview(call: Call) -> Any:
 
 
 def _unit(searcher: Any) -> str:
-    """In what the lengths of a search are counted."""
+    """The unit of a search's lengths."""
     found = searcher if isinstance(searcher, Mapping) else {}
     length = found.get("max_length")
     if isinstance(length, Mapping) and length:
@@ -44,14 +44,14 @@ def _unit(searcher: Any) -> str:
 
 
 def _old_preview(call: Call) -> Any:
-    """The same for 0.23, which sends the configuration alone."""
+    """The preview for 0.23, which sends only the configuration."""
     lines = _previewed(call, call.body)
     return {"results": {f"{line.length}" if line.length else "": line.trials for line in lines}}
 
 
 def _previewed(call: Call, config: Any) -> Sequence[PreviewLine]:
     if isinstance(config, Mapping):
-        config = {"entrypoint": "true", **config}  # what is run does not count
+        config = {"entrypoint": "true", **config}  # the entrypoint does not matter
     text = config if isinstance(config, str) else json.dumps(config)
     return call.gateway.service.plane.experiments.preview(preview_of(call, text))
 

@@ -1,4 +1,4 @@
-"""Checkpoints as the library reports them and asks for them again. Listed in `route_list`."""
+"""Takes checkpoint reports of the library, and returns them. Listed in `route_list`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tarmac.server.determined.trial_checkpoints import leave_resources, record_o
 
 
 def _report(call: Call) -> Any:
-    """A checkpoint is whole."""
+    """Store the report of a complete checkpoint."""
     task, uuid = task_of(call), _uuid(call.field("uuid"))
     if not isinstance(call.field("metadata", {}), Mapping) or not isinstance(
         call.field("resources", {}), Mapping
@@ -28,7 +28,7 @@ def _report(call: Call) -> Any:
 
 
 def _patch(call: Call) -> Any:
-    """Which files of checkpoints are left: one that has none is deleted."""
+    """Store the remaining files of checkpoints; a checkpoint without files is deleted."""
     changes = call.field("checkpoints", [])
     if not isinstance(changes, list):
         raise InvalidInput("checkpoints: a list is expected")
@@ -45,7 +45,7 @@ def _patch(call: Call) -> Any:
 
 
 def _metadata(call: Call) -> Any:
-    """Somebody says more, or less, of a checkpoint: all of its metadata is given."""
+    """Replace the complete metadata of a checkpoint."""
     uuid, given = _uuid(call.path("checkpoint")), call.field("checkpoint", {})
     metadata = given.get("metadata") if isinstance(given, Mapping) else None
     if not isinstance(metadata, Mapping):

@@ -1,7 +1,7 @@
-"""Reports sent by the library, taken into tarmac's record of metrics. Called by the routes.
+"""Stores reports of the library in tarmac's record of metrics. Called by the routes.
 
-They count as those of one more node of the attempt, beside what its workers write into files. The library
-sends a report again whose answer it did not get: such a report counts once.
+They count as reports of an additional node of the attempt, beside the files of its workers. The library
+repeats a report if it got no answer: such a report counts once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tarmac.server.determined.calls import Call
 from tarmac.server.determined.tasks import Task
 
 NODE = "determined"
-"""What the source of these reports is called, where reports have a node."""
+"""The source of these reports, in the place of a node."""
 
 TRIES = 50
 _NOT_FINITE = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
@@ -34,7 +34,7 @@ def report_of(
     progress: float | None = None,
     at: float | None = None,
 ) -> MetricReport:
-    """A report as one that a worker wrote, `at` or now; raises InvalidInput for what is none."""
+    """A report in the form of a worker's, at `at` or now; raises InvalidInput for an invalid one."""
     written = {
         "at": call.gateway.service.clock.now() if at is None else at,
         "rank": 0,
@@ -60,11 +60,11 @@ def take(
     news: MetricReport | None,
     records: tuple[RunRecord, ...] = (),
 ) -> None:
-    """Keep reports and records, and tell the search of the trial `news`, in one transaction.
+    """Store reports and records, and notify the trial's search of `news`, in one transaction.
 
-    Reports count once, if sent again.
+    A repeated report counts once.
 
-    Raises NotFound where the run is gone, Unavailable where others report all the time.
+    Raises NotFound if the run is gone, Unavailable if others report all the time.
     """
     control = call.gateway.service.plane.control
     events = tuple(_events(call, task, news)) if news is not None else ()
@@ -94,7 +94,7 @@ def take(
 
 
 def _is_repeated(store: Store, task: Task, report: MetricReport) -> bool:
-    """Whether a report is the last one of its group once more: with a step by that, else by its time."""
+    """Whether a report repeats the last one of its group: compared by its step, else by its time."""
     if not report.values:
         return False
     last = {
@@ -112,7 +112,7 @@ def _is_repeated(store: Store, task: Task, report: MetricReport) -> bool:
 
 
 def _events(call: Call, task: Task, report: MetricReport) -> list[MetricEvent]:
-    """What those who act on metrics are told of a report."""
+    """The events that a report causes for subscribers of metrics."""
     found = []
     for name, subscriber in call.gateway.service.plane.control.metric_subscribers.items():
         body = subscriber.select(task.run, report)

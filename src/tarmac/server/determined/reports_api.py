@@ -1,4 +1,4 @@
-"""What a trial says of itself: metrics, progress, its end, metadata. Listed in `route_list`."""
+"""Reports of a trial about itself: metrics, progress, its end, metadata. Listed in `route_list`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _METADATA = "metadata"
 
 
 def _metrics(call: Call) -> Any:
-    """Metrics of any group."""
+    """Store metrics of any group."""
     return _take(call, call.field("metrics"), call.field("group", TRAINING))
 
 
@@ -36,7 +36,7 @@ def _validation(call: Call) -> Any:
 
 
 def _older(call: Call, name: str) -> Any:
-    """The body of a route from before there were groups: itself, or the field of this name."""
+    """The body of a route from before there were groups: the body itself, or its field of this name."""
     return call.field(name) or call.body
 
 
@@ -59,7 +59,7 @@ def _take(call: Call, found: Any, group: Any) -> Any:
 
 
 def _progress(call: Call) -> Any:
-    """How far it is: a fraction, or a length out of that of the search (a bare number, too)."""
+    """Store progress: a fraction, or a length relative to that of the search (also as a bare number)."""
     task = task_of(call)
     given = call.field("progress") if isinstance(call.body, Mapping) else call.body
     if type(given) not in (int, float) or not math.isfinite(given):
@@ -72,7 +72,7 @@ def _progress(call: Call) -> Any:
 
 
 def _early_exit(call: Call) -> Any:
-    """The trial ends by itself; where its hyperparameters make no sense its search is told."""
+    """Record that the trial ends by itself; if its hyperparameters are invalid, notify the search."""
     task = task_of(call)
     if _INVALID in str(call.field("reason", "")) and task.trial is not None:
         call.gateway.service.plane.experiments.reject_trial(call.actor, task.run.id)
@@ -107,7 +107,7 @@ def _get_metadata(call: Call) -> Any:
 
 
 def _source(call: Call) -> Any:
-    """A trial uses a checkpoint, for inference: what it reports is found by that, too."""
+    """Record that a trial uses a checkpoint for inference; its reports can be found by that checkpoint."""
     task, info = task_of(call), call.field("trialSourceInfo", {})
     uuid = info.get("checkpointUuid") if isinstance(info, Mapping) else None
     if not isinstance(uuid, str) or reported(call, uuid) is None:
@@ -125,14 +125,14 @@ def _source(call: Call) -> Any:
 
 
 def source_name(checkpoint: str) -> str:
-    """Under which name a run keeps that it uses a checkpoint."""
+    """The record name for the use of a checkpoint by a run."""
     return f"source {checkpoint}"
 
 
 def own_best(call: Call) -> Any:
-    """The best validation of the metric that is searched for, over all trials of the task that asks.
+    """The best validation of the search metric, over all trials of the calling task.
 
-    Raises NotFound before there is one.
+    Raises NotFound before the first validation.
     """
     task, store = task_of(call), call.gateway.service.plane.control.store
     searcher = task.searcher

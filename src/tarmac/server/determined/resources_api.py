@@ -1,4 +1,4 @@
-"""`det resources`: who held how many slots, and for how long, from all attempts, those of removed runs too.
+"""`det resources`: slot usage and durations of all attempts, including those of removed runs.
 
 Listed in `route_list`.
 """
@@ -34,7 +34,7 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Slots that an attempt held, with the names that Determined has for it."""
+    """Slots that an attempt held, with their names in Determined."""
 
     allocation: str
     experiment: int
@@ -48,7 +48,7 @@ class Usage:
 
 
 def _usages(call: Call) -> list[Usage]:
-    """What attempts held within the range of time that is asked for, by their beginning."""
+    """The usage of attempts within the requested time range, by start time."""
     within, gateway = _range(call, "timestamp_after", "timestamp_before"), call.gateway
     spans = _spans(call, within)
     runs = gateway.service.plane.control.store.load_runs(list(dict.fromkeys(each.run_id for each in spans)))
@@ -141,7 +141,7 @@ def _aggregated_json(call: Call) -> Any:
 
 
 def _periods(call: Call) -> Iterator[tuple[str, dict[str, dict[str, float]], float]]:
-    """Slot-seconds of each day, or month, by user and pool: its first day, the sums, and their total."""
+    """Slot-seconds of each day, or month, by user and pool: the first day, the sums, and their total."""
     within = _range(call, "start_date", "end_date", whole_days=True)
     every = _spans(call, within)
     for begin, end in _cut(within, monthly=call.text("period") == _MONTHLY):
@@ -175,7 +175,7 @@ def _day(at: float) -> datetime:
 
 
 def _spans(call: Call, within: Range) -> list[AttemptSpan]:
-    """The attempts that held slots within a range of time, by their beginning."""
+    """The attempts that held slots within a time range, by start time."""
     store = call.gateway.service.plane.control.store
     return sorted(store.attempt_spans(*within), key=lambda each: (each.begin, each.run_id))
 

@@ -1,4 +1,4 @@
-"""Every route of the gateway, in the order in which they are tried. Read by `application`, and by tests."""
+"""Every route of the gateway, in matching order. Read by `application`, and by tests."""
 
 from __future__ import annotations
 

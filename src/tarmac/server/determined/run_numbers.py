@@ -1,6 +1,6 @@
-"""The numbers of a run's experiment and trial, for what the run itself is told. Called by `wiring`.
+"""Adds the numbers of a run's experiment and trial to the run's environment. Called by `wiring`.
 
-So that `DET_TRIAL_ID` inside a run is the number by which `det trial` knows it.
+As a result, `DET_TRIAL_ID` inside a run is the number that `det trial` shows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tarmac.node.attempt.document import Launch
 
 
 def with_numbers(apply_conventions: ApplyConventions, numbers: Numbers) -> ApplyConventions:
-    """`apply_conventions` with the numbers of runs of Determined, given where there are none yet."""
+    """`apply_conventions` with the numbers of Determined's runs; assigns missing numbers."""
 
     def and_numbers(run: Run, attempt: Attempt, launch: Launch) -> Launch:
         return apply_conventions(numbered_run(run, numbers), attempt, launch)
@@ -25,7 +25,7 @@ def with_numbers(apply_conventions: ApplyConventions, numbers: Numbers) -> Apply
 
 
 def numbered_run(run: Run, numbers: Numbers) -> Run:
-    """The run with its numbers among the facts of its conventions; any other run as it is."""
+    """The run with its numbers among the facts of its conventions; other runs are unchanged."""
     conventions, trial = run.spec.conventions, run.spec.trial
     if conventions.system != NAME:
         return run

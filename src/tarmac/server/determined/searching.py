@@ -1,4 +1,4 @@
-"""How far a trial may go by what its search says, and how far it has come. Called by the routes of tasks."""
+"""The current length of a trial in its search, and its completed length. Called by the routes of tasks."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def configured_length(searcher: Mapping[str, Any]) -> int | None:
 
 
 def completes_operations(task: Task) -> bool:
-    """Whether the search hears of completed operations, not of validations: one that promotes trials.
+    """Whether the search is notified of completed operations, not of validations: one that promotes trials.
 
-    Its lengths may be epochs, while metrics are reported by batches. Where its lengths are batches, too, it
-    hears of both: the library of 0.38 completes no operations.
+    Its lengths may be epochs, while metrics are reported by batches. If its lengths are batches as well, it
+    is notified of both: the library of 0.38 completes no operations.
     """
     if task.experiment is None or not task.experiment.search.promotion:
         return False
@@ -33,20 +33,20 @@ def completes_operations(task: Task) -> bool:
 
 
 def length_of(task: Task) -> int | None:
-    """How far the trial may go now."""
+    """The current length limit of the trial."""
     if task.trial is not None and task.trial.length is not None:
         return task.trial.length
     return configured_length(task.searcher)
 
 
 def completed_length(call: Call, task: Task) -> int:
-    """How far the trial has completed."""
+    """The completed length of the trial."""
     found = call.gateway.records.of(task.run.id, RunRecordKind.SEARCH)
     return max((int(each.body["length"]) for each in found), default=0)
 
 
 def completion(call: Call, task: Task, length: int) -> RunRecord:
-    """The record of how far it has completed."""
+    """The record of a trial's completed length."""
     return RunRecord(
         run_id=task.run.id,
         kind=RunRecordKind.SEARCH,

@@ -1,4 +1,4 @@
-"""`det task list`: what runs, as tasks and their allocations. Listed in `route_list`."""
+"""`det task list`: active runs as tasks and their allocations. Listed in `route_list`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tarmac.server.determined.written import time_of
 
 
 def _tasks(call: Call) -> Any:
-    """Every attempt that goes on, as the allocation of a task."""
+    """Every active attempt as the allocation of a task."""
     found = {}
     for run, attempt in call.gateway.service.plane.control.live():
         if attempt is not None:
@@ -25,7 +25,7 @@ def _tasks(call: Call) -> Any:
 
 
 def _old_tasks(call: Call) -> Any:
-    """The same in the form of 0.23 and 0.24."""
+    """The list in the form of 0.23 and 0.24."""
     return {
         key: {
             "allocation_id": key,

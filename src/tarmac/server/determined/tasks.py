@@ -1,4 +1,4 @@
-"""The code of a run that calls the gateway: which run and attempt it is of. Called by the routes it uses."""
+"""Finds the run and attempt of code that calls the gateway. Called by the routes for such code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tarmac.server.determined.tokens import TokenKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A run as its own code sees it, the attempt that asks, and the trial it is, if it is one."""
+    """A run from the view of its own code: the run, the calling attempt, and the trial if it is one."""
 
     run: Run
     attempt: Attempt
@@ -27,30 +27,30 @@ class Task:
 
     @property
     def config(self) -> dict[str, Any]:
-        """The configuration of the experiment, as it was completed."""
+        """The completed configuration of the experiment."""
         return dict(self.run.spec.conventions.facts.get("config") or {})
 
     @property
     def searcher(self) -> dict[str, Any]:
-        """What the configuration says of the search."""
+        """The search section of the configuration."""
         return dict(self.config.get("searcher") or {})
 
     @property
     def leaves(self) -> bool:
-        """Whether it was asked to leave."""
+        """Whether the run was asked to leave."""
         return self.attempt.leave_request is not None
 
     @property
     def is_over(self) -> bool:
-        """Whether the attempt has ended, or another has taken its place."""
+        """Whether the attempt has ended, or was replaced by another."""
         return self.attempt.state is AttemptState.ENDED or self.run.attempt != self.attempt.number
 
 
 def task_of(call: Call) -> Task:
-    """The task that calls, by its token; where a person's token came, by what the request names.
+    """The calling task, by its token; for a person's token, the task that the request names.
 
-    The library of 0.34 uses the token of a person who has logged in on the node, where there is one.
-    Raises NotFound for a run that is gone, Forbidden where the trial in the path is another's.
+    The library of 0.34 uses the token of a person who has logged in on the node, if there is one. Raises
+    NotFound for a run that is gone, Forbidden if the trial in the path is another one.
     """
     claim = call.claim
     number = call.number("trial") if "trial" in call.request.path_params else None
@@ -63,7 +63,7 @@ def task_of(call: Call) -> Task:
 
 
 def _named_task(call: Call) -> Task:
-    """The task of the trial, allocation or task that a request names; raises NotFound."""
+    """The task of the trial, allocation or task in a request; raises NotFound."""
     path, attempt = call.request.path_params, None
     named = path.get("trial") or path.get("run") or call.field("runId")
     task = path.get("task") or call.field("taskId")
@@ -82,7 +82,7 @@ def _named_task(call: Call) -> Task:
 
 
 def run_of_trial(call: Call, number: int) -> Run:
-    """The run of a trial that is asked about; code of a run sees those of its owner alone.
+    """The run of a requested trial; the code of a run sees only runs of its owner.
 
     Raises NotFound, Forbidden.
     """
@@ -95,14 +95,14 @@ def run_of_trial(call: Call, number: int) -> Run:
 
 
 def check_owner(call: Call, user: str, what: str) -> None:
-    """Raises Forbidden where code of a run asks about what another user owns."""
+    """Raises Forbidden if the code of a run requests an object of another user."""
     by_task = call.claim is not None and call.claim.kind is TokenKind.ALLOCATION
     if by_task and user != call.actor.user:
         raise Forbidden(f"{what} is of a run of {user}")
 
 
 def check_attempt(gateway: Gateway, attempt_id: str) -> None:
-    """Raises Unauthorized where an attempt has ended, or never was: its token ends with it."""
+    """Raises Unauthorized if an attempt has ended or is unknown: its token ends with it."""
     run_id, number = split_attempt_id(attempt_id)
     attempts = gateway.service.plane.control.store.attempts(run_id)
     if not any(each.number == number and each.state is not AttemptState.ENDED for each in attempts):

@@ -1,4 +1,4 @@
-"""What a task ships and asks of itself: logs, its code, its trial. Listed in `route_list`."""
+"""Requests of a task about itself: logs, its code, its trial. Listed in `route_list`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tarmac.server.determined.written import finite, time_of
 
 
 def _logs(call: Call) -> Any:
-    """Lines of a worker: tarmac has them already, as the worker wrote them."""
+    """Ignore lines of a worker: tarmac reads them from the worker's output."""
     task_of(call)
     if not isinstance(call.field("logs", []), list):
         raise InvalidInput("logs: a list is expected")
@@ -26,7 +26,7 @@ def _logs(call: Call) -> Any:
 
 
 def own_trial(call: Call, run: Run) -> dict[str, Any]:
-    """A trial as code of a run is told of it: what was validated last is known at once."""
+    """A trial in the form for its own code: with the last validation."""
     trial = run.spec.trial
     experiment = experiment_number(call.gateway, trial.experiment if trial is not None else run.id)
     summaries = call.gateway.service.plane.control.store.metrics.summaries([run.id])

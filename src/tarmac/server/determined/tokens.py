@@ -1,6 +1,6 @@
-"""Tokens of the gateway: they say for whom they were made and until when, sealed with the home's token.
+"""Tokens of the gateway, with their subject and expiry, sealed with the home's token.
 
-Only logouts are stored, so a restart of the server ends no session; another token in the home ends them all.
+The server stores only logouts, so a restart ends no session; a new token in the home ends all of them.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from pathlib import Path
 from threading import Lock
 
 SESSION_S = 7 * 24 * 3600.0
-"""How long somebody stays logged in."""
+"""Lifetime of a login."""
 
 _SALT = "GubPEmmotfiK9TMD6Zdw"
-"""What Determined's clients put before a password that they hash."""
+"""The prefix of passwords before hashing in Determined's clients."""
 
 
 class TokenKind(StrEnum):
-    """USER: of somebody who logged in. ALLOCATION: of the code of an attempt, by the attempt's id."""
+    """USER: of a logged-in user. ALLOCATION: of an attempt's code, by the attempt's id."""
 
     USER = "user"
     ALLOCATION = "allocation"
@@ -33,7 +33,7 @@ class TokenKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """Whom a token is for: the name of a user, or the id of an attempt. `owner`: whose run that is of."""
+    """The subject of a token: a user name, or the id of an attempt; `owner` is the user of its run."""
 
     kind: TokenKind
     subject: str
@@ -41,8 +41,10 @@ class Claim:
 
 
 class TokenMaker:
-    """Makes tokens, and reads its own. `secret` is the token of the home, `logouts` a file of the seals of
-    tokens that users gave back, each with a time after which its token is over anyway.
+    """Makes tokens, and reads its own.
+
+    `secret` is the token of the home. `logouts` is a file with the seals of returned tokens, each with its
+    expiry.
     """
 
     def __init__(self, secret: str, logouts: Path | None = None) -> None:
@@ -53,7 +55,7 @@ class TokenMaker:
             self._logouts.update(json.loads(logouts.read_bytes()) if logouts is not None else {})
 
     def make(self, claim: Claim, *, until: float) -> str:
-        """A token that is good until a time."""
+        """A token that is valid until a time."""
         content = {"kind": claim.kind, "subject": claim.subject, "owner": claim.owner, "until": until}
         if claim.kind is TokenKind.USER:
             content["session"] = secrets.token_hex(8)
@@ -61,7 +63,7 @@ class TokenMaker:
         return f"{body}.{self._seal(body)}"
 
     def read(self, token: str, *, now: float) -> Claim | None:
-        """The claim of a token; None of one that is not ours, or over."""
+        """The claim of a token; None for an unknown or expired token."""
         body, _, seal = token.rpartition(".")
         if not hmac.compare_digest(seal.encode(), self._seal(body).encode()) or seal in self._logouts:
             return None
@@ -73,7 +75,7 @@ class TokenMaker:
             return None
 
     def end(self, token: str, *, now: float) -> None:
-        """Refuse a token of a session from now on, also after a restart; ignores any other token."""
+        """Refuse a session's token from now on, also after a restart; ignores other tokens."""
         if self.read(token, now=now) is None:
             return
         with self._lock:
@@ -85,7 +87,7 @@ class TokenMaker:
                 draft.replace(self._file)
 
     def is_password(self, password: str, *, hashed: bool) -> bool:
-        """Whether a password, as clients send it, is the token of the home."""
+        """Whether a password, in the form of clients, is the token of the home."""
         expected = salted(self._secret) if hashed else self._secret
         return hmac.compare_digest(password.encode(), expected.encode())
 
@@ -94,5 +96,5 @@ class TokenMaker:
 
 
 def salted(password: str) -> str:
-    """A password as clients hash it; the empty one stays empty."""
+    """A password as hashed by clients; an empty password stays empty."""
     return hashlib.sha512(f"{_SALT}{password}".encode()).hexdigest() if password else ""

@@ -1,4 +1,4 @@
-"""Checkpoints that the library reported: what it keeps with its master about each. Called by the routes.
+"""Checkpoints reported by the library: its records about each of them. Called by the routes.
 
 Their files are in the run's checkpoint artifact, in a directory named by the checkpoint's UUID.
 """
@@ -21,9 +21,9 @@ _CHECKPOINTS = "checkpoint"
 
 
 def latest_checkpoint(gateway: Gateway, run: Run) -> RunRecord | None:
-    """The newest checkpoint that was reported whole, and whose files the next attempt will find.
+    """The newest complete reported checkpoint whose files are available to the next attempt.
 
-    A run that has reported none begins with those in the artifacts that it is given.
+    A run without reported checkpoints starts from those in its input artifacts.
     """
     own = _newest(gateway, run.id, _newest_version(gateway, run))
     if own is not None:
@@ -34,7 +34,7 @@ def latest_checkpoint(gateway: Gateway, run: Run) -> RunRecord | None:
 
 
 def _newest(gateway: Gateway, run_id: str, version: str | None) -> RunRecord | None:
-    """The newest whole one of a run; with a version of its artifact, of those with a directory in it."""
+    """The newest complete checkpoint of a run; with a version of its artifact, of those in that version."""
     whole = [each for each in gateway.records.of(run_id, KIND) if each.body.get("state") == COMPLETED]
     if not whole or version is None:
         return whole[-1] if whole else None
@@ -44,7 +44,7 @@ def _newest(gateway: Gateway, run_id: str, version: str | None) -> RunRecord | N
 
 
 def _newest_version(gateway: Gateway, run: Run) -> str | None:
-    """The newest version of a run's checkpoints; None where there is none yet."""
+    """The newest version of a run's checkpoints; None if there is none yet."""
     found = [
         each
         for each in gateway.service.artifacts.versions(Actor(user=run.user), run)
@@ -54,7 +54,7 @@ def _newest_version(gateway: Gateway, run: Run) -> str | None:
 
 
 def record_of(body: Mapping[str, Any], *, run_id: str, uuid: str, attempt: int, at: float) -> RunRecord:
-    """What a checkpoint's report says, as far as it is kept."""
+    """The stored part of a checkpoint report."""
     return RunRecord(
         run_id=run_id,
         kind=KIND,
@@ -73,7 +73,7 @@ def record_of(body: Mapping[str, Any], *, run_id: str, uuid: str, attempt: int, 
 
 
 def leave_resources(call: Call, record: RunRecord, left: Mapping[str, Any]) -> None:
-    """Only these files are left of a checkpoint; none: it is deleted."""
+    """Reduce a checkpoint to these files; without any, it is deleted."""
     call.gateway.records.put(reduced(record, left))
     run = call.gateway.service.plane.control.store.run(record.run_id)
     if run is not None:
@@ -81,7 +81,7 @@ def leave_resources(call: Call, record: RunRecord, left: Mapping[str, Any]) -> N
 
 
 def reported(call: Call, uuid: str) -> RunRecord | None:
-    """The checkpoint that was reported with a UUID; code of a run sees those of its owner alone."""
+    """The reported checkpoint with a UUID; the code of a run sees only those of its owner."""
     found = call.gateway.records.named(KIND, uuid)
     if not found:
         return None

@@ -1,7 +1,7 @@
-"""Configurations whose trials begin with a checkpoint of an earlier trial. Called by `wiring`.
+"""Finds the source trials of configurations that start from a checkpoint. Called by `wiring`.
 
-`searcher.source_trial_id` names the trial, `source_checkpoint_uuid` a checkpoint that one has reported: the
-run is given the checkpoints of that one as an input.
+`searcher.source_trial_id` names the trial, `source_checkpoint_uuid` a reported checkpoint of it. The run gets
+the checkpoints of that trial as an input.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TRIAL, _CHECKPOINT = "source_trial_id", "source_checkpoint_uuid"
 
 
 def named_source(spec: RunSpec) -> int | str | None:
-    """The trial, or the checkpoint by its UUID, that a configuration begins with; None: nothing."""
+    """The trial number or checkpoint UUID from which a configuration starts; None if it names neither."""
     config = spec.conventions.facts.get("config") if spec.conventions.system == NAME else None
     searcher = config.get("searcher") if isinstance(config, Mapping) else None
     if not isinstance(searcher, Mapping):
@@ -30,7 +30,7 @@ def named_source(spec: RunSpec) -> int | str | None:
 
 
 def with_sources(resolve: ResolveReferences, numbers: Numbers, records: RunRecords) -> ResolveReferences:
-    """`resolve`, which finds the sources of configurations of Determined, too."""
+    """`resolve`, extended to the sources of Determined's configurations."""
 
     def and_sources(spec: RunSpec) -> RunSpec:
         source = _source(named_source(spec), numbers, records)
@@ -42,8 +42,8 @@ def with_sources(resolve: ResolveReferences, numbers: Numbers, records: RunRecor
 
 
 def _source(named: int | str | None, numbers: Numbers, records: RunRecords) -> str | None:
-    """The run whose checkpoints a configuration begins with; raises InvalidInput where there is none."""
-    if isinstance(named, str):  # one that is not known may lie in a storage of the user's own
+    """The run whose checkpoints a configuration starts from; raises InvalidInput if there is none."""
+    if isinstance(named, str):  # an unknown one may be in the user's own storage
         found = records.named(RunRecordKind.CHECKPOINT, named)
         return found[-1].run_id if found else None
     run_id = numbers.numbered(NumberKind.TRIAL, named) if named is not None else None

@@ -1,4 +1,4 @@
-"""Workspaces and projects, of which tarmac has one: everybody's. Listed in `route_list`."""
+"""Workspaces and projects: tarmac has one of each, for all users. Listed in `route_list`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _workspaces(call: Call) -> Any:
 
 
 def _is_named(call: Call) -> bool:
-    """Whether the only one is among those that are asked for."""
+    """Whether the request selects the only workspace or project."""
     name = call.text("name")
     return call.text("nameCaseSensitive") in (None, ONLY) and name in (None, ONLY, ONLY.lower())
 

@@ -1,4 +1,4 @@
-"""Values as Determined's API writes them: times and pages. Called by the routes and their records."""
+"""Values in the notation of Determined's API: times and pages. Called by the routes and their records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def time_of(at: float | None) -> str | None:
 
 
 def seconds_of(text: str) -> float:
-    """Seconds since the epoch of a time, a date or a month, as clients send it; raises InvalidInput."""
+    """Seconds since the epoch of a time, a date or a month in the clients' notation; raises InvalidInput."""
     try:
         found = datetime.fromisoformat(f"{text}-01" if len(text) == len("2026-10") else text)
     except ValueError:
@@ -30,21 +30,21 @@ def seconds_of(text: str) -> float:
 
 
 def finite(value: float | None) -> float | None:
-    """What JSON can carry."""
+    """The value if JSON can represent it."""
     return value if value is not None and isfinite(value) else None
 
 
 def is_descending(call: Call) -> bool:
-    """Whether the order that is asked for is from the last to the first."""
+    """Whether the requested order is descending."""
     return call.text("orderBy") == "ORDER_BY_DESC"
 
 
 def page(
     call: Call, name: str, items: Sequence[Item], record: Callable[[Sequence[Item]], Sequence[Any]]
 ) -> dict[str, Any]:
-    """The part of a list that a request asks for, below `name`, and which part that is.
+    """The requested part of a list under the key `name`, and the range of that part.
 
-    `offset` counts from the end where it is negative; `limit` 0 is all, -2 none (the count alone).
+    A negative `offset` counts from the end; `limit` 0 is all, -2 none (the count alone).
     """
     total, offset, limit = len(items), call.whole("offset"), call.whole("limit")
     begin = min(max(total + offset if offset < 0 else offset, 0), total)
