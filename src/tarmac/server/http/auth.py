@@ -1,7 +1,7 @@
-"""The outermost layer of the server: it finds the caller, and puts the server's version into every answer.
+"""The outermost layer of the server: it identifies the caller, and adds the server's version to answers.
 
-Wraps the whole application, so that no route can be reached around it. A request over the unix socket of
-the home comes from its owner; any other needs the token, whatever it asks for.
+It wraps the whole application, so no route is reachable without it. A request over the unix socket of the
+home comes from its owner; every other request needs the token.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tarmac.server.http.counting import RequestCounts
 from tarmac.server.http.errors import response
 
 API_USER = "api"
-"""The user of requests that come with the token."""
+"""The user of requests with the token."""
 
 _TOKEN_HINT = (
     "set TARMAC_TOKEN to the content of the file `token` in the server's home; "
@@ -40,7 +40,7 @@ _ADMIN, _MEMBER = frozenset({ActorRole.ADMIN}), frozenset({ActorRole.MEMBER})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who sent a request. `local`: over the unix socket, so from a user's shell on this machine."""
+    """The sender of a request. `local`: over the unix socket, so from a user's shell on this machine."""
 
     actor: Actor
     local: bool
@@ -48,7 +48,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Who has access: users of this machine over `socket_name`, others by `token` (None: nobody).
+    """Grants access: to users of this machine over `socket_name`, to others by `token` (None: no access).
 
     `owner` is the user who owns the server.
     """
@@ -88,7 +88,7 @@ class AuthMiddleware:
         await self._app(scope, receive, send_with_version)
 
     def _caller(self, scope: Scope) -> Caller | None:
-        """The caller, if access is granted; None by default."""
+        """The caller, if access is granted, else None."""
         if scope["type"] != "http":
             return None
         if tuple(scope.get("server") or ()) == (self._access.socket_name, None):
@@ -100,21 +100,21 @@ class AuthMiddleware:
         return None
 
     def _local_actor(self, uid: int | None) -> Actor:
-        """The user of the process at the other end; the owner of the home and root are admins."""
+        """The user of the peer process; the owner of the home and root are admins."""
         if uid is None or uid == os.getuid():
             return Actor(user=self._access.owner, roles=_ADMIN)
         return Actor(user=user_name(uid), roles=_ADMIN if uid == 0 else _MEMBER)
 
 
 OPEN_PATHS = frozenset({"/healthz", "/metrics"})
-"""What programs of the same machine may read without a token: they show numbers and no names of runs."""
+"""Paths that programs of the same machine may read without a token: they show numbers but no run names."""
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _FORWARDED = frozenset({b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via"})
 
 
 def _open_to_all(scope: Scope) -> bool:
-    """Whether it is a question of this machine for `OPEN_PATHS`, and not one that a proxy passed on."""
+    """Whether a request for `OPEN_PATHS` comes from this machine, and not through a proxy."""
     if scope["type"] != "http" or scope["method"] != "GET" or scope["path"] not in OPEN_PATHS:
         return False
     address = (scope.get("client") or ("", 0))[0]
@@ -123,13 +123,13 @@ def _open_to_all(scope: Scope) -> bool:
 
 
 def _method(scope: Scope) -> str:
-    """The method of a request; what anybody can make up is one."""
+    """The method of a request; every unknown method has the same label."""
     method: str = scope.get("method", "")
     return method if method in _METHODS else "other"
 
 
 def user_name(uid: int) -> str:
-    """The name of a user of this machine; the number where it has none."""
+    """The name of a user of this machine; the number if the user has no name."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -137,7 +137,7 @@ def user_name(uid: int) -> str:
 
 
 def caller_of(request: Request) -> Caller:
-    """Who sent the request; the middleware has let the request in."""
+    """The sender of a request that the middleware has admitted."""
     caller = request.scope[_CALLER]
     assert isinstance(caller, Caller)
     return caller
@@ -148,11 +148,11 @@ async def _actor_of(request: Request) -> Actor:
 
 
 CallingActor = Annotated[Actor, Depends(_actor_of)]
-"""The parameter of a route that has the actor who sent the request."""
+"""A route parameter with the actor who sent the request."""
 
 
 def allowed(action: Action) -> Any:
-    """The dependency of a route whose caller needs permission for an action that concerns no single owner."""
+    """A dependency of routes whose callers need permission for an action on no specific owner's objects."""
 
     async def of_caller(request: Request) -> None:
         check(caller_of(request).actor, action)

@@ -1,6 +1,6 @@
 """Limits the size of request bodies before parsing, because parsing delays every other request.
 
-Runs behind the access rules. Code travels as a stream, which its routes limit themselves.
+Runs after the access rules. Code is sent as a stream, which its routes limit themselves.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from tarmac.server.http.errors import response
 MIB = 1 << 20
 LARGEST_BODY_BYTES = 8 * MIB
 LARGEST_LIST_BYTES = 32 * MIB
-"""For the routes that take many runs, or the names of all contents of a directory."""
+"""For the routes that accept many runs, or the hashes of all files in a directory."""
 
 SILENCE_S = 30.0
-"""How long a body may pause before its request is given up."""
+"""Maximum pause of a body before the server aborts its request."""
 
 STREAMED = ("/code/packs", "/code/trees")
 TWO_WAY = ("/sessions",)
-"""The bodies of these go on for as long as their answers do, and their routes read them."""
+"""Routes that read their bodies themselves, for as long as their answers last."""
 
 LISTS = ("/runs/batch", "/code/missing")
 
 
 class Bodies:
-    """The application, behind the limits of bodies."""
+    """The application, with limits on bodies."""
 
     def __init__(self, app: ASGIApp, *, silence_s: float = SILENCE_S) -> None:
         self._app = app
@@ -61,7 +61,7 @@ class Bodies:
 
 
 async def _whole(receive: Receive, announced: str | None, limit_bytes: int) -> bytes | None:
-    """The body; None when the client has gone. Raises TooLarge before more than the limit is in memory."""
+    """The body; None if the client has disconnected. Raises TooLarge before memory use exceeds the limit."""
     if announced is not None:
         if not announced.isdecimal():
             raise InvalidInput(f"Content-Length: {announced!r:.80} is not a number")
@@ -87,7 +87,7 @@ def _too_large(size_bytes: int, limit_bytes: int) -> TooLarge:
 
 
 def _replaying(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that returns the body, and then the messages after it: the client disconnects."""
+    """A `receive` that returns the body, and then the next message: the client's disconnect."""
     is_sent = False
 
     async def replay() -> Message:
@@ -101,7 +101,7 @@ def _replaying(body: bytes, receive: Receive) -> Receive:
 
 
 def _only_first(in_time: Receive, receive: Receive) -> Receive:
-    """A `receive` with the time limit until the body is complete, and without it after that."""
+    """A `receive` with a time limit until the body is complete, and without one afterwards."""
     is_complete = False
 
     async def take() -> Message:

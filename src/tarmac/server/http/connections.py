@@ -1,7 +1,8 @@
-"""Limits the number of connections, and the time that the head of a request may take.
+"""Limits the number of connections, and the time for the head of a request.
 
-Anyone who can reach a port can open connections to it, without a token. So connections over TCP have a budget
-of their own, which leaves the socket of the home alone; and the head of a request must arrive within seconds.
+Anyone who can reach a port can open connections to it, without a token. So connections over TCP have a
+separate budget, which does not affect the socket of the home; and the head of a request must arrive within
+seconds.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ PEER = "tarmac.peer"
 """The key in the scope of a request for its peer: the id of a process, or an address."""
 
 _KEEP_ALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))
-"""Seconds of silence, seconds between the kernel's questions then, and how many may go unanswered."""
+"""Seconds of silence before the kernel's first probe, seconds between probes, and unanswered probes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The most connections over TCP and over the home's socket; how long the head of a request may take."""
+    """Maximum connections over TCP and over the home's socket; maximum time for the head of a request."""
 
     tcp: int = 1024
     home: int = 4096
@@ -41,8 +42,8 @@ class Limits:
 class Budget:
     """The connections of one kind of address, at most half of them of one peer.
 
-    A peer is a process, or an address of TCP. When its share is spent, its longest idle connection
-    goes; when all is spent, such a one of the peer with most connections.
+    A peer is a process, or an address of TCP. If its share is exhausted, its longest idle connection is
+    closed; if the budget is exhausted, the longest idle one of the peer with most connections.
     """
 
     def __init__(self, most: int) -> None:
@@ -50,7 +51,7 @@ class Budget:
         self._peers: dict[Hashable, dict[LimitedProtocol, bool]] = {}  # whether each is idle; longest first
 
     def open(self, connection: LimitedProtocol) -> bool:
-        """Add a connection; False where there is no room and no idle connection to close."""
+        """Add a connection; False if there is no room and no idle connection to close."""
         crowd = self._peers.get(connection.peer, {})
         if len(crowd) >= self._most // 2 or sum(map(len, self._peers.values())) >= self._most:
             if len(crowd) < self._most // 2:
@@ -64,17 +65,17 @@ class Budget:
         return True
 
     def busy(self, connection: LimitedProtocol) -> None:
-        """The connection has a request, so it is not closed for others."""
+        """Mark the connection as busy: it is not closed for others."""
         if connection in (peer := self._peers.get(connection.peer, {})):
             peer[connection] = False
 
     def idle(self, connection: LimitedProtocol) -> None:
-        """The request of the connection was answered."""
+        """Mark the connection as idle: its request was answered."""
         if (peer := self._peers.get(connection.peer, {})).pop(connection, None) is not None:
             peer[connection] = True
 
     def close(self, connection: LimitedProtocol) -> None:
-        """The connection is closed."""
+        """Remove a closed connection."""
         peer = self._peers.get(connection.peer, {})
         if peer.pop(connection, None) is not None and not peer:
             del self._peers[connection.peer]
@@ -99,14 +100,14 @@ class LimitedProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         found = transport.get_extra_info("socket")
         if found is not None and found.family == socket.AF_UNIX:
-            if found.getsockname() != GATEWAY_SOCKET:  # over that come runs of other machines
+            if found.getsockname() != GATEWAY_SOCKET:  # runs of other machines connect over that one
                 self._budget = self.home
             self.peer, self._peer_uid = _peer_process(found)
         elif found is not None:
             self.peer = found.getpeername()[0]
             found.setsockopt(
                 socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1
-            )  # sessions end with their person's machine
+            )  # sessions end with the machine of their user
             for option, value in _KEEP_ALIVE:
                 found.setsockopt(socket.IPPROTO_TCP, option, value)
         if self._budget.open(self):
@@ -146,7 +147,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._budget.idle(self)
 
     def _brings_body(self, data: bytes) -> bool:
-        """Whether the head ends within this piece: the rest of it is body."""
+        """Whether the head ends within this piece: the rest of the piece is body."""
         return b"\r\n\r\n" in data
 
     def _await_head(self) -> None:
@@ -165,14 +166,14 @@ class LimitedProtocol(HttpToolsProtocol):
 
 
 def _peer_process(connection: socket.socket) -> tuple[int, int]:
-    """The process that connected, and its user, from the kernel: they cannot be forged."""
+    """The connected process and its user, from the kernel, so that neither can be forged."""
     size = struct.calcsize("3i")
     pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
     return pid, uid
 
 
 def limited(limits: Limits) -> type[LimitedProtocol]:
-    """The class of connections that share these limits."""
+    """A class of connections that share these limits."""
 
     class Limited(LimitedProtocol):
         pass
@@ -182,7 +183,7 @@ def limited(limits: Limits) -> type[LimitedProtocol]:
 
 
 def usual_limits() -> Limits:
-    """The limits for as many files as this process may open: half of them for the home, a quarter for TCP."""
+    """The limits for this process's maximum of open files: half of them for the home, a quarter for TCP."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if files == resource.RLIM_INFINITY:
         return Limits()
@@ -191,7 +192,7 @@ def usual_limits() -> Limits:
 
 
 def allow_open_files() -> tuple[int, int]:
-    """Raise the limit of open files; returns the limits before, which processes that it starts get."""
+    """Raise the limit of open files; returns the previous limits, which the server's child processes get."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = MOST_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < limit:

@@ -1,4 +1,4 @@
-"""How many requests were answered. Written by `auth.AuthMiddleware`, read for `/metrics`."""
+"""Counts answered requests. Written by `auth.AuthMiddleware`, read for `/metrics`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 
 class RequestCounts:
-    """How many requests were answered, by method and status. Thread-safe."""
+    """The numbers of answered requests, by method and status. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -20,6 +20,6 @@ class RequestCounts:
             self._counts[method, str(status)] += 1
 
     def counts(self) -> Mapping[tuple[str, ...], int]:
-        """All of them."""
+        """A copy of the counts."""
         with self._lock:
             return dict(self._counts)

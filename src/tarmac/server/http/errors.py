@@ -1,4 +1,4 @@
-"""Errors in the one form of docs/using/api.md. Every error of a route ends here, and none as a traceback."""
+"""Converts errors into the form of docs/using/api.md. It catches all of them; none ends as a traceback."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tarmac.server.records.errors import error_form
 
 
 def install(app: FastAPI, home: Home) -> None:
-    """Make every error of `app` answer in the one form. An unexpected one points to the log of `home`."""
+    """Return every error of `app` in the common form. An unexpected one refers to the log of `home`."""
 
     def expected(_request: Request, error: Exception) -> JsonAnswer:
         assert isinstance(error, TarmacError)
@@ -56,14 +56,14 @@ def response(error: TarmacError) -> JsonAnswer:
 
 
 def _problems(errors: Iterable[Any]) -> Iterable[Problem]:
-    """The problems that pydantic found in a request: where, and what."""
+    """The problems that pydantic found in a request: each with its field and text."""
     for error in errors:
         place = ".".join(str(part) for part in error["loc"])
         yield Problem(message=f"{place}: {error['msg']}")
 
 
 def _unrouted_form(error: HTTPException) -> api.Error:
-    """The form for requests that no route takes, with a code made of the status."""
+    """The error form for requests without a route, with a code derived from the status."""
     code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
     return {
         "error": {"code": code, "message": str(error.detail), "hint": None, "exit_code": 1, "problems": []}

@@ -1,4 +1,4 @@
-"""The sockets a server listens on: unix sockets of its home, and loopback addresses where they are set."""
+"""The sockets of a server: unix sockets of its home, and loopback addresses if they are set."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _NEW_TOKEN = "remove it, and the next server makes a new one"
 
 
 def listen_on_home(path: Path) -> socket.socket:
-    """Listen on a socket of the home, in place of one that a dead server left.
+    """Listen on a socket of the home; replaces the socket of a dead server.
 
     The process must have the home as its working directory: the address is relative, so that the path may be
     of any length.
     """
-    path.unlink(missing_ok=True)  # ours to remove: the lock says that nobody serves it
+    path.unlink(missing_ok=True)  # safe to remove: this server holds the home's lock
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(path.name)
     path.chmod(0o600)
@@ -34,7 +34,7 @@ def listen_on_home(path: Path) -> socket.socket:
 
 
 def listen_on_loopback(address: str) -> socket.socket:
-    """Listen on HOST:PORT, which must be this machine's alone; raises InvalidInput for any other."""
+    """Listen on HOST:PORT, an address reachable only from this machine; raises InvalidInput otherwise."""
     host, port = loopback_address(address)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
@@ -67,7 +67,7 @@ def loopback_address(address: str) -> tuple[str, int]:
 
 
 def token_of(home: Home) -> str:
-    """The token of a home, made when it is first needed; only the user can read it.
+    """The token of a home, created at first use; only the user can read it.
 
     Raises Refused for a token that others could have read or written, or could guess.
     """

@@ -1,4 +1,4 @@
-"""Opens few event streams at a time, and fewer of one peer: other requests pass a crowd. Used by `app`."""
+"""Opens few event streams at a time, fewer of one peer, so that a crowd blocks no others. Used by `app`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OF_ONE_PEER = 2
 
 
 class OpenInTurn:
-    """An application whose event streams are opened in turn; a stream that is open counts no more."""
+    """An application that opens its event streams in turn; streams that are already open do not count."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

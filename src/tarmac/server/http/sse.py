@@ -1,7 +1,8 @@
 """Server-sent events: framing, keep-alive, the end of a stream.
 
-A few lines of our own over StreamingResponse instead of sse-starlette: that library starts three helpers
-per stream (pings, disconnects, shutdown), where ours already wake twenty times a second to look at files.
+A few lines of our own over StreamingResponse instead of sse-starlette: that library starts three helpers per
+stream (pings, disconnects, shutdown), while these streams already wake up twenty times a second to read
+files.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from starlette.responses import StreamingResponse
 MEDIA_TYPE = "text/event-stream"
 KEEP_ALIVE_S = 15.0
 COMMENT = b": still here\n\n"
-"""Keeps a silent connection alive; not a message."""
+"""Keeps a silent connection alive; clients ignore it."""
 
 _STOPPING = "the server is stopping; its runs go on"
 
@@ -27,13 +28,13 @@ def wants_stream(request: Request) -> bool:
 
 
 def frame(event: str, data: Any, *, identifier: str | None = None) -> bytes:
-    """One message on the wire. JSON has no raw line breaks, so its data is one line."""
+    """One message in wire format. JSON has no raw line breaks, so its data is one line."""
     head = f"id: {identifier}\n" if identifier is not None else ""
     return f"{head}event: {event}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n".encode()
 
 
 def stopping_frame() -> bytes:
-    """The message that tells a client not to start a server at once: this one was stopped on purpose."""
+    """The message that the server was stopped on purpose: the client should not start it again at once."""
     return frame("stopping", {"text": _STOPPING})
 
 
