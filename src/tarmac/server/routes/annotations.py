@@ -20,16 +20,16 @@ def annotation_routes(router: APIRouter, service: Service) -> None:
 
     @router.get("/runs/{ref}/annotations", response_model=list[api.Annotation])
     def every(actor: CallingActor, ref: str) -> Response:
-        """The notes of a run and the changes of its labels, oldest first."""
+        """Return the notes of a run and the changes of its labels, oldest first."""
         return JsonAnswer([copy_fields(api.Annotation, item) for item in annotations.of(actor, ref)])
 
     @router.post("/runs/{ref}/notes", response_model=list[api.Annotation])
     def note(actor: CallingActor, ref: str, body: NoteBody) -> Response:
-        """Add a note; the answer is as of `/annotations`. The same one within a minute is kept once."""
+        """Add a note; the answer is as for `/annotations`. An identical note within a minute is ignored."""
         found = annotations.note(actor, ref, body.text)
         return JsonAnswer([copy_fields(api.Annotation, item) for item in found])
 
     @router.patch("/runs/{ref}/labels", response_model=api.Run)
     def label(actor: CallingActor, ref: str, body: LabelsBody) -> Response:
-        """Set labels of a run, and remove those that become null."""
+        """Set labels of a run, and remove those set to null."""
         return JsonAnswer(run_record(annotations.label(actor, ref, body.labels)))

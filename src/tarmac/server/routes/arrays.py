@@ -1,4 +1,4 @@
-"""`/runs/{ref}/array`: how far all members of an array are. Joined by `server.app`."""
+"""`/runs/{ref}/array`: the progress of all members of an array. Joined by `server.app`."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def array_routes(router: APIRouter, service: Service) -> None:
 
     @router.get("/runs/{ref}/array", response_model=api.Array)
     def array(actor: CallingActor, ref: str) -> Response:
-        """The array that is meant, or that a run is a member of: how far all its members are."""
+        """Return the progress of an array, named by itself or by one of its members."""
         return JsonAnswer(array_record(plane.array(actor, ref)))

@@ -1,4 +1,4 @@
-"""`/artifacts`: what runs left behind, listed, read and removed. Joined by `server.app`."""
+"""`/artifacts`: lists, reads and removes artifacts of runs. Joined by `server.app`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def artifact_routes(router: APIRouter, service: Service) -> None:
 
     @router.get("/artifacts", response_model=list[api.Artifact])
     def every(actor: CallingActor, run: str | None = None) -> Response:
-        """Every version of the artifacts of a run, or of all runs, oldest run first."""
+        """Return every version of the artifacts of a run, or of all runs, oldest run first."""
         missing: list[str] = []
         one_run = service.plane.find(actor, run) if run is not None else None
         found = artifacts.versions(actor, one_run, on_missing=missing.append)
@@ -31,17 +31,17 @@ def artifact_routes(router: APIRouter, service: Service) -> None:
 
     @router.get("/artifacts/{reference}", response_model=api.ArtifactContent)
     def one(actor: CallingActor, reference: str, kind: str = "checkpoint") -> Response:
-        """One version and what it holds: by its id, or the latest of a kind by its run's id or name."""
+        """Return one version and its content: by its id, or the latest of a kind by its run's id or name."""
         return JsonAnswer(_content(actor, reference, kind))
 
     @router.get("/artifact-pieces/{digest}", response_class=Response)
     def piece(actor: CallingActor, digest: str) -> Response:
-        """A piece of a file, by the SHA-256 of its content."""
+        """Return a piece of a file, by the SHA-256 of its content."""
         return Response(artifacts.piece(actor, digest), media_type="application/octet-stream")
 
     @router.delete("/artifacts/{reference}", response_model=api.ArtifactContent)
     def remove(actor: CallingActor, reference: str) -> Response:
-        """Remove one version, by its id; the answer is what it was. Refused while a run needs it."""
+        """Remove one version, by its id, and return its record. Refused while a run needs it."""
         removed = _content(actor, reference, "checkpoint")
         artifacts.remove(actor, reference)
         return JsonAnswer(removed)

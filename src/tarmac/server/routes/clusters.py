@@ -1,4 +1,4 @@
-"""`/clusters`: which there are; adding, replacing and removing described ones. Joined by `server.app`."""
+"""`/clusters`: lists, adds, replaces and removes described clusters. Joined by `server.app`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tarmac.server.requests import ClusterBody, DownBody, MachinesBody, Whole
 from tarmac.server.service import Service
 
 WAIT_S = 10.0
-"""How long a question about a change waits for news."""
+"""Maximum time that a request about a change waits for news."""
 
 
 def cluster_routes(router: APIRouter, service: Service) -> None:
@@ -26,22 +26,22 @@ def cluster_routes(router: APIRouter, service: Service) -> None:
 
     @router.get("/clusters", response_model=list[api.Cluster])
     def every(actor: CallingActor) -> Response:
-        """Every lasting cluster; those of rehearsals come and go with their runs."""
+        """Return every persistent cluster; those of rehearsals exist only as long as their runs."""
         return JsonAnswer([cluster_record(report) for report in clusters.all(actor)])
 
     @router.get("/clusters/{name}", response_model=api.Cluster)
     def one(actor: CallingActor, name: str) -> Response:
-        """One cluster, its pools with their rules, and its nodes by kind."""
+        """Return one cluster, its pools with their rules, and its nodes by kind."""
         return JsonAnswer(cluster_record(clusters.show(actor, name)))
 
     @router.get("/clusters/{name}/check", response_model=list[api.Finding])
     def check(actor: CallingActor, name: str) -> Response:
-        """Try what a run needs on a cluster, and say what was found. May take long."""
+        """Test a cluster for the requirements of a run, and return the results. May take long."""
         return JsonAnswer([copy_fields(api.Finding, finding) for finding in clusters.examine(actor, name)])
 
     @router.post("/clusters", response_model=api.Cluster)
     def add(actor: CallingActor, body: ClusterBody) -> Response:
-        """Take up a described cluster. The same description twice is one; another one wants `replace`."""
+        """Add a described cluster. A repeated description has no effect; a changed one requires `replace`."""
         reading = read_cluster(body.source, filename=body.filename)
         report = clusters.add(actor, reading.cluster, replacing=body.replace)
         return JsonAnswer(cluster_record(report, warnings=reading.warnings))
@@ -50,9 +50,9 @@ def cluster_routes(router: APIRouter, service: Service) -> None:
 
     @router.delete("/clusters/{name}", response_model=api.Cluster)
     def remove(actor: CallingActor, name: str) -> Response:
-        """Forget a described cluster; the answer is what it was. Refused while runs hold or need it."""
+        """Remove a described cluster and return its record. Refused while runs hold or need it."""
         clusters.check_removal(actor, name)
-        warnings = service.artifacts.fetch_all(actor, name)  # takes long, and a run may come meanwhile
+        warnings = service.artifacts.fetch_all(actor, name)  # takes long; a run may arrive meanwhile
         return JsonAnswer(cluster_record(clusters.remove(actor, name), warnings=warnings))
 
 
@@ -61,22 +61,22 @@ def _machine_routes(router: APIRouter, machines: ClusterMachines) -> None:
 
     @router.put("/clusters/{name}/machines", response_model=api.ClusterChange)
     def up(actor: CallingActor, name: str, body: MachinesBody) -> Response:
-        """Begin to have a cluster of this name run on exactly these machines. The same twice is one."""
+        """Start to run a cluster of this name on exactly these machines. A repeated request has no effect."""
         listed = read_machines(body.source, filename=body.filename)
         named = check_cluster_name(name)
         return JsonAnswer(change_record(machines.up(actor, named, listed, install=body.install)))
 
     @router.post("/clusters/{name}/down", response_model=api.ClusterChange)
     def down(actor: CallingActor, name: str, body: DownBody) -> Response:
-        """Begin to end a cluster that was started. Refused while runs hold or need it, unless forced."""
+        """Start to end a cluster that was started. Refused while runs hold or need it, unless forced."""
         return JsonAnswer(change_record(machines.down(actor, name, force=body.force, purge=body.purge)))
 
     @router.get("/clusters/{name}/machines", response_model=api.ClusterStatus)
     def status(actor: CallingActor, name: str) -> Response:
-        """How the machines of a started cluster are, asked of themselves. May take long."""
+        """Return the state of a started cluster's machines, as they report it. May take long."""
         return JsonAnswer(status_record(machines.status(actor, name)))
 
     @router.get("/clusters/{name}/change", response_model=api.ClusterChange)
     def change(actor: CallingActor, name: str, after: Whole = 0) -> Response:
-        """How far `up` or `down` is, as soon as there are lines from number `after` on or it is over."""
+        """Return the progress of `up` or `down`, once it has lines from number `after` on or is over."""
         return JsonAnswer(change_record(machines.progress(actor, name, max(0, after), wait_s=WAIT_S)))

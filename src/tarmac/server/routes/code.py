@@ -1,7 +1,8 @@
-"""`/code/...`: code that a client sends, because the server cannot read it; what differs in that of two runs.
+"""`/code/...`: receives code that the server cannot read itself; compares the code of two runs.
 
-Joined by `server.app`. First which directory a submission brings, then which contents are missing here, then
-these in packs, then the tree. The digest it answers goes into the submission.
+Joined by `server.app`. The client asks for the directory of a submission, then for the contents that are
+missing on the server, then sends these in packs, then the tree. The digest in the last answer goes into the
+submission.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ _TREE = {"content": {"application/json": {"schema": {"type": "object"}}}}
 
 
 def code_routes(router: APIRouter, service: Service) -> None:
-    """Add the routes that take code in."""
+    """Add the routes that receive code."""
     plane = service.plane
     arrivals = service.arrivals
 
     @router.get("/runs/{ref}/code-changes", response_model=list[api.CodeChange])
     def changes(actor: CallingActor, ref: str, after: str) -> Response:
-        """The files that are not the same in the code of this run and of the run `after`."""
+        """Return the files that differ between the code of this run and of the run `after`."""
         before, then = (plane.find_here(actor, each).code_digest for each in (ref, after))
         found = service.code.changes(before, then)
         return JsonAnswer([copy_fields(api.CodeChange, item) for item in found])
@@ -48,7 +49,7 @@ def code_routes(router: APIRouter, service: Service) -> None:
 
     @uploads.post("/code/needed", response_model=api.CodeNeeded)
     def needed(request: Request, body: SubmissionBody) -> Response:
-        """Which directory of the client's machine a submission brings, and what of it stays behind."""
+        """Return the client's directory that a submission needs, and its exclusions."""
         code = code_directory(draft_of(request, body, service), plane)
         if code is None:
             return JsonAnswer({"directory": None})
@@ -57,18 +58,18 @@ def code_routes(router: APIRouter, service: Service) -> None:
 
     @uploads.post("/code/missing", response_model=api.MissingContents)
     def missing(body: ContentsBody) -> Response:
-        """Which contents have to be sent."""
+        """Return the contents that the client has to send."""
         return JsonAnswer({"missing": arrivals.missing(body.contents)})
 
     @uploads.post(
         "/code/packs", status_code=201, response_model=api.UploadedPack, openapi_extra={"requestBody": _PACK}
     )
     async def packs(request: Request) -> Response:
-        """Take in contents. Durable when answered; all of a pack, or nothing of it."""
+        """Store contents. The answer follows when they are durable; a pack is stored whole or not at all."""
         try:
             return JsonAnswer({"kept": await _take(request, arrivals.receive())}, status_code=201)
         except ClientDisconnect:
-            return Response(status_code=400)  # nobody is there to read it
+            return Response(status_code=400)  # the client has disconnected
         except OSError as error:
             raise StorageFull(f"the pack cannot be kept: {error.strerror}") from error
 
@@ -76,7 +77,7 @@ def code_routes(router: APIRouter, service: Service) -> None:
         "/code/trees", status_code=201, response_model=api.UploadedTree, openapi_extra={"requestBody": _TREE}
     )
     async def trees(request: Request) -> Response:
-        """Make a snapshot of a tree whose contents are all here."""
+        """Make a snapshot of a tree whose contents are all on the server."""
         body = bytearray()
         async for piece in request.stream():
             body += piece
@@ -95,7 +96,7 @@ def code_routes(router: APIRouter, service: Service) -> None:
 
 
 async def _take(request: Request, receiver: Receiver) -> int:
-    """Everything of a request into a pack. One that is refused is read to its end, so that it hears why."""
+    """Copy a request into a pack. A refused request is read to its end, so that the client gets the error."""
     refused: TarmacError | None = None
     body = bytearray()
     with receiver:

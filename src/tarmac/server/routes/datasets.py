@@ -21,17 +21,17 @@ def dataset_routes(router: APIRouter, service: Service) -> None:
 
     @router.get("/datasets", response_model=list[api.Dataset])
     def every(actor: CallingActor) -> Response:
-        """Every dataset and how far it has come."""
+        """Return every dataset and its progress."""
         return JsonAnswer([_answer(dataset) for dataset in datasets.all(actor)])
 
     @router.post("/datasets", response_model=api.Dataset)
     def add(actor: CallingActor, body: DatasetBody) -> Response:
-        """Take up a dataset; what lies elsewhere is fetched once. One that failed is tried again."""
+        """Add a dataset; remote data is downloaded once. A failed one is tried again."""
         return JsonAnswer(_answer(datasets.add(actor, body.id, body.source)))
 
     @router.delete("/datasets/{dataset_id}", response_model=api.Dataset)
     def remove(actor: CallingActor, dataset_id: str) -> Response:
-        """Forget a dataset, and what was fetched of it; refused while a run reads it."""
+        """Remove a dataset and its downloaded files; refused while a run reads it."""
         return JsonAnswer(_answer(datasets.remove(actor, dataset_id)))
 
 

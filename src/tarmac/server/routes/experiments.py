@@ -1,4 +1,4 @@
-"""`/experiments`: searches over parameters, and what is asked of them. Joined by `server.app`."""
+"""`/experiments`: searches over parameters, and commands to them. Joined by `server.app`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _creating(router: APIRouter, service: Service) -> None:
 
     @router.post("/experiments", status_code=201, response_model=api.Experiment)
     def create(request: Request, body: ExperimentBody) -> Response:
-        """Begin a search: a run file with one, or one made of `sweep`; or with `fork` that of another."""
+        """Start a search: from a run file with one, from `sweep`, or with `fork` from another experiment."""
         draft = draft_of(request, body, service)
         parent = None
         if body.fork is not None:
@@ -59,7 +59,7 @@ def _creating(router: APIRouter, service: Service) -> None:
 
     @router.post("/experiments/preview", response_model=list[api.PreviewLine])
     def preview(request: Request, body: ExperimentBody) -> Response:
-        """How many trials of what length a search would come to; nothing is kept."""
+        """Return the number and lengths of a search's trials; stores nothing."""
         prepared: Prepared = planned(draft_of(request, body, service), plane)
         lines = plane.experiments.preview(prepared.submission)
         return JsonAnswer([preview_record(line) for line in lines])
@@ -70,7 +70,7 @@ def _questions(router: APIRouter, service: Service) -> None:
 
     @router.get("/experiments", response_model=api.ExperimentPage)
     def experiments(actor: CallingActor, parameters: Annotated[ExperimentParameters, Depends()]) -> Response:
-        """A page of the list of experiments, newest first."""
+        """Return a page of the list of experiments, newest first."""
         query = ExperimentQuery(
             states=frozenset(parameters.state or ()),
             user=actor.user if parameters.scope is RunScope.MINE else parameters.user,
@@ -85,18 +85,18 @@ def _questions(router: APIRouter, service: Service) -> None:
 
     @router.get("/experiments/{ref}", response_model=api.Experiment)
     def experiment(actor: CallingActor, ref: str) -> Response:
-        """An experiment, by id, unique beginning of an id, or name (the newest of that name)."""
+        """Return an experiment, by id, unique beginning of an id, or name (the newest of that name)."""
         return JsonAnswer(experiment_record(plane.experiments.find(actor, ref)))
 
     @router.get("/experiments/{ref}/trials", response_model=list[api.Trial])
     def trials(actor: CallingActor, ref: str) -> Response:
-        """All trials of an experiment, by number."""
+        """Return all trials of an experiment, by number."""
         rows = plane.experiments.trials(actor, plane.experiments.find(actor, ref))
         return JsonAnswer([trial_record(row) for row in rows])
 
     @router.get("/experiments/{ref}/best", response_model=list[api.Trial])
     def best(actor: CallingActor, ref: str, limit: Count = 1) -> Response:
-        """The trials with the best metric, best first."""
+        """Return the trials with the best metric, best first."""
         rows = plane.experiments.best(actor, plane.experiments.find(actor, ref), limit=limit)
         return JsonAnswer([trial_record(row) for row in rows])
 
@@ -106,7 +106,7 @@ def _commands(router: APIRouter, service: Service) -> None:
 
     @router.delete("/experiments/{ref}", response_model=api.Experiment)
     def remove(actor: CallingActor, ref: str) -> Response:
-        """Remove an experiment that has ended, with its trials' runs, files and artifacts."""
+        """Remove an ended experiment, with its trials' runs, files and artifacts."""
         found, trials = plane.experiments.remove(actor, ref)
         for trial in trials:
             service.remover.remove_if_there(actor, trial.run_id)
@@ -114,12 +114,12 @@ def _commands(router: APIRouter, service: Service) -> None:
 
     @router.post("/experiments/{ref}/pause", response_model=api.Experiment)
     def pause(actor: CallingActor, ref: str) -> Response:
-        """Set aside every trial with its checkpoint; nothing more is begun."""
+        """Pause every active trial with its checkpoint, and start no further trials."""
         return JsonAnswer(experiment_record(plane.experiments.pause(actor, ref)))
 
     @router.post("/experiments/{ref}/activate", response_model=api.Experiment)
     def activate(actor: CallingActor, ref: str) -> Response:
-        """Let the trials of a paused experiment go on."""
+        """Resume the trials of a paused experiment."""
         return JsonAnswer(experiment_record(plane.experiments.activate(actor, ref)))
 
     @router.post("/experiments/{ref}/stop", response_model=api.Experiment)
@@ -129,10 +129,10 @@ def _commands(router: APIRouter, service: Service) -> None:
 
     @router.post("/experiments/{ref}/continue", response_model=api.Experiment)
     def go_on(actor: CallingActor, ref: str) -> Response:
-        """Go on with an experiment that has ended: trials that failed or were stopped run again."""
+        """Continue an ended experiment: trials that failed or were stopped run again."""
         return JsonAnswer(experiment_record(plane.experiments.go_on(actor, ref)))
 
     @router.post("/experiments/{ref}/archive", response_model=api.Experiment)
     def archive(actor: CallingActor, ref: str, archived: bool = True) -> Response:
-        """Hide an experiment that has ended from plain lists, or (`archived=false`) show it again."""
+        """Hide an ended experiment from plain lists, or (`archived=false`) show it again."""
         return JsonAnswer(experiment_record(plane.experiments.set_archived(actor, ref, archived)))

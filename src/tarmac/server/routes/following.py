@@ -1,4 +1,4 @@
-"""`/runs/{ref}/events`, `/logs`, `/reports`: what a run did and wrote, once or live. For `server.app`."""
+"""`/runs/{ref}/events`, `/logs`, `/reports`: a run's events and output, once or live. For `server.app`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def following_routes(router: APIRouter, service: Service) -> None:
         after: Whole = 0,
         last_event_id: LastEventId = None,
     ) -> Response:
-        """The history of a run; as an event stream also what happens, until its end."""
+        """Return the history of a run; as an event stream also later events, until its end."""
         if last_event_id:
             after = _sequence_number(last_event_id)
         run = await run_in_threadpool(plane.find, actor, ref)
@@ -72,7 +72,7 @@ def following_routes(router: APIRouter, service: Service) -> None:
         parameters: Annotated[LogParameters, Depends()],
         last_event_id: LastEventId = None,
     ) -> Response:
-        """What a run's workers wrote; as an event stream also what they write, until its end."""
+        """Return the output of a run's workers; as an event stream also later output, until its end."""
         streams = wants_stream(request)
         query = _log_query(parameters, last_event_id, now=service.clock.now(), streams=streams)
         view = await run_in_threadpool(LogView, plane, actor, ref, query, service.secrets.mask)
@@ -82,9 +82,9 @@ def following_routes(router: APIRouter, service: Service) -> None:
 
     @router.get("/runs/{ref}/reports", response_model=list[api.Report])
     def reports(actor: CallingActor, ref: str, limit: Count | None = None) -> Response:
-        """The newest metrics and progress that a run's workers reported, as far as 1 MiB of them goes.
+        """Return the newest metrics and progress reported by a run's workers, up to 1 MiB.
 
-        Without `limit` the header `Tarmac-Notice` says where older ones are left out.
+        Without `limit` the header `Tarmac-Notice` mentions omitted older reports.
         """
         run = plane.find_here(actor, ref)
         found, is_cut = reports_of(plane, actor, run, service.secrets.mask(run), limit=limit)
@@ -115,7 +115,7 @@ def _log_query(
 
 
 def _log_list(view: LogView) -> Iterator[str]:
-    """The chunks that are there now as one JSON list, piece by piece: logs may be larger than memory."""
+    """The present chunks as one JSON list, piece by piece: logs may be larger than memory."""
     separator = "["
     more = True
     while more:

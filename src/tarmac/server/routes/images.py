@@ -27,7 +27,7 @@ def image_routes(router: APIRouter, service: Service) -> None:
         cluster: Annotated[str | None, Query()] = None,
         node: Annotated[str | None, Query()] = None,
     ) -> Response:
-        """The images that the nodes have."""
+        """Return the images on the nodes."""
         found = images.all(actor, cluster=cluster, node=node)
         return JsonAnswer({"images": _records(found.images), "troubles": dict(found.troubles)})
 
@@ -39,7 +39,7 @@ def image_routes(router: APIRouter, service: Service) -> None:
         cluster: Annotated[str | None, Query()] = None,
         node: Annotated[str | None, Query()] = None,
     ) -> Response:
-        """Remove an image, by name or digest, from every node that has it; refused while a run is in it."""
+        """Remove an image, by name or digest, from every node that has it; refused while a run uses it."""
         return JsonAnswer(_records(images.remove(actor, image, cluster=cluster, node=node)))
 
 

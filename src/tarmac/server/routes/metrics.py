@@ -1,4 +1,4 @@
-"""`/metrics` of the API: what runs reported, compared across runs. Joined by `server.app`."""
+"""`/metrics` of the API: reported metrics, compared across runs. Joined by `server.app`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tarmac.server.service import Service
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricParameters:
-    """The query of `/metrics`, but for runs and names."""
+    """The query of `/metrics`, except runs and names."""
 
     group: str | None = None
     points: Annotated[
@@ -38,7 +38,7 @@ def metric_routes(router: APIRouter, service: Service) -> None:
         parameters: Annotated[MetricParameters, Depends()],
         name: Annotated[list[str] | None, Query(description="these metrics alone")] = None,
     ) -> Response:
-        """The metrics of these runs, in their order: each in short, and its points where asked for."""
+        """Return the metrics of these runs, in their order: a summary of each, and points if requested."""
         choice = MetricChoice(
             names=tuple(name or ()),
             group=parameters.group,

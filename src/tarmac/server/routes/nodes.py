@@ -1,4 +1,4 @@
-"""`/nodes`: the machines and what they hold. Joined to the application by `server.app`."""
+"""`/nodes`: the machines and their runs. Joined to the application by `server.app`."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ def node_routes(router: APIRouter, service: Service) -> None:
 
     @router.get("/nodes", response_model=list[api.Node])
     def nodes(actor: CallingActor, parameters: Annotated[NodeParameters, Depends()]) -> Response:
-        """Every node (of a cluster, a pool, a shard), and what it holds."""
+        """Return every node (of a cluster, a pool, a shard), with its runs."""
         choice = NodeChoice(cluster=parameters.cluster, pool=parameters.pool, shard=parameters.shard)
         return JsonAnswer([node_record(report) for report in plane.nodes(actor, choice)])
 
     @router.post("/nodes/drain", response_model=list[api.Node])
     def drain(actor: CallingActor, body: DrainBody) -> Response:
-        """Give these nodes no new work, all of them or none; what runs there goes on."""
+        """Assign no new work to these nodes, to all of them or none; current runs continue."""
         return _set_drained(actor, body, True, reason=body.reason.strip())
 
     @router.post("/nodes/undrain", response_model=list[api.Node])
     def undrain(actor: CallingActor, body: NodesBody) -> Response:
-        """Give these drained nodes work again."""
+        """Assign work to these drained nodes again."""
         return _set_drained(actor, body, False)
 
     def _set_drained(actor: Actor, body: NodesBody, drained: bool, reason: str = "") -> Response:

@@ -1,4 +1,4 @@
-"""`/runs/{ref}/notifications`: who is told what of a run. Joined by `server.app`."""
+"""`/runs/{ref}/notifications`: the messages about a run and their receivers. Joined by `server.app`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def notification_routes(router: APIRouter, service: Service) -> None:
 
     @router.get("/runs/{ref}/notifications", response_model=list[api.Notification])
     def every(actor: CallingActor, ref: str) -> Response:
-        """The messages about a run, sent or to be sent, oldest first."""
+        """Return the messages about a run, sent or to be sent, oldest first."""
         found = plane.notifications(actor, plane.find(actor, ref).id)
         return JsonAnswer([notification_record(message) for message in found])

@@ -1,6 +1,6 @@
-"""`/numbers`: by which numbers the command of Determined knows runs. Joined by `server.app`.
+"""`/numbers`: the numbers of runs in the command of Determined. Joined by `server.app`.
 
-Only those that the gateway has given: without it there are none.
+Only the gateway assigns numbers: without it there are none.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def number_routes(router: APIRouter, service: Service) -> None:
 
     @router.get("/numbers", response_model=dict[str, api.Numbers])
     def numbers(_actor: CallingActor, run: Annotated[list[str], Query(max_length=MOST)]) -> Response:
-        """The numbers of these runs, by id; those without one are left out."""
+        """Return the numbers of these runs, by id; runs without a number are omitted."""
         trials = known_numbers.known(NumberKind.TRIAL, run)
         places = {each.id: each.spec.trial for each in store.load_runs(list(trials)).values()}
         experiments = {
@@ -44,7 +44,7 @@ def number_routes(router: APIRouter, service: Service) -> None:
 
     @router.get("/numbers/experiments/{number}", response_model=api.Numbered)
     def numbered(_actor: CallingActor, number: Whole) -> Response:
-        """The experiment, or the run that is alone, with this number."""
+        """Return the experiment, or the standalone run, with this number."""
         found = known_numbers.numbered(NumberKind.EXPERIMENT, number)
         if found is None:
             raise NotFound(f"nothing has the number {number}")

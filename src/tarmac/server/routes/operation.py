@@ -1,4 +1,4 @@
-"""`/healthz` and `/metrics`: for those who watch the server. Joined to the application by `server.app`."""
+"""`/healthz` and `/metrics`: for monitoring the server. Joined to the application by `server.app`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def operation_routes(router: APIRouter, service: Service) -> None:
 
     @router.get("/healthz", response_model=api.Health)
     def healthz() -> Response:
-        """Whether the server does its work: 200, or 503 with the reasons."""
+        """Return whether the server works: 200, or 503 with the reasons."""
         reasons = failures(service)
         return JsonAnswer({"healthy": not reasons, "reasons": reasons}, status_code=503 if reasons else 200)
 
     @router.get("/metrics", response_class=PlainTextResponse)
     def numbers() -> Response:
-        """The numbers of the server, in the text format of Prometheus."""
+        """Return the numbers of the server, in the text format of Prometheus."""
         return Response(rendered(metrics(service, service.requests)), media_type=CONTENT_TYPE)

@@ -1,4 +1,4 @@
-"""`/queue`: what holds slots and what waits for them, and changes of its order. Joined by `server.app`."""
+"""`/queue`: running and waiting runs, and changes of their order. Joined by `server.app`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def queue_routes(router: APIRouter, service: Service) -> None:
 
     @router.get("/queue", response_model=list[api.QueuePool])
     def queue(actor: CallingActor, parameters: Annotated[QueueParameters, Depends()]) -> Response:
-        """The queue of each pool: what holds slots and what waits, in scheduling order."""
+        """Return the queue of each pool: its runs that hold slots or wait, in scheduling order."""
         pools = _selected_pools(plane.pools(actor), parameters)
         part = Part(
             limit=parameters.limit,
@@ -53,15 +53,15 @@ def queue_routes(router: APIRouter, service: Service) -> None:
 
     @router.post("/queue/changes", response_model=list[api.QueuePool])
     def change(actor: CallingActor, body: ChangesBody, limit: Limit = None) -> Response:
-        """Make all of these changes in one transaction, or none; the queues of the pools they touched.
+        """Make all of these changes in one transaction, or none; returns the queues of affected pools.
 
-        With `limit`, the first runs of each queue, and those that were changed wherever they stand.
+        With `limit`, each queue has its first runs, and all changed ones.
         """
         changed = plane.reorder(actor, [_change(item) for item in body.changes])
         ids = frozenset(run.id for run in changed)
         found = plane.queue(actor, Part(limit=limit, also=ids))
         touched = {_key(page) for page in found if any(entry.run_id in ids for entry in page.entries)}
-        # One that holds slots is listed where it holds them, until it left.
+        # A run that holds slots is listed with these until it has left them.
         moved = {run.place.pool for run in changed if run.place.pool is not None}
         touched |= {(cluster, pool) for cluster, _ in touched for pool in moved}
         pools = [pool for pool in plane.pools(actor) if pool.key in touched]
@@ -73,7 +73,7 @@ def _key(page: QueuePage) -> tuple[str, str]:
 
 
 def _selected_pools(pools: tuple[Pool, ...], parameters: QueueParameters) -> list[Pool]:
-    """The pools that are asked for; NotFound for a name that none has."""
+    """The requested pools; NotFound for the name of no pool."""
     for what, name, known in (
         ("cluster", parameters.cluster, {pool.cluster for pool in pools}),
         ("pool", parameters.pool, {pool.name for pool in pools}),

@@ -1,4 +1,4 @@
-"""`/runs` and `/runs/{ref}`: the list, one run, and what is asked of it. Joined by `server.app`."""
+"""`/runs` and `/runs/{ref}`: the list, one run, and commands to it. Joined by `server.app`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def run_routes(router: APIRouter, service: Service) -> None:
 
     @router.get("/runs", response_model=api.RunPage)
     def runs(actor: CallingActor, parameters: Annotated[ListParameters, Depends()]) -> Response:
-        """A page of the list of runs, newest first."""
+        """Return a page of the list of runs, newest first."""
         query = _run_query(parameters, recent=service.clock.now() - service.ended_days * _DAY_S)
         found = plane.runs(actor, query, scope=parameters.scope)
         following = found[-1].id if len(found) == query.limit else None
@@ -58,32 +58,32 @@ def run_routes(router: APIRouter, service: Service) -> None:
 
     @router.get("/runs/{ref}", response_model=api.Run)
     def run(actor: CallingActor, ref: str) -> Response:
-        """A run, by id, unique beginning of an id, or name (the newest of that name)."""
+        """Return a run, by id, unique beginning of an id, or name (the newest of that name)."""
         return JsonAnswer(run_record(plane.find(actor, ref)))
 
     @router.delete("/runs/{ref}", response_model=api.Run)
     def remove(actor: CallingActor, ref: str) -> Response:
-        """Remove a run that has ended, with its files and artifacts; the answer is what it was."""
+        """Remove an ended run, with its files and artifacts, and return its record."""
         return JsonAnswer(run_record(service.remover.remove(actor, ref)))
 
     @router.post("/runs/{ref}/stop", response_model=api.Run)
     def stop(actor: CallingActor, ref: str, now: bool = False) -> Response:
-        """End a run for good, with `now` without its grace."""
+        """End a run for good, with `now` without its grace period."""
         return JsonAnswer(run_record(plane.stop(actor, ref, at_once=now)))
 
     @router.post("/runs/{ref}/pause", response_model=api.Run)
     def pause(actor: CallingActor, ref: str) -> Response:
-        """Ask a run to leave its slots until it is resumed."""
+        """Ask a run to leave its slots until a user resumes it."""
         return JsonAnswer(run_record(plane.pause(actor, ref)))
 
     @router.post("/runs/{ref}/resume", response_model=api.Run)
     def resume(actor: CallingActor, ref: str) -> Response:
-        """Put a paused run back in the queue."""
+        """Return a paused run to the queue."""
         return JsonAnswer(run_record(plane.resume(actor, ref)))
 
     @router.get("/runs/{ref}/attempts", response_model=list[api.Attempt])
     def attempts(actor: CallingActor, ref: str) -> Response:
-        """The attempts of a run, with their workers and notices."""
+        """Return the attempts of a run, with their workers and notices."""
         found = plane.attempts(actor, plane.find(actor, ref).id)
         return JsonAnswer(
             [
@@ -101,12 +101,12 @@ def run_routes(router: APIRouter, service: Service) -> None:
 
     @router.get("/runs/{ref}/why", response_model=api.Why)
     def why(actor: CallingActor, ref: str) -> Response:
-        """What a run waits for, and what would unblock it."""
+        """Return the reasons why a run waits, and the events that would unblock it."""
         return JsonAnswer(why_record(plane.why(actor, ref)))
 
 
 def _run_query(parameters: ListParameters, *, recent: float) -> RunQuery:
-    """What to ask the store for. A plain list leaves out what ended before `recent`."""
+    """The query to the store. A plain list omits runs that ended before `recent`."""
     plain = not (parameters.everything or parameters.state or parameters.name or parameters.array)
     return RunQuery(
         states=frozenset(parameters.state or ()),

@@ -1,4 +1,4 @@
-"""`/secrets`: values that runs are given by name. Joined by `server.app`."""
+"""`/secrets`: values that runs get by name. Joined by `server.app`."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def secret_routes(router: APIRouter, service: Service) -> None:
 
     @router.get("/secrets", response_model=list[api.Secret])
     def every(actor: CallingActor) -> Response:
-        """Every secret, without its value."""
+        """Return every secret, without its value."""
         return JsonAnswer([copy_fields(api.Secret, secret) for secret in secrets.all(actor)])
 
     @router.put("/secrets/{name}", response_model=api.Secret)
     def put(actor: CallingActor, name: str, body: SecretBody) -> Response:
-        """Keep a value, in place of an earlier one; runs get it from their next attempt on."""
+        """Store a value, in place of an earlier one; runs get it from their next attempt on."""
         new = NewSecret(name=name, value=body.value, form=body.form, variable=body.variable, path=body.path)
         return JsonAnswer(copy_fields(api.Secret, secrets.set(actor, new)))
 
@@ -39,11 +39,11 @@ def secret_routes(router: APIRouter, service: Service) -> None:
         force: Annotated[bool, Query()] = False,
         purge: Annotated[bool, Query()] = False,
     ) -> Response:
-        """Give a secret to no run any more; refused while one is to be given it, unless forced."""
+        """Remove a secret from all later attempts; refused while a run needs it, unless forced."""
         gone = secrets.remove(actor, name, force=force, purge=purge)
         return JsonAnswer(copy_fields(api.Secret, gone) if gone is not None else None)
 
     @router.post("/secrets/rotate", response_model=api.Rotation)
     def rotate(actor: CallingActor) -> Response:
-        """Seal every value with a new key, and forget the old ones."""
+        """Encrypt every value with a new key, and delete the old keys."""
         return JsonAnswer({"values": secrets.rotate(actor)})

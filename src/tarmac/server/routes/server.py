@@ -22,10 +22,10 @@ def server_routes(router: APIRouter, service: Service) -> None:
 
     @router.get("/version", response_model=api.Version)
     async def version() -> Response:
-        """Which server answers."""
+        """Return the version of the server."""
         return JsonAnswer(copy_fields(api.Version, service, version=tarmac.__version__, now=time.time()))
 
     @router.post("/server/stop", status_code=202, dependencies=[allowed(Action.MANAGE)])
     async def stop() -> Response:
-        """End the server, once this answer is out. Runs go on, and the next server finds them."""
+        """Stop the server after this answer. Runs continue, and the next server finds them."""
         return JsonAnswer({}, status_code=202, background=BackgroundTask(service.stop))

@@ -21,7 +21,7 @@ from tarmac.server.service import Service
 from tarmac.server.sessions import MEDIA_TYPE, FarSide, SessionAnswer, opening_frame
 
 LONGEST_COMMAND = 1000
-"""So much of a command is kept in the history, in characters."""
+"""Maximum characters of a command in the history."""
 
 MOST_FORWARDS = 1000
 
@@ -76,7 +76,7 @@ def _body(content: bytes) -> SessionBody:
 
 
 def _opening(form: SessionBody, session: Session) -> bytes:
-    """The frame OPEN as the far end reads it."""
+    """The frame OPEN in the form for the far end."""
     if form.port is not None:
         addresses = list(dict.fromkeys(("127.0.0.1", session.address, "::1")))
         return frames.pack_document(frames.OPEN, kind="connection", addresses=addresses, port=form.port)
@@ -87,7 +87,7 @@ def _opening(form: SessionBody, session: Session) -> bytes:
 
 
 def _detail(form: SessionBody, session: Session, masked: Any) -> dict[str, Any]:
-    """What the history keeps of it."""
+    """The record of the session in the history."""
     worker = session.worker
     detail = {"worker": f"{worker.role}.{worker.replica}.{worker.index}", "node": worker.node}
     if form.port is not None:
@@ -96,13 +96,13 @@ def _detail(form: SessionBody, session: Session, masked: Any) -> dict[str, Any]:
 
 
 class _Forwards:
-    """Which forwards are in the history: each has many connections, and is recorded once."""
+    """The forwards that are in the history: each has many connections, and is recorded once."""
 
     def __init__(self) -> None:
         self._recorded: OrderedDict[tuple[object, ...], None] = OrderedDict()
 
     def is_new(self, actor: Actor, run_id: str, session: Session, port: int) -> bool:
-        """Whether it is the first connection of its kind, as far as is remembered."""
+        """Whether this is the first connection of its kind, as far as the server remembers."""
         worker = session.worker
         key = (actor.user, run_id, worker.role, worker.replica, worker.index, worker.pid, port)
         new = key not in self._recorded

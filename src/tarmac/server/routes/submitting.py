@@ -1,4 +1,4 @@
-"""`POST /runs`, `/runs/batch` and `/check`: taking runs in. Joined to the application by `server.app`."""
+"""`POST /runs`, `/runs/batch` and `/check`: accept and check runs. Joined to the application by `app`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tarmac.server.submitting.submit_batch import BatchSubmitter, Submitted, sub
 
 
 def submitting_routes(router: APIRouter, service: Service) -> None:
-    """Add the routes that take runs in."""
+    """Add the routes that accept runs."""
     submitter = BatchSubmitter(service.plane)
 
     @router.post("/runs", status_code=201, response_model=api.Run | api.DryRun)
     async def submit(
         request: Request, body: SubmissionBody, dry_run: Annotated[bool, Query()] = False
     ) -> Response:
-        """Submit a run; 200 instead of 201 when its idempotency key was known. A dry run keeps nothing."""
+        """Submit a run; 200 instead of 201 if its idempotency key is known. A dry run stores nothing."""
         draft = draft_of(request, body, service)
         if dry_run:
             return await run_in_threadpool(_dry_run, service, draft)
@@ -47,7 +47,7 @@ def submitting_routes(router: APIRouter, service: Service) -> None:
 
     @router.post("/check", response_model=api.CheckReport)
     def check(body: CheckBody) -> Response:
-        """Everything wrong with a run file."""
+        """Return all problems of a run file."""
         try:
             reading = read_once(
                 body.source,
@@ -64,7 +64,7 @@ def submitting_routes(router: APIRouter, service: Service) -> None:
 
 
 def draft_of(request: Request, body: SubmissionBody, service: Service) -> Draft:
-    """What the body of a request asks to be submitted."""
+    """The submission in the body of a request."""
     return Draft(
         caller=caller_of(request),
         source=body.source,

@@ -1,4 +1,4 @@
-"""`/usage`: slot-seconds of users, projects and pools; `/utilization`: what runs use now.
+"""`/usage`: slot-seconds of users, projects and pools; `/utilization`: current use of devices by runs.
 
 Joined to the application by `server.app`.
 """
@@ -33,13 +33,13 @@ def usage_routes(router: APIRouter, service: Service) -> None:
 
     @router.get("/usage", response_model=list[api.UsedSlots])
     def usage(actor: CallingActor, parameters: Annotated[UsageParameters, Depends()]) -> Response:
-        """What was used in a range of time, by user, project, cluster and pool."""
+        """Return the usage in a range of time, by user, project, cluster and pool."""
         found = plane.usage.used_slots(actor, parameters.since, parameters.until)
         return JsonAnswer([copy_fields(api.UsedSlots, each) for each in found])
 
     @router.get("/utilization", response_model=list[api.RunUtilization])
     def utilization(actor: CallingActor) -> Response:
-        """What the workers of live runs use now, by run; those that run for seconds are not measured."""
+        """Return the current utilization of live runs, by run; runs of a few seconds are not measured."""
         return JsonAnswer(
             [
                 api.RunUtilization(run=each.run, nodes=utilization_records(each.nodes))

@@ -1,4 +1,4 @@
-"""`/runs/{ref}/files` and `/file`: what lies in the working directories of a run. Joined by `server.app`."""
+"""`/runs/{ref}/files` and `/file`: the working directories of a run. Joined by `server.app`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tarmac.server.storage.work_files import WorkFiles
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """The query of both: a path below the working directory, and of which attempt and node."""
+    """The query of both routes: a path below the working directory, an attempt and a node."""
 
     path: str = ""
     attempt: Whole | None = None
@@ -32,7 +32,7 @@ def work_file_routes(router: APIRouter, service: Service) -> None:
 
     @router.get("/runs/{ref}/files", response_model=api.WorkFiles)
     def files(actor: CallingActor, ref: str, place: Annotated[Place, Depends()]) -> Response:
-        """A directory of what an attempt worked in: the newest attempt's, on its first node, by default."""
+        """Return a directory of an attempt's working directory; by default the newest, on its first node."""
         found = work.listing(actor, ref, place.path, attempt=place.attempt, node=place.node)
         entries = [copy_fields(api.WorkFile, each, bytes=each.size_bytes) for each in found.files]
         return JsonAnswer(copy_fields(api.WorkFiles, found, files=entries))
@@ -44,6 +44,6 @@ def work_file_routes(router: APIRouter, service: Service) -> None:
         place: Annotated[Place, Depends()],
         offset: Whole = 0,
     ) -> Response:
-        """The next bytes of a file in it, at most 1 MiB; none at its end."""
+        """Return the next bytes of a file, at most 1 MiB; none at its end."""
         piece = work.piece(actor, ref, place.path, offset=offset, attempt=place.attempt, node=place.node)
         return Response(piece, media_type="application/octet-stream")
