@@ -1,4 +1,4 @@
-"""Checks that the logs that a query names can exist: an empty answer would not say so."""
+"""Checks that a query for logs names existing ones: an empty answer would hide the error."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def check_choice(
 ) -> None:
     """Raise NotFound for an attempt, role, replica, worker or rank that the run does not have.
 
-    What only the slots say passes before they were granted: the number of replicas, of processes that a
-    launcher starts for each slot, and of ranks.
+    Before the slots are granted, numbers that depend on them are not checked: the number of replicas, of
+    processes that a launcher starts for each slot, and of ranks.
     """
     if attempt is not None and attempt not in {each.number for each in attempts}:
         had = f"it has had {len(attempts)} so far" if attempts else "it has not started yet"
@@ -57,7 +57,7 @@ def check_choice(
 
 
 def _workers(role: Role, granted: Sequence[WorkerPlacement]) -> int:
-    """The most workers that a replica of a role has; 0 where its slots will say so."""
+    """Maximum workers of a replica of a role; 0 if it depends on slots that are not granted yet."""
     if role.launcher is None:
         return len(role.processes)
     return max(
@@ -66,7 +66,7 @@ def _workers(role: Role, granted: Sequence[WorkerPlacement]) -> int:
 
 
 def _ranks(role: Role, attempts: Sequence[Attempt], number: int | None) -> int:
-    """The most ranks that a role has had in one of the attempts."""
+    """Maximum ranks of a role in one of the attempts."""
     if role.launcher is None:
         return 0
     return max(

@@ -1,6 +1,6 @@
-"""The files of an attempt as a follower reads them: a worker's log from an offset on.
+"""Reads the files of an attempt for a follower: a worker's log from an offset on.
 
-All reading goes through `ControlPlane.read`, which works for every engine.
+All reads use `ControlPlane.read`, which works for every engine.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from tarmac.server.logs.log_times import LogTimes, Read
 
 BLOCK_BYTES = 65536
 LONGEST_BYTES = 16 << 20
-"""At most so much of a file is read at once: the end of a longer one."""
+"""Maximum bytes of one read; of a longer file, the end is read."""
 
 
 class LogFile:
-    """One worker's log, read from its beginning on or from where `seek` puts it.
+    """One worker's log, read from its beginning, or from the offset set by `seek`.
 
-    `key` are the fields that name it in a `LogChunk`; `mask` hides the secrets of its run; with `times` each
-    chunk is of one time. `next` is the
-    offset up to which it was shown: bytes that may begin a secret (or a character) are held back.
+    `key` has the fields that name it in a `LogChunk`; `mask` hides the secrets of its run; with `times`, each
+    chunk has a single time. `next` is the offset up to which the log was shown: bytes that may begin a secret
+    (or a character) are held back.
     """
 
     def __init__(
@@ -54,16 +54,16 @@ class LogFile:
 
     @property
     def name(self) -> str:
-        """Its name in a list of places."""
+        """The log's name in a list of places."""
         return "{attempt}.{role}.{replica}.{worker}".format_map(self.key)
 
     def seek(self, offset: int) -> None:
-        """Begin at `offset` instead."""
+        """Begin at `offset`."""
         self.next = self._shown_to = self._window_at = offset
         self._window, self._whole = b"", offset == 0
 
     def chunk(self) -> dict[str, Any] | None:
-        """New text, up to a block of it; None when there is none."""
+        """The next block of new text; None if there is none."""
         while (limit := self._limit_bytes()) and (data := self._read(self._path, self._read_to, limit)):
             if b"\0" in data and (gap := self._gap()) is not None:
                 begin, end = gap
@@ -76,7 +76,7 @@ class LogFile:
         return None
 
     def _limit_bytes(self) -> int:
-        """How much to read next: where times are asked for, no more than has one, and nothing without one."""
+        """The size of the next read: if times are requested, it ends with the bytes that have a time."""
         if self._times is None:
             return BLOCK_BYTES
         self._at, end = self._times.of(self._read_to)
@@ -89,11 +89,11 @@ class LogFile:
         return self._window_at + len(self._window)
 
     def rest(self) -> dict[str, Any] | None:
-        """The bytes held back, once nothing more will be written."""
+        """The bytes held back, once the log is complete."""
         return self._chunk(b"", final=True)
 
     def _gap(self) -> tuple[int, int] | None:
-        """The gap in a log that was too long (`node/files/logroom.py`)."""
+        """The gap in a log that exceeded its limit (`node/files/logroom.py`)."""
         return gap_of(parsed(self._read(cut_note(self._path), 0, BLOCK_BYTES)))
 
     def _left_out(self, end: int) -> dict[str, Any]:
@@ -120,13 +120,13 @@ class LogFile:
         return {**self.key, "offset": start, "next": self.next, "text": text, "at": self._at}
 
     def _look_back(self, context_bytes: int) -> None:
-        """Read the bytes before the place where reading began: a secret may begin there."""
+        """Read the bytes before the first offset: a secret may begin there."""
         begin = max(0, self._window_at - context_bytes)
         before = b""
         while begin + len(before) < self._window_at:
             piece = self._read(self._path, begin + len(before), self._window_at - begin - len(before))
             if not piece:
-                break  # shorter than that place: nothing is shown before the file has grown
+                break  # shorter than the offset: nothing is shown before the file has grown
             before += piece
         if begin + len(before) == self._window_at:
             self._window, self._window_at = before + self._window, begin
@@ -134,7 +134,7 @@ class LogFile:
 
 
 def reader(plane: ControlPlane, actor: Actor, attempt_id: str) -> Read:
-    """Reads files of an attempt; those that do not exist (yet) are empty."""
+    """A function that reads files of an attempt; missing files are empty."""
 
     def read(path: str, offset: int, limit: int) -> bytes:
         try:
@@ -146,7 +146,7 @@ def reader(plane: ControlPlane, actor: Actor, attempt_id: str) -> Read:
 
 
 def tail_start(read: Read, path: str, lines: int) -> tuple[int, int]:
-    """Where the last `lines` lines of a file begin, and how many lines the file has of these."""
+    """The offset of the last `lines` lines of a file, and the number of lines found."""
     end, found = _length_bytes(read, path), 0
     if end == 0 or lines <= 0:
         return end, 0
@@ -165,7 +165,7 @@ def tail_start(read: Read, path: str, lines: int) -> tuple[int, int]:
 
 
 def since_offset(read: Read, path: str, at: float) -> int:
-    """How long a log was at a time, by the time index beside it; a little less, never more."""
+    """The length of a log at a time, by the time index beside it; slightly less, never more."""
     offset = 0
     for line in last_part(read, f"{path.removesuffix('.log')}.idx")[0].split(b"\n"):
         seconds, _, length = line.partition(b" ")
@@ -175,12 +175,12 @@ def since_offset(read: Read, path: str, at: float) -> int:
                 break
             offset = int(length[:15])
         except ValueError:
-            continue  # a worker can write here, too
+            continue  # a worker can also write to this file
     return max(0, offset)
 
 
 def last_part(read: Read, path: str, limit_bytes: int = LONGEST_BYTES) -> tuple[bytes, bool]:
-    """The end of a file, from the beginning of a line on, and whether that is all of it."""
+    """The end of a file, beginning with a whole line, and whether this is the whole file."""
     length = _length_bytes(read, path)
     begin = offset = max(0, length - limit_bytes)
     blocks: list[bytes] = []
@@ -192,7 +192,7 @@ def last_part(read: Read, path: str, limit_bytes: int = LONGEST_BYTES) -> tuple[
 
 
 def parsed(line: bytes) -> dict[str, Any]:
-    """A line of a JSON lines file; empty for one that is broken (its writer died in the middle)."""
+    """A line of a JSON lines file; empty for a broken one (its writer died while writing)."""
     try:
         return untrusted.parse_object(line) if line else {}
     except ValueError:
@@ -200,7 +200,7 @@ def parsed(line: bytes) -> dict[str, Any]:
 
 
 def _length_bytes(read: Read, path: str) -> int:
-    """The length of a file, found by reading alone: doubling, then halving."""
+    """The length of a file, found by reads alone: doubling, then halving."""
     low = high = 0
     while read(path, high, 1):
         low, high = high + 1, max(BLOCK_BYTES, high * 2)

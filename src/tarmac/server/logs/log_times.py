@@ -1,6 +1,6 @@
-"""When the bytes of a log were written, by the time index beside it (`node/files/timeindex.py`).
+"""The write times of a log's bytes, from the time index beside it (`node/files/timeindex.py`).
 
-Asked by `log_files`, which reads logs up to the places that the index names.
+Used by `log_files`, which reads logs up to the offsets in the index.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from bisect import bisect_right
 from collections.abc import Callable
 
 Read = Callable[[str, int, int], bytes]
-"""path, offset, limit -> bytes; b"" at the end, and where there is no such file (yet)."""
+"""path, offset, limit -> bytes; b"" at the end, and if there is no such file (yet)."""
 
 BLOCK_BYTES = 65536
 MOST_ENTRIES = 1_000_000
-"""Entries that are kept: one a second for eleven days. A worker can write to the index, too."""
+"""Maximum entries in memory: one a second for eleven days. A worker can also write to the index."""
 
 
 class LogTimes:
-    """The times of one log, read as far as they are needed.
+    """The times of one log; reads the index only as far as needed.
 
-    `now` is the time of what has none yet; None: a reader waits for it.
+    `now` is the time of bytes without an entry; None: a reader waits for the entry.
     """
 
     def __init__(self, read: Read, log: str, *, now: Callable[[], float | None]) -> None:
@@ -32,7 +32,7 @@ class LogTimes:
         self._seconds: list[float] = []
 
     def of(self, offset: int) -> tuple[float | None, int | None]:
-        """By when the byte at `offset` was written, and up to which offset that holds (None: to the end)."""
+        """The latest write time of the byte at `offset`, and the end of that time's range (None: the end)."""
         at = bisect_right(self._ends, offset)
         if at == len(self._ends):
             self._read_on()

@@ -1,7 +1,7 @@
 """The messages for a follower of a run's logs: chunks, states, notices, and the end.
 
-Synchronous, and run in a thread by `streams`; one `LogView` serves one client. It ends only after every
-byte of every log was sent: it reads the state before the files.
+Synchronous, and run in a thread by `streams`; one `LogView` serves one client. It reads the state before the
+files, and so ends only after every byte of every log was sent.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ Message = tuple[str, Mapping[str, Any]]
 """Name and data of a message of the stream."""
 
 SETUP_ROLE = "setup"
-"""The role under which the output of setup steps and hooks is shown; its replica is the rank of the node."""
+"""The role of the output of setup steps and hooks; its replica is the rank of the node."""
 
 _NO_HOOKS = Hooks()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogQuery:
-    """Which logs, and from where: of each worker only the last `tail` lines so far, or what came since.
+    """Selects logs and their start: of each worker the last `tail` existing lines, or those since a time.
 
     The lines of a worker are counted over all attempts. A rank selects among the workers that have one, and
-    does not restrict the others. `since` is a time; `places` are the next offsets of a returning client,
-    and win over both. A query with `times` that follows is sent a line once its time is known.
+    does not restrict the others. `since` is a time; `places` are the next offsets of a returning client, and
+    override both. A following query with `times` gets a line once its time is known.
     """
 
     role: str | None = None
@@ -66,7 +66,7 @@ class LogQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSlice:
-    """The messages of one look. `more`: there may be more at once; `over`: nothing follows."""
+    """The messages of one read. `more`: another read may find more at once; `over`: no messages follow."""
 
     messages: tuple[Message, ...]
     more: bool
@@ -114,17 +114,17 @@ class LogView:
 
     @property
     def idle(self) -> bool:
-        """Whether no file is open: nothing can be new before the control plane says so."""
+        """Whether no file is open: news can only come from the control plane."""
         return not self._open
 
     @property
     def period_s(self) -> float:
-        """How often the open files are to be looked at: a follower's lag is this and a little."""
+        """The polling interval of open files: a follower's delay is slightly longer."""
         return max((view.period_s for view in self._open.values()), default=0.0)
 
     @property
     def follows(self) -> bool:
-        """Whether the client wants what comes, too."""
+        """Whether the client also wants future messages."""
         return self._query.follow
 
     @property
@@ -133,19 +133,19 @@ class LogView:
 
     @property
     def run(self) -> api.Run:
-        """The run as it was last seen."""
+        """The run in its last read state."""
         return run_record(self._run)
 
     def places(self) -> dict[str, int]:
-        """The next offset of every log that was sent from, as a client gives them back."""
+        """The next offset of every sent log, in the form that clients return."""
         for view in self._open.values():
             self._places.update(view.places())
         return self._places
 
     def look(self, *, survey: bool) -> LogSlice:
-        """New messages. With `survey` the state of the run is read too, not only its files.
+        """New messages. With `survey` it also reads the state of the run, not only its files.
 
-        Raises Unavailable where files cannot be read now, but not in place of what was read before that.
+        Raises Unavailable if files cannot be read now, but only after it has returned all earlier messages.
         """
         messages: list[Message] = []
         if survey or not self._surveyed:
@@ -164,7 +164,7 @@ class LogView:
         return LogSlice(messages=(*messages, *found), more=bool(found), over=over)
 
     def _survey(self) -> list[Message]:
-        """Read the state of the run. Its end is reported only after the last byte of its logs."""
+        """Read the state of the run. Reports its end only after the last byte of its logs."""
         self._run = self._plane.find(self._actor, self._run.id)
         attempts = self._plane.attempts(self._actor, self._run.id)
         self._newest = attempts[-1] if attempts else None
@@ -192,9 +192,9 @@ class LogView:
         return [("state", state)]
 
     def _new_messages(self) -> Iterator[Message]:
-        """What is new in the first attempt that has anything: attempts are shown one after the other.
+        """New messages of the first attempt that has any: attempts are shown one after the other.
 
-        An attempt that has ended is closed once its files have nothing new.
+        Closes an ended attempt once its files have no new content.
         """
         for number, view in list(self._open.items()):
             found = False
@@ -210,18 +210,18 @@ class LogView:
                 del self._open[number]
 
     def _over(self) -> bool:
-        """Whether nothing can follow: the run has ended, or the one attempt of the query has."""
+        """Whether no messages can follow: the run has ended, or the only attempt of the query has."""
         return self._run.state is RunState.ENDED or self._query.attempt in self._closed
 
 
 def _sets_up(spec: RunSpec) -> bool:
-    """Whether setup steps, commands around the workers, or the fetching of an image write logs too."""
-    has_steps = bool(spec.setup) or spec.conventions.system == DETERMINED  # which brings its library
+    """Whether setup steps, commands around the workers, or image downloads write logs as well."""
+    has_steps = bool(spec.setup) or spec.conventions.system == DETERMINED  # which installs its library
     return has_steps or spec.hooks != _NO_HOOKS or container_launch(spec) is not None
 
 
 Tails = dict[tuple[str, int, int], int]
-"""By role, replica and worker: how many lines older attempts may add to those found in newer ones."""
+"""By role, replica and worker: the number of lines still to take from older attempts."""
 
 
 class _AttemptView:
@@ -251,14 +251,14 @@ class _AttemptView:
         self._sent_notices: set[Notice] = set()
 
     def update(self, attempt: Attempt, *, setup: bool, old: bool) -> None:
-        """Take in the state of the attempt, and workers that have started since.
+        """Apply the state of the attempt, and add newly started workers.
 
-        `old`: the workers had started before the client came, so `tail` and `since` apply to them.
+        `old`: the workers had started before the client connected, so `tail` and `since` apply to them.
         """
         self._old = old
         self._attempt = attempt
         self.ended = attempt.state is AttemptState.ENDED
-        if setup and attempt.state is not AttemptState.SUBMITTED:  # its nodes have no names yet
+        if setup and attempt.state is not AttemptState.SUBMITTED:  # its nodes are unnamed until then
             for rank, node in enumerate(attempt.allocation.nodes):
                 self._add(SETUP_ROLE, rank, 0, node=node, path=f"{LOGS}/setup.{node}.log")
         for worker in self._plane.workers(self._actor, attempt.id):
@@ -312,7 +312,7 @@ class _AttemptView:
             return None
 
         def now() -> float | None:
-            """Of setup the index begins when the workers start; that of a killed runner lacks the end."""
+            """The setup index begins when the workers start; that of a killed runner lacks the end."""
             ended_at = self._attempt.ended_at
             if ended_at is not None or (self._query.follow and role != SETUP_ROLE):
                 return ended_at
@@ -322,7 +322,7 @@ class _AttemptView:
 
     def _first_offset(self, name: str, worker: tuple[str, int, int], path: str) -> int:
         if name in self._query.places:
-            self._tails[worker] = 0  # the client has all that it wanted of older attempts
+            self._tails[worker] = 0  # no more lines of older attempts are needed
             return self._query.places[name]
         if not self._old:
             return 0

@@ -1,4 +1,4 @@
-"""The reports of a run's workers, read from its attempt directories. Called by the route for them."""
+"""Reads the reports of a run's workers from its attempt directories. Called by the route for them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tarmac.node.files.masking import Mask
 from tarmac.server.logs.log_files import last_part, parsed, reader
 
 _MOST_BYTES = 1 << 20
-"""Of all files of a run: what a run may have written has no bound, and a follower asks every few seconds."""
+"""Maximum bytes of all files of a run: reports are unbounded, and a follower polls every few seconds."""
 
 _SHORTEST_BYTES = 64
-"""Less than a report of the SDK has: so many more lines are not read of so many bytes."""
+"""Less than the size of an SDK report: limits the number of lines read from a number of bytes."""
 
 _LATEST = 1e12
 _LARGEST = 2**63 - 1
@@ -30,10 +30,10 @@ _LONGEST_TEXT = 1000
 def reports_of(
     plane: ControlPlane, actor: Actor, run: Run, mask: Mask, *, limit: int | None = None
 ) -> tuple[list[dict[str, Any]], bool]:
-    """The newest reports of a run, oldest first, and whether older ones are left out for their size.
+    """The newest reports of a run, oldest first, and whether older ones are omitted for their size.
 
-    Of the newest attempts `_MOST_BYTES` are read, an equal share from the end of each node's file; `limit`
-    of what they hold is returned. `mask` hides secrets. Files that cannot be reached now are passed over.
+    It reads `_MOST_BYTES` of the newest attempts, an equal share from the end of each node's file, and
+    returns `limit` of the reports. `mask` hides secrets. Files that are unreachable now are skipped.
     """
     found: list[tuple[int, float, str, dict[str, Any]]] = []
     room_bytes, is_cut = _MOST_BYTES, False
@@ -41,7 +41,7 @@ def reports_of(
         nodes = attempt.allocation.nodes
         read, share_bytes = reader(plane, actor, attempt.id), room_bytes // max(1, len(nodes))
         for rank, node in enumerate(nodes):
-            part = node if attempt.native is None else rank_name(rank)  # as the attempt's directory has it
+            part = node if attempt.native is None else rank_name(rank)  # the name in the attempt's directory
             try:
                 content, is_whole = last_part(read, f"{NODES}/{part}/{REPORTS_FILE}", share_bytes)
             except Unavailable:
@@ -60,7 +60,7 @@ def reports_of(
 
 
 def _is_report(line: dict[str, Any]) -> bool:
-    """Whether a line has the form that the SDK writes: a worker may write any other."""
+    """Whether a line has the form that the SDK writes: a worker may write any other line."""
     number = {int, float}
     return (
         type(line.get("at")) in number
@@ -85,7 +85,7 @@ def _record(line: dict[str, Any], attempt: int, node: str, hide: Callable[[str],
 
 
 def _value(value: object, hide: Callable[[str], str]) -> float | str | bool | None:
-    """A metric as JSON can carry it: what is not finite is the text `nan`, `inf` or `-inf`."""
+    """A metric in JSON: numbers that are not finite become the text `nan`, `inf` or `-inf`."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int | float) and isfinite(value) and abs(value) <= _LARGEST:

@@ -1,8 +1,7 @@
 """The live streams: a run's history and its logs, as async iterators of frames for `sse.StreamResponse`.
 
-A stream costs no thread: it waits in the event loop for news of the control plane (`Changes`), and while
-log files are open it looks at them as often as their engine allows; only the reading happens in the thread
-pool.
+A stream needs no thread: it waits in the event loop for news of the control plane (`Changes`), and polls open
+log files at the interval of their engine; only the reads use the thread pool.
 """
 
 from __future__ import annotations
@@ -26,19 +25,19 @@ from tarmac.server.requests import whole
 from tarmac.server.service import Service
 
 SURVEY_PERIOD_S = 1.0
-"""How often a stream reads the state of its run without news (another server may have changed it)."""
+"""The interval at which a stream reads its run's state without news (another server may have changed it)."""
 
 LOOK_REST_S, SURVEY_REST_S = 0.001, 0.005
-"""How long a stream rests between two looks, or surveys, for every stream that is open."""
+"""The pause of a stream between two reads, or surveys, for each open stream."""
 
 SURVEY_GAP_S = 0.02
-"""How long a stream rests between two surveys, so that a storm of changes does not make a storm of reads."""
+"""The pause between two surveys of a stream, so that many changes do not cause as many reads."""
 
 
 async def event_frames(
     service: Service, actor: Actor, request: Request, run_id: str, after: int
 ) -> AsyncIterator[bytes]:
-    """The history of a run after event number `after`, then what happens, until its end."""
+    """The history of a run after event number `after`, then new events, until its end."""
     pace = _Pace(request)
     run = await service.changes.read(service.plane.find, actor, run_id)
     over = run.state in TERMINAL_STATES
@@ -67,7 +66,7 @@ async def event_frames(
 
 
 async def log_frames(service: Service, request: Request, view: LogView) -> AsyncIterator[bytes]:
-    """The logs of a run as `view` finds them."""
+    """The logs of a run, as frames of the messages of `view`."""
     async for look in log_slices(service, request, view):
         if look.messages:
             yield _framed(look, view)
@@ -81,9 +80,9 @@ async def log_frames(service: Service, request: Request, view: LogView) -> Async
 
 
 async def log_slices(service: Service, request: Request, view: LogView) -> AsyncIterator[LogSlice]:
-    """What `view` finds, as it comes; a slice without messages is a sign of life, or, `over`, the end.
+    """The slices of `view`; one without messages is a sign of life, or, with `over`, the end.
 
-    It ends without that sign where the client has gone or the server is leaving.
+    It ends without that sign if the client has disconnected or the server is stopping.
     """
     pace = _Pace(request)
     survey = True
@@ -93,7 +92,7 @@ async def log_slices(service: Service, request: Request, view: LogView) -> Async
             if survey:
                 pace.surveyed()
             look = NOTHING
-            with suppress(Unavailable):  # the engine or the store cannot be reached now: look again later
+            with suppress(Unavailable):  # the engine or the store is unreachable now: try again later
                 look = await service.changes.read(view.look, survey=survey)
             if look.messages:
                 yield look
@@ -119,7 +118,7 @@ THE_END = LogSlice(messages=(), more=False, over=True)
 
 
 class _Pace:
-    """When a stream looks again, sends a comment, or gives up because the client has gone."""
+    """Decides when a stream reads again, sends a comment, or stops because the client has disconnected."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
@@ -127,7 +126,7 @@ class _Pace:
         self._surveyed_at = 0.0
 
     def surveyed(self) -> None:
-        """The state of the run is being read now."""
+        """Note that the state of the run is being read now."""
         self._surveyed_at = time.monotonic()
 
     def survey_due(self, period_s: float) -> bool:
@@ -141,23 +140,23 @@ class _Pace:
             await asyncio.sleep(left_s)
 
     def spoke(self) -> None:
-        """Something was sent."""
+        """Note that data was sent."""
         self._spoke_at = time.monotonic()
 
     def silent(self) -> bool:
-        """Whether nothing was sent for so long that a comment is due (and then counts as sent)."""
+        """Whether a comment is due after a time without data (the comment then counts as sent)."""
         due = time.monotonic() - self._spoke_at >= KEEP_ALIVE_S
         if due:
             self.spoke()
         return due
 
     async def abandoned(self) -> bool:
-        """Whether the client went away."""
+        """Whether the client has disconnected."""
         return await self._request.is_disconnected()
 
 
 def _framed(look: LogSlice, view: LogView) -> bytes:
-    """A batch of messages; the last log among them carries the place in the whole stream."""
+    """A batch of messages; the last log among them has the position in the whole stream."""
     last_log = max((at for at, (name, _) in enumerate(look.messages) if name == "log"), default=None)
     return b"".join(
         frame(name, data, identifier=format_places(view.places()) if at == last_log else None)
@@ -166,7 +165,7 @@ def _framed(look: LogSlice, view: LogView) -> bytes:
 
 
 def parse(text: str) -> dict[str, int]:
-    """The offset that comes next in each log named; raises InvalidInput for anything else."""
+    """The next offset of each named log; raises InvalidInput for malformed text."""
     places: dict[str, int] = {}
     for item in filter(None, text.split(",")):
         name, _, offset = item.rpartition(":")
@@ -179,5 +178,5 @@ def parse(text: str) -> dict[str, int]:
 
 
 def format_places(places: Mapping[str, int]) -> str:
-    """The text that `parse` reads."""
+    """The text form of places, which `parse` reads."""
     return ",".join(f"{name}:{offset}" for name, offset in places.items())
