@@ -1,1 +1,1 @@
-"""How messages about runs leave the server: by mail and by HTTP. Joined by `server.wiring`."""
+"""Sends messages about runs from the server, by mail and by HTTP. Joined by `server.wiring`."""

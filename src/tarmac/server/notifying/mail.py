@@ -1,4 +1,4 @@
-"""Sends mail through the mail server that the settings name. Called by `sending`."""
+"""Sends mail through the mail server in the settings. Called by `sending`."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ PERMANENT = range(500, 600)
 def send_mail(
     server: MailServer, batch: Sequence[Notification], *, secrets: SecretValues, timeout_s: float
 ) -> Failure | None:
-    """Hand one mail for a batch to the mail server."""
+    """Send one mail for a batch through the mail server."""
     mail = EmailMessage()
     mail["From"] = server.sender
     mail["To"] = batch[0].receiver.address
     mail["Subject"] = f"[tarmac] {messages.subject(batch)}"
     mail["Date"] = formatdate()
     mail["Message-ID"] = make_msgid(domain=server.sender.rpartition("@")[2] or "tarmac")
-    mail["Auto-Submitted"] = "auto-generated"  # so that no holiday notice answers
+    mail["Auto-Submitted"] = "auto-generated"  # suppresses automatic replies
     mail.set_content(messages.text(batch) + "\n")
     try:
         with _connected(server, timeout_s) as connection:

@@ -1,4 +1,4 @@
-"""What a message says: text for people, JSON for programs. Pure. Called by `mail` and `webhooks`."""
+"""The content of messages: text for people, JSON for programs. Pure. Called by `mail` and `webhooks`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tarmac.sched.explain.messages import duration
 
 LONGEST_CAUSE = 500
 MOST_RUNS = 50
-"""How many runs one message for people lists."""
+"""Maximum runs in one message for people."""
 
 _VERBS = {
     Occasion.STARTED: "has started",
@@ -23,7 +23,7 @@ _VERBS = {
 
 
 def subject(batch: Sequence[Notification]) -> str:
-    """One line: the run and what happened, or how many runs and what happened to them."""
+    """One line: the run and its event, or the number of runs and their events."""
     if len(batch) == 1:
         return f"{_name(batch[0])} {_VERBS[batch[0].occasion]}"
     counts = Counter(message.occasion for message in batch)
@@ -39,7 +39,7 @@ def text(batch: Sequence[Notification]) -> str:
 
 
 def event(message: Notification) -> dict[str, Any]:
-    """The JSON of a webhook. `id` is the same whenever the message is sent again."""
+    """The JSON of a webhook. `id` stays the same when the message is sent again."""
     return {
         "id": f"{message.run_id}:{message.key}",
         "type": f"run.{message.occasion}",
@@ -50,7 +50,7 @@ def event(message: Notification) -> dict[str, Any]:
 
 
 def slack(batch: Sequence[Notification]) -> dict[str, str]:
-    """The JSON that Slack takes. A name cannot call people or make links there."""
+    """The JSON for Slack. Names in it cannot mention people or make links."""
     plain = f"{subject(batch)}\n{text(batch)}" if len(batch) > 1 else text(batch)
     for mark, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         plain = plain.replace(mark, entity)
@@ -85,7 +85,7 @@ def _how_long(message: Notification) -> str:
 
 
 def _of_members(message: Notification) -> str:
-    """How the members of an array have ended."""
+    """The outcomes of an array's members."""
     counts = message.about.get("members") or {}
     return ": " + ", ".join(f"{count} {word}" for word, count in counts.items()) if counts else ""
 
@@ -95,5 +95,5 @@ def _is_bad(message: Notification) -> bool:
 
 
 def _line(words: str) -> str:
-    """On one line, without what a terminal or a header would act on."""
+    """The text on one line, without control characters for terminals or headers."""
     return "".join(one if one.isprintable() else " " for one in words)

@@ -1,4 +1,4 @@
-"""`Sender`: sends messages side by side, so that a slow receiver delays no other one. Made by `wiring`."""
+"""`Sender`: sends messages in parallel, so that a slow receiver does not delay others. Made by `wiring`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tarmac.server.notifying.settings import MailServer
 from tarmac.server.notifying.webhooks import TIMEOUT_S, send_webhook
 
 LIMIT_S = 20.0
-"""How long a message may take in all."""
+"""Maximum total time for a message."""
 
 _SPARE_S = 1.0
-"""After which what does not end by itself, such as a look-up of a name, is left behind."""
+"""Additional time after which unfinished work, such as a name look-up, is abandoned."""
 
 _LATE = Failure(reason="the receiver took too long")
 
@@ -42,7 +42,7 @@ class Sender:
         self._limit_s = limit_s
 
     def send(self, batches: Sequence[Sequence[Notification]]) -> Sequence[Failure | None]:
-        """Send each batch in a thread of its own, which no end of the server waits for."""
+        """Send each batch in its own thread; the server's end does not wait for these."""
         sent: list[Future[Failure | None]] = [Future() for _ in batches]
         for batch, future in zip(batches, sent, strict=True):
             Thread(target=self._settle, args=(batch, future), name="tarmac-notify", daemon=True).start()
@@ -70,5 +70,5 @@ class Sender:
             if receiver.secret:
                 url = self._secrets([url])[url].strip()
             return send_webhook(url, batch, limit_s=self._limit_s, private_addresses=self._private_addresses)
-        except TarmacError as problem:  # the secret is not there, or cannot be opened now
+        except TarmacError as problem:  # the secret is missing, or cannot be decrypted now
             return Failure(reason=str(problem))

@@ -1,4 +1,4 @@
-"""What `[notifications]` in the settings says. Called by `server.settings`, for a file that has the table."""
+"""Reads `[notifications]` of the settings. Called by `server.settings`, for a file that has the table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tarmac.model.text import suggestion
 
 
 class SmtpSecurity(StrEnum):
-    """How the connection to the mail server is protected."""
+    """The protection of the connection to the mail server."""
 
     STARTTLS = "starttls"
     TLS = "tls"
@@ -23,12 +23,12 @@ class SmtpSecurity(StrEnum):
 
 
 PORTS = {SmtpSecurity.STARTTLS: 587, SmtpSecurity.TLS: 465, SmtpSecurity.NONE: 25}
-"""Where mail servers usually take mail."""
+"""The usual ports of mail servers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailServer:
-    """Where mail is handed in, and as whom; `password_secret` is the name of a secret."""
+    """The address and user of the mail server; `password_secret` is the name of a secret."""
 
     host: str
     port: int
@@ -40,7 +40,7 @@ class MailServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotificationSettings:
-    """How messages leave, and who is told of every run. `private_addresses` None: unless others share it."""
+    """The mail server and the receivers for every run. `private_addresses` None: allowed unless shared."""
 
     mail: MailServer | None = None
     every_run: tuple[Subscription, ...] = ()
@@ -50,7 +50,7 @@ class NotificationSettings:
 def read_notifications(
     values: Mapping[str, Any], *, file: str
 ) -> tuple[NotificationSettings, Sequence[Problem]]:
-    """The settings in the table, whose values have the right types, and what is wrong with them."""
+    """The settings from the table, whose values have the right types, and the problems with them."""
     problems: list[Problem] = []
 
     def problem(key: str, message: str, hint: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Posts JSON to URLs: webhooks. Called by `sending`. Follows no redirections, and uses no proxies."""
+"""Posts JSON to URLs: webhooks. Called by `sending`. It follows no redirects and uses no proxies."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tarmac.model.notification import Channel, Failure, Notification
 from tarmac.server.notifying import messages
 
 TIMEOUT_S = 10.0
-"""How long one step of a conversation with a receiver may take."""
+"""Maximum time for one step of a conversation with a receiver."""
 
 GONE = frozenset({400, 401, 403, 404, 405, 410})
-"""Answers after which trying again is of no use."""
+"""Statuses after which a retry is useless."""
 
 _SHOWN = 200
 
@@ -29,9 +29,9 @@ _SHOWN = 200
 def send_webhook(
     url: str, batch: Sequence[Notification], *, limit_s: float, private_addresses: bool
 ) -> Failure | None:
-    """Post a batch to a URL within `limit_s`: as what Slack takes, or the one event as it is.
+    """Post a batch to a URL within `limit_s`: in Slack's form, or as a single event.
 
-    Where the URL is a secret, a failure names neither its host nor what the receiver or a library says.
+    If the URL is a secret, a failure contains neither its host nor messages of the receiver or a library.
     """
     receiver = batch[0].receiver
     slack = receiver.channel is Channel.SLACK
@@ -70,12 +70,12 @@ def send_webhook(
 def _connected(
     parts: SplitResult, port: int | None, *, limit_s: float, private_addresses: bool
 ) -> Iterator[http.client.HTTPConnection]:
-    """A connection to a host, which ends after `limit_s`, however slowly its bytes come."""
+    """A connection to a host, which ends after `limit_s`, even if bytes still arrive slowly."""
     host, encrypted = parts.hostname or "", parts.scheme == "https"
     kind = http.client.HTTPSConnection if encrypted else http.client.HTTPConnection
     connection = kind(host, port)
     plain = socket.create_connection((host, connection.port), TIMEOUT_S)
-    with plain.dup() as same:  # the socket of TLS takes over the other one
+    with plain.dup() as same:  # the TLS socket takes over the other one
         timer = Timer(limit_s, _close, [same])
         timer.daemon = True
         timer.start()
