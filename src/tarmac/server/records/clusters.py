@@ -1,4 +1,4 @@
-"""Clusters as `tarmac.api` has them. Called by their routes."""
+"""Converts clusters into records of `tarmac.api`. Called by their routes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _pool_record(pool: Pool, nodes: Iterable[NodeReport]) -> api.PoolRules:
 
 
 def _kinds(nodes: Iterable[NodeReport]) -> list[api.NodeKind]:
-    """One for all nodes of a pool, shard and capacity."""
+    """One record for all nodes of the same pool, shard and capacity."""
     kinds: dict[object, list[NodeReport]] = {}
     for item in nodes:
         kinds.setdefault((item.node.pool, item.node.shard, item.node.capacity), []).append(item)
@@ -79,7 +79,7 @@ def status_record(status: ClusterStatus) -> api.ClusterStatus:
 
 
 def change_record(report: ChangeReport) -> api.ClusterChange:
-    """How far a change is."""
+    """The progress of a change."""
     return copy_fields(
         api.ClusterChange,
         report,

@@ -1,4 +1,4 @@
-"""Answers made of records of the model: fields of the same name are copied. Used by routes and streams."""
+"""Builds answers from records of the model by copying fields of the same name. Used by routes and streams."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Shape = TypeVar("Shape")
 
 
 def copy_fields(shape: type[Shape], record: object, **others: object) -> Shape:
-    """An answer of this shape: the fields in `others`, and the rest from the attributes of that name.
+    """An answer of this class: fields from `others`, the rest from the attributes with the same name.
 
-    The fields stand in the order of the shape.
+    The fields are in the order of the class.
     """
     empty, names, values = _plan(shape, tuple(others))  # type: ignore[arg-type]  # every class is hashable
     answer: Any = empty.copy()
@@ -22,7 +22,7 @@ def copy_fields(shape: type[Shape], record: object, **others: object) -> Shape:
 
 
 def copy_known(shape: type[Shape], record: object | None, **others: object) -> Shape | None:
-    """The same, or None where there is no record."""
+    """The answer as by `copy_fields`, or None if there is no record."""
     return None if record is None else copy_fields(shape, record, **others)
 
 
@@ -30,7 +30,7 @@ def copy_known(shape: type[Shape], record: object | None, **others: object) -> S
 def _plan(
     shape: type[Any], others: tuple[str, ...]
 ) -> tuple[dict[str, None], tuple[str, ...], Callable[[object], tuple[Any, ...]]]:
-    """An answer without values, the fields that are copied, and what reads them."""
+    """An answer without values, the copied fields, and a function that reads them."""
     empty = dict.fromkeys(shape.__annotations__)
     names = tuple(name for name in empty if name not in others)
     if len(names) < 2 or len(names) + len(others) != len(empty):

@@ -1,4 +1,4 @@
-"""Errors as `tarmac.api` has them: the answer to a request, or a part of one."""
+"""Converts errors into the form of `tarmac.api`: the answer to a request, or a part of one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tarmac.server.records.copying import copy_fields
 
 
 def error_form(error: TarmacError) -> api.ErrorForm:
-    """The one form of an error."""
+    """The common form of an error."""
     problems: Sequence[Problem] = ()
     if isinstance(error, InvalidInput):
         problems = error.problems

@@ -1,4 +1,4 @@
-"""Experiments and trials as `tarmac.api` has them, made from the model. Called by the routes."""
+"""Converts experiments and trials into records of `tarmac.api`. Called by the routes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tarmac.server.records.runs import source_shown
 
 
 def experiment_record(experiment: Experiment, *, warnings: Sequence[str] = ()) -> api.Experiment:
-    """An experiment, secrets hidden."""
+    """An experiment, with secrets hidden."""
     return copy_fields(
         api.Experiment,
         experiment,
@@ -30,12 +30,12 @@ def experiment_record(experiment: Experiment, *, warnings: Sequence[str] = ()) -
 
 
 def search_record(search: SearchSpec) -> api.Search:
-    """A search, its parameters nested as in a run file."""
+    """A search, with its parameters nested as in a run file."""
     return copy_fields(api.Search, search, parameters=written_parameters(search))
 
 
 def trial_record(row: TrialRow) -> api.Trial:
-    """A trial, with what is known of its run."""
+    """A trial, with the facts about its run."""
     trial, run = row.trial, row.run
     return copy_fields(
         api.Trial,
@@ -57,5 +57,5 @@ def preview_record(line: PreviewLine) -> api.PreviewLine:
 
 
 def _finite(value: float | None) -> float | None:
-    """What JSON can carry."""
+    """The value if JSON can represent it."""
     return value if value is not None and isfinite(value) else None

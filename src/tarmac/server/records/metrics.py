@@ -1,4 +1,4 @@
-"""Metrics as the API answers them. Called by the route for them."""
+"""Converts metrics into answers of the API. Called by the route for them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tarmac.node.files.masking import Mask
 
 
 def series_record(found: ChosenSeries, mask: Mask) -> api.MetricSeries:
-    """A series; `mask` hides secrets in what the run called it."""
+    """A series; `mask` hides secrets in names that the run chose."""
     summary, low, high = found.summary, found.summary.low, found.summary.high
     return {
         "run": found.run.id,

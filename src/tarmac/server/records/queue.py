@@ -1,4 +1,4 @@
-"""The queue as `tarmac.api` has it: the lines of each pool, with its rules. Called by the queue's routes."""
+"""Converts the queue into records of `tarmac.api`: each pool with its rules. Called by the queue's routes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tarmac.server.records.copying import copy_fields, copy_known
 
 
 def pool_records(pages: Iterable[QueuePage], pools: Iterable[Pool]) -> list[api.QueuePool]:
-    """Those of `pools` and each other pool that has runs, in that order."""
+    """The records of `pools` and of each other pool that has runs, in that order."""
     found = {pool.key: _pool_record(pool) for pool in pools}
     for page in pages:
         key = (page.cluster, page.pool)
         if key not in found and not page.total:
             continue
-        if key not in found:  # its cluster is gone, or has not reported its nodes yet
+        if key not in found:  # its cluster was removed, or has not reported its nodes yet
             policy = page.entries[0].policy if page.entries else Policy.PRIORITY
             found[key] = _pool_record(Pool(cluster=page.cluster, name=page.pool, policy=policy))
         found[key]["total"] += page.total
@@ -30,7 +30,7 @@ def _pool_record(pool: Pool) -> api.QueuePool:
 
 
 def _entry_record(entry: QueueEntry) -> api.QueueEntry:
-    """Written out, and so three times as quick as `copy_fields`: a queue has ten thousand of them."""
+    """Written without `copy_fields`, and so three times as fast: a queue has ten thousand entries."""
     estimate = entry.estimate
     return {
         "number": entry.number,

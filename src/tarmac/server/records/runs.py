@@ -1,4 +1,4 @@
-"""Runs, nodes and reasons as `tarmac.api` has them, made from the model. Called by the routes and streams."""
+"""Converts runs, nodes and reasons into records of `tarmac.api`. Called by the routes and streams."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def run_record(run: Run, *, warnings: Sequence[str] = ()) -> api.Run:
 
 
 def _retry_at(run: Run) -> float | None:
-    """Until when a run that failed, and is to be tried again, pauses."""
+    """The end of the pause before the next try of a failed run."""
     return run.retry.at if run.retry is not None and run.state is RunState.QUEUED else None
 
 
@@ -79,12 +79,12 @@ def summary_record(summary: RunSummary) -> api.RunSummary:
 
 
 def notification_record(message: Notification) -> api.Notification:
-    """A message, without what the URL of its receiver holds beyond the host."""
+    """A message; of its receiver's URL it shows only the host."""
     return copy_fields(api.Notification, message, receiver=str(message.receiver))
 
 
 def status_record(run: Run, attempt: Attempt | None) -> api.RunStatus:
-    """`attempt` is the newest of the run."""
+    """The status of a run; `attempt` is its newest one."""
     place = attempt.allocation if attempt else run.spec.target
     summary = summary_record(summary_of(run, place.cluster, place.pool))
     return {**summary, "cause": _cause_record(run.cause)}
@@ -99,7 +99,7 @@ def attempt_record(
     directory: str | None,
     lost: Loss | None,
 ) -> api.Attempt:
-    """An attempt with its workers, what its nodes told, and the work that it lost."""
+    """An attempt with its workers, the notices of its nodes, and its lost work."""
     named = attempt.allocated_at is not None
     return copy_fields(
         api.Attempt,
@@ -171,7 +171,7 @@ def node_record(report: NodeReport) -> api.Node:
 
 
 def dry_run_record(dry_run: DryRun, *, warnings: Sequence[str]) -> api.DryRun:
-    """What a submission would do, without what looks like a key."""
+    """The effects of a submission, without values that look like keys."""
     launch = dry_run.launch
     spec = dry_run.run.spec
     record: api.DryRun = {
@@ -190,7 +190,7 @@ def dry_run_record(dry_run: DryRun, *, warnings: Sequence[str]) -> api.DryRun:
 
 
 def shown(spec: RunSpec) -> tuple[dict[str, Any], str]:
-    """A spec as JSON and its source, without what looks like a key."""
+    """A spec as JSON and its source, without values that look like keys."""
     record, keys = encode(spec), _inline_keys(spec)
     record.pop("source", None)
     if keys or may_hold_secret(orjson.dumps(record).decode()):
@@ -206,20 +206,20 @@ def _cause_record(cause: Cause | None) -> api.Cause | None:
 
 
 def source_shown(spec: RunSpec) -> str:
-    """The source of a spec alone, without what looks like a key: long lists show no more."""
+    """The source of a spec, without values that look like keys: long lists need only the source."""
     keys = _inline_keys(spec)
     return hidden(spec.source, keys) if keys or may_hold_secret(spec.source) else spec.source
 
 
 def _inline_keys(spec: RunSpec) -> list[str]:
-    """The keys that stand among the variables of a spec, wherever else they stand in it."""
+    """The values of a spec's variables that look like keys, to be hidden everywhere in the spec."""
     found = keys_among(spec.environment.variables)
     return [key.value for key in found if len(key.value) >= LEAST_INLINE]
 
 
 def _placement_record(node: NodeLaunch) -> api.Placement:
     slots = sorted({slot for worker in node.workers for slot in worker.slots})
-    late = node.address == late_address(node.rank)  # the cluster places, and names its nodes then
+    late = node.address == late_address(node.rank)  # the cluster places the run, and names its nodes then
     address = "" if late else node.address
     return {"node": node.node, "address": address, "rank": node.rank, "slots": slots}
 
@@ -243,8 +243,8 @@ def _worker_placement_record(placement: WorkerPlacement, attempt: Attempt) -> ap
 def exit_status(outcome: Outcome | None, cause: Cause | None) -> int:
     """The exit code of a client that followed a run to its end: the run's own.
 
-    A worker's exit code is passed on as it is, a signal as 128 + its number like a shell does; a run
-    that a user stopped gives 143, any other failure 1.
+    It is a worker's exit code unchanged, a signal as 128 + its number as in a shell, 143 for a run that a
+    user stopped, and 1 for any other failure.
     """
     if outcome is Outcome.COMPLETED:
         return 0
