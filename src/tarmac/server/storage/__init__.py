@@ -1,1 +1,1 @@
-"""Artifacts, datasets and secrets for the routes, and what clears them up by age."""
+"""Artifacts, datasets and secrets for the routes, and their removal by age."""

@@ -1,4 +1,4 @@
-"""Notes and labels of runs for the routes: who may change them, and what they may say."""
+"""Notes and labels of runs for the routes: checks permission and content."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tarmac.model.run import Run
 from tarmac.model.text import suggestion
 
 AGAIN_S = 60.0
-"""The same note of the same person within this time is one that was sent twice."""
+"""An identical note by the same user within this time is a repeated request."""
 
 
 class AnnotationService:
-    """Commands and questions about notes and labels. From any thread; raises NotFound for an unknown run."""
+    """Commands and queries about notes and labels. From any thread; raises NotFound for an unknown run."""
 
     def __init__(self, plane: ControlPlane, records: Annotations, clock: Clock) -> None:
         self._plane = plane
@@ -27,11 +27,11 @@ class AnnotationService:
         self._clock = clock
 
     def of(self, actor: Actor, reference: str) -> list[Annotation]:
-        """What was added to a run, oldest first."""
+        """The notes and label changes of a run, oldest first."""
         return self._records.of(self._plane.find(actor, reference).id)
 
     def note(self, actor: Actor, reference: str, text: str) -> list[Annotation]:
-        """Add a note; all that was added to the run. Raises InvalidInput for an empty or long one."""
+        """Add a note; returns all annotations of the run. Raises InvalidInput for an empty or long one."""
         run = self._own(actor, reference)
         text = text.strip()
         if not text or len(text) > MOST_CHARACTERS:
@@ -43,9 +43,9 @@ class AnnotationService:
         return self._records.of(run.id)
 
     def label(self, actor: Actor, reference: str, changes: Mapping[str, str | None]) -> Run:
-        """Set labels, and remove those that become None; the run after it.
+        """Set labels, and remove those set to None; returns the changed run.
 
-        Raises InvalidInput for what cannot be a label, NotFound for one to remove that is not there.
+        Raises InvalidInput for an invalid label, NotFound for the removal of a missing one.
         """
         run = self._own(actor, reference)
         labels = run.spec.labels

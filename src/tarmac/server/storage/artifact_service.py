@@ -1,6 +1,6 @@
 """Artifacts for the routes: list, find, read and remove versions; resolve the inputs of new runs.
 
-The store of artifacts is the record: the database holds nothing of it.
+The artifact store is the only record: the database holds nothing about artifacts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 class ArtifactService:
-    """Commands and questions about artifacts. From any thread."""
+    """Commands and queries about artifacts. From any thread."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class ArtifactService:
         marker: Path,
         sites: SiteArtifacts | None = None,
     ) -> None:
-        """`marker` is a file that names the store of artifacts once it was made; `sites` have their own."""
+        """`marker` is a file that names the artifact store once it exists; `sites` are stores at sites."""
         self._marker = marker
         self._sites = sites
         self._catalog = catalog
@@ -59,13 +59,13 @@ class ArtifactService:
         self._rules = rules
         self._cleared: dict[str, int] = {}
         self.answer = StoreServer(lambda: catalog.blobs, self.find_grant).answer
-        """What answers sidecars on nodes that do not see the store."""
+        """Answers sidecars on nodes without access to the store."""
         self.janitor = Janitor("artifacts", self.tidy, every_s=TIDY_EVERY_S, begin=self._begin)
 
-    # --- for attempts on nodes that do not see the store
+    # --- for attempts on nodes without access to the store
 
     def find_grant(self, attempt_id: str, token: str) -> Grant | None:
-        """What the live attempt of a run may do in the store; None for any other. Raises Unavailable."""
+        """The permissions of a live run's attempt in the store; None for any other. Raises Unavailable."""
         run_id = attempt_id.rpartition(".")[0]
         attempts, run = self._store.attempts(run_id), self._store.run(run_id)
         if run is None or not attempts:
@@ -76,14 +76,14 @@ class ArtifactService:
             return None
         return Grant(run_id=run_id, number=last.number, inputs=run.spec.input_artifacts)
 
-    # --- questions
+    # --- queries
 
     def versions(
         self, actor: Actor, run: Run | None, *, on_missing: Callable[[str], None] = lambda _: None
     ) -> list[VersionSummary]:
-        """Every version of a run's artifacts, or of all runs'.
+        """Every version of the artifacts of a run, or of all runs.
 
-        `on_missing` hears why some of a run are not here yet.
+        `on_missing` receives the reason if some versions of a run are not on the server yet.
         """
         check(actor, Action.READ)
         if run is not None and self._sites is not None and (missing := self._sites.fetch(run)):
@@ -91,11 +91,11 @@ class ArtifactService:
         return self._catalog.summaries(run.id if run is not None else None)
 
     def names(self, run_ids: Sequence[str]) -> dict[str, str]:
-        """The names of runs by id, as far as they are known here."""
+        """The names of runs by id, as far as this server knows them."""
         return {run_id: run.name for run_id, run in self._store.load_runs(run_ids).items()}
 
     def find(self, reference: str, *, kind: str = _CHECKPOINT) -> Version:
-        """The version a user means: an id, or a run (by id or name) for its latest of a kind.
+        """The version of a user's reference: an id, or a run (by id or name) for its latest of a kind.
 
         Raises NotFound with the nearest.
         """
@@ -117,14 +117,14 @@ class ArtifactService:
         return latest
 
     def _fetch(self, reference: Reference | None) -> str:
-        """Have what an id names fetched from a site, if it is not here; why it still is not, or ""."""
+        """Request a missing version from its site; returns the reason if it is still missing, or ""."""
         if self._sites is None or reference is None or self._catalog.holds(reference):
             return ""
         run = self._store.load_runs([reference.run_id]).get(reference.run_id)
         return self._sites.fetch(run) if run is not None else ""
 
     def fetch_all(self, actor: Actor, cluster: str) -> list[str]:
-        """Have fetched what a cluster that is to go keeps at its site; what stays there, in words."""
+        """Fetch all artifacts from the site of a cluster to be removed; reports those that remain there."""
         check(actor, Action.MANAGE)
         missing = self._sites.fetch_all(cluster) if self._sites is not None else ""
         if not missing:
@@ -133,7 +133,7 @@ class ArtifactService:
         return [f"{text}a cluster with the same directory, added again, brings them"]
 
     def content(self, actor: Actor, reference: str, *, kind: str = _CHECKPOINT) -> Manifest:
-        """What a version holds; raises NotFound as `find` does."""
+        """The content of a version; raises NotFound as `find` does."""
         check(actor, Action.READ)
         return self._catalog.manifest(self.find(reference, kind=kind))
 
@@ -145,7 +145,7 @@ class ArtifactService:
     # --- commands
 
     def remove(self, actor: Actor, reference: str) -> Version:
-        """Remove one version; raises Refused for one that is in use."""
+        """Remove one version; raises Refused if it is in use."""
         version = self._catalog.exact(reference)
         if version is None:
             raise self._catalog.unknown(reference)
@@ -165,13 +165,13 @@ class ArtifactService:
         return version
 
     def clear_reported(self, actor: Actor, run: Run) -> None:
-        """Remove the deleted files of checkpoints that the code of a run reported, once the run has ended."""
+        """Remove the deleted files of checkpoints reported by an ended run's code."""
         check(actor, Action.CONTROL, owner=run.user, what="artifacts")
         reports = {run.id: self._store.run_records.of(run.id, RunRecordKind.CHECKPOINT)}
         self._clear(reports, {run.id: run}, self._catalog.summaries(run.id), self._inputs())
 
     def resolve(self, inputs: Sequence[str]) -> tuple[tuple[str, ...], list[Problem]]:
-        """The inputs that a new run names, as exact versions; and what is wrong with them."""
+        """The inputs that a new run names, as exact versions; and the problems with them."""
         problems: list[Problem] = []
         found: list[Version] = []
         for text in inputs:
@@ -187,7 +187,7 @@ class ArtifactService:
         return tuple(dict.fromkeys(version.id for version in found)), problems
 
     def tidy(self) -> None:
-        """Remove expired versions, those that no policy of their experiment keeps, and unused pieces."""
+        """Remove expired versions, those that their experiment's policy drops, and unused pieces."""
         summaries = self._catalog.summaries()
         runs = self._store.load_runs(sorted({item.version.run_id for item in summaries}))
         inputs = self._inputs()
@@ -225,9 +225,9 @@ class ArtifactService:
         summaries: Sequence[VersionSummary],
         inputs: Collection[str],
     ) -> None:
-        """Remove from the checkpoints of ended runs what their records call deleted; live runs' inputs stay.
+        """Remove deleted files from the checkpoints of ended runs, except the inputs of live runs.
 
-        Nothing is read where neither versions nor records changed since the last time.
+        Reads nothing if neither versions nor records have changed since the last call.
         """
         versions: dict[str, list[Version]] = defaultdict(list)
         for item in summaries:
@@ -240,7 +240,7 @@ class ArtifactService:
             if not deleted or used or self._cleared.get(run_id) == state:
                 continue
             for version in found:
-                with suppress(NotFound):  # it is damaged, or was removed meanwhile
+                with suppress(NotFound):  # it is damaged, or was removed at the same time
                     manifest = self._catalog.manifest(version)
                     left = [entry for entry in manifest.entries if not is_deleted(entry.path, deleted)]
                     if len(left) < len(manifest.entries):
@@ -248,11 +248,11 @@ class ArtifactService:
             self._cleared[run_id] = state
 
     def _inputs(self) -> set[str]:
-        """The versions that live runs begin with."""
+        """The input versions of live runs."""
         return {text for run in self._store.live_runs() for text in run.spec.input_artifacts}
 
     def _begin(self, ending: threading.Event) -> None:
-        """Make or check the store; until that succeeds, attempts keep their artifacts on their nodes."""
+        """Create or check the store; until this succeeds, attempts keep their artifacts on their nodes."""
         rest_s = 0.0
         while not ending.wait(rest_s):
             try:

@@ -1,9 +1,9 @@
-"""Clears up the files of ended runs by age: first their working directories, later their logs.
+"""Removes files of ended runs by age: first their working directories, later their logs.
 
-Where an engine has brought code and programs to a site, copies that nobody uses any more go as well.
+It also removes unused copies of code and programs that an engine has sent to a site.
 
-A thread asks every engine from time to time, each in a thread of its own, so that one that hangs does not
-delay the others. Files of a live run are never removed, nor are records, events, metrics and artifacts.
+A thread calls every engine periodically, each in its own thread, so that an unresponsive engine does not
+delay the others. It never removes files of live runs, nor records, events, metrics and artifacts.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from tarmac.server.storage.janitor import Janitor
 
 TIDY_EVERY_S = 3_600.0
 ANSWER_S = 5.0
-"""How long `tidy` waits for the engines; their work goes on after that."""
+"""The time that `tidy` waits for the engines; their work continues afterwards."""
 
 LEAST_DAYS = 1 / 24
-"""A lower bound for copies: what was brought within this time may be about to be used."""
+"""A lower bound for copies: a copy sent within this time may be needed soon."""
 
 _DAY_S = 86_400.0
 
@@ -32,10 +32,10 @@ log = logging.getLogger(__name__)
 
 
 class AttemptCleaner:
-    """Removes old files of ended runs. `engines` are those that can clear up, by cluster.
+    """Removes old files of ended runs. `engines` are those that can remove files, by cluster.
 
-    `work_days` and `log_days`: how long after the end of a run its working directories and its logs are kept;
-    `code_days`: how long copies of code at a site, after their last use.
+    `work_days` and `log_days`: the retention of working directories and logs after the end of a run;
+    `code_days`: that of code copies at a site, after their last use.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class AttemptCleaner:
         self.janitor = Janitor("remains", self.tidy, every_s=TIDY_EVERY_S)
 
     def tidy(self) -> None:
-        """Have every engine remove old files, and wait for `answer_s` at most."""
+        """Start the removal of old files in every engine, and wait for `answer_s` at most."""
         engines = self._engines()
         self._busy = {key: thread for key, thread in self._busy.items() if thread.is_alive()}
         for key in engines.keys() - self._busy.keys():
@@ -72,7 +72,7 @@ class AttemptCleaner:
             thread.join(max(0.0, deadline - time.monotonic()))
 
     def _tidy(self, key: str, engine: ClearsRemains) -> None:
-        """Remove old files of one engine; a run is loaded only when some of its files are due."""
+        """Remove old files of one engine; it loads a run only if some of its files are due."""
         now = self._clock.now()
         live = {run.id for run in self._store.live_runs()}
         count = copies = 0
@@ -98,7 +98,7 @@ class AttemptCleaner:
             log.info("removed %d copies of code and programs from cluster %s", copies, key)
 
     def _clear(self, engine: ClearsRemains, run_id: str, age_days: float) -> int:
-        """Remove the old files of a run; of how many attempts."""
+        """Remove the old files of a run; returns the number of affected attempts."""
         work_days = self._work_days if age_days >= self._work_days else None
         log_days = self._log_days if age_days >= self._log_days else None
         if work_days is None and log_days is None:

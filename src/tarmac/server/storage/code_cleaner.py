@@ -1,6 +1,6 @@
-"""Clears up snapshots of code by age.
+"""Removes code snapshots by age.
 
-Snapshots that a live run needs, or that were used lately, are never removed.
+It never removes snapshots that a live run needs, or recently used ones.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from tarmac.server.storage.janitor import Janitor
 
 TIDY_EVERY_S = 3_600.0
 LEAST_AGE_S = 3_600.0
-"""A lower bound: code that was sent within this time may be about to be submitted."""
+"""A lower bound: code sent within this time may be submitted soon."""
 
 UNFINISHED_S = 86_400.0
-"""How long the packs of an upload that broke off are kept, so that the upload can go on."""
+"""The retention of an interrupted upload's packs, so that the upload can continue."""
 
 _DAY_S = 86_400.0
 
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class CodeCleaner:
-    """Removes old snapshots. `keep_days`: how long after its last use a snapshot is kept."""
+    """Removes old snapshots. `keep_days`: the retention of a snapshot after its last use."""
 
     def __init__(
         self,

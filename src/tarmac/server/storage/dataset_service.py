@@ -1,6 +1,6 @@
-"""Datasets for the routes: add, fetch once, list and remove them, and put them into the launches of runs.
+"""Datasets for the routes: add, fetch once, list and remove them, and add them to the launches of runs.
 
-A thread fetches the ones behind a URL, one at a time; a fetch that a crash broke off begins anew.
+A thread fetches datasets with a URL, one at a time; after a crash it repeats an interrupted fetch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tarmac.model.text import suggestion
 from tarmac.node.attempt.document import Launch
 
 NOTE_EVERY_S = 1.0
-"""How often the progress of a fetch is stored."""
+"""The interval at which the progress of a fetch is stored."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _UNFINISHED = (DatasetState.CREATED, DatasetState.CACHING)
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class DatasetService:
-    """Commands and questions about datasets. From any thread."""
+    """Commands and queries about datasets. From any thread."""
 
     def __init__(
         self,
@@ -57,18 +57,18 @@ class DatasetService:
         self._thread = threading.Thread(target=self._fetch_all, name="tarmac-datasets", daemon=True)
 
     def start(self) -> None:
-        """Begin to fetch the datasets that are not available yet."""
+        """Start to fetch the datasets that are not available yet."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Break off the current fetch; the next server begins it anew."""
+        """Abort the current fetch; the next server starts it again."""
         self._ending = True
         self._wakeup.set()
 
-    # --- questions
+    # --- queries
 
     def all(self, actor: Actor) -> list[Dataset]:
-        """Every dataset of this server, by id; other servers have datasets on their machines."""
+        """Every dataset of this server, by id; other servers have their own."""
         check(actor, Action.READ)
         return self._all()
 
@@ -80,7 +80,7 @@ class DatasetService:
         return known[dataset_id]
 
     def problems(self, ids: Iterable[str]) -> list[Problem]:
-        """What is wrong with the datasets that a new run names."""
+        """The problems with the datasets of a new run."""
         known = {dataset.id: dataset for dataset in self._all()}
         found: list[Problem] = []
         variables: dict[str, str] = {}
@@ -99,7 +99,7 @@ class DatasetService:
     # --- commands
 
     def add(self, actor: Actor, dataset_id: str, source: str) -> Dataset:
-        """Add a dataset. Adding the same one again changes nothing, but a failed fetch is tried again."""
+        """Add a dataset. A repeated addition has no effect, except that it retries a failed fetch."""
         check(actor, Action.SUBMIT)
         if not _ID.fullmatch(dataset_id):
             raise InvalidInput(f"{dataset_id!r} cannot be the id of a dataset", hint="letters, digits, . _ -")
@@ -141,7 +141,7 @@ class DatasetService:
         return dataset
 
     def with_datasets(self, apply_conventions: ApplyConventions) -> ApplyConventions:
-        """`apply_conventions` after the datasets of a run were added: a dialect may also show them."""
+        """`apply_conventions`, preceded by the run's datasets: a dialect may refer to them."""
 
         def and_datasets(run: Run, attempt: Attempt, launch: Launch) -> Launch:
             if run.spec.datasets:
@@ -195,7 +195,7 @@ class DatasetService:
             self._put(replace(current, state=DatasetState.AVAILABLE, path=str(place)))
 
     def _put(self, dataset: Dataset) -> None:
-        """Store its record, unless it was removed meanwhile."""
+        """Store a dataset's record, unless it was removed in the meantime."""
         if any(known.id == dataset.id for known in self._all()):
             self._store.put_dataset(dataset)
         elif dataset.state is DatasetState.AVAILABLE:

@@ -1,7 +1,7 @@
-"""The container images of the nodes, for the routes: listed, removed, and cleared by age and beyond a limit.
+"""The container images of the nodes, for the routes: lists and removes them, by age and beyond a limit.
 
-The engines keep them where their nodes are. Each is asked in a thread of its own, for so long at most: one
-that hangs holds up no other, and is said to have given no answer.
+The engines store them on their nodes. The service calls each engine in its own thread, with a time limit: an
+engine that hangs does not delay the others, and the answer reports it as unresponsive.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ class ClusterImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageList:
-    """The images found, and why clusters gave none."""
+    """The found images, and the reason for each cluster without an answer."""
 
     images: list[ClusterImage]
     troubles: Mapping[str, str]
 
 
 class ImageService:
-    """Commands and questions about images. `engines` are those that keep some, by cluster ("" is `own`).
+    """Commands and queries about images. `engines` are those with images, by cluster ("" is `own`).
 
-    On each node images unused for `unused_days` go, and those unused longest while all take more than
-    `limit_bytes` (None: any). From any thread.
+    On each node it removes images unused for `unused_days`, and the longest unused ones while all together
+    exceed `limit_bytes` (None: no limit). From any thread.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ImageService:
         self.janitor = Janitor("images", self.clear, every_s=CLEAR_EVERY_S)
 
     def all(self, actor: Actor, *, cluster: str | None = None, node: str | None = None) -> ImageList:
-        """The images of every node (of a cluster, with this name)."""
+        """The images of every node (optionally of a cluster, or of a node name)."""
         check(actor, Action.READ)
         engines = {key: engine for key, engine in self._named().items() if cluster in (None, key)}
         if cluster is not None and not engines:
@@ -88,7 +88,7 @@ class ImageService:
     ) -> list[ClusterImage]:
         """Remove an image, by name or (the beginning of) its digest, from every node (of a cluster).
 
-        Raises Refused where a run is in it, NotFound.
+        Raises Refused if a run uses it, NotFound.
         """
         check(actor, Action.MANAGE)
         found = self.all(actor, cluster=cluster, node=node)
@@ -106,7 +106,7 @@ class ImageService:
         return gone
 
     def clear(self) -> None:
-        """Have every engine clear its nodes, and wait for so long at most; the work goes on after that."""
+        """Start the removal in every engine, and wait for a limited time; the work continues afterwards."""
         bounds = {"limit_bytes": self._limit_bytes, "unused_days": self._unused_days}
         work = {key: _clearing(engine, bounds) for key, engine in self._named().items()}
         counts, troubles = self._ask(work)
@@ -121,7 +121,7 @@ class ImageService:
     def _ask(
         self, questions: Mapping[str, Callable[[], Answer]]
     ) -> tuple[Mapping[str, Answer], Mapping[str, str]]:
-        """What each answers, and why others do not."""
+        """The answers, and the reasons for missing ones."""
         answers: dict[str, Answer] = {}
         troubles: dict[str, str] = {}
         threads = [
@@ -169,7 +169,7 @@ def _is_called(image: KeptImage, reference: str) -> bool:
 
 
 def _refuse_ambiguous(reference: str, chosen: list[ClusterImage]) -> None:
-    """The beginning of a digest means one image."""
+    """Raise InvalidInput if the beginning of a digest matches several images."""
     digests = {each.image.digest for each in chosen}
     named = any(each.image.name == reference for each in chosen)
     if len(digests) > 1 and not named and ":" not in reference.removeprefix("sha256:"):

@@ -1,4 +1,4 @@
-"""Calls a function that clears up, from time to time, in its own thread. For artifacts, code and attempts."""
+"""Calls a clean-up function periodically, in its own thread. For artifacts, code and attempts."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ log = logging.getLogger(__name__)
 
 
 def nothing_before(_ending: threading.Event) -> None:
-    """The `begin` of a service whose work needs no preparation."""
+    """The `begin` of a service without preparations."""
 
 
 class Janitor:
-    """Calls `tidy` every `every_s` between `start` and `stop`, also after a call that failed.
+    """Calls `tidy` every `every_s` between `start` and `stop`, also after a failed call.
 
-    `begin` is called first, with the event that `stop` sets; `what` names the work in the log.
+    It first calls `begin`, with the event that `stop` sets; `what` names the work in the log.
     """
 
     def __init__(

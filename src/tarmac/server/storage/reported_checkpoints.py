@@ -1,4 +1,4 @@
-"""Checkpoints that the code of runs reported: how far they are, and which of their files were deleted. Pure.
+"""Checkpoints reported by the code of runs: their steps and their deleted files. Pure.
 
 Their files are in the versions of the run's checkpoint artifact, in a directory named by the checkpoint's
 UUID. Called by `ArtifactService`, and by the gateway that takes the reports.
@@ -17,18 +17,18 @@ _PARTLY = "STATE_PARTIALLY_DELETED"
 _REMOVED = "removed"
 
 Deletions = Mapping[str, Collection[str] | None]
-"""By the UUID of a checkpoint, the paths in it that were deleted; None: all of it."""
+"""The deleted paths of checkpoints, by UUID; None: the whole checkpoint."""
 
 
 def steps_of(record: RunRecord) -> int:
-    """How many steps a checkpoint is of."""
+    """The step of a checkpoint."""
     metadata = record.body.get("metadata")
     found = metadata.get("steps_completed") if isinstance(metadata, Mapping) else None
     return found if type(found) is int and found >= 0 else 0
 
 
 def reduced(record: RunRecord, left: Mapping[str, Any]) -> RunRecord:
-    """The record of a checkpoint of which only these files are left; none: it is deleted."""
+    """The record of a checkpoint reduced to these files; without any it is deleted."""
     removed = {*record.body.get(_REMOVED, ()), *(record.body.get("resources") or {})} - set(left)
     resources = {name: str(size) for name, size in left.items()}
     change = {"resources": resources, "state": _PARTLY if left else DELETED, _REMOVED: sorted(removed)}
@@ -41,7 +41,7 @@ def is_gone(record: RunRecord) -> bool:
 
 
 def deletions(records: Sequence[RunRecord]) -> Deletions:
-    """What was deleted of checkpoints."""
+    """The deleted parts of checkpoints."""
     return {
         each.name: None if is_gone(each) else frozenset(path.rstrip("/") for path in each.body[_REMOVED])
         for each in records
@@ -50,7 +50,7 @@ def deletions(records: Sequence[RunRecord]) -> Deletions:
 
 
 def is_deleted(path: str, deleted: Deletions) -> bool:
-    """Whether a path in the checkpoint artifact is of what was deleted."""
+    """Whether a path in the checkpoint artifact is among the deleted files."""
     name, _, inner = path.partition("/")
     removed = deleted.get(name, ())
     return removed is None or inner in removed

@@ -1,7 +1,7 @@
 """Removes ended runs as a whole: record, logs, working directories, artifacts. By command, and by age.
 
-The record goes last: what could not be removed elsewhere, because a site cannot be reached now, is removed
-by the next call.
+The record is removed last: the next call removes files that could not be removed before because a site was
+unreachable.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ log = logging.getLogger(__name__)
 
 
 class RunRemover:
-    """Removes runs that have ended. `keep_days`: how long after its end a run is kept (None: always).
+    """Removes ended runs. `keep_days`: the retention of a run after its end (None: unlimited).
 
-    `engines` are those that can clear up, by cluster; `sites` keep artifacts of runs.
+    `engines` are those that can remove files, by cluster; `sites` store artifacts of runs.
     """
 
     def __init__(
@@ -59,10 +59,10 @@ class RunRemover:
         self.janitor = Janitor("runs", self.tidy, every_s=TIDY_EVERY_S)
 
     def remove(self, actor: Actor, reference: str) -> Run:
-        """Remove a run; the answer is what it was.
+        """Remove a run, and return its record.
 
-        Raises Refused for one that has not ended or whose artifacts a live run needs, Forbidden for another
-        user's, and Unavailable where some of its files cannot be removed now.
+        Raises Refused if it has not ended or a live run needs its artifacts, Forbidden for another user's,
+        and Unavailable if some of its files cannot be removed now.
         """
         run = self._plane.find_here(actor, reference)
         check(actor, Action.CONTROL, owner=run.user)
@@ -78,12 +78,12 @@ class RunRemover:
         return run
 
     def remove_if_there(self, actor: Actor, run_id: str) -> None:
-        """Remove a run by its id; one that is gone already is no error."""
+        """Remove a run by its id; a missing run is no error."""
         with suppress(NotFound):
             self.remove(actor, run_id)
 
     def _remove_array(self, run: Run) -> None:
-        """Remove every member of its array; raises Refused where one of them has not ended."""
+        """Remove every member of the run's array; raises Refused if one of them has not ended."""
         members = self._store.runs(RunQuery(array_id=run.array_id, limit=MOST_LOADED))
         if live := sum(member.state is not RunState.ENDED for member in members):
             raise Refused(
@@ -95,7 +95,7 @@ class RunRemover:
             self._remove(member, others)
 
     def tidy(self) -> None:
-        """Remove runs that ended longer ago than they are kept."""
+        """Remove runs whose retention has expired."""
         if self._keep_days is None:
             return
         query = RunQuery(
@@ -114,7 +114,7 @@ class RunRemover:
             log.info("removed %d runs that ended more than %g days ago", removed, self._keep_days)
 
     def _remove_all(self, runs: Iterable[Run], live: Iterable[Run]) -> int:
-        """Remove what can be removed of these runs of this server; how many."""
+        """Remove these runs of this server as far as possible; returns their number."""
         removed = 0
         for run in runs:
             if run.server != self._plane.control.server:
@@ -145,7 +145,7 @@ class RunRemover:
         self._store.remove_runs([run.id])
 
     def _remove_files(self, run: Run) -> None:
-        """Remove what its attempts left, wherever that is."""
+        """Remove the files of a run's attempts, on every machine."""
         engines = self._engines()
         clusters = {attempt.allocation.cluster for attempt in self._store.attempts(run.id)}
         for key in sorted({cluster if cluster in engines else "" for cluster in clusters} & engines.keys()):

@@ -1,6 +1,6 @@
 """Secrets for the routes: set, list, remove; check those of a new run; hide them in the output of runs.
 
-A value enters with a request and leaves to a runner, and goes nowhere else.
+A value comes in with a request and is sent only to a runner.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from tarmac.node.files.secrecy import LEAST_INLINE, keys_among
 from tarmac.vault.vault import NewSecret, Vault
 
 EVERY_SECRET = frozenset({"mcli"})
-"""Systems that give every secret to every run."""
+"""Systems that provide every secret to every run."""
 
 LOOK_AGAIN_S = 1.0
-"""How old a mask may be: another server may have set a new value."""
+"""Maximum age of a mask: another server may have set a new value."""
 
 _MOST_MASKS = 64
 
@@ -35,7 +35,7 @@ MaskKey = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 class SecretService:
-    """Commands and questions about secrets. From any thread."""
+    """Commands and queries about secrets. From any thread."""
 
     def __init__(self, vault: Vault, store: Store) -> None:
         self.vault = vault
@@ -44,11 +44,11 @@ class SecretService:
         self._lock = Lock()
 
     def values(self, names: Sequence[str]) -> Mapping[str, str]:
-        """The values that secrets have now: `model.secret.SecretValues`."""
+        """The current values of secrets: `model.secret.SecretValues`."""
         return self.vault.values(names)
 
     def all(self, actor: Actor) -> list[SecretVersion]:
-        """Every secret, by name, as it is now."""
+        """Every secret in its current version, by name."""
         check(actor, Action.READ)
         return self.vault.all()
 
@@ -61,10 +61,10 @@ class SecretService:
         return version
 
     def remove(self, actor: Actor, name: str, *, force: bool, purge: bool) -> SecretVersion | None:
-        """Give a secret to no run any more; raises Refused while a run is to be given it, unless forced.
+        """Remove a secret from all later attempts; raises Refused while a run needs it, unless forced.
 
-        With `purge` its values are forgotten as well, and logs that show them are no longer hidden; None
-        where it had been removed before.
+        `purge` also deletes its values, so logs no longer hide them. The result is None if the secret was
+        removed before.
         """
         self._check_change(actor, name, Action.CONTROL)
         if not force:
@@ -84,7 +84,7 @@ class SecretService:
         return version
 
     def rotate(self, actor: Actor) -> int:
-        """Seal every value with a new key; how many there are."""
+        """Encrypt every value with a new key; returns the number of values."""
         check(actor, Action.MANAGE)
         return self.vault.rotate()
 
@@ -98,12 +98,12 @@ class SecretService:
         return replace(spec, secrets=tuple(uses)), [*problems, *clashes]
 
     def unknown(self, names: Sequence[str]) -> list[Problem]:
-        """The problems of naming secrets that are not there."""
+        """The problems of references to missing secrets."""
         uses = [SecretUse(name=name, form=SecretForm.VARIABLE) for name in names]
         return self.vault.resolved(uses, every=False)[1] if uses else []
 
     def mask(self, run: Run) -> Mask:
-        """The mask that hides the secrets of a run: all their values so far, and keys written in its file."""
+        """The mask that hides the secrets of a run: all their past values, and keys written in its file."""
         inline = [key.value for key in keys_among(run.spec.environment.variables)]
         names = tuple(sorted({use.name for use in run.spec.secrets}))
         key = (names, tuple(value for value in inline if len(value) >= LEAST_INLINE))
@@ -122,7 +122,7 @@ class SecretService:
         return mask
 
     def _check_change(self, actor: Actor, name: str, action: Action) -> None:
-        """Raise Forbidden for the secret of another user, who set its newest value (removed or not)."""
+        """Raise Forbidden if another user set the newest value of the secret (removed or not)."""
         check(actor, action, owner=self.vault.owner(name), what="secrets")
 
     def _forget_masks(self) -> None:
@@ -131,7 +131,7 @@ class SecretService:
 
 
 def _check_form(new: NewSecret) -> None:
-    """Raise InvalidInput for a form that no run could use."""
+    """Raise InvalidInput for a form that runs cannot use."""
     if new.form is SecretForm.VARIABLE and new.variable is None:
         raise InvalidInput("a secret given as a variable needs its name", hint="--variable WANDB_API_KEY")
     if new.form is not SecretForm.FILE and new.path is not None:
@@ -155,7 +155,7 @@ def _is_plain_path(path: str) -> bool:
 
 
 def _without_clashes(spec: RunSpec, uses: list[SecretUse]) -> tuple[list[SecretUse], list[Problem]]:
-    """Each variable is set once: two secrets for one are refused; one that every run gets is left out."""
+    """Refuse a second secret for a variable; skip it if the system provides it to every run."""
     taken: dict[str, str] = {}
     accepted, problems = [], []
     own_names = {use.name for use in spec.secrets}

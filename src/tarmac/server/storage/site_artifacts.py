@@ -1,7 +1,7 @@
-"""Fetches what nodes keep in stores at their sites into the store of this server, and clears up there.
+"""Copies artifacts from stores at sites into the store of this server, and removes them at the sites.
 
-A thread looks at every site where attempts are live, and once more when they have ended. Each site has a
-thread of its own: one that hangs delays no other. Questions about a run (`fetch`) are looked after at once.
+A thread checks every site with live attempts, and once more after these have ended. Each site has its own
+thread: a site that hangs does not delay others. Requests about a run (`fetch`) are served at once.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from tarmac.model.run import Run
 LOOK_S = 20.0
 CLEAR_EVERY_S = 3_600.0
 ANSWER_S = 10.0
-"""How long a question waits for what is under way."""
+"""The time that a request waits for pending work."""
 
 EVERYTHING, CLEARING = "*", "-"
-"""In the place of the id of a run: every run of a site, and removing there what is no longer needed."""
+"""In the place of a run id: every run of a site, and the removal of unneeded artifacts at the site."""
 
 REMEMBERED = 10_000
 
@@ -36,9 +36,9 @@ log = logging.getLogger(__name__)
 
 
 class SiteArtifacts:
-    """The stores at sites. `engines` are those whose nodes may keep artifacts there, by cluster.
+    """The stores at sites. `engines` are those whose nodes may store artifacts there, by cluster.
 
-    Of each artifact of a run the newest `keep_versions` are fetched, of trials all. From any thread.
+    It fetches the newest `keep_versions` of each artifact of a run, and all of trials. From any thread.
     """
 
     def __init__(
@@ -65,17 +65,17 @@ class SiteArtifacts:
         self._thread = Thread(target=self._look_again, name="tarmac-site-artifacts", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End what is under way; it goes on with the next server."""
+        """Stop pending work; the next server continues it."""
         self._ending.set()
 
-    # --- for the service of artifacts
+    # --- for the artifact service
 
     def fetch(self, run: Run) -> str:
-        """Have what its site keeps of a run fetched, and wait a little; why not all of it is here, or ""."""
+        """Request a run's artifacts from its site and wait briefly; returns why some are missing, or ""."""
         key = run.spec.target.cluster
         if key is None or run.id in self._complete or self._files(key) is None:
             return ""
@@ -85,13 +85,13 @@ class SiteArtifacts:
         return why and f"what cluster {key} keeps of {run.name} is not all here yet: {why}"
 
     def fetch_all(self, cluster: str) -> str:
-        """As `fetch`, of all runs: what the site of a cluster keeps."""
+        """Request the artifacts of all runs at the site of a cluster, as `fetch` does for one run."""
         if self._files(cluster) is None:
             return ""
         return self._worker(cluster).request(EVERYTHING, wait_s=self._answer_s)
 
     def remove(self, run: Run) -> None:
-        """Remove what its site keeps of an ended run. Raises Unavailable."""
+        """Remove an ended run's artifacts at its site. Raises Unavailable."""
         files = self._files(run.spec.target.cluster)
         if files is not None:
             self._open(files).remove(run.id)
@@ -99,7 +99,7 @@ class SiteArtifacts:
     # --- for engines
 
     def send(self, files: StoreFiles, run_id: str, inputs: Sequence[str]) -> None:
-        """Have a store at a site, and in it what an attempt of a run starts from. Raises Unavailable."""
+        """Ensure that a site has a store with the inputs of a run's attempt. Raises Unavailable."""
         store = self._open(files)
         if files not in self._begun:
             store.begin()
@@ -121,13 +121,13 @@ class SiteArtifacts:
                     if clears or key in live or key in before:
                         self._worker(key).request(EVERYTHING, *([CLEARING] if clears else []))
                 cleared_at = time.monotonic() if clears else cleared_at
-            except Exception:  # a bug or a database that is away must not end the thread
+            except Exception:  # a bug or an unreachable database must not end the thread
                 log.exception("artifacts at sites could not be looked after")
             if self._ending.wait(self._look_s):
                 return
 
     def _work(self, key: str, requests: Collection[str]) -> None:
-        """Fetch what was asked for from a site. Raises Unavailable."""
+        """Fetch the requested artifacts from a site. Raises Unavailable."""
         files = self._files(key)
         if files is None:
             return
@@ -147,7 +147,7 @@ class SiteArtifacts:
     def _select(
         self, found: Sequence[Version], runs: Mapping[str, Run]
     ) -> tuple[list[Version], list[Version]]:
-        """What to fetch, newest first, and what is too old for that."""
+        """The versions to fetch, newest first, and those that are too old to fetch."""
         artifacts: dict[tuple[str, str, int], list[Version]] = defaultdict(list)
         for version in sorted(found, reverse=True):
             artifacts[version.run_id, version.kind, version.rank].append(version)
@@ -165,7 +165,7 @@ class SiteArtifacts:
         try:
             store.fetch(version)
         except NotFound:
-            pass  # removed since it was listed
+            pass  # removed since the listing
         except Broken as error:
             log.warning("%s cannot be fetched: %s", version.id, error)
             self._damaged.add(version)
@@ -182,7 +182,7 @@ class SiteArtifacts:
 
 
 class _Worker:
-    """The thread of a site: does what was asked for, all of it at once, one after the other."""
+    """The thread of a site: executes all pending requests, one after the other."""
 
     def __init__(self, key: str, work: Callable[[str, Collection[str]], None], ending: Event) -> None:
         self._key = key
@@ -195,7 +195,7 @@ class _Worker:
         self._thread: Thread | None = None
 
     def request(self, *what: str, wait_s: float = 0.0) -> str:
-        """Ask for something, and wait so long at most; why it is not done, or ""."""
+        """Request work, and wait for a limited time; returns why it is not done, or ""."""
         with self._changed:
             self._requests.update(what)
             self._count += 1
@@ -225,7 +225,7 @@ class _Worker:
             log.info("artifacts at cluster %s: %s", self._key, error)
             return str(error)
         except Exception as error:  # a bug or damaged data must not end the thread
-            if not self._ending.is_set():  # else the database is closed already
+            if not self._ending.is_set():  # otherwise the database is closed already
                 log.exception("artifacts at cluster %s", self._key)
             return f"{type(error).__name__}: {error}"
         return ""

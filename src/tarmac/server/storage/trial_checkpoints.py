@@ -1,8 +1,8 @@
-"""What the policies of experiments say of the checkpoints in the artifact store. Called by `ArtifactService`.
+"""Applies the policies of experiments to checkpoints in the artifact store. Called by `ArtifactService`.
 
-A checkpoint is a version of the artifact, or a directory in versions that the code of a trial reported. What
-a policy keeps is spared by the retention that counts versions; once the experiment has ended, the rest is
-removed.
+A checkpoint is a version of the artifact, or a directory in versions that the code of a trial reported. The
+retention by number of versions does not remove checkpoints selected by a policy; once the experiment has
+ended, all others are removed.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ CHECKPOINT = "checkpoint"
 
 @dataclass(slots=True)
 class PolicyAnswer:
-    """`kept`: the ids of versions that stay, however many newer there are; `surplus`: those that go.
+    """`kept`: ids of versions to keep regardless of newer ones; `surplus`: versions to remove.
 
-    `deleted`: records of reported checkpoints that go, as deleted ones.
+    `deleted`: records of reported checkpoints to remove, marked as deleted.
     """
 
     kept: set[str] = field(default_factory=set)
@@ -46,10 +46,10 @@ def apply_policies(
     *,
     inputs: Collection[str],
 ) -> PolicyAnswer:
-    """Ask the policy of every experiment that has checkpoints of trials in the store.
+    """Apply the policy of every experiment with checkpoints of trials in the store.
 
-    An experiment that was removed, or ended with a trial that still leaves, has no surplus. No reported
-    checkpoint goes while a live run begins with those of its run.
+    A removed experiment, or an ended one with a trial that is still leaving, has no surplus. Reported
+    checkpoints are kept while a live run starts from those of their run.
     """
     by_experiment: dict[str, list[VersionSummary]] = defaultdict(list)
     for item in summaries:
@@ -105,11 +105,11 @@ def _number(run: Run) -> int:
 
 
 Rating = tuple[float, int, float]
-"""When a metric was reported, in seconds, of which step, and how good it is: the less, the better."""
+"""The time in seconds and the step of a metric report, and its rating: smaller is better."""
 
 
 def _ratings(store: Store, experiment: Experiment, run_ids: Sequence[str]) -> dict[str, list[Rating]]:
-    """The metric of the search, as each run reported it; by time."""
+    """The reports of the search metric by each run, by time."""
     search = experiment.search
     keys: list[SeriesKey] = [
         summary.key
@@ -125,11 +125,11 @@ def _ratings(store: Store, experiment: Experiment, run_ids: Sequence[str]) -> di
 
 
 def _rating_at(ratings: Sequence[Rating], made_at: float) -> float | None:
-    """Of what had been reported last when a version was made."""
+    """The rating of the last report before a version was made."""
     place = bisect_right(ratings, made_at, key=lambda rating: rating[0])
     return ratings[place - 1][2] if place else None
 
 
 def _rating_of(ratings: Sequence[Rating], steps: int) -> float | None:
-    """Of what was reported last of the step that a checkpoint is of."""
+    """The rating of the last report for the step of a checkpoint."""
     return next((value for _, step, value in reversed(ratings) if step == steps), None)

@@ -1,6 +1,6 @@
-"""The working directories of attempts, for the routes: listed and read, by their run's owner and admins.
+"""The working directories of attempts, for the routes: lists and reads them for their owner and admins.
 
-They may hold what only these should see: keys that a program wrote down.
+They may contain confidential data, such as keys that a program wrote.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PIECE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """What lies in a directory. `more`: only the first `MOST_LISTED` are here."""
+    """The entries of a directory. `more`: only the first `MOST_LISTED` are included."""
 
     attempt: int
     node: str
@@ -33,7 +33,7 @@ class Listing:
 
 
 class WorkFiles:
-    """Questions about working directories. From any thread."""
+    """Queries about working directories. From any thread."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self._plane = plane
@@ -41,7 +41,7 @@ class WorkFiles:
     def listing(
         self, actor: Actor, reference: str, path: str, *, attempt: int | None, node: str | None
     ) -> Listing:
-        """A directory of the newest attempt's first node, unless others are named; raises NotFound."""
+        """A directory of an attempt: by default the newest, on its first node; raises NotFound."""
         chosen, name = self._place(actor, reference, attempt, node)
         path = path.strip("/")
         found = self._plane.files(actor, chosen.id, _below(chosen, name, path), limit=MOST_LISTED + 1)
@@ -94,6 +94,6 @@ class WorkFiles:
 
 
 def _below(attempt: Attempt, node: str, path: str) -> str:
-    """The path in the attempt directory. Nodes that a cluster's queue has given go by their ranks there."""
+    """The path in the attempt directory: nodes assigned by a cluster's queue have their ranks as names."""
     own = node if attempt.granted_at is None else rank_name(attempt.allocation.nodes.index(node))
     return "/".join(part for part in (NODES, own, WORK, path) if part)
