@@ -1,1 +1,1 @@
-"""From the body of a request to a run in the store."""
+"""Converts the body of a request into a run in the store."""

@@ -1,6 +1,6 @@
-"""Whether a run starts in its image or on the nodes themselves: one decision. Called by `submissions`.
+"""Decides whether a run starts in its image or directly on the nodes. Called by `submissions`.
 
-`facts_of` gathers, and asks for the network where nothing else decides; `decide` is pure.
+`facts_of` collects the facts, and tests the network if no other fact decides; `decide` is pure.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from tarmac.node.container.reference import DOCKER_HUB, absolute
 
 
 class KnowsImages(Protocol):
-    """What this machine knows of an image: see `local_images`."""
+    """This machine's knowledge of an image: see `local_images`."""
 
     def out_of_reach(self, image: str) -> bool:
-        """Whether runs on this machine cannot have it, for want of a network."""
+        """Whether runs on this machine cannot get the image for lack of a network."""
         ...
 
     def problem(self, image: str) -> ImageProblem | None:
-        """Why no run can start in it on this machine."""
+        """The reason why no run can start in the image on this machine."""
         ...
 
 
 _NO_IMAGES = frozenset({"none", "null", "nil"})
-"""What people write for no image; a registry would be asked for one of that name."""
+"""Common notations for no image; otherwise a registry would be asked for an image of that name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerFacts:
-    """What decides. `rules` are those of the clusters that the run may go to, by name ("": all others).
+    """The facts of a decision. `rules` are those of the run's possible clusters, by name ("": all others).
 
-    `declined`: the submission says `--no-container`. `sources` are the paths of nodes that it binds.
-    `problem`: why it cannot start in its image on this machine, where it would have to.
+    `declined`: the submission has `--no-container`. `sources` are the run's bind paths on nodes. `problem`:
+    why the run cannot start in its image on this machine, if it must start there.
     """
 
     user: str
@@ -53,7 +53,7 @@ class ContainerFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerDecision:
-    """In its image or not; `warning` says that an image which is named is not used, and why."""
+    """Whether the run starts in its image; `warning` gives the reason why a named image is not used."""
 
     in_image: bool
     warning: str | None = None
@@ -67,11 +67,11 @@ def use_containers(
     images: KnowsImages | None = None,
     alone: bool = False,
 ) -> tuple[RunSpec, tuple[str, ...]]:
-    """The spec as it is started, and what to warn of. Raises InvalidInput where it may not be.
+    """The spec with the decision applied, and warnings. Raises InvalidInput for a forbidden combination.
 
-    `images` are those of this machine, `alone`: there is no other cluster.
+    `images` are those of this machine; `alone`: there is no other cluster.
     """
-    if spec.site is not None:  # its own script starts what it names
+    if spec.site is not None:  # its own script starts its programs
         return spec, ()
     decision = decide(facts_of(spec, settings, user=user, images=images, alone=alone))
     environment = spec.environment
@@ -81,7 +81,7 @@ def use_containers(
 
 
 def image_in_full(spec: RunSpec, directory: str) -> RunSpec:
-    """The spec, whose image, where it is a file, has its path in full: the file's is from its directory."""
+    """The spec with the full path of an image that is a file: its path is relative to `directory`."""
     environment = spec.environment
     if environment.image is None or spec.site is not None:
         return spec
@@ -113,7 +113,7 @@ def facts_of(
 
 
 def decide(facts: ContainerFacts) -> ContainerDecision:
-    """How a run is started. Raises InvalidInput where the rules of a cluster do not let it."""
+    """Decide on a run's container. Raises InvalidInput if a cluster's rules forbid the run."""
     if facts.image is None or facts.declined:
         _refuse_without(facts)
         return ContainerDecision(in_image=False)

@@ -1,7 +1,6 @@
-"""Repositories that a spec names, judged before it is kept, in any dialect. Called by `submissions`.
+"""Checks the repositories in a spec before it is stored, in any dialect. Called by `submissions`.
 
-Readers refuse most of it with the line where it stands; what slips through must not be stored, shown or given
-to git all the same.
+Readers refuse most errors with their line; the remaining ones must not be stored, shown or passed to git.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from tarmac.node.files import gitrules
 from tarmac.node.files.gitrules import TRANSPORTS, GitRules, Refused
 
 _ANY = GitRules(transports=TRANSPORTS)
-"""Which transports are allowed here is for the settings to say, when the repository is fetched."""
+"""The settings restrict transports when the repository is fetched."""
 
 
 def check_repositories(spec: RunSpec, *, filename: str) -> None:
-    """Raises InvalidInput for URLs, branches and commits that could be anything else, or hold a secret."""
+    """Raises InvalidInput for ambiguous URLs, branches and commits, and for those with a secret."""
     problems = [
         Problem(message=f"{where}: {problem}", file=filename)
         for where, repository in _named(spec)

@@ -1,7 +1,7 @@
-"""From the body of a request to a `control.Submission`: read, override, clone, inherit, check the code.
+"""Converts the body of a request into a `control.Submission`: read, override, clone, inherit, check the code.
 
-Called by `submit_batch`, in its thread, and by the routes for dry runs and checks. Everything wrong with a
-submission is found here, before anything is kept.
+Called by `submit_batch`, in its thread, and by the routes for dry runs and checks. It finds all errors of a
+submission before the server stores any of it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tarmac.server.submitting.containers import KnowsImages, image_in_full, use_
 from tarmac.server.submitting.repositories import check_repositories
 
 _STAND_IN = frozenset({"name", "slots", "code"})
-"""Overrides that stand in for what a text lacks; any others leave the reading of it alone."""
+"""Overrides that supply values missing in a text; other overrides do not affect its reading."""
 
 
 _MOST_READINGS = 64
@@ -49,10 +49,10 @@ _ALPHANUMERIC = string.ascii_letters + string.digits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A submission as it was sent: `source` or `clone`, and what goes with it.
+    """A submission in the form of the request: `source` or `clone`, and its options.
 
-    With `resume` the clone begins from the last checkpoint of its original, which has ended, with its code.
-    `base` is a spec in place of a text; `sweep` makes a grid of values for parameters.
+    With `resume`, the clone starts from the last checkpoint of its ended original, with its code. `base` is a
+    spec in place of a text; `sweep` makes a grid of values for parameters.
     """
 
     caller: Caller
@@ -78,7 +78,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A submission ready for the control plane, what its reader warned of, and what is `missing` here."""
+    """A submission ready for the control plane, the warnings of its reader, and its `missing` code."""
 
     submission: Submission
     warnings: tuple[str, ...]
@@ -86,7 +86,7 @@ class Prepared:
 
 
 def prepare(draft: Draft, plane: ControlPlane) -> Prepared:
-    """Make a draft ready; raises InvalidInput with all that is wrong, NotFound for an unknown clone."""
+    """Prepare a draft; raises InvalidInput with all its problems, NotFound for an unknown clone."""
     prepared = planned(draft, plane)
     spec = prepared.submission.spec
     if prepared.missing is not None and spec.rehearsal is None:
@@ -104,19 +104,19 @@ def prepare(draft: Draft, plane: ControlPlane) -> Prepared:
 
 
 def code_directory(draft: Draft, plane: ControlPlane) -> LocalDirectory | None:
-    """The directory of the submitter's machine that a draft brings, if it is not here already."""
+    """The directory of a draft on the submitter's machine, unless the server has its code."""
     code = _spec(draft, plane).spec.code
     return code if isinstance(code, LocalDirectory) and code.digest is None else None
 
 
 def planned(draft: Draft, plane: ControlPlane) -> Prepared:
-    """A draft as `prepare` makes it, whether its code has been sent or not: for what keeps nothing."""
+    """A draft as prepared by `prepare`, regardless of its code: for requests that store nothing."""
     reading = _spec(draft, plane)
     spec = reading.spec
     check_repositories(spec, filename=draft.filename)
     if draft.caller.local:
         spec = _inheriting(spec, draft.submitter)
-    # Without a key of its own it gets one, so that `submit_batch` may submit it again after a clash.
+    # A submission without a key gets one, so that `submit_batch` may submit it again after a clash.
     key = draft.idempotency_key or uuid4().hex
     if spec.unique_name:
         spec = replace(spec, name=f"{spec.name}-{_random_end(f'{draft.caller.actor.user} {key}')}")
@@ -140,27 +140,25 @@ def read_once(
     extras: Extras = NO_EXTRAS,
     dialects: Sequence[Dialect] = DIALECTS,
 ) -> Reading:
-    """The reading of a text. Readers are pure, so a text that is submitted a thousand times is read once."""
+    """The reading of a text. Readers are pure, so the result for a repeatedly submitted text is cached."""
     return read(
         source, filename=filename, directory=directory, dialect=dialect, extras=extras, dialects=dialects
     )
 
 
 def _random_end(seed: str) -> str:
-    """Six characters that look random, and are the same for the same submission."""
+    """Six characters that look random but depend only on the submission."""
     number = int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8])
     return "".join(_ALPHANUMERIC[number // 62**place % 62] for place in range(_END))
 
 
 def _spec(draft: Draft, plane: ControlPlane) -> Reading:
-    """What a draft says, with what the command line changes, and the snapshot of its code if it was sent."""
+    """The reading of a draft, with command-line changes and its code snapshot if it was sent."""
     reading = _reading(draft, plane)
     spec = override(reading.spec, draft.overrides) if draft.overrides else reading.spec
     spec = swept(spec, draft.sweep) if draft.sweep else spec
     notes: tuple[str, ...] = ()
-    if (
-        draft.clone is None and draft.base is None
-    ):  # the names of a run that is cloned are those of here already
+    if draft.clone is None and draft.base is None:  # the names in a cloned run are local names already
         spec, notes = use_local_names(spec, draft.names)
     if draft.code_digest is not None and isinstance(spec.code, LocalDirectory):
         spec = replace(spec, code=replace(spec.code, digest=draft.code_digest))
@@ -185,7 +183,7 @@ def _reading(draft: Draft, plane: ControlPlane) -> Reading:
         run = plane.find(draft.caller.actor, draft.clone)
         spec = replace(run.spec, start_paused=False)
         if isinstance(spec.code, LocalDirectory) and (draft.resume or not draft.caller.local):
-            # Its path is one of whoever submitted it: what was copied from there is what can be had.
+            # The path is on the submitter's machine: only its copy is available here.
             spec = replace(spec, code=replace(spec.code, digest=run.code_digest or spec.code.digest))
         if draft.resume:
             spec = _from_checkpoint(spec, run)
@@ -207,7 +205,7 @@ def _reading(draft: Draft, plane: ControlPlane) -> Reading:
 
 
 def _from_checkpoint(spec: RunSpec, run: Run) -> RunSpec:
-    """The spec with the last checkpoint of an ended run in place of those it began from itself."""
+    """The spec with the last checkpoint of an ended run in place of its own initial checkpoints."""
     if run.state is not RunState.ENDED:
         raise Refused(
             f"{run.name} ({run.id}) has not ended: it is {run.state}",
@@ -229,9 +227,9 @@ def _inheriting(spec: RunSpec, submitter: Mapping[str, str]) -> RunSpec:
 def resolve_references(
     artifacts: ArtifactService, datasets: DatasetService, secrets: SecretService, *, sends_mail: bool = False
 ) -> ResolveReferences:
-    """Checks all three, and pins input artifacts to the versions of now: the record says what was read.
+    """Checks all three, and pins input artifacts to current versions, so that the record names those in use.
 
-    Likewise who is to be told of the run: without `sends_mail` that cannot be by mail.
+    It also checks the receivers of messages: without `sends_mail`, mail is refused.
     """
 
     def resolve(spec: RunSpec) -> RunSpec:

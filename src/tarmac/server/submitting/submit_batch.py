@@ -1,6 +1,7 @@
-"""The hot path of submitting: what arrives while a transaction is under way is committed together after it.
+"""The hot path of submitting: all submissions that arrive during a transaction share the next one.
 
-One commit waits for the disk; a hundred submissions in it wait no longer than one. Used by `POST /runs`.
+A commit waits for the disk; one with a hundred submissions waits no longer than one with a single submission.
+Used by `POST /runs`.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from tarmac.model.errors import InvalidInput, NotFound, Refused, TarmacError
 from tarmac.server.submitting.submissions import Draft, Prepared, prepare
 
 BATCH_LIMIT = 200
-"""The most submissions in one transaction: enough to fill the wait for the disk, and not much more."""
+"""Maximum submissions in a transaction: enough to use the wait for the disk, and not much more."""
 
 _OWN_FAULTS = (InvalidInput, NotFound, Refused)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted:
-    """A submission that is durable, and what its reader warned of."""
+    """A durable submission, and the warnings of its reader."""
 
     accepted: Accepted
     warnings: tuple[str, ...]
@@ -39,7 +40,7 @@ class BatchSubmitter:
         self._forming: _Batch | None = None
 
     async def enter(self, draft: Draft) -> Submitted:
-        """Submit a draft; on return it is durable. Raises what is wrong with it alone."""
+        """Submit a draft; on return it is durable. Raises the errors of this draft only."""
         batch = self._forming
         if batch is None or len(batch.drafts) >= BATCH_LIMIT:
             batch = self._forming = _Batch()
@@ -47,14 +48,14 @@ class BatchSubmitter:
         place = len(batch.drafts)
         batch.drafts.append(draft)
         assert batch.results is not None
-        # Shielded: a client that goes away must not take the others of its batch along.
+        # Shielded: a client's disconnect must not cancel the others of its batch.
         result = (await asyncio.shield(batch.results))[place]
         if isinstance(result, TarmacError):
             raise result
         return result
 
     async def _submit(self, batch: _Batch) -> list[Submitted | TarmacError]:
-        """Wait for the batch before, then submit what has come together meanwhile."""
+        """Wait for the previous batch, then submit the drafts collected in the meantime."""
         async with self._turn:
             if self._forming is batch:
                 self._forming = None
@@ -63,16 +64,16 @@ class BatchSubmitter:
 
 @dataclass(slots=True)
 class _Batch:
-    """Drafts that will be committed together, and their results to come, in the same order."""
+    """Drafts to be committed together, and their future results, in the same order."""
 
     drafts: list[Draft] = field(default_factory=list)
     results: asyncio.Task[list[Submitted | TarmacError]] | None = None
 
 
 def submit_each(drafts: Sequence[Draft], plane: ControlPlane) -> list[Submitted | TarmacError]:
-    """Submit drafts that have nothing to do with one another in as few transactions as possible.
+    """Submit unrelated drafts in as few transactions as possible.
 
-    One that is wrong, or refused, does not touch the others. Trouble with the store is everybody's.
+    An invalid or refused draft does not affect the others. An error of the store affects all of them.
     """
     prepared = [_prepared(draft, plane) for draft in drafts]
     good = [item for item in prepared if isinstance(item, Prepared)]
@@ -81,7 +82,7 @@ def submit_each(drafts: Sequence[Draft], plane: ControlPlane) -> list[Submitted 
 
 
 def submit_together(drafts: Sequence[Draft], plane: ControlPlane) -> list[Submitted]:
-    """Submit drafts that belong together: all in one transaction, or none. Raises the first error."""
+    """Submit related drafts: all in one transaction, or none. Raises the first error."""
     prepared = [prepare(draft, plane) for draft in drafts]
     accepted = plane.submit([item.submission for item in prepared])
     return [
@@ -95,7 +96,7 @@ def _prepared(draft: Draft, plane: ControlPlane) -> Prepared | TarmacError:
         return prepare(draft, plane)
     except TarmacError as problem:
         return problem
-    except RecursionError:  # others of the batch have nothing to do with it
+    except RecursionError:  # does not affect others of the batch
         return InvalidInput("the run file is nested too deeply")
 
 
