@@ -1,7 +1,7 @@
-"""`python -m tarmac.server --home DIR`: starts a server. Run by the client on demand, or by a person.
+"""`python -m tarmac.server --home DIR`: starts a server. Run by the client on demand, or by a user.
 
-The lock is taken and the socket opened before anything large is imported: of two servers started at once
-one ends within milliseconds, and clients of the other can connect while it is still loading.
+It takes the lock and opens the socket before large imports: of two servers started at once, one ends within
+milliseconds, and clients of the other can connect while it is still loading.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from tarmac.server.settings import read_settings
 
 _FILE_BYTES = 1_000_000
 _OLD_FILES = 2
-"""The log of a server: so large may a file of it be, and so many older ones stay."""
+"""Limits of a server's log: the size of a file, and the number of older files."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until asked to stop; the exit code."""
+    """Serve until a stop request; returns the exit code."""
     options = _parser().parse_args(arguments)
     try:
         home = Home(options.home.absolute()) if options.home else find_home(os.environ, user_home=Path.home())
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(home: Home, options: argparse.Namespace) -> None:
-    gc.disable()  # loading makes no garbage; looking for it is a tenth of the start (`daemon` enables it)
+    gc.disable()  # loading makes no garbage; collecting takes a tenth of the start (`daemon` enables it)
     lock = HomeLock(home)
     lock.take()
     os.chdir(home.root)
@@ -54,7 +54,7 @@ def _run(home: Home, options: argparse.Namespace) -> None:
             settings = replace(settings, determined_listen=options.determined)
         for address in (settings.listen, settings.determined_listen):
             if address is not None:
-                loopback_address(address)  # refused before clients see a socket
+                loopback_address(address)  # before clients see a socket
         listener = listen_on_home(home.socket)
         prepare_models_late()
         from tarmac.server.daemon import serve  # noqa: PLC0415 - see the docstring
@@ -62,7 +62,7 @@ def _run(home: Home, options: argparse.Namespace) -> None:
         serve(home, settings, listener, take_over=options.take_over)
     except TarmacError:
         raise
-    except Exception as problem:  # whoever started us reads a sentence, the log has the rest
+    except Exception as problem:  # the starting process reads one sentence, the log has the details
         logging.getLogger(__name__).exception("the server failed")
         raise TarmacError(
             f"the server failed ({type(problem).__name__}: {problem})", hint=f"the details are in {home.log}"
@@ -72,16 +72,16 @@ def _run(home: Home, options: argparse.Namespace) -> None:
 
 
 def prepare_models_late() -> None:
-    """Have pydantic prepare a model when something is first validated with it.
+    """Make pydantic prepare each model at its first validation.
 
-    Most models of this process, FastAPI's own included, only describe the API to whoever asks. Validation is
-    done in the event loop alone, so that no two threads prepare one.
+    Most models of this process, including FastAPI's own, only describe the API. Only the event loop
+    validates, so no two threads prepare one model.
     """
     from pydantic import BaseModel  # noqa: PLC0415 - see the docstring of the module
     from pydantic.warnings import UnsupportedFieldAttributeWarning  # noqa: PLC0415
 
     BaseModel.model_config["defer_build"] = True
-    # FastAPI causes this warning of its own fields, and keeps it quiet where models are prepared at once.
+    # FastAPI's own fields cause this warning; FastAPI suppresses it only if it prepares models at once.
     warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
 
 
@@ -107,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _log_to(home: Home) -> None:
-    """Send everything that is logged to the home's log."""
+    """Write all log records to the home's log."""
     handler = RotatingFileHandler(home.log, maxBytes=_FILE_BYTES, backupCount=_OLD_FILES)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root = logging.getLogger()

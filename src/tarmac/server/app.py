@@ -1,4 +1,4 @@
-"""The application: routes, errors and authentication put together.
+"""Builds the application from routes, errors and authentication.
 
 Called by `daemon`, and by tests over fakes.
 """
@@ -67,11 +67,11 @@ _ROUTES = (
     (server_routes, "server"),
 )
 _TOP_ROUTES = ((operation_routes, "operation"),)
-"""Outside of `BASE`, where those who watch servers look."""
+"""Routes outside `BASE`, at the usual paths for monitoring."""
 
 
 def build(service: Service, *, home: Home, access: Access) -> AuthMiddleware:
-    """The whole application over a service, behind its access rules."""
+    """The whole application of a service, behind its access rules."""
     app = OpenInTurn(Bodies(routed(service, home=home)))
     return AuthMiddleware(app, access=access, version=tarmac.__version__, requests=service.requests)
 
@@ -84,9 +84,9 @@ def routed(service: Service, *, home: Home) -> FastAPI:
 
 
 class Application(FastAPI):
-    """The routes, without the models of their answers: those only describe the API, and few ask for that.
+    """The routes without models of their answers, which only describe the API.
 
-    Building them takes longer than all else of the routes, so `openapi` does it when it is asked.
+    Building these takes longer than all other work on the routes, so `openapi` does it on demand.
     """
 
     def __init__(self, service: Service) -> None:
@@ -107,14 +107,14 @@ class Application(FastAPI):
 
 
 class ServedRouter(APIRouter):
-    """A router that leaves out what is only described: every route here answers a `Response` of its own."""
+    """A router without descriptive parts: every route here returns its own `Response`."""
 
     def add_api_route(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         super().add_api_route(path, endpoint, **{**options, "response_model": None})
 
 
 def _add_routes(app: FastAPI, service: Service, router_of: Callable[[str, str], APIRouter]) -> None:
-    """Add every route to an application. Not by `include_router`, which builds each a second time."""
+    """Add every route to an application, without `include_router`, which builds each a second time."""
     for prefix, add, tag in (
         *((BASE, *route) for route in _ROUTES),
         *(("", *route) for route in _TOP_ROUTES),
@@ -128,7 +128,7 @@ _TITLE: Any = {
     "title": "tarmac",
     "version": tarmac.__version__,
     "openapi_url": f"{BASE}/openapi.json",
-    "docs_url": None,  # both pages would load scripts from elsewhere
+    "docs_url": None,  # both pages would load scripts from other servers
     "redoc_url": None,
 }
 _ERRORS: Any = {"4XX": {"model": api.Error}, "5XX": {"model": api.Error}}

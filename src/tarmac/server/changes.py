@@ -1,7 +1,7 @@
-"""News from the control plane's threads to the event loop: streams wait here instead of polling.
+"""Passes news from the control plane's threads to the event loop, so that streams need not poll.
 
-`ControlPlane.subscribe` gets `tell`; each event stream opens a `Watch` on its run and awaits it. What streams
-read, they read in few threads, and less often the more of them there are: requests and runs come first.
+`ControlPlane.subscribe` gets `tell`; each event stream opens a `Watch` on its run and awaits it. Streams use
+few threads for reads, and read less often if there are more of them: requests and runs have priority.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ T = TypeVar("T")
 
 
 class Watch:
-    """A counter of the changes of one run, which can be awaited. Lives in the event loop."""
+    """An awaitable counter of the changes of one run. Belongs to the event loop."""
 
     def __init__(self) -> None:
         self.version = 0
         self._waiter: asyncio.Future[None] | None = None
 
     async def after(self, version: int, timeout_s: float) -> bool:
-        """Wait until more than `version` changes came, at most `timeout_s`; whether they have."""
+        """Wait for more than `version` changes, at most `timeout_s`; returns whether they happened."""
         if self.version == version:
             self._waiter = asyncio.get_running_loop().create_future()
             await asyncio.wait((self._waiter,), timeout=timeout_s)
@@ -36,14 +36,14 @@ class Watch:
         return self.version > version
 
     def wake(self) -> None:
-        """Something happened to the run, or the server is leaving."""
+        """Count a change of the run, or the stop of the server."""
         self.version += 1
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
 
 class Changes:
-    """Who watches which run. `tell` may be called from any thread; all else belongs to the event loop."""
+    """The watches on each run. Any thread may call `tell`; all other methods belong to the event loop."""
 
     def __init__(self) -> None:
         self.stopping = False
@@ -54,12 +54,12 @@ class Changes:
         self._readers = CapacityLimiter(READING_THREADS)
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
-        """The loop whose streams are to be woken."""
+        """Set the event loop of the streams."""
         self._loop = loop
 
     @contextmanager
     def watch(self, run_id: str) -> Iterator[Watch]:
-        """Watch a run as long as the block lasts."""
+        """Watch a run for the duration of the block."""
         watch = Watch()
         watches = self._watches.setdefault(run_id, set())
         watches.add(watch)
@@ -71,15 +71,15 @@ class Changes:
                 self._watches.pop(run_id, None)
 
     async def read(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a function that reads for a stream, in one of the threads for that."""
+        """Call a function that reads for a stream, in a thread reserved for these."""
         return await to_thread.run_sync(partial(function, *args, **kwargs), limiter=self._readers)
 
     def spread_s(self, least_s: float, each_s: float) -> float:
-        """How long a stream rests: so long for every stream that is open, and at least `least_s`."""
+        """The pause of a stream: `each_s` for every open stream, and at least `least_s`."""
         return max(least_s, each_s * sum(map(len, self._watches.values())))
 
     def tell(self, run_ids: Collection[str]) -> None:
-        """These runs changed. Costs little when nobody watches them; a storm wakes each watcher once."""
+        """Announce changes of runs. Cheap without watches; many changes wake each watch only once."""
         watched = [run_id for run_id in run_ids if run_id in self._watches]
         if not watched or self._loop is None or self._loop.is_closed():
             return
@@ -90,7 +90,7 @@ class Changes:
             self._loop.call_soon_threadsafe(self._wake_pending)
 
     def stop(self) -> None:
-        """End every stream: the server is leaving."""
+        """End every stream: the server is stopping."""
         self.stopping = True
         for watches in self._watches.values():
             for watch in watches:

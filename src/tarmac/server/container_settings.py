@@ -1,4 +1,4 @@
-"""The table `[containers]` of the settings, with the tables of clusters in it. Called by `settings`."""
+"""Reads `[containers]` of the settings, and its tables of clusters. Called by `settings`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Refuse = Callable[..., None]
 """Notes a problem, with a `hint`."""
 
 ReadTable = Callable[[Any, str], Mapping[str, Any]]
-"""The values of the table of a cluster, by key; the other argument stands before its keys in messages."""
+"""The values of a cluster's table, by key; the other argument is the prefix of keys in messages."""
 
 
 def container_settings(values: Mapping[str, Any], read_table: ReadTable, refuse: Refuse) -> ContainerSettings:
-    """The settings. A cluster's own table stands for all that it names, the others for the rest."""
+    """The settings. A cluster's own table overrides the general keys, which apply to the rest."""
     own = {
         name: read_table({**_plain(values), **table}, f"containers.clusters.{name}.")
         for name, table in values["clusters"].items()
@@ -57,7 +57,7 @@ def _rules(values: Mapping[str, Any], prefix: str, refuse: Refuse) -> ContainerR
 
 
 def _mirrors(values: Mapping[str, Any], what: str, refuse: Refuse) -> Mapping[str, str]:
-    """Each registry with the place that is asked first: `HOST[:PORT][/REPOSITORY]`."""
+    """The mirror of each registry, which is tried first: `HOST[:PORT][/REPOSITORY]`."""
     for registry, mirror in values.items():
         place, slash, repository = str(mirror).partition("/")
         if not (is_registry(registry) and is_registry(place) and (not slash or is_repository(repository))):

@@ -1,4 +1,4 @@
-"""A server from start to end: parts joined, sockets served, everything let go again. Called by `__main__`."""
+"""Runs a server from start to end: joins the parts, serves the sockets, closes all. Called by `__main__`."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ from tarmac.server.wiring import Parts, join, service_of
 
 KEEP_ALIVE_S = 75
 FAREWELL_S = 2
-"""How long open answers may take once the server stops; streams end by themselves at once."""
+"""Maximum time for open answers after a stop; streams end at once."""
 
 HOME_BACKLOG = 128
-"""How many connections to the socket of the home wait to be accepted. One more waits in its own process."""
+"""Maximum pending connections to the home's socket. A further one waits in its own process."""
 
 SWITCH_S = 0.001
-"""How long a busy pass may keep the event loop waiting: a fifth of Python's default."""
+"""Maximum time that a busy thread blocks the event loop: a fifth of Python's default."""
 
 log = logging.getLogger(__name__)
 
 
 def serve(home: Home, settings: Settings, home_listener: socket.socket, *, take_over: bool = False) -> None:
-    """Serve until asked to stop. Raises TarmacError when the parts cannot be joined; see `wiring.join`."""
+    """Serve until a stop request. Raises TarmacError if the parts cannot be joined; see `wiring.join`."""
     listeners = [home_listener]
     token = None
     if settings.listen is not None:
@@ -98,7 +98,7 @@ async def _serve(
     server = Server(_config(app))
     parts.start(stop=stop)
     sys.setswitchinterval(SWITCH_S)
-    gc.freeze()  # what is loaded by now stays: the collector need not look at it again
+    gc.freeze()  # all loaded objects stay: the collector need not visit them again
     gc.enable()
     log.info("serving %s as process %d", home.root, service.pid)
     await server.serve(sockets=list(listeners))
@@ -107,7 +107,7 @@ async def _serve(
 def _with_gateway(
     app: ASGIApp, parts: Parts, service: Service, *, access: Access, home: Home, address: tuple[str, int]
 ) -> ASGIApp:
-    """The application, and the gateway for Determined: at this address, and for runs on other machines."""
+    """The application, and the gateway for Determined: on this address, and for runs on other machines."""
     host, port = address
     gateway = Gateway(
         service=service,
@@ -124,12 +124,12 @@ def _with_gateway(
 
 
 class Server(uvicorn.Server):
-    """uvicorn, with the signals left to us: a stop ends the streams first."""
+    """uvicorn, except for signals: a stop ends the streams first."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if sockets:
-            sockets[0].listen(HOME_BACKLOG)  # uvicorn has one number for all
+            sockets[0].listen(HOME_BACKLOG)  # uvicorn has one value for all sockets
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -144,7 +144,7 @@ def _config(app: ASGIApp) -> uvicorn.Config:
         lifespan="off",
         log_config=None,
         access_log=False,
-        proxy_headers=False,  # whoever connects says nothing about who they are
+        proxy_headers=False,  # headers must not set the client's identity
         server_header=False,
         date_header=False,
         timeout_keep_alive=KEEP_ALIVE_S,

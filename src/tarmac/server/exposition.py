@@ -10,7 +10,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Kind(StrEnum):
-    """What a metric does over time."""
+    """The type of a metric."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -19,7 +19,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One value. `suffix` is `_bucket`, `_sum` or `_count` in a histogram."""
+    """One value. In a histogram, `suffix` is `_bucket`, `_sum` or `_count`."""
 
     value: float
     labels: Mapping[str, str]
@@ -47,7 +47,7 @@ def measured(name: str, text: str, values: Mapping[tuple[str, ...], float], *lab
 
 
 def rendered(metrics: Iterable[Metric]) -> str:
-    """The text."""
+    """The metrics as text."""
     return "".join(f"{line}\n" for metric in metrics for line in _lines(metric))
 
 

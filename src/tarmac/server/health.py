@@ -1,7 +1,7 @@
-"""The database is looked through at every start: what is damaged must not be built upon.
+"""Checks the database for damage at every start, before the server adds data to it.
 
-Made by `wiring`. A small file is read at once, a large one by a thread beside the work, which ends the server
-when it finds something and leaves a note: the next start looks first.
+Made by `wiring`. It reads a small file at once, and a large file in a thread during operation. If the thread
+finds damage, it ends the server and leaves a note: the next start checks first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tarmac.model.home import Home
 from tarmac.store import SqlStore
 
 AT_ONCE_BYTES = 4 << 20
-"""Reading so much takes a few milliseconds."""
+"""A file up to this size takes a few milliseconds to read."""
 
 LIMIT_S = 300.0
 
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class DatabaseCheck:
-    """One look through the database of a home."""
+    """One check of the database of a home."""
 
     def __init__(self, home: Home, store: SqlStore, *, at_once_bytes: int = AT_ONCE_BYTES) -> None:
         self._at_once_bytes = at_once_bytes
@@ -36,7 +36,7 @@ class DatabaseCheck:
         self._done = False
 
     def before_start(self) -> None:
-        """Raise TarmacError for a small file that is damaged, or for one that was found so and still is."""
+        """Raise TarmacError for a damaged small file, or for a file with a note that is still damaged."""
         noted = self._home.damage.exists()
         if not noted and self._store.size_bytes > self._at_once_bytes:
             return
@@ -47,13 +47,13 @@ class DatabaseCheck:
         self._home.damage.unlink(missing_ok=True)
 
     def start(self, *, on_damage: Callable[[], None]) -> None:
-        """Look through a large file, beside the work."""
+        """Check a large file in a thread."""
         self._on_damage = on_damage
         if not self._done:
             self._thread.start()
 
     def stop(self) -> None:
-        """End that."""
+        """Stop the check."""
         self._ending.set()
         if self._thread.is_alive():
             self._thread.join()

@@ -18,14 +18,14 @@ class AlreadyServed(Refused):
 
 
 class HomeLock:
-    """Held from `take` to the end of the process, however that comes."""
+    """Held from `take` to the end of the process, however it ends."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
         self._file: int | None = None
 
     def take(self) -> None:
-        """Make the home, closed to others, and take its lock; raises AlreadyServed if somebody has it."""
+        """Make the home, private to the user, and take its lock; raises AlreadyServed if it is taken."""
         own_directory(self._home.root)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
@@ -54,14 +54,14 @@ class HomeLock:
         os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Let another server have the home."""
+        """Release the home for another server."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
 
 def own_directory(path: Path) -> None:
-    """Make a directory for this user alone, or close an existing one of theirs to others."""
+    """Make a directory private to this user, or make their existing one private."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = path.stat()

@@ -1,4 +1,4 @@
-"""Time, ids and secrets of the real world: the `Clock` and `Ids` that `wiring` gives the control plane."""
+"""Real time, ids and secrets: the `Clock` and `Ids` that `wiring` passes to the control plane."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import secrets
 import threading
 import time
 
-_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # no i, l, o, u: nothing to misread
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # no i, l, o, u, which are easily misread
 _TIME_DIGITS = 9  # 45 bits of milliseconds: until the year 3084
 _RANDOM_DIGITS = 3
-_LARGEST_STEP = 1024  # so that two servers whose clocks stand do not count alike
+_LARGEST_STEP = 1024  # so that two servers with stopped clocks do not count alike
 
 
 class SystemClock:
@@ -22,10 +22,10 @@ class SystemClock:
 class RandomIds:
     """Run ids that sort by time: "r", the milliseconds, and a random end, in lower-case base 32.
 
-    Ids of one process always grow, also within a millisecond and when the clock is set back, so that no two
-    are the same; those of several servers differ by their random ends or their time (and the database
-    refuses a run id that it knows). They grow from `newest` on, the newest there is: a clock that was
-    set back must not put new runs among the old ones.
+    Ids of one process always increase, also within a millisecond and after the clock is set back, so no two
+    are equal; those of several servers differ by their random ends or their time (and the database refuses a
+    known run id). They start above `newest`, the newest existing id: a clock that was set back must not sort
+    new runs among the old ones.
     """
 
     def __init__(self, newest: str | None = None) -> None:
@@ -50,7 +50,7 @@ def _base32(value: int, digits: int) -> str:
 
 
 def _value(run_id: str) -> int:
-    """The number that a run id was made of; 0 for any other text."""
+    """The number encoded in a run id; 0 for any other text."""
     digits = run_id[1:]
     if len(digits) != _TIME_DIGITS + _RANDOM_DIGITS or not set(digits) <= set(_ALPHABET):
         return 0

@@ -1,6 +1,6 @@
-"""The parts of the settings that are written as in a cluster description: pool rules, sizes, durations.
+"""Reads settings in the notation of cluster descriptions: pool rules, sizes, durations.
 
-Called by `settings`, and only for a file that has them: what it imports takes longer than all the rest.
+Called by `settings`, only for files with such settings: its imports take longer than all other reading.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tarmac.model.errors import Problem
 def local_pools(
     table: Any, groups: Sequence[NodeGroup], file: str
 ) -> tuple[tuple[Pool, ...], Sequence[Problem]]:
-    """The rules in the table `pools`, for pools that have nodes, and what is wrong with them."""
+    """The rules in the table `pools`, for pools with nodes, and the problems with them."""
     problems = Problems(file)
     read = read_pools(Value(from_plain(table), "pools", problems), LOCAL_CLUSTER)
     known = dict.fromkeys(group.pool for group in groups) or [DEFAULT_POOL]
@@ -31,12 +31,12 @@ def local_pools(
 
 
 def memory_bytes(text: str, path: str, file: str) -> tuple[int | None, Sequence[Problem]]:
-    """A size such as `64GiB`, and what is wrong with it."""
+    """A size such as `64GiB`, and the problems with it."""
     problems = Problems(file)
     return Value(from_plain(text), path, problems).read(size_bytes(), None), problems.found
 
 
 def seconds(text: str, path: str, file: str) -> tuple[float | None, Sequence[Problem]]:
-    """A duration such as `2m`, and what is wrong with it."""
+    """A duration such as `2m`, and the problems with it."""
     problems = Problems(file)
     return Value(from_plain(text), path, problems).read(duration_s(), None), problems.found

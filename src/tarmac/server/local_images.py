@@ -1,8 +1,8 @@
-"""What this machine knows of an image before a run in it is accepted. Made by `wiring`.
+"""Checks an image on this machine before the server accepts a run in it. Made by `wiring`.
 
-Whether the image can be had at all: a laptop without a network starts a file of MCLI or Determined as well,
-on the machine itself, and says so. And whether a run in it can start: containers can be made here, and an
-image of this machine is there, and for its architecture.
+It checks whether the image is available: without a network, a laptop starts a file of MCLI or Determined on
+the machine itself, with a warning. It also checks whether a run in it can start: whether this machine can
+make containers, and has a local image, for its architecture.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tarmac.node.container.reference import DOCKER_HUB, local_path, parse
 from tarmac.node.container.trial import Trial
 
 _ANSWER_S = 2.0
-"""How long a name server may take: one that cannot be reached takes much longer to be given up."""
+"""Maximum time for a name server: an unreachable one would take much longer."""
 _KNOWN_FOR_S = 60.0
 
 Value = TypeVar("Value")
@@ -31,8 +31,8 @@ Value = TypeVar("Value")
 class LocalImages:
     """The images of this machine.
 
-    `directory` holds those that were pulled, `finds` tells whether a name of a machine is known, and
-    `try_container` whether a container can be made. Without `replaceable` no image is ever out of reach.
+    `directory` holds the pulled images, `finds` tests whether a host name resolves, and `try_container` tests
+    whether a container can be made. Without `replaceable` every image counts as available.
     """
 
     def __init__(
@@ -49,9 +49,9 @@ class LocalImages:
         self._trial = _Known(try_container, lasts=lambda trial: trial.works)
 
     def out_of_reach(self, image: str) -> bool:
-        """Whether it is one of Docker Hub that is not here, and this machine does not find even that name.
+        """Whether a missing image is from Docker Hub and this machine cannot resolve even Docker Hub's name.
 
-        A registry that somebody named may be misspelt, and one that refuses may be back: their runs fail.
+        The name of any other registry may be misspelt, and one that refuses may recover: their runs fail.
         """
         try:
             if not self._replaceable or local_path(image) is not None or parse(image).registry != DOCKER_HUB:
@@ -61,7 +61,7 @@ class LocalImages:
             return False
 
     def problem(self, image: str) -> ImageProblem | None:
-        """Why no run can start in it here; None where only a try can tell."""
+        """The reason why no run can start in it here; None if only a try can decide."""
         try:
             path = local_path(image)
             if path is not None:
@@ -75,7 +75,7 @@ class LocalImages:
 
 
 class _Known(Generic[Value]):
-    """What takes a while to find out, and is known for a while; for good, where it `lasts`."""
+    """A slowly computed value, cached for some time; permanently if it `lasts`."""
 
     def __init__(
         self, find: Callable[[], Value], *, lasts: Callable[[Value], bool] = lambda _: False
@@ -85,7 +85,7 @@ class _Known(Generic[Value]):
         self._found: tuple[Value, float] | None = None
 
     def value(self) -> Value:
-        """The value of now, or of a while ago."""
+        """The current or cached value."""
         now = time.monotonic()
         if self._found is None or now > self._found[1]:
             value = self._find()

@@ -1,4 +1,4 @@
-"""What operators watch: whether the server works, and its numbers. Asked by `routes/operation.py`."""
+"""Monitoring: whether the server works, and its metrics. Used by `routes/operation.py`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _QUEUED = frozenset({RunState.QUEUED, RunState.SUBMITTED})
 
 
 def failures(service: Service) -> list[str]:
-    """Why the server does not do its work; empty where it does."""
+    """The reasons why the server does not work; empty if it does."""
     found = list(service.loop_trouble())
     try:
         service.plane.control.store.last_event_id()
@@ -31,7 +31,7 @@ def failures(service: Service) -> list[str]:
 
 
 def metrics(service: Service, requests: RequestCounts) -> Iterator[Metric]:
-    """Every metric, as it is now."""
+    """The current value of every metric."""
     control = service.plane.control
     yield measured("tarmac_info", "The version of this server.", {(tarmac.__version__,): 1}, "version")
     yield from _runs(control)

@@ -1,4 +1,4 @@
-"""What clients send. Checked by FastAPI before a route sees it; used by the routes."""
+"""The bodies of requests. Checked by FastAPI before a route gets them; used by the routes."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from tarmac.control.sessions import WorkerChoice
 from tarmac.model.secret import SecretForm
 
 LARGEST = 10**18
-"""No number that a client sends is larger: a store has no room for one, and a file no place."""
+"""Maximum number in a request: stores and file offsets cannot hold larger ones."""
 
 Whole = Annotated[int, Field(ge=0, le=LARGEST)]
 Count = Annotated[int, Field(ge=1, le=LARGEST)]
 
 LONGEST_KEY = 255
 DEEPEST = 64
-"""How deep values may be nested: what is kept is read again, and deeper ones are nobody's settings."""
+"""Maximum depth of values: the server must read stored values again, and real settings are not deeper."""
 
 
 def whole(text: str) -> int | None:
-    """The whole number in a header; None where there is none, or one larger than `LARGEST`."""
+    """The whole number in a header; None if there is none, or if it exceeds `LARGEST`."""
     return int(text) if text.isdecimal() and len(text) < len(str(LARGEST)) else None
 
 
@@ -37,11 +37,11 @@ def _shallow(value: Any) -> Any:
 
 
 class _Body(BaseModel, extra="forbid"):
-    """A body of named fields, and no others."""
+    """A body with only named fields."""
 
 
 class ExtrasBody(_Body, title="Extras"):
-    """Files beside a run file that its dialect asks for, and what an MLflow project is run with."""
+    """Files beside a run file that its dialect reads, and the parameters of an MLflow project."""
 
     files: dict[str, str] = Field(default_factory=dict, description="text of each file, by name")
     entry_point: str | None = None
@@ -52,7 +52,7 @@ class ExtrasBody(_Body, title="Extras"):
 
 
 class SubmissionBody(_Body, title="Submission"):
-    """A run file (or a run to clone), with what the command line changes about it."""
+    """A run file (or a run to clone), with the overrides of the command line."""
 
     source: str | None = Field(None, description="text of the run file")
     filename: str = Field("run.yaml", description="its name, for messages and the choice of a dialect")
@@ -79,7 +79,7 @@ class SubmissionBody(_Body, title="Submission"):
 
 
 class ExperimentBody(SubmissionBody, title="NewExperiment"):
-    """A run file that searches over its parameters; or `fork`, an experiment to make another one of."""
+    """A run file with a search over its parameters; or `fork`, an experiment to copy."""
 
     fork: str | None = Field(None, description="experiment reference, instead of source")
 
@@ -101,7 +101,7 @@ class CheckBody(_Body, title="Check"):
 
 
 class ChangeBody(_Body, title="QueueChange"):
-    """One change of the place of a run; exactly one field beside `run`."""
+    """One change of a run's queue position; exactly one field beside `run`."""
 
     run: str = Field(description="run reference")
     priority: int | None = Field(None, ge=-1_000_000, le=1_000_000)
@@ -120,7 +120,7 @@ class ChangeBody(_Body, title="QueueChange"):
 
 
 class ChangesBody(_Body, title="QueueChanges"):
-    """Changes that belong together: checked as if made one after another, then all are made, or none."""
+    """Changes that belong together: checked one after another, then all applied, or none."""
 
     changes: list[ChangeBody] = Field(min_length=1, max_length=10_000)
 
@@ -146,7 +146,7 @@ class ClusterBody(_Body, title="ClusterDescription"):
 
 
 class MachinesBody(_Body, title="Machines"):
-    """The machines that a cluster is to run on, all of them."""
+    """All machines of a cluster to start."""
 
     source: str = Field(description="text of the hosts file")
     filename: str = Field("hosts.txt", description="its name, for messages")
@@ -154,14 +154,14 @@ class MachinesBody(_Body, title="Machines"):
 
 
 class DownBody(_Body, title="ClusterEnd"):
-    """How a started cluster is ended."""
+    """Options for the end of a started cluster."""
 
     force: bool = Field(False, description="stop its runs, and give up machines that are not reached")
     purge: bool = Field(False, description="remove the directories of runs too")
 
 
 class NodesBody(_Body, title="NodeChoice"):
-    """Which nodes: by name, or every one of a cluster, pool and shard."""
+    """A selection of nodes: by name, or all of a cluster, pool and shard."""
 
     nodes: list[str] = Field(default_factory=list)
     cluster: str | None = None
@@ -170,26 +170,26 @@ class NodesBody(_Body, title="NodeChoice"):
 
 
 class DrainBody(NodesBody, title="Drain"):
-    """Which nodes to drain, and why."""
+    """The nodes to drain, and the reason."""
 
     reason: str = Field("", max_length=500, description="shown beside the nodes, by `nodes` and `why`")
 
 
 class ContentsBody(_Body, title="Contents"):
-    """Contents, by SHA-256 in hexadecimal digits."""
+    """The SHA-256 hashes of contents in hexadecimal digits."""
 
     contents: list[str]
 
 
 class DatasetBody(_Body, title="NewDataset"):
-    """A dataset to take up."""
+    """A dataset to add."""
 
     id: str
     source: str = Field(description="an absolute path on the server's machine, or a URL that fsspec knows")
 
 
 class SecretBody(_Body, title="NewSecret", hide_input_in_errors=True):
-    """A value to keep."""
+    """A value to store."""
 
     value: str = Field(repr=False)
     form: SecretForm | None = Field(default=None, description="how runs that name it alone are given it")
@@ -198,7 +198,7 @@ class SecretBody(_Body, title="NewSecret", hide_input_in_errors=True):
 
 
 class TerminalBody(_Body, title="Terminal"):
-    """The terminal that a command is given."""
+    """The terminal of a command."""
 
     rows: int = Field(ge=1, le=10_000)
     columns: int = Field(ge=1, le=10_000)
@@ -206,7 +206,7 @@ class TerminalBody(_Body, title="Terminal"):
 
 
 class SessionBody(_Body, title="Session"):
-    """The frame that opens a session: a command (none: the user's shell there), or a port to connect to."""
+    """The frame that opens a session: a command (none: the user's shell), or a port to connect to."""
 
     command: list[str] = Field(default_factory=list, max_length=10_000)
     stdin: bool = False
@@ -219,5 +219,5 @@ class SessionBody(_Body, title="Session"):
 
     @property
     def choice(self) -> WorkerChoice:
-        """Beside which worker."""
+        """The worker of the session."""
         return WorkerChoice(role=self.role, replica=self.replica, worker=self.worker, node=self.node)

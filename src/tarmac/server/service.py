@@ -1,4 +1,4 @@
-"""What the routes work with: the control plane and the few facts about this server, in one frozen record.
+"""The common state of the routes: the control plane and some facts about this server, in a frozen record.
 
 Made by `wiring` (and by tests, over fakes); passed to every function that makes routes.
 """
@@ -34,12 +34,11 @@ from tarmac.server.storage.secret_service import SecretService
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """A running server's parts. `attempt_directory` tells where an attempt's files lie, if on this machine.
+    """The parts of a running server. `attempt_directory` finds an attempt's files on this machine.
 
-    `ended_days`: runs that ended longer ago are left out of plain lists. `local_images` knows
-    which images this machine can use. `stop` asks the server to end.
-    `dialects` read what is submitted, with what the cluster gives to their runs; `names`
-    are what other sites call what there is here.
+    `ended_days`: plain lists omit runs that ended longer ago. `local_images` checks which images this machine
+    can use. `stop` asks the server to end. `dialects` read submissions and include cluster defaults for their
+    runs; `names` maps names of other sites to local ones.
     """
 
     plane: ControlPlane
@@ -70,18 +69,18 @@ class Service:
 
 
 class SlotsNotice:
-    """What is worth knowing about this machine's slots, for the first run of a home that asks for some."""
+    """A notice about this machine's slots, for the first run of a home that requests slots."""
 
     def __init__(self, text: str | None, marker: Path) -> None:
         self._text = text
         self._marker = marker
 
     def take(self, spec: RunSpec) -> tuple[str, ...]:
-        """The line, the first time it matters; rehearsals bring slots of their own, so there it does not."""
+        """The notice at its first use; rehearsals have their own slots and get none."""
         if self._text is None or not spec.slots or spec.rehearsal is not None:
             return ()
         text, self._text = self._text, None
-        with suppress(OSError):  # a full disk: then it may be said again
+        with suppress(OSError):  # a full disk: the notice may be repeated
             try:
                 self._marker.touch(exist_ok=False)
             except FileExistsError:

@@ -1,4 +1,4 @@
-"""Which home and machine this is, and the taking of the cluster that it serves. Called by `wiring`."""
+"""Identifies home and machine, and takes the right to serve the cluster. Called by `wiring`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MACHINE_ID = Path("/etc/machine-id")
 
 
 def take_cluster(store: Store, home: Home, clock: Clock, *, cluster: str, take_over: bool) -> Lease:
-    """The right to serve the cluster; raises Refused where another home does, or the history is gone."""
+    """The right to serve the cluster; raises Refused if another home has it, or the history is lost."""
     identity = identity_of(home)
     record = next((record for record in store.servers() if record.cluster == cluster), None)
     if record is None:
@@ -28,12 +28,12 @@ def take_cluster(store: Store, home: Home, clock: Clock, *, cluster: str, take_o
 
 
 def newest_run(store: Store) -> str | None:
-    """The id of the newest run there is."""
+    """The id of the newest run."""
     return next((run.id for run in store.runs(RunQuery(limit=1))), None)
 
 
 def identity_of(home: Home) -> HomeIdentity:
-    """Who this home is, where; its id is made when it is first served. Called under the lock of the home."""
+    """The identity and place of this home; its id is made at first use. Called under the lock of the home."""
     return HomeIdentity(
         id=_id_in(home.identity) or _new_id(home.identity),
         machine=_machine(),
@@ -58,7 +58,7 @@ def _id_in(path: Path) -> str | None:
 
 
 def _machine() -> str:
-    """What tells this machine from others: its id, or where it has none its name."""
+    """An identifier of this machine: its id, or else its name."""
     try:
         return MACHINE_ID.read_text().strip() or os.uname().nodename
     except (OSError, UnicodeDecodeError):
@@ -66,7 +66,7 @@ def _machine() -> str:
 
 
 def _elsewhere(recorded: Path, home: Home) -> bool:
-    """Whether the recorded place still is a home of this id, and another directory than this one."""
+    """Whether the recorded place still is a home of this id, and a different directory."""
     other = Home(recorded)
     try:
         same = recorded.samefile(home.root)
@@ -76,7 +76,7 @@ def _elsewhere(recorded: Path, home: Home) -> bool:
 
 
 def _refuse_emptied(store: Store, home: Home) -> None:
-    """An empty database beside the directories of runs is none: theirs was lost, or is another one."""
+    """Refuse an empty database beside directories of runs: theirs was lost, or is another one."""
     if not home.runs.is_dir() or newest_run(store) is not None:
         return
     with os.scandir(home.runs) as found:

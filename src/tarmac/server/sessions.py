@@ -1,8 +1,8 @@
-"""A session between a person's program and its far end: one request and one answer, both of them streams.
+"""A session between a user's program and its far end: one request and one answer, both of them streams.
 
 Made by the route `sessions`. The body of the request carries frames to the far end (`node.session.frames`),
-and the answer those that come back; when either side closes, the other is closed. One request, because it
-needs nothing that other routes do not have: the same addresses, access rules and errors.
+and the answer carries the returned frames; when either side closes, the other is closed. A single request
+shares addresses, access rules and errors with the other routes.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from tarmac.node.session.frames import Frame, Splitter
 from tarmac.server.changes import Changes, Watch
 
 OPENING_S = 30.0
-"""How long the first frame may take."""
+"""Maximum time for the first frame."""
 
 ANSWER_S = 60.0
-"""How long the far end may take to begin: its node may be busy."""
+"""Maximum time for the first answer of the far end: its node may be busy."""
 
 BROKEN = "the connection to node {} broke off, and what ran in the session is ended"
 MEDIA_TYPE = "application/vnd.tarmac.session"
@@ -35,7 +35,7 @@ _CHECK_S = 3600.0
 
 
 async def opening_frame(body: AsyncIterator[bytes], splitter: Splitter) -> Frame:
-    """The first frame of a request; what comes behind it stays in the splitter. Raises InvalidInput."""
+    """The first frame of a request; later bytes stay in the splitter. Raises InvalidInput."""
     try:
         async with asyncio.timeout(OPENING_S):
             async for piece in body:
@@ -54,7 +54,7 @@ async def opening_frame(body: AsyncIterator[bytes], splitter: Splitter) -> Frame
 
 
 class FarSide:
-    """The server's end of the connection to the far end. It is closed with `close`, whatever happens."""
+    """The server's end of the connection to the far end. The caller must `close` it in every case."""
 
     def __init__(self, channel: int) -> None:
         self._channel = socket(fileno=channel)
@@ -64,7 +64,7 @@ class FarSide:
         self._ended = False
 
     async def begin(self, opening: bytes) -> bytes:
-        """Send the frame OPEN; what has come once it has begun. Raises Refused where it cannot begin."""
+        """Send the frame OPEN; returns the first bytes of the answer. Raises Refused if it fails."""
         try:
             async with asyncio.timeout(ANSWER_S):
                 await self.send(opening)
@@ -83,7 +83,7 @@ class FarSide:
             await self._hear()
 
     async def receive(self) -> bytes:
-        """The next frames, each as a whole; b"" behind the last. Raises OSError where that does not come."""
+        """The next complete frames; b"" at the end. Raises OSError if the connection breaks."""
         while not self._ended:
             found = list(self._splitter.take())
             if found:
@@ -99,7 +99,7 @@ class FarSide:
         self._splitter.feed(data)
 
     async def send(self, data: bytes) -> None:
-        """Pass bytes on, as fast as they are taken."""
+        """Forward bytes, as fast as the far end accepts them."""
         await self._loop.sock_sendall(self._channel, data)
 
     def close(self) -> None:
@@ -108,7 +108,7 @@ class FarSide:
 
 
 class SessionAnswer(Response):
-    """The answer that is a session: it goes on until one side has closed, or the server stops."""
+    """The answer of a session: it lasts until one side has closed, or the server stops."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class SessionAnswer(Response):
         run_id: str,
         node: str,
     ) -> None:
-        """`early` has come behind OPEN from the near end, `begun` from the far end, which is on `node`."""
+        """`early` bytes followed OPEN from the near end, `begun` ones came from the far end, on `node`."""
         self.background = None
         self.status_code = 200
         self._far = far
@@ -164,7 +164,7 @@ class SessionAnswer(Response):
                 async for piece in self._body:
                     await self._far.send(piece)
             except OSError:
-                await asyncio.Event().wait()  # the other direction ends with it, and says so
+                await asyncio.Event().wait()  # the other direction ends with it, and reports the end
 
     async def _to_near(self, send: Send) -> None:
         try:

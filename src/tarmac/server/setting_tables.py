@@ -1,6 +1,6 @@
-"""Every setting there is, by the table it stands in. Read by `settings`, which checks a file against them.
+"""Every setting, by its table. Read by `settings`, which checks a file against them.
 
-docs/operating/settings.md lists the same, and a test holds the two to one another.
+docs/operating/settings.md contains the same list, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ DEFAULT_CACHE_DAYS = 30.0
 DEFAULT_CODE_TIMEOUT_S = 600.0
 DEFAULT_GIT_TIMEOUT_S = 1800.0
 DEFAULT_PATIENCE, DEFAULT_PATIENCE_S = "2m", 120.0
-"""How long a store that is down is waited for."""
+"""Maximum wait for an unreachable store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One setting: its key in a table, its type, its default, and the least that it may be."""
+    """One setting: its key in a table, its type, its default, and its minimum."""
 
     key: str
     kind: type[Any]
@@ -41,7 +41,7 @@ OF_A_CLUSTER: Sequence[Setting] = (
     Setting(key="shows", kind=list),
     Setting(key="mirrors", kind=dict, default={}),
 )
-"""Keys of `[containers]` that a cluster may have of its own, in `[containers.clusters.NAME]`."""
+"""Keys of `[containers]` that a cluster may override, in `[containers.clusters.NAME]`."""
 
 TABLES: Mapping[str, Sequence[Setting]] = {
     "database": (Setting(key="url", kind=str),),
@@ -104,7 +104,7 @@ TABLES: Mapping[str, Sequence[Setting]] = {
         Setting(key="library", kind=str),
     ),
 }
-"""Tables that stand once in the file."""
+"""Tables that occur once in the file."""
 
 LOCAL_NODES: Sequence[Setting] = (
     Setting(key="nodes", kind=int, default=1, least=1),
@@ -116,4 +116,4 @@ LOCAL_NODES: Sequence[Setting] = (
     Setting(key="memory", kind=str),
     Setting(key="hostnames", kind=list, default=[]),
 )
-"""Keys of `[[local]]`, which may stand several times: the lasting cluster of the local engine."""
+"""Keys of `[[local]]`, which may be repeated: the persistent cluster of the local engine."""

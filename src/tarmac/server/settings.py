@@ -1,6 +1,6 @@
 """The settings of a server: `settings.toml` in the tarmac home, read once at start.
 
-Called by `__main__`; what settings there are stands in `setting_tables`.
+Called by `__main__`; `setting_tables` lists all settings.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactSettings:
-    """Where artifacts are kept (None: in the home), for how long the store is waited for, and what stays."""
+    """The place of artifacts (None: in the home), the maximum wait for the store, and the retention."""
 
     store: str | None = None
     patience_s: float = DEFAULT_PATIENCE_S
@@ -61,7 +61,7 @@ class ArtifactSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GitSettings:
-    """How repositories are fetched, here and on nodes."""
+    """Options of git for repositories, on the server and on nodes."""
 
     rules: GitRules = field(default_factory=GitRules)
     timeout_s: float = DEFAULT_GIT_TIMEOUT_S
@@ -69,7 +69,7 @@ class GitSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeSettings:
-    """How much code a run may bring, how long copying it may take, and how long it is kept."""
+    """Maximum size of a run's code, maximum time for its copy, and its retention."""
 
     limit_bytes: int = DEFAULT_CODE_LIMIT_BYTES
     timeout_s: float = DEFAULT_CODE_TIMEOUT_S
@@ -79,9 +79,10 @@ class CodeSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a server is told; `local` and `pools` make the local cluster.
+    """The settings of a server; `local` and `pools` make the local cluster.
 
-    `determined` is what that dialect's runs are given; at `determined_listen` its own command is answered.
+    `determined` has the settings for runs of that dialect; its own command uses the address
+    `determined_listen`.
     """
 
     database_url: str | None = None
@@ -108,18 +109,18 @@ class Settings:
 
     @property
     def shared(self) -> bool:
-        """Whether others than the owner of the home may use this server, or its database."""
+        """Whether users other than the owner of the home may use this server, or its database."""
         return self.listen is not None or self.database_url is not None
 
     @property
     def private_addresses(self) -> bool:
-        """Whether URLs of users may lead to this machine."""
+        """Whether users' URLs may refer to this machine."""
         given = self.notifications.private_addresses if self.notifications is not None else None
         return not self.shared if given is None else given
 
 
 def read_settings(path: Path) -> Settings:
-    """The settings in a file, defaults where there is none; raises InvalidInput with all that is wrong."""
+    """The settings in a file, or the defaults without one; raises InvalidInput with all problems."""
     try:
         content = tomllib.loads(path.read_text())
     except FileNotFoundError:
@@ -132,7 +133,7 @@ def read_settings(path: Path) -> Settings:
 
 
 class _Reader:
-    """Reads the parsed file, collecting problems."""
+    """Reads the parsed file and collects problems."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -194,7 +195,7 @@ class _Reader:
         )
 
     def _group(self, table: Any, prefix: str) -> NodeGroup:
-        """A group of like nodes; whether the groups make a cluster is for the engine to say."""
+        """A group of equal nodes; the engine checks whether the groups make a cluster."""
         values = self._table(table, LOCAL_NODES, prefix)
         if values["slots"] is None:
             self._problem(f"{prefix}slots is missing: how many slots has each of these nodes?")

@@ -1,4 +1,4 @@
-"""The one place that joins ports to adapters. Called by `daemon`; tests join others over the same seams."""
+"""The only module that joins ports to adapters. Called by `daemon`; tests join others over the same seams."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """Everything of a server that has to be started and closed."""
+    """The parts of a server that must be started and closed."""
 
     plane: ControlPlane
     loops: Loops
@@ -90,7 +90,7 @@ class Parts:
     check: DatabaseCheck
 
     def start(self, *, stop: Callable[[], None]) -> None:
-        """Begin everything that goes on by itself. `stop`: this server must not go on."""
+        """Start all background work. `stop` is called if this server must stop."""
         self.loops.start(on_lost=stop)
         self.check.start(on_damage=stop)
         self.artifacts.janitor.start()
@@ -102,7 +102,7 @@ class Parts:
         self.remover.janitor.start()
 
     def close(self) -> None:
-        """Let go of everything, in order. Runs go on."""
+        """Close all parts, in order. Runs continue."""
         self.check.stop()
         self.remover.janitor.stop()
         self.images.janitor.stop()
@@ -117,9 +117,9 @@ class Parts:
 
 
 def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
-    """The parts of the server of a home. Raises TarmacError for settings that make no cluster or database.
+    """Build the parts of a home's server. Raises TarmacError for an invalid cluster or database.
 
-    `take_over`: a person says that whoever served the cluster before is gone for good.
+    `take_over`: a user declares that the previous server of the cluster is gone for good.
     """
     clock = SystemClock()
     keeping = _artifact_storing(home, settings)
@@ -176,7 +176,7 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
 
 
 def _conventions(settings: Settings, datasets: DatasetService, store: SqlStore) -> ApplyConventions:
-    """What is added to the launch of a run: its datasets, and what the system of its file promises."""
+    """Additions to the launch of a run: its datasets, and the conventions of its file's system."""
     found = datasets.with_datasets(apply_conventions)
     return with_numbers(found, store.numbers) if settings.determined_listen is not None else found
 
@@ -188,7 +188,7 @@ def _resolve(
     secrets: SecretService,
     store: SqlStore,
 ) -> ResolveReferences:
-    """What a new run names, found; also by the numbers that Determined's files have."""
+    """Resolves the references of a new run, including the numbers in Determined's files."""
     sends_mail = _mail(settings) is not None
     resolve = resolve_references(artifacts, datasets, secrets, sends_mail=sends_mail)
     return with_sources(resolve, store.numbers, store.run_records)
@@ -203,7 +203,7 @@ def _datasets(
 
 
 def _sender(settings: Settings, secrets: SecretValues) -> Sender:
-    """How messages leave this server."""
+    """The sender of this server's messages."""
     return Sender(mail=_mail(settings), secrets=secrets, private_addresses=settings.private_addresses)
 
 
@@ -214,7 +214,7 @@ def _mail(settings: Settings) -> MailServer | None:
 def _repositories(
     home: Home, settings: Settings, directories: DirectoryCodeStore, secrets: SecretValues
 ) -> RepositoryCodeStore:
-    """The code store that fetches repositories as well."""
+    """The code store, extended by repositories."""
     return RepositoryCodeStore(
         directories,
         home.repositories,
@@ -234,7 +234,7 @@ def _supplies(
     *,
     sidecar: Sidecar,
 ) -> Supplies:
-    """What engines of clusters elsewhere are given."""
+    """The supplies for engines of remote clusters."""
     return Supplies(
         code=code,
         secrets=secrets,
@@ -250,13 +250,13 @@ def _supplies(
 
 
 def _sidecar(keeping: ArtifactStoring, sites: SiteArtifacts) -> Sidecar:
-    """What keeps artifacts on clusters elsewhere."""
+    """The sidecar that stores artifacts on remote clusters."""
     packages = tuple(NODE_DIRECTORY.with_name(name) for name in ("artifacts", "model"))
     return Sidecar(store=keeping.store, patience_s=keeping.patience_s, packages=packages, send=sites.send)
 
 
 def _forward(home: Home, settings: Settings) -> Forward | None:
-    """Where runs elsewhere reach the gateway, if there is one."""
+    """The forward from remote runs to the gateway, if there is one."""
     if settings.determined_listen is None:
         return None
     address, port = loopback_address(settings.determined_listen)
@@ -291,7 +291,7 @@ def _remover(
 def _sites(
     settings: Settings, catalog: Catalog, store: SqlStore, engines: Callable[[], Iterable[AttachedEngine]]
 ) -> SiteArtifacts:
-    """The stores of artifacts of clusters whose nodes do not see the server's own."""
+    """The artifact stores at clusters whose nodes do not see the server's own."""
 
     def keepers() -> Mapping[str, KeepsArtifacts]:
         adapters = {engine.key: engine.adapter for engine in engines()}
@@ -333,7 +333,7 @@ def _local_engine(
 
 
 def service_of(parts: Parts, home: Home, settings: Settings, *, stop: Callable[[], None]) -> Service:
-    """What the routes of this server work with."""
+    """The common state of this server's routes."""
     changes = Changes()
     parts.plane.subscribe(changes.tell)
     layout = Layout(home.root)
@@ -368,7 +368,7 @@ def service_of(parts: Parts, home: Home, settings: Settings, *, stop: Callable[[
 
 
 def _rules(settings: Settings) -> Rules:
-    """Which versions of artifacts are kept."""
+    """The retention rules for versions of artifacts."""
     return Rules(versions=settings.artifacts.keep_versions, days=settings.artifacts.keep_days)
 
 
@@ -381,7 +381,7 @@ def _artifact_storing(home: Home, settings: Settings) -> ArtifactStoring:
 
 
 def _nodes(machine: Machine, settings: Settings) -> Sequence[Node]:
-    """The nodes of the server's own cluster: as the settings say, else this machine with what it has."""
+    """The nodes of the server's own cluster: from the settings, or else this machine with its devices."""
     if machine.note is not None and not settings.local:
         log.info("%s", machine.note)
     return local_nodes(machine, settings.local, name=settings.cluster)
