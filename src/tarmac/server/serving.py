@@ -76,7 +76,7 @@ def _elsewhere(recorded: Path, home: Home) -> bool:
 
 
 def _refuse_emptied(store: Store, home: Home) -> None:
-    """Refuse an empty database beside directories of runs: theirs was lost, or is another one."""
+    """Refuse an empty database beside directories of runs: their database was lost, or is another one."""
     if not home.runs.is_dir() or newest_run(store) is not None:
         return
     with os.scandir(home.runs) as found:

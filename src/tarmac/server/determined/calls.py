@@ -16,7 +16,7 @@ from tarmac.server.determined.tokens import Claim
 
 
 class Access(Enum):
-    """Required access. OPEN: none, USER: a login, TASK: a login, or the own token of code inside a run."""
+    """The required access. OPEN: none, USER: a login, TASK: a login, or the token of code inside a run."""
 
     OPEN = "open"
     USER = "user"

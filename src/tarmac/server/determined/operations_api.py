@@ -41,7 +41,7 @@ async def _operation(call: Call) -> Any:
 
 
 def _undecided(task: Task) -> bool:
-    """Whether the search may still extend a trial that has reached its length."""
+    """Whether the search may still extend a trial that has completed its length."""
     experiment, trial = task.experiment, task.trial
     if experiment is None or trial is None or not experiment.search.promotion:
         return False

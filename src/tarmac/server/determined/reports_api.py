@@ -130,7 +130,7 @@ def source_name(checkpoint: str) -> str:
 
 
 def own_best(call: Call) -> Any:
-    """The best validation of the search metric, over all trials of the calling task.
+    """The best validation of the search metric, over all trials of the calling task's experiment.
 
     Raises NotFound before the first validation.
     """

@@ -42,7 +42,7 @@ class Sender:
         self._limit_s = limit_s
 
     def send(self, batches: Sequence[Sequence[Notification]]) -> Sequence[Failure | None]:
-        """Send each batch in its own thread; the server's end does not wait for these."""
+        """Send each batch in its own thread; the server can exit without waiting for it."""
         sent: list[Future[Failure | None]] = [Future() for _ in batches]
         for batch, future in zip(batches, sent, strict=True):
             Thread(target=self._settle, args=(batch, future), name="tarmac-notify", daemon=True).start()

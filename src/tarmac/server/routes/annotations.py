@@ -1,4 +1,4 @@
-"""`/runs/{ref}/annotations`, `/notes` and `/labels`: what people add to a run. Joined by `server.app`."""
+"""`/runs/{ref}/annotations`, `/notes` and `/labels`: notes and labels of runs. Joined by `server.app`."""
 
 from __future__ import annotations
 
