@@ -1,1 +1,1 @@
-"""What happens to a run, decided as data: pure functions from facts to a `RunStep`."""
+"""Decisions about a run as data: pure functions from facts to a `RunStep`."""

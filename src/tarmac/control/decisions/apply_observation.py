@@ -1,4 +1,4 @@
-"""What an observation of an attempt means for its run: the heart of reconciling, as one pure function.
+"""Maps an observation of an attempt to a step of its run: the core of reconciling, as one pure function.
 
     the attempt ended as   the run was asked to      the run
     --------------------   -----------------------   ------------------------------------------------
@@ -7,9 +7,9 @@
                            pause                     is paused
                            be preempted              queues again; a cycle run whose last turn is over
                                                      ends completed
-    preempted              nothing (its cluster      queues again at once; ends failed after jobs in a
-                           did it)                   row that ended at their wall time and brought it
-                                                     no further (`wall_time`)
+    preempted              nothing (its cluster      queues again at once; ends failed after a number
+                           did it)                   of jobs in a row that ended at their wall time
+                                                     without progress (`wall_time`)
     paused                 nothing                   queues again (counted as a fault of the platform)
     stopped                anything                  ends stopped
     failed                 stop                      ends failed
@@ -19,8 +19,8 @@
                            pause                     is paused
                            otherwise                 queues again, MAX_FAULTS times; then ends failed
 
-A cycle run is not retried: an error in a turn is what it was to find. Whether and when another is stands in
-`retrying`, what is counted in `counting`. Called by the reconcile pass.
+A cycle run is not retried: its purpose is to find errors in its turns. `retrying` decides on retries,
+`counting` updates the counts. Called by the reconcile pass.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import PLATFORM_FAULTS, Attempt, Outcome, Release, Run
 
 CHECKPOINT_STEP_S = 10.0
-"""A newer checkpoint of an attempt that runs is recorded when it is newer by so much."""
+"""A newer checkpoint of a running attempt is recorded if it is newer by this much."""
 
 EXPECTED_STEP_S = 60.0
-"""A new guess of a cluster's own queue when an attempt will start is recorded when it differs by so much."""
+"""A cluster queue's new estimate of an attempt's start is recorded if it differs by this much."""
 
 _LEAVES = {
     RunState.PAUSING: RunEvent.ATTEMPT_PAUSED,
@@ -73,7 +73,7 @@ _LEAVES = {
 
 
 def apply_observation(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
-    """The step that `observation` calls for, or None when there is nothing to record."""
+    """The step that `observation` requires, or None if there is nothing to record."""
     if observation.state is ObservedState.SUBMITTED:
         return _waiting(run, attempt, observation)
     if observation.state in (ObservedState.STARTING, ObservedState.RUNNING):
@@ -88,12 +88,12 @@ def apply_observation(run: Run, attempt: Attempt, observation: Observation, now:
 
 
 def _was_seen(attempt: Attempt) -> bool:
-    """Whether its engine has said before that it knows the attempt, in a way that it cannot take back."""
+    """Whether the engine has reported the attempt before, in a way that it cannot retract."""
     return attempt.state is AttemptState.RUNNING or attempt.native is not None
 
 
 def _waiting(run: Run, attempt: Attempt, observation: Observation) -> RunStep | None:
-    """It waits in the cluster's own queue: what is new of how it stands there."""
+    """The attempt waits in the cluster's own queue: record its new status there."""
     native, known = observation.native, attempt.native
     if native is None or native == known or attempt.state is not AttemptState.SUBMITTED:
         return None
@@ -105,7 +105,7 @@ def _waiting(run: Run, attempt: Attempt, observation: Observation) -> RunStep | 
 
 
 def _granted(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
-    """The cluster has given it nodes since it was last looked at."""
+    """The cluster has given the attempt nodes since the last observation."""
     if attempt.state is not AttemptState.SUBMITTED:
         return None
     at = observation.granted_at or observation.started_at or now
@@ -113,7 +113,7 @@ def _granted(run: Run, attempt: Attempt, observation: Observation, now: float) -
 
 
 def _going_on(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
-    """It was given nodes, has started, more was seen of it, some of its replicas have ended: what is new."""
+    """Record the progress of an attempt with nodes: its start, milestones and ended replicas."""
     granted = _granted(run, attempt, observation, now)
     if granted is not None:
         return _joined(granted, _going_on(granted.after, granted.attempt or attempt, observation, now))
@@ -127,7 +127,7 @@ def _going_on(run: Run, attempt: Attempt, observation: Observation, now: float) 
 
 
 def _joined(first: RunStep, then: RunStep | None) -> RunStep:
-    """Two steps in a row as one."""
+    """Two successive steps as one."""
     if then is None:
         return first
     return RunStep(
@@ -139,7 +139,7 @@ def _joined(first: RunStep, then: RunStep | None) -> RunStep:
 
 
 def _releases(attempt: Attempt, observation: Observation) -> list[Release]:
-    """The replicas that are newly known to have ended; none, if nothing would be held: it ends just now."""
+    """The newly ended replicas; none if no slots would remain held, because the attempt is ending."""
     placed = {(placement.role, placement.replica) for placement in attempt.current_allocation.placements}
     fresh = [
         changed(each, at=max(each.at, attempt.created_at))
@@ -150,7 +150,7 @@ def _releases(attempt: Attempt, observation: Observation) -> list[Release]:
 
 
 def _seen(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
-    """It has started, or more was seen of it: of one that starts, how far the pull of its image is."""
+    """Record a start or new milestones; for a starting attempt, the progress of its image pull."""
     milestones = merge_milestones(attempt.milestones, observation.milestones)
     running = observation.state is ObservedState.RUNNING
     if running and run.state is RunState.STARTING and attempt.state is AttemptState.STARTING:

@@ -1,6 +1,6 @@
-"""Which checkpoints of an experiment its policy keeps. Pure; called by `server.storage.trial_checkpoints`.
+"""Selects the checkpoints that an experiment's policy retains. Called by `server.storage.trial_checkpoints`.
 
-Removing all others and deciding again keeps the same, so a removal that was cut short is simply repeated.
+Pure. After the others are removed the decision is the same, so an interrupted removal is simply repeated.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from tarmac.model.search import CheckpointPolicy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialCheckpoint:
-    """A checkpoint of a trial: the files of the node of that rank, made at a time in seconds.
+    """A checkpoint of a trial: the files of one node (by rank), with their time in seconds.
 
-    `metric` is what the trial had reported last when it was made, less is better; None: nothing.
+    `metric` is the trial's last report before it, less is better; None without a report.
     """
 
     id: str
@@ -27,7 +27,7 @@ class TrialCheckpoint:
 
 
 def kept_checkpoints(policy: CheckpointPolicy, checkpoints: Sequence[TrialCheckpoint]) -> set[str]:
-    """The ids of those that stay. One without a metric counts as worse than any that has one."""
+    """The ids of the retained checkpoints. A checkpoint without a metric ranks below all with one."""
     if policy.every:
         return {each.id for each in checkpoints}
     by_rank: dict[int, list[TrialCheckpoint]] = defaultdict(list)
@@ -51,5 +51,5 @@ def _best(checkpoints: Iterable[TrialCheckpoint], count: int) -> set[str]:
 
 
 def _rank(each: TrialCheckpoint) -> tuple[bool, float, float, str]:
-    """Best first; of equals the newer."""
+    """Best first; among equals the newer first."""
     return (each.metric is None, each.metric or 0.0, -each.made_at, each.id)

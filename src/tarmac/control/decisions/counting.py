@@ -1,6 +1,6 @@
-"""What the end of an attempt adds to the counts of its run: failures, faults, preemptions, turns, time.
+"""Updates a run's counts at the end of an attempt: failures, faults, preemptions, turns, time.
 
-Each is counted apart: only failures spend the retries, only turns those of a cycle run. Pure; called by
+Each count is separate: only failures use up retries, only turns those of a cycle run. Pure; called by
 `apply_observation`.
 """
 
@@ -25,16 +25,16 @@ from tarmac.model.run import (
 from tarmac.model.spec import Mode
 
 EPSILON_S = 1e-6
-"""Sums of times differ by less from what they should be."""
+"""The tolerance for sums of times."""
 
 GONE_ON = frozenset({Outcome.PAUSED, Outcome.PREEMPTED, Outcome.LOST})
-"""Outcomes of an attempt after which the run goes on from where it was: its time limit goes on too."""
+"""Outcomes of an attempt after which the run continues from its last point, with the same time limit."""
 
 
 def counted(run: Run, attempt: Attempt, *, retried: bool, **more: Any) -> Run:
-    """The run with what its attempt, now ended, adds, and with these fields changed too.
+    """The run with the counts of its ended attempt added, and with these fields changed.
 
-    One that is retried starts its time limit anew.
+    A retried run restarts its time limit.
     """
     outcome, turn = attempt.outcome, turn_is_over(run, attempt)
     ran_s = run.ran_s + _running_s(attempt) if outcome in GONE_ON else run.ran_s
@@ -52,7 +52,7 @@ def counted(run: Run, attempt: Attempt, *, retried: bool, **more: Any) -> Run:
 
 
 def turn_is_over(run: Run, attempt: Attempt) -> bool:
-    """Whether the end of this attempt is the end of a turn: by its time, or because the run ended in it."""
+    """Whether the end of this attempt is the end of a turn: its time is over, or the run ended in it."""
     if run.spec.mode is not Mode.CYCLE:
         return False
     if attempt.outcome in (Outcome.COMPLETED, Outcome.FAILED):
@@ -69,7 +69,7 @@ def turn_is_over(run: Run, attempt: Attempt) -> bool:
 
 
 def cycle_report_of(run: Run, attempt: Attempt) -> CycleReport | None:
-    """The cycle report of a run after this attempt, which has just ended; None for other runs."""
+    """The cycle report of a run after its just ended attempt; None for other runs."""
     if run.spec.mode is not Mode.CYCLE:
         return None
     before = run.cycle_report or CycleReport(turns=0, first_output_s=None, committed=False, resumed=False)
@@ -83,15 +83,15 @@ def cycle_report_of(run: Run, attempt: Attempt) -> CycleReport | None:
         first_output_s=min(firsts, default=None),
         committed=before.committed or seen.checkpoint_at is not None,
         kept=before.kept if seen.kept is None else seen.kept.at > 0.0,
-        # What a first turn reads is no checkpoint of this run, but an input artifact.
+        # A first turn reads an input artifact, not a checkpoint of this run.
         resumed=before.resumed or (before.committed and seen.read_at is not None),
     )
 
 
 def unproven(run: Run, report: CycleReport | None) -> Cause | None:
-    """What a cycle run that completed has not shown; None for one that has shown all, and for other runs.
+    """The missing proof of a completed cycle run; None if it proved everything, and for other runs.
 
-    `run` is as it was when its last turn began, `cycle_report` what it has shown now.
+    `run` is its state when its last turn began, `cycle_report` its proof by now.
     """
     before = run.cycle_report
     if report is None or report.proven:
@@ -109,7 +109,7 @@ def unproven(run: Run, report: CycleReport | None) -> Cause | None:
 
 
 def released_slot_s(attempt: Attempt, releases: Iterable[Release]) -> float:
-    """The slot-seconds of replicas that have ended before their attempt."""
+    """The slot-seconds of replicas that ended before their attempt."""
     slots = {
         (placement.role, placement.replica): len(placement.slots)
         for placement in attempt.allocation.placements
@@ -121,7 +121,7 @@ def released_slot_s(attempt: Attempt, releases: Iterable[Release]) -> float:
 
 
 def _allocated_slot_s(attempt: Attempt) -> float:
-    """The slot-seconds of an attempt that has ended, less those of its released replicas: counted before."""
+    """The slot-seconds of an ended attempt, less those of its released replicas, counted before."""
     assert attempt.ended_at is not None, "it has ended"
     begin = attempt.allocated_at
     return 0.0 if begin is None else attempt.current_allocation.slots * max(0.0, attempt.ended_at - begin)
@@ -134,7 +134,7 @@ def _running_s(attempt: Attempt) -> float:
 
 
 def _used(share: Share | None, attempt: Attempt) -> Share | None:
-    """The share after the attempt: what it had of this period, from its start until it was asked to leave."""
+    """The share after the attempt: its use of this period, from its start until the request to leave."""
     until = attempt.leave_requested_at if attempt.leave_requested_at is not None else attempt.ended_at
     if share is None or until is None:
         return share

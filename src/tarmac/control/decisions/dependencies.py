@@ -1,12 +1,12 @@
-"""What the ends of other runs, and of whole arrays, mean for a run that waits for them: pure functions.
+"""The effect of the ends of runs and whole arrays on a run that waits for them: pure functions.
 
     the other run          condition `completed`           condition `ended`
     --------------------   -----------------------------   ------------------
     has completed          met                             met
     has failed, was        the run ends failed, with that  met
     stopped                as its cause
-    was removed before     likewise: nobody knows how it   met: only a run that has ended
-    that was seen          ended                           can be removed
+    was removed before     the run ends failed: the end    met: only a run that has ended
+    that was seen          of the other is unknown         can be removed
 
 Called by the pass over dependencies.
 """
@@ -26,14 +26,16 @@ from tarmac.model.run import Cause, CauseCode, Outcome, Run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """How a run has ended, or all members of an array: completed only if each has. `text` says why not."""
+    """The end of a run, or of all members of an array: completed only if each is. `text` gives the reason if
+    not.
+    """
 
     outcome: Outcome
     text: str = ""
 
 
 def end_of(run: Run) -> End | None:
-    """How a run has ended; None where it has not."""
+    """The end of a run; None if it has not ended."""
     if run.outcome is None:
         return None
     because = f": {run.cause.message}" if run.cause is not None else ""
@@ -43,7 +45,7 @@ def end_of(run: Run) -> End | None:
 
 
 def end_of_array(counts: Mapping[tuple[RunState, Outcome | None], int]) -> End | None:
-    """How an array has ended, of which so many members are in each state; None where some have not."""
+    """The end of an array, from its number of members per state; None if some have not ended."""
     if any(outcome is None for _, outcome in counts):
         return None
     others = sum(count for (_, outcome), count in counts.items() if outcome is not Outcome.COMPLETED)
@@ -55,7 +57,7 @@ def end_of_array(counts: Mapping[tuple[RunState, Outcome | None], int]) -> End |
 
 
 def meet_dependencies(run: Run, ends: Mapping[str, End | None], now: float) -> RunStep | None:
-    """The step that the ends of these other runs (None: removed) call for; None: it awaits none."""
+    """The step that the ends of these runs (None: removed) require; None if the run awaits none of them."""
     over = [each for each in run.awaits if each.run_id in ends]
     for each in over:
         if not _is_met(each, ends[each.run_id]):

@@ -1,4 +1,4 @@
-"""From the lines that workers wrote to reports: a worker may write anything, and does no harm by it.
+"""Parses the lines of workers into reports; arbitrary lines are harmless.
 
 Called by the reconcile pass. Pure.
 """
@@ -17,7 +17,7 @@ LONGEST_NAME = 200
 LONGEST_GROUP = 64
 LONGEST_TEXT = 1000
 MOST_NAMES = 1000
-"""Of one report: what it says under further names is left out."""
+"""The maximum of names in one report; further names are ignored."""
 
 _LATEST = 1e12
 _LARGEST = 2**63 - 1
@@ -26,7 +26,7 @@ _NOT_FINITE = frozenset({"nan", "inf", "-inf"})
 
 
 def reports_of(content: bytes) -> tuple[MetricReport, ...]:
-    """The reports in whole lines; every line that is none is passed over."""
+    """The reports in whole lines; invalid lines are ignored."""
     found = (_report(line) for line in content.split(b"\n") if 0 < len(line) <= untrusted.LONGEST_LINE_BYTES)
     return tuple(report for report in found if report is not None)
 
@@ -66,7 +66,7 @@ def _report(line: bytes) -> MetricReport | None:
 
 
 def _take(name: str, value: Any, values: dict[str, float], texts: dict[str, str]) -> None:
-    """Keep a metric as a number where it is one, else as a text; None is nothing."""
+    """Store a metric as a number if it is one, otherwise as a text; None is ignored."""
     if value is None:
         return
     if isinstance(value, str) and value not in _NOT_FINITE:
@@ -90,10 +90,10 @@ def _progress(value: object) -> float | None:
 
 
 def value_text(value: float) -> float | str:
-    """A number as JSON has it: one that is not finite as the text `nan`, `inf` or `-inf`."""
+    """A number in JSON form: a non-finite one becomes the text `nan`, `inf` or `-inf`."""
     return value if isfinite(value) else str(value)
 
 
 def document_of(report: MetricReport) -> Mapping[str, float | str]:
-    """All metrics of a report by name, as JSON has them."""
+    """All metrics of a report by name, in JSON form."""
     return {name: value_text(value) for name, value in report.values.items()} | dict(report.texts)

@@ -1,15 +1,15 @@
-"""Which messages a change of a run calls for: pure functions, called where changes are committed.
+"""The messages that a change of a run requires: pure functions, called at the commit of changes.
 
-occasion    what happened
+occasion    meaning
 ---------   ----------------------------------------------------------------
 started     every worker of an attempt runs, for the first time
 waiting     the run has been in a queue for as long as the subscription says
-completed,  the run has ended so
+completed,  the run has ended with this outcome
 failed,
 stopped
 
-People are told of an array as a whole: `started` and `waiting` with its first member, and once when its last
-member has ended. A program (a webhook) is told of each member.
+People get messages about an array as a whole: `started` and `waiting` for its first member, and one when its
+last member has ended. A program (a webhook) gets messages about each member.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from tarmac.model.notification import Channel, Failure, Notification, Occasion, 
 from tarmac.model.run import Outcome, Run
 
 QUEUES = frozenset({RunState.QUEUED, RunState.SUBMITTED})
-"""States in which a run waits for what others hold."""
+"""States in which a run waits for resources that other runs hold."""
 
 FIRST_RETRY_S, LONGEST_RETRY_S = 30.0, 3600.0
 GIVES_UP_S = 24 * 3600.0
-"""How long a message is tried."""
+"""The time after which an undelivered message is given up."""
 
 _OF_OUTCOMES = {
     Outcome.COMPLETED: Occasion.COMPLETED,
@@ -39,16 +39,16 @@ _OF_OUTCOMES = {
 
 
 def calls_for_messages(step: RunStep, always: Sequence[Subscription]) -> bool:
-    """Whether anybody may have to be told of a step; `always` are subscriptions to every run."""
+    """Whether a step may require messages; `always` are subscriptions to every run."""
     return bool(step.events) and bool(always or step.after.spec.notify)
 
 
 def with_notifications(
     step: RunStep, always: Sequence[Subscription], ended_array: Mapping[Outcome, int] | None = None
 ) -> RunStep:
-    """The step with the messages that it calls for.
+    """The step with its messages.
 
-    `ended_array`: with this step the last member of an array ends, and this is how many ended how.
+    `ended_array`: the number of members per outcome, if this step ends the last member of an array.
     """
     if not calls_for_messages(step, always):
         return step
@@ -57,7 +57,7 @@ def with_notifications(
 
 
 def overdue(run: Run, always: Sequence[Subscription], now: float) -> list[Notification]:
-    """The messages about a run that has waited too long by now; the same ones each time it is asked."""
+    """The messages about a run that has waited too long by now; equal on every call."""
     since = run.queued_at
     if run.state not in QUEUES or since is None:
         return []
@@ -69,7 +69,7 @@ def overdue(run: Run, always: Sequence[Subscription], now: float) -> list[Notifi
 
 
 def next_overdue_at(run: Run, always: Sequence[Subscription]) -> float | None:
-    """When the next message about the wait of a run is called for, be it past or not; None: never."""
+    """The time, past or future, of the next message about the wait of a run; None if there is none."""
     since = run.queued_at
     if run.state not in QUEUES or since is None:
         return None
@@ -78,7 +78,7 @@ def next_overdue_at(run: Run, always: Sequence[Subscription]) -> float | None:
 
 
 def after_try(message: Notification, failure: Failure | None, now: float) -> Notification:
-    """The message once it was tried: it is sent, will be tried again, or is given up."""
+    """The message after a try: sent, to be tried again, or given up."""
     tries = message.tries + 1
     if failure is None:
         return replace(message, tries=tries, due_at=None, sent_at=now, error=None)
@@ -118,17 +118,17 @@ def _messages(
 
 
 def _as_a_whole(run: Run, receiver: Receiver) -> bool:
-    """Whether a receiver is told of the array, not of its member."""
+    """Whether a receiver gets messages about the array instead of its members."""
     return run.array_id is not None and receiver.channel is not Channel.WEBHOOK
 
 
 def _is_first(run: Run) -> bool:
-    """Whether an array has no member before this one."""
+    """Whether the run is the first member of its array."""
     return run.spec.array is None or run.array_index == run.spec.array.values()[0]
 
 
 def _occasion_of_array(run: Run, occasion: Occasion, ended: Mapping[Outcome, int] | None) -> Occasion | None:
-    """What people are told of the array when this happens to its member."""
+    """The occasion for people subscribed to the array, for this occasion of its member."""
     if occasion is Occasion.STARTED:
         return occasion if _is_first(run) else None
     worst = (each for each in (Outcome.FAILED, Outcome.STOPPED, Outcome.COMPLETED) if (ended or {}).get(each))
@@ -166,7 +166,7 @@ def _message(
 
 
 def _about(run: Run) -> dict[str, Any]:
-    """What a receiver is told of a run: no variables, no command, nothing that may be secret."""
+    """The message content about a run: no variables, no command, no possible secret."""
     times = {"created_at": run.created_at, "started_at": run.started_at, "ended_at": run.ended_at}
     return {
         "id": run.id,
@@ -184,6 +184,6 @@ def _about(run: Run) -> dict[str, Any]:
 
 
 def _about_array(run: Run) -> dict[str, Any]:
-    """What takes the place of the member's own, where people are told of its array."""
+    """The content that replaces the member's own in messages about its array."""
     of_member: tuple[str, ...] = ("state", "outcome", "cause", "started_at", "ended_at", "array_index")
     return {"id": run.array_id, "name": f"{run.name}[{run.spec.array}]"} | dict.fromkeys(of_member)

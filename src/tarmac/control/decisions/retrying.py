@@ -1,12 +1,11 @@
-"""Whether and when a run that failed, or that the platform ended, is tried again. Pure; called by
-`apply_observation`.
+"""Whether and when a failed or lost run is retried. Pure; called by `apply_observation`.
 
-The pauses between tries grow from seconds to minutes, each a little longer or shorter than the rule says, so
-that runs which failed together do not come back together. By how much follows from the attempt's id alone:
-who decides it again decides the same. An attempt that ran for long begins the pauses anew.
+The pauses between tries grow from seconds to minutes. A variation keeps runs that failed together from
+returning together; it follows from the attempt's id, so that a repeated decision is the same. A long attempt
+resets the pauses.
 
-An end that repeats alike is not worth another try: the same exit with the same last lines, twice in a row
-within seconds of starting.
+An identical end is not retried: the same exit with the same last lines, twice in a row within seconds of the
+start.
 """
 
 from __future__ import annotations
@@ -21,26 +20,26 @@ from tarmac.model.spec import Mode
 FIRST_S = 2.0
 LONGEST_S = 300.0
 JITTER = 0.25
-"""A pause is up to so much of itself longer or shorter."""
+"""The relative variation of a pause, in both directions."""
 
 LONG_S = 600.0
-"""An attempt that ran for so long was no failed start: the next pause is the first again."""
+"""An attempt of this duration was no failed start: the next pause is the first again."""
 
 QUICK_S = 10.0
-"""An end within so long of the start is compared with the one before."""
+"""An end within this time of the start is compared with the previous one."""
 
 MAX_FAULTS = 3
-"""How many attempts the platform may lose before a run is given up."""
+"""The number of attempts that the platform may lose before the run is given up."""
 
 _CHANGING = re.compile(r"0x[0-9a-fA-F]+|\d+")
-"""What differs from line to line though the line says the same: addresses, times, numbers of processes."""
+"""Text that varies between otherwise equal lines: addresses, times, process ids."""
 
 _NO_RETRY = frozenset({CauseCode.TIME_LIMIT, CauseCode.UNSUPPORTED})
-"""Causes that another try would only meet again."""
+"""Causes that every retry would meet again."""
 
 
 def may_retry(run: Run, attempt: Attempt) -> bool:
-    """Whether a run whose attempt failed has a retry left, and another try may end otherwise."""
+    """Whether a run whose attempt failed has a retry left, and a retry may end differently."""
     cause = attempt.cause
     if run.failures >= run.spec.retries or run.spec.mode is Mode.CYCLE or _final_match(attempt) is not None:
         return False
@@ -48,34 +47,34 @@ def may_retry(run: Run, attempt: Attempt) -> bool:
 
 
 def repeats(run: Run, attempt: Attempt) -> bool:
-    """Whether an attempt failed as the one before it did, both within seconds of their start."""
+    """Whether an attempt failed as the previous one did, both within seconds of their start."""
     end = _end(attempt)
     return end is not None and run.retry is not None and run.retry.end == end
 
 
 def next_try(run: Run, attempt: Attempt, now: float) -> Retry:
-    """When the run may start again after this attempt, which failed or was lost."""
+    """The time at which the run may start again after this failed or lost attempt."""
     tries = 1 if run.retry is None or _ran_s(attempt) >= LONG_S else run.retry.tries + 1
     end = _end(attempt) if attempt.outcome is Outcome.FAILED else None
     return Retry(at=now + pause_s(tries, attempt.id), tries=tries, end=end)
 
 
 def pause_s(tries: int, attempt_id: str) -> float:
-    """How long to wait after so many ends in a row, the last that of this attempt."""
+    """The pause after this number of ends in a row, the last one of this attempt."""
     usual_s = min(LONGEST_S, FIRST_S * 2.0 ** min(tries - 1, 30))
     number = int.from_bytes(hashlib.sha256(attempt_id.encode()).digest()[:4], "big")
     return usual_s * (1.0 - JITTER + 2.0 * JITTER * number / 2**32)
 
 
 def excluded_after(run: Run, attempt: Attempt) -> tuple[str, ...]:
-    """The nodes that the next attempts keep away from, after this one, which failed."""
+    """The nodes that the next attempts avoid, after this failed one."""
     matches = attempt.cause.log_matches if attempt.cause is not None else ()
     nodes = (match.node for match in matches if match.action is LogAction.EXCLUDE_NODE)
     return tuple(dict.fromkeys((*run.excluded_nodes, *nodes)))
 
 
 def matched_text(attempt: Attempt) -> str:
-    """What is added to the cause of an attempt in whose logs a policy was found."""
+    """The addition to the cause of an attempt whose logs match a policy."""
     matches = attempt.cause.log_matches if attempt.cause is not None else ()
     return "".join(
         f"; log policy {match.policy!r} found on {match.node}: {match.line.strip()}{_ACTS[match.action]}"
@@ -91,7 +90,7 @@ _ACTS = {
 
 
 def last_try_text(run: Run, attempt: Attempt) -> str:
-    """What is added to the cause of a run that is not tried again though it has retries left."""
+    """The addition to the cause of a run that is not retried although it has retries left."""
     left = run.spec.retries - run.failures
     if left <= 0 or run.spec.mode is Mode.CYCLE:
         return ""
@@ -106,13 +105,13 @@ def last_try_text(run: Run, attempt: Attempt) -> str:
 
 
 def _final_match(attempt: Attempt) -> LogMatch | None:
-    """The log policy by which a run is not tried again, as it was found."""
+    """The match of a log policy that forbids a retry."""
     matches = attempt.cause.log_matches if attempt.cause is not None else ()
     return next((match for match in matches if match.action is LogAction.LAST_TRY), None)
 
 
 def _end(attempt: Attempt) -> str | None:
-    """What an end that came quickly looks like, in short; None for one that came later."""
+    """A short description of an end soon after the start; None for a later end."""
     cause = attempt.cause
     if cause is None or _ran_s(attempt) >= QUICK_S:
         return None
@@ -122,7 +121,7 @@ def _end(attempt: Attempt) -> str | None:
 
 
 def _ran_s(attempt: Attempt) -> float:
-    """How long an attempt that has ended took, from its start or, where it never started, from its grant."""
+    """The duration of an ended attempt, from its start or, if it never started, from its grant."""
     assert attempt.ended_at is not None, "it has ended"
     began_at = attempt.created_at if attempt.started_at is None else attempt.started_at
     return max(0.0, attempt.ended_at - began_at)

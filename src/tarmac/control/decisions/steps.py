@@ -1,6 +1,6 @@
-"""Decisions about one run, as data: from a run as it is and what happened, the `RunStep` to commit.
+"""Decisions about one run as data: from a run and an event, the `RunStep` to commit.
 
-Pure: used by the commands and the passes. Each raises IllegalStep where the lifecycle has no such step.
+Pure: used by the commands and the passes. Each raises IllegalStep if the lifecycle has no such step.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ ASKS = {
     RunState.PREEMPTING: LeaveRequest.PREEMPT,
     RunState.STOPPING: LeaveRequest.STOP,
 }
-"""What the attempt of a run in such a state has to be asked."""
+"""The leave request for the attempt of a run in each of these states."""
 
 _STOPPED_BY_USER = Cause(code=CauseCode.USER_REQUEST, message="stopped by request")
 
 
 def staged(run: Run, code: StagedCode, now: float) -> RunStep:
-    """Its code lies in the code store: it queues, or is set aside at once if it was submitted so."""
+    """The code store has its code: the run queues, or is paused at once if it was submitted so."""
     after = _after(run, RunEvent.STAGED, code_digest=code.digest, code_commit=code.commit, queued_at=now)
     detail = {"code": code.digest} | ({"commit": code.commit} if code.commit is not None else {})
     queued = _step(run, after, RunEvent.STAGED, now, detail)
@@ -55,8 +55,8 @@ def placed(
 ) -> RunStep:
     """Begin the next attempt of a run on an allocation.
 
-    Where the cluster has a queue of its own, the attempt waits there first; the nodes settle its port.
-    The place that a person gave a cycle run in its line is that of one turn.
+    On a cluster with its own queue the attempt waits there first; its nodes determine its port. A place in
+    the queue that a person gave a cycle run is valid for one turn.
     """
     number, allocation = run.attempt + 1, placement.allocation
     waits = allocation.delegated
@@ -91,9 +91,9 @@ def placed(
 def granted_nodes(
     run: Run, attempt: Attempt, nodes: Sequence[str], at: float, *, native: NativeStatus | None, now: float
 ) -> RunStep:
-    """The cluster has given its attempt nodes, at `at`, named in the order of ranks where it said how.
+    """The cluster has given its attempt nodes at `at`, in the order of ranks if the cluster reported it.
 
-    No event where the run was asked to leave before: what happens to it is that.
+    There is no event after a request to leave: the leaving is the event.
     """
     allocation = attempt.allocation
     if len(nodes) == len(allocation.nodes):
@@ -118,9 +118,9 @@ def granted_nodes(
 
 
 def stop_run(run: Run, attempt: Attempt | None, now: float, *, at_once: bool = False) -> RunStep:
-    """A user ends it for good: at once where nothing runs, else when its attempt has left.
+    """A user stops the run: at once if nothing runs, otherwise when its attempt has left.
 
-    With `at_once` that gets no grace, also where the run is stopping already.
+    `at_once` gives the attempt no grace, even if the run is already stopping.
     """
     if at_once and run.state is RunState.STOPPING:
         ending = changed(attempt, leave_request=LeaveRequest.STOP_NOW) if attempt is not None else None
@@ -136,12 +136,12 @@ def stop_run(run: Run, attempt: Attempt | None, now: float, *, at_once: bool = F
 
 
 def pause_run(run: Run, attempt: Attempt | None, now: float) -> RunStep:
-    """A user sets it aside: at once where nothing runs, else when its attempt has left."""
+    """A user pauses the run: at once if nothing runs, otherwise when its attempt has left."""
     return _asking(run, attempt, _after(run, RunEvent.PAUSE_REQUESTED), RunEvent.PAUSE_REQUESTED, now)
 
 
 def resume_run(run: Run, now: float) -> RunStep:
-    """A paused run queues again; one that is still pausing queues as soon as it has left."""
+    """A paused run queues again; a pausing one queues when it has left."""
     after = _after(run, RunEvent.RESUME_REQUESTED)
     if after.state is RunState.QUEUED:
         after = changed(after, queued_at=now)
@@ -149,7 +149,9 @@ def resume_run(run: Run, now: float) -> RunStep:
 
 
 def preempt_run(run: Run, attempt: Attempt, preemption: Preemption, now: float) -> RunStep:
-    """The scheduler takes its slots. A turn that is over lasted as long as it did, whatever was allotted."""
+    """The scheduler takes the run's slots. The length of an ended turn is its actual one, not the allotted
+    one.
+    """
     after = _after(run, RunEvent.PREEMPT_REQUESTED)
     attempt = changed(attempt, leave_request=ASKS[after.state], leave_requested_at=now)
     if preemption.reason is PreemptionReason.TURN_OVER:
@@ -162,9 +164,9 @@ def preempt_run(run: Run, attempt: Attempt, preemption: Preemption, now: float) 
 
 
 def granted(run: Run, share: Share) -> RunStep:
-    """It is promised a share of the period that has begun. No event: nothing happens to the run by it.
+    """The run gets a share of the period that has begun. No event, as the state of the run does not change.
 
-    Numbers are kept as floats: the guard of the next step compares what is stored.
+    Numbers are stored as floats: the guard of the next step compares the stored values.
     """
     exact = Share(
         period_at=float(share.period_at),
@@ -177,25 +179,25 @@ def granted(run: Run, share: Share) -> RunStep:
 
 
 def reordered(run: Run, position: QueuePosition, detail: Mapping[str, Any], now: float) -> RunStep:
-    """A person gave it another place in the queue."""
+    """A person gave the run another place in the queue."""
     after = _after(run, RunEvent.REORDERED, queue_position=position)
     return _step(run, after, RunEvent.REORDERED, now, detail)
 
 
 def noted(run: Run, attempt: Attempt, milestones: Milestones) -> RunStep:
-    """More was seen of its attempt. No event: nothing happens to the run by it."""
+    """New milestones of its attempt. No event, as the state of the run does not change."""
     return RunStep(before=run, after=run, events=(), attempt=changed(attempt, milestones=milestones))
 
 
 def native_reported(run: Run, attempt: Attempt, native: NativeStatus) -> RunStep:
-    """The cluster's own queue says how its attempt stands there. No event, as before."""
+    """A new status of its attempt in the cluster's own queue. No event, as for `noted`."""
     return RunStep(before=run, after=run, events=(), attempt=changed(attempt, native=native))
 
 
 def started(run: Run, attempt: Attempt, at: float, milestones: Milestones, now: float) -> RunStep:
-    """Every worker of its attempt runs, since `at`; `milestones` is what has been seen of it by now.
+    """Every worker of its attempt runs, since `at`; `milestones` are those observed by now.
 
-    The attempt knows since when, by the clock of a node; the history when the server came to know it.
+    The attempt records the time by a node's clock, the history the time at which the server learnt of it.
     """
     attempt = changed(attempt, state=AttemptState.RUNNING, started_at=at, milestones=milestones)
     after = _after(run, RunEvent.STARTED, started_at=run.started_at or at)
@@ -203,7 +205,7 @@ def started(run: Run, attempt: Attempt, at: float, milestones: Milestones, now: 
 
 
 def released(run: Run, attempt: Attempt, releases: Sequence[Release], now: float) -> RunStep:
-    """Replicas of its attempt have ended while others go on: what they held is free."""
+    """Some replicas of its attempt have ended while others run: their slots are free."""
     after = _after(
         run,
         RunEvent.RELEASED,
@@ -224,18 +226,18 @@ def session_opened(run: Run, detail: Mapping[str, Any], now: float) -> RunStep:
 
 
 def finished(run: Run, outcome: Outcome, cause: Cause | None, now: float) -> RunStep:
-    """It ends without an attempt: refused, or its code could not be staged."""
+    """The run ends without an attempt: it was refused, or its code could not be staged."""
     after = _after(run, RunEvent.FINISHED, outcome=outcome, cause=cause, ended_at=now)
     return _step(run, after, RunEvent.FINISHED, now, ending_detail(outcome, cause))
 
 
 def caused_by(actor: Actor, step: RunStep) -> RunStep:
-    """The same step, by the command of an actor."""
+    """The same step, attributed to a command of an actor."""
     return replace(step, events=tuple(replace(event, actor=actor.user) for event in step.events))
 
 
 def ending_detail(outcome: Outcome, cause: Cause | None) -> dict[str, Any]:
-    """What the history keeps of an end."""
+    """The record of an end in the history."""
     return {"outcome": outcome.value} | (
         {"code": cause.code.value, "message": cause.message} if cause else {}
     )
@@ -250,7 +252,7 @@ def _asking(run: Run, attempt: Attempt | None, after: Run, event: RunEvent, now:
 
 
 def _after(run: Run, event: RunEvent, **more: Any) -> Run:
-    """The run after an event, with these fields changed too."""
+    """The run after an event, with these fields changed."""
     return changed(run, state=step(run.state, event), seq=run.seq + 1, **more)
 
 

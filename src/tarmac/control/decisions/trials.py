@@ -1,6 +1,6 @@
-"""What a search asks for, as changes of trials and their runs. Pure; called by the search pass and commands.
+"""Turns requests of a search into changes of trials and runs. Pure; called by the search pass and commands.
 
-`ChangeDraft` collects what one change of an experiment consists of: runs and trials as they come to be by it.
+`ChangeDraft` collects the parts of one change of an experiment: its runs and trials after the change.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from tarmac.search import (
 )
 
 CLOSED = "closed"
-"""How a trial ended that its search ended."""
+"""The exit reason of a trial whose search ended it."""
 
 LONGEST_NAME = 63
 
 UNLIMITED = 2**31 - 1
-"""The limit of slots in the place of a run whose experiment has none any more."""
+"""The slot limit in the position of a run whose experiment no longer has one."""
 
 NewTrialRun = Callable[[RunSpec], NewRun]
-"""Makes the record of a run."""
+"""Creates the record of a run."""
 
 _PAUSED = frozenset({RunState.PAUSED, RunState.PAUSING})
 _ENDS = {
@@ -82,7 +82,7 @@ def trial_spec(experiment: Experiment, create: Create) -> RunSpec:
 
 
 def trial_report(run: Run, report: MetricReport) -> Mapping[str, Any] | None:
-    """What the search of a trial is told of one of its reports, as JSON; None: nothing."""
+    """A trial's report in the JSON form for its search; None if it has no part for the search."""
     trial = run.spec.trial
     if trial is None or trial.metric_group not in (None, report.group):
         return None
@@ -95,7 +95,7 @@ def trial_report(run: Run, report: MetricReport) -> Mapping[str, Any] | None:
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested values, those of `above` winning."""
+    """The merged nested values; those of `above` take precedence."""
     result = dict(below)
     for name, value in above.items():
         inner = result.get(name)
@@ -108,9 +108,9 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
 
 @dataclass(slots=True, kw_only=True)
 class ChangeDraft:
-    """One change of an experiment while it is decided.
+    """One undecided change of an experiment.
 
-    `runs` and `attempts` are those of its trials, as far as they are needed; `now` is the time of the change.
+    `runs` and `attempts` are the required ones of its trials; `now` is the time of the change.
     """
 
     experiment: Experiment
@@ -126,7 +126,7 @@ class ChangeDraft:
     run_steps: list[RunStep] = field(default_factory=list)
 
     def begin(self) -> None:
-        """The first trials."""
+        """Begin the first trials."""
         self._carry_out(self.searcher.begin())
 
     def report(self, report: TrialReport) -> None:
@@ -148,35 +148,35 @@ class ChangeDraft:
             self._carry_out(self.searcher.handle(Validation(trial.number, report.length, report.metric)))
 
     def end(self, trial: Trial, run: Run | None) -> None:
-        """The run of a trial has ended; None: it is not there any more."""
+        """The run of a trial has ended; None if it was removed."""
         how = TrialEnd.STOPPED if run is None or run.outcome is None else _ENDS[run.outcome]
         if trial.invalid:
             how = TrialEnd.INVALID
         closed = trial.state is TrialState.CLOSING and how is TrialEnd.STOPPED
         self._put(replace(trial, state=TrialState.ENDED, end=CLOSED if closed else how.value))
-        if self.experiment.state is ExperimentState.ACTIVE:  # else it may be gone on with, and ends anew
+        if self.experiment.state is ExperimentState.ACTIVE:  # otherwise it may be continued, and ends again
             self._carry_out(self.searcher.handle(Ended(trial.number, how)))
 
     def pause(self) -> None:
-        """Set aside every trial that goes on."""
+        """Pause every active trial."""
         self.experiment = replace(self.experiment, state=ExperimentState.PAUSED)
         for trial in self._going():
             self._pause(trial)
 
     def activate(self) -> None:
-        """Let every trial go on that does not wait for the search."""
+        """Resume every trial that does not wait for the search."""
         self.experiment = replace(self.experiment, state=ExperimentState.ACTIVE)
         for trial in self._going():
             self._resume(trial)
 
     def stop(self, *, at_once: bool = False) -> None:
-        """End every trial, and the experiment with the last of them."""
+        """Stop every trial; the experiment ends with the last of them."""
         self.experiment = replace(self.experiment, state=ExperimentState.STOPPING)
         for trial in self._left():
             self._stop(trial, at_once=at_once)
 
     def go_on(self, spec_of: Callable[[RunSpec, Trial], RunSpec]) -> None:
-        """An ended experiment goes on: trials that failed or were stopped run again, as `spec_of` says."""
+        """Continue an ended experiment: rerun failed and stopped trials with the spec from `spec_of`."""
         self._reopen()
         for trial in list(self.trials.values()):
             if trial.end in (TrialEnd.FAILED, TrialEnd.STOPPED):
@@ -187,7 +187,7 @@ class ChangeDraft:
     def go_on_by(
         self, spec: RunSpec, searcher: Searcher, spec_of: Callable[[RunSpec, Trial], RunSpec]
     ) -> None:
-        """An ended experiment goes on by another spec, with the trials it had; `searcher` has not begun."""
+        """Continue an ended experiment with another spec and its trials; `searcher` has not begun."""
         self.experiment = replace(self.experiment, spec=spec)
         self.searcher = searcher
         self._reopen()
@@ -199,7 +199,7 @@ class ChangeDraft:
                 self._carry_out([operation])
 
     def change_spec(self, spec: RunSpec) -> None:
-        """Another spec, for trials that are begun later; its limit of slots counts for all."""
+        """Change the spec of later trials; its slot limit applies to all trials."""
         before, most = self.experiment.search.max_slots, spec.search.max_slots if spec.search else None
         self.experiment = replace(self.experiment, spec=spec)
         for trial in self._left() if most != before else ():
@@ -209,18 +209,18 @@ class ChangeDraft:
                 self._step(steps.reordered(run, position, {"max_slots": most}, self.now))
 
     def reject(self, number: int) -> None:
-        """A trial says that its parameters make no sense."""
+        """A trial reports that its parameters are invalid."""
         trial = self.trials[number]
         if trial.state is not TrialState.ENDED and not trial.invalid:
             self._stop(self._put(replace(trial, invalid=True)))
 
     def settle(self, message: str | None = None) -> None:
-        """An experiment that was stopped ends with the last of its trials."""
+        """End a stopped experiment once the last of its trials has ended."""
         if self.experiment.state is ExperimentState.STOPPING and not self._left():
             self._end(Outcome.STOPPED, message or "stopped by request")
 
     def change(self) -> ExperimentChange:
-        """All of it."""
+        """The complete change."""
         before = self.before
         after = replace(
             self.experiment,
@@ -321,7 +321,7 @@ class ChangeDraft:
             self._step(steps.stop_run(run, self.attempts.get(run.id), self.now, at_once=at_once))
 
     def _possible(self, trial: Trial, event: RunEvent) -> Run | None:
-        """The run of a trial, where this may happen to it."""
+        """The run of a trial, if its state permits this event."""
         run = self.runs.get(trial.run_id)
         return run if run is not None and event in RUN_TABLE[run.state] else None
 
@@ -331,7 +331,7 @@ class ChangeDraft:
 
 
 def ended_trials(trials: Collection[Trial], runs: Mapping[str, Run]) -> list[Trial]:
-    """The trials whose run has ended, or is gone, and whose search does not know it yet."""
+    """The trials with an ended or removed run whose end their search does not know yet."""
     return [
         trial
         for trial in trials

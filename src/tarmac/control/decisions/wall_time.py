@@ -1,7 +1,7 @@
-"""Runs that need longer than one job of their cluster may take: job after job, while that leads on. Pure.
+"""Runs longer than the wall time of their cluster: job after job, while each makes progress. Pure.
 
-A job that ended at its wall time costs no retry. But a run that keeps no checkpoint would begin at 0 each
-time, and one that never gets beyond the step of its last would never end. Called by `apply_observation`.
+A job that ended at its wall time uses up no retry. A run without checkpoints would begin at 0 each time, and
+one that never passes its last step would never end. Called by `apply_observation`.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 from tarmac.model.run import Attempt, CauseCode, Retry, Run
 
 MAX_FUTILE = 3
-"""So many jobs in a row may end at their wall time without bringing the run forward."""
+"""The number of jobs in a row that may end at their wall time without progress."""
 
 _END = CauseCode.WALL_TIME.value
 
 
 def is_futile(run: Run, attempt: Attempt) -> bool:
-    """Whether the run, whose attempt has just ended, is not to get another job."""
+    """Whether the run gets no other job after its just ended attempt."""
     return futile_ends(run, attempt) >= MAX_FUTILE
 
 
 def futile_ends(run: Run, attempt: Attempt) -> int:
-    """How many jobs in a row, this one the last, ended at their wall time and led nowhere."""
+    """The number of jobs in a row, up to this one, that ended at their wall time without progress."""
     if attempt.cause is None or attempt.cause.code is not CauseCode.WALL_TIME:
         return 0
     before = _before(run)
@@ -28,7 +28,7 @@ def futile_ends(run: Run, attempt: Attempt) -> int:
 
 
 def next_start(run: Run, attempt: Attempt, now: float) -> Retry | None:
-    """What to remember of an attempt that ended at the wall time of its job: the next may begin at once."""
+    """The retry record after a job that ended at its wall time: the next job may begin at once."""
     if attempt.cause is None or attempt.cause.code is not CauseCode.WALL_TIME:
         return None
     before, step = _before(run), attempt.milestones.checkpoint_step
@@ -38,7 +38,7 @@ def next_start(run: Run, attempt: Attempt, now: float) -> Retry | None:
 
 
 def futile_text(run: Run, attempt: Attempt) -> str:
-    """What is added to the cause of a run that gets no other job for that."""
+    """The addition to the cause of a run that gets no other job for this reason."""
     if not is_futile(run, attempt):
         return ""
     count, before = futile_ends(run, attempt), _before(run)
@@ -53,12 +53,12 @@ def futile_text(run: Run, attempt: Attempt) -> str:
 
 
 def _before(run: Run) -> Retry | None:
-    """What is remembered of the job before, where that ended so too."""
+    """The retry record of the previous job, if that ended at its wall time."""
     return run.retry if run.retry is not None and run.retry.end == _END else None
 
 
 def _leads_on(attempt: Attempt, before: Retry | None) -> bool:
-    """Whether it left a checkpoint, and, where steps are known, one of a later step than those before it."""
+    """Whether the attempt left a checkpoint, and, if steps are known, one of a later step than before."""
     seen = attempt.milestones
     if seen.checkpoint_at is None:
         return False
