@@ -1,4 +1,4 @@
-"""Admitting runs: making the record of a submission, and refusing what can never fit (design section 8).
+"""Admits runs: makes the record of a submission, and refuses runs that can never fit (design section 8).
 
 Called by `service.ControlPlane.submit` and the dry run.
 """
@@ -41,15 +41,15 @@ NATIVE = "native"
 NAMES_SHOWN = 10
 PACKAGES_NAMED = 4
 USUAL_SLOTS = 8
-"""How many slots nodes commonly have: what a suggested rehearsal stands for."""
+"""The usual number of slots per node: the size of a suggested rehearsal's nodes."""
 
 NODES_NAMED = 4
-"""How many nodes with the same reason a refusal names."""
+"""The number of nodes with the same reason that a refusal names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """A spec that an actor wants run. The same key twice is the same run."""
+    """A spec that an actor submits. A second submission with the same key gives the same run."""
 
     spec: RunSpec
     actor: Actor
@@ -58,9 +58,9 @@ class Submission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """The run of a submission; `created` is False when its idempotency key was known.
+    """The run of a submission; `created` is False if its idempotency key was known.
 
-    `warnings` say what is likely not meant, on the nodes there are.
+    `warnings` list probable mistakes, judged on the present nodes.
     """
 
     run: Run
@@ -69,14 +69,14 @@ class Accepted:
 
 
 class Admission:
-    """Checks submissions against the nodes there are, once per shape of request."""
+    """Checks submissions against the present nodes, once per shape of request."""
 
     def __init__(self, control: ControlState) -> None:
         self._control = control
         self._known: tuple[tuple[Node, ...], dict[Shape, tuple[str, ...]]] = ((), {})
 
     def new_run(self, submission: Submission, now: float) -> NewRun:
-        """The record to make durable; raises Refused when no empty cluster here could ever hold the run."""
+        """The record to store; raises Refused if no empty cluster of this server could ever hold the run."""
         _refuse_what_no_engine_takes(submission.spec, self._control)
         refuse_system_packages(submission.spec, allowed=self._control.allow_system_packages)
         refuse_unknown_parameters(submission.spec)
@@ -95,11 +95,11 @@ class Admission:
         return NewRun(run=run, events=events)
 
     def new_runs(self, submission: Submission, now: float) -> list[NewRun]:
-        """The records of all members of an array, or of the one run; raises Refused likewise."""
+        """The records of all members of an array, or of the single run; raises Refused as `new_run` does."""
         return members_of(self.new_run(submission, now), self._control.ids, now)
 
     def warnings(self, run: Run) -> tuple[str, ...]:
-        """What is to be said of a run that was admitted, on the nodes that it was judged by."""
+        """The warnings for an admitted run, on the nodes that it was checked against."""
         engine = self._control.engines.delegate_of(run.spec.target.cluster)
         if engine is not None and run.spec.rehearsal is None:
             doubt = queue_doubt(run, engine)
@@ -120,7 +120,7 @@ class Admission:
             _refuse_delegated_that_never_fits(run, delegate)
             return
         if self._control.engines.with_unknown_nodes(run.spec.target.cluster):
-            return  # it waits in the queue, which says for what
+            return  # the run waits in the queue, which gives the reason
         nodes = self._control.lasting_nodes()
         if nodes is not self._known[0] and nodes != self._known[0]:
             self._known = (nodes, {})
@@ -133,7 +133,7 @@ class Admission:
             fitting[shape] = self._refuse(run, nodes) if fits else ()
 
     def _refuse(self, run: Run, nodes: tuple[Node, ...]) -> tuple[str, ...]:
-        """Refuse a run that fits no empty node; else what is to be said of where it does."""
+        """Refuse a run that fits no empty node; otherwise return the warnings for the nodes that it fits."""
         idle = Snapshot(pools=(), nodes=nodes, queue=(candidate_of(run),), holdings=())
         answer = explain(idle, run.id, run.created_at)
         if isinstance(answer, Refusal) and answer.code is CauseCode.NEVER_FITS:
@@ -146,7 +146,7 @@ class Admission:
 
 
 def _refuse_delegated_that_never_fits(run: Run, engine: AttachedEngine) -> None:
-    """Refuse a run that a cluster with a queue of its own can never give its nodes."""
+    """Refuse a run that a cluster with its own queue can never give its nodes."""
     answer = request_of(run, engine, run.created_at)
     if not isinstance(answer, Refusal) or answer.code is not CauseCode.NEVER_FITS:
         return
@@ -161,7 +161,7 @@ def _never_fits(run: Run, refusal: Refusal, hint: str | None) -> NeverFits:
 
 
 def _unequal(allocation: Allocation) -> Iterator[str]:
-    """A warning where the slots of a role that is split over nodes cannot be split equally."""
+    """A warning for each role whose slots cannot be split equally over its nodes."""
     for role in dict.fromkeys(placement.role for placement in allocation.placements):
         parts = [len(placement.slots) for placement in allocation.placements if placement.role == role]
         if len(set(parts)) > 1:
@@ -172,7 +172,7 @@ def _unequal(allocation: Allocation) -> Iterator[str]:
 
 
 def refuse_unknown_pool(spec: RunSpec, nodes: Sequence[Node]) -> None:
-    """Refuse a run for a pool that no cluster it may run on has, naming those there are."""
+    """Refuse a run whose pool exists on none of its possible clusters, and list the existing pools."""
     _refuse_pool(spec, {node.pool for node in nodes if admits(node.cluster, spec.target.cluster)})
 
 
@@ -204,9 +204,9 @@ def refuse_elsewhere(control: ControlState, spec: RunSpec) -> None:
 
 
 def _elsewhere(spec: RunSpec, clusters: Collection[str]) -> str | None:
-    """What to do where nothing like it fits: what was written for another machine can still be tried.
+    """A suggestion for a run that fits nowhere: a run written for another machine can be rehearsed.
 
-    `clusters`: all of here, where the one that it names is none of them.
+    `clusters`: all clusters of this server, if the run names none of them.
     """
     if spec.rehearsal is not None:
         return None
@@ -233,17 +233,17 @@ def _refuse_what_no_engine_takes(spec: RunSpec, control: ControlState) -> None:
 
 
 def goes_to_a_queue(spec: RunSpec, control: ControlState) -> bool:
-    """Whether a run goes to a cluster with a queue of its own: it takes what is written for a site, too."""
+    """Whether a run goes to a cluster with its own queue, which accepts settings for sites as well."""
     return control.engines.delegate_of(spec.target.cluster) is not None
 
 
 def same_request(one: RunSpec, other: RunSpec) -> bool:
-    """Whether two submissions ask for the same, apart from what is found out when they arrive, and labels."""
+    """Whether two submissions are the same, apart from labels and the facts found on their arrival."""
     return one is other or _comparable(one) == _comparable(replace(other, labels=one.labels))
 
 
 def _comparable(spec: RunSpec) -> RunSpec:
-    """The spec less what depends on the moment and the place of its submission."""
+    """The spec without the fields that depend on the time and place of its submission."""
     code = spec.code
     if isinstance(code, LocalDirectory):
         code = replace(code, digest=None)
@@ -267,9 +267,9 @@ def refuse_search(spec: RunSpec) -> None:
 
 
 def refuse_system_packages(spec: RunSpec, *, allowed: bool) -> None:
-    """Refuse a run that would install packages on a node it shares, unless the server allows it.
+    """Refuse a run that would install packages on a shared node, unless the server allows it.
 
-    In a container they are gone with the attempt.
+    In a container the packages disappear with the attempt.
     """
     step = next((step for step in spec.setup if isinstance(step, SystemPackages)), None)
     if step is not None and not allowed and container_launch(spec) is None:
@@ -283,9 +283,9 @@ def refuse_system_packages(spec: RunSpec, *, allowed: bool) -> None:
 
 
 def refuse_unknown_parameters(spec: RunSpec) -> None:
-    """Refuse a native file whose commands name a parameter that it does not have.
+    """Refuse a native file whose commands use an undefined parameter.
 
-    The files of other systems are run as they are written.
+    Files of other systems run unchanged.
     """
     unknown = unknown_names(spec) if spec.dialect == NATIVE else []
     if unknown:
@@ -298,7 +298,7 @@ def refuse_unknown_parameters(spec: RunSpec) -> None:
 
 
 def new_run_record(submission: Submission, *, run_id: str, now: float, server: str) -> Run:
-    """The run as it would be queued; whether it fits is not checked. Raises Refused for a burst run."""
+    """The run as it would be queued, without a check that it fits. Raises Refused for a burst run."""
     spec = submission.spec
     _refuse_burst(spec)
     if spec.rehearsal is not None:
@@ -322,7 +322,7 @@ def refusal_text(refusal: Refusal) -> str:
 
 
 def refusal_reasons(refusal: Refusal) -> list[str]:
-    """The reason per node; nodes that share one are named together, the first few of them."""
+    """The reasons per node; nodes with the same reason are grouped, and only the first few are named."""
     nodes: dict[str, list[str]] = {}
     for reason in refusal.reasons:
         named = nodes.setdefault(reason.text, [])
@@ -332,7 +332,7 @@ def refusal_reasons(refusal: Refusal) -> list[str]:
 
 
 def _refuse_burst(spec: RunSpec) -> None:
-    """Raise Refused for a burst run that does not bring a cluster of its own, as a rehearsal does."""
+    """Raise Refused for a burst run that brings no cluster of its own, as a rehearsal does."""
     if spec.mode is Mode.BURST and spec.rehearsal is None:
         raise Refused(
             f"{spec.name} is a burst run: it needs a cluster rented for it alone, and this version of tarmac "

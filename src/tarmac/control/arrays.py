@@ -1,7 +1,7 @@
-"""Arrays as people mean them: which runs a reference stands for, and how far they all are.
+"""Arrays in commands: the runs that a reference means, and the progress of all members.
 
 A name, or an array's id, means all members of the newest array of that name; `NAME[3]`, or a run's own id,
-means one of them. Called by `service`.
+means one member. Called by `service`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ MOST_LOADED = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrayStatus:
-    """An array and how far it is: how many of its members are in which state, or have ended how.
+    """An array and its progress: the number of members per state, and per outcome once ended.
 
-    `run` is its member of which that was asked.
+    `run` is the member that the question referred to.
     """
 
     run: Run
@@ -33,7 +33,7 @@ class ArrayStatus:
 
 
 def members_of(first: NewRun, ids: Ids, now: float) -> list[NewRun]:
-    """A new run as the members of its array; as it is, where it has none. Raises Refused for a rehearsal."""
+    """A new run as the members of its array; unchanged if it has no array. Raises Refused for a rehearsal."""
     run, array = first.run, first.run.spec.array
     if array is None:
         return [first]
@@ -61,7 +61,7 @@ def means_all(run: Run, reference: str) -> bool:
 
 
 def live_members(store: Store, run: Run) -> Sequence[Run]:
-    """The members of its array that have not ended, smallest index first."""
+    """The members of the run's array that have not ended, smallest index first."""
     assert run.array_id is not None, "it is a member of an array"
     found = store.runs(RunQuery(array_id=run.array_id, limit=MOST_LOADED))
     loaded = store.load_runs([each.id for each in found if each.ended_at is None])
@@ -69,7 +69,7 @@ def live_members(store: Store, run: Run) -> Sequence[Run]:
 
 
 def array_status(store: Store, run: Run) -> ArrayStatus:
-    """How far the array of a run is; raises NotFound where it is none's member."""
+    """The progress of a run's array; raises NotFound if the run belongs to no array."""
     if run.array_id is None:
         raise NotFound(f"{run.name} ({run.id}) is a single run, no member of an array")
     counts: dict[str, int] = {}

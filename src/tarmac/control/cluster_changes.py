@@ -1,6 +1,6 @@
-"""A change of a cluster that takes minutes: what it has done so far. Used by `cluster_machines`.
+"""The progress of a cluster change that takes minutes. Used by `cluster_machines`.
 
-It goes on in a thread of its own, whether anybody waits or not, and is forgotten with the process.
+The change continues in its own thread even if no client waits, and its record is lost with the process.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ log = logging.getLogger(__name__)
 
 
 class ChangeKind(StrEnum):
-    """What is done to a cluster."""
+    """The kind of a change to a cluster."""
 
     UP = "up"
     DOWN = "down"
 
 
 class ChangeState(StrEnum):
-    """How far a change is."""
+    """The state of a change."""
 
     WORKING = "working"
     DONE = "done"
@@ -34,7 +34,7 @@ class ChangeState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChangeLine:
-    """What was done on a machine, or with it."""
+    """One action on a machine."""
 
     machine: str
     text: str
@@ -42,7 +42,7 @@ class ChangeLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeReport:
-    """A change as it is: the lines from the one that was asked for, and the number of the one after them."""
+    """The state of a change: its lines from the requested number on, and the number of the next line."""
 
     cluster: str
     kind: ChangeKind
@@ -54,7 +54,7 @@ class ChangeReport:
 
 
 class ClusterChange:
-    """One change; `request` tells whether another one is the same. Thread-safe."""
+    """One change; `request` identifies equal changes. Thread-safe."""
 
     def __init__(self, cluster: str, kind: ChangeKind, request: object, *, began_at: float) -> None:
         self.cluster = cluster
@@ -68,22 +68,22 @@ class ClusterChange:
 
     @property
     def working(self) -> bool:
-        """Whether it goes on."""
+        """Whether the change is still running."""
         return self._state is ChangeState.WORKING
 
     def begin(self, body: Callable[[], None]) -> None:
-        """Have it done."""
+        """Run the change in its own thread."""
         name = f"cluster-{self.kind}-{self.cluster}"
         Thread(target=self._do, args=(body,), name=name, daemon=True).start()
 
     def progress(self, machine: str, text: str) -> None:
-        """Note what was done."""
+        """Record an action."""
         with self._changed:
             self._lines.append(ChangeLine(machine, text))
             self._changed.notify_all()
 
     def report(self, after: int, *, wait_s: float) -> ChangeReport:
-        """How it is: as soon as there is a line from number `after` on or the change is over, or by then."""
+        """Report the change: at line number `after` or at its end, after at most `wait_s`."""
         deadline = time.monotonic() + wait_s
         with self._changed:
             while self.working and len(self._lines) <= after:

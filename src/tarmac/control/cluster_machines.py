@@ -1,7 +1,7 @@
-"""Clusters that are started on machines over SSH: up, down, and how they are. Called by `service`.
+"""Clusters started on machines over SSH: their start, their end and their status. Called by `service`.
 
-What runs on the machines is known from them alone, and the cluster is recorded before anything is started: so
-after a crash in the middle, the same command again completes it.
+Only the machines know what runs on them, and the cluster is recorded before anything starts: after a crash in
+the middle, the same command completes the start.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ E = TypeVar("E", bound="Attempt | None")
 LOOK_EVERY_S = 1.0
 
 LEAVE_S = 1800.0
-"""How long runs may take to leave: their grace, what they save, and the fence of one on a lost machine."""
+"""The time for runs to leave: their grace, their saving, and the fence of a run on a lost machine."""
 
 JOIN_S = 90.0
-"""How soon the engine has found a machine that was started."""
+"""The time in which the engine finds a started machine."""
 
 FIXED = ("slots", "cpus", "directory", "port")
-"""What of a machine cannot change while it is in the cluster."""
+"""The properties of a machine that cannot change while it is in the cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterStatus:
-    """The machines of a cluster as they were found, and the change that is at work."""
+    """The machines of a cluster as they were found, and the current change."""
 
     cluster: Cluster
     machines: Sequence[MachineReport]
@@ -52,7 +52,7 @@ class ClusterStatus:
 class ClusterMachines:
     """Commands and questions about started clusters. From any thread.
 
-    `open_starter` makes what starts them; None where nothing can.
+    `open_starter` creates the cluster starter; None if this server cannot start clusters.
     """
 
     def __init__(
@@ -66,9 +66,9 @@ class ClusterMachines:
         self._lock = Lock()
 
     def up(self, actor: Actor, name: str, machines: Sequence[Machine], *, install: bool) -> ChangeReport:
-        """Begin to make the cluster run on exactly these machines; the same again joins what is at work.
+        """Begin to run the cluster on exactly these machines; a repeated command joins the current change.
 
-        Raises Refused for what cannot change, or while another change is at work.
+        Raises Refused for a change of fixed properties, or while another change is running.
         """
         check(actor, Action.MANAGE)
         old = self._described(name)
@@ -81,9 +81,9 @@ class ClusterMachines:
         )
 
     def down(self, actor: Actor, name: str, *, force: bool, purge: bool) -> ChangeReport:
-        """Begin to end the cluster; with `force`, its runs are stopped, and lost machines are given up.
+        """Begin to end the cluster; with `force`, stop its runs and give up lost machines.
 
-        Raises Refused while runs hold or need it, and NotFound where there is none.
+        Raises Refused while runs hold or need it, and NotFound for an unknown cluster.
         """
         check(actor, Action.MANAGE)
         cluster = self._started(name)
@@ -97,7 +97,9 @@ class ClusterMachines:
         )
 
     def status(self, actor: Actor, name: str) -> ClusterStatus:
-        """How the cluster is, asked of its machines. May take long; raises NotFound where there is none."""
+        """Ask the machines of the cluster for their status. May take long; raises NotFound for an unknown
+        cluster.
+        """
         check(actor, Action.READ)
         cluster = self._started(name)
         change = self._changes.get(name)
@@ -106,7 +108,7 @@ class ClusterMachines:
         return ClusterStatus(cluster=cluster, machines=machines, change=report)
 
     def progress(self, actor: Actor, name: str, after: int, *, wait_s: float) -> ChangeReport:
-        """The newest change of a cluster; raises NotFound where this process has begun none."""
+        """The newest change of a cluster; raises NotFound if this process has begun none."""
         check(actor, Action.READ)
         change = self._changes.get(name)
         if change is None:
@@ -163,7 +165,7 @@ class ClusterMachines:
         self._await_nodes(cluster, added, progress)
 
     def _take_out(self, name: str, leaving: Sequence[Machine], progress: MachineProgress) -> None:
-        """Have runs leave these machines, for elsewhere, and end what was started there."""
+        """Move runs from these machines to others, and end the processes started there."""
         nodes = {node.name: machine for node, machine in self._nodes_of(name, leaving)}
         self._control.set_drained(set(nodes), self._drain("its machine is taken out of the cluster"))
 
@@ -210,7 +212,7 @@ class ClusterMachines:
         self._clusters.forget(name)
 
     def _stop_runs(self, actor: Actor, name: str, progress: MachineProgress) -> None:
-        """Stop every run that has nodes of the cluster, or names it."""
+        """Stop every run that holds nodes of the cluster or names it."""
         first = self._started(name).machines[0].name
 
         def remaining() -> list[tuple[Run, Attempt | None]]:
@@ -234,7 +236,7 @@ class ClusterMachines:
         self._empty(remaining, stop)
 
     def _empty(self, remaining: Callable[[], Sequence[tuple[Run, E]]], act: Callable[[Run, E], None]) -> None:
-        """Act on these runs until none remains. Raises Unavailable where that takes too long."""
+        """Act on these runs until none remains. Raises Unavailable if that takes too long."""
         changed = Event()
         unsubscribe = self._control.event_bus.subscribe(lambda _: changed.set())
         try:
@@ -252,7 +254,7 @@ class ClusterMachines:
         raise Unavailable(f"runs have not left within {LEAVE_S:g} s: {names}", hint="the same command again")
 
     def _await_nodes(self, cluster: Cluster, added: set[str], progress: MachineProgress) -> None:
-        """Wait until the engine has found all machines; what it has not is noted."""
+        """Wait until the engine has found all machines; report the missing ones."""
         waiting: dict[str, Machine] = {machine.name: machine for machine in cluster.machines}
         pause = Event()
         for _ in range(int(JOIN_S / LOOK_EVERY_S)):
@@ -269,7 +271,7 @@ class ClusterMachines:
             progress(name, f"is not a node yet: tarmac clusters check {cluster.name} says why")
 
     def _nodes_of(self, name: str, machines: Sequence[Machine]) -> Iterator[tuple[Node, Machine]]:
-        """The nodes that these machines are, found by their addresses."""
+        """The nodes on these machines, matched by address."""
         by_address = {machine.address: machine for machine in machines}
         for node in self._control.nodes():
             if node.cluster == name and node.address in by_address:
@@ -308,7 +310,7 @@ class ClusterMachines:
 
 
 def _refuse_changes(old: Cluster, machines: Sequence[Machine]) -> None:
-    """Raise Refused with everything that cannot change while a cluster runs."""
+    """Raise Refused with all properties that cannot change while a cluster runs."""
     known = {machine.name: machine for machine in old.machines}
     found = []
     for machine in machines:

@@ -1,7 +1,7 @@
-"""Clusters that come and go while a server runs: adding, replacing, removing and showing them.
+"""Adds, replaces, removes and shows clusters while a server runs.
 
-Called by `service`. A change is checked whole against what runs and waits, then made in one durable write: it
-never moves a run, and nothing that was accepted is left without a cluster that can hold it.
+Called by `service`. A change is checked as a whole against running and waiting runs, then made in one durable
+write: it never moves a run, and every accepted run keeps a cluster that can hold it.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from tarmac.model.text import listed, suggestion
 from tarmac.sched import Candidate, Refusal, Snapshot, explain
 
 NAMED = 4
-"""How many runs a refusal names."""
+"""The number of runs that a refusal names."""
 
 
 class ClusterKind(StrEnum):
-    """Where a cluster comes from."""
+    """The origin of a cluster."""
 
-    OWN = "own"  # the engine's: this machine, or what the settings say
+    OWN = "own"  # the engine's: this machine, or the cluster in the settings
     ADDED = "added"  # described and added by a person
     REHEARSAL = "rehearsal"  # for one run alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterReport:
-    """A cluster: its pools with the rules that hold in them, and its nodes with what they hold now.
+    """A cluster: its pools with their rules, and its nodes with their current load.
 
-    `delegated`: it has a queue of its own, and its nodes are what can be asked of it. `trouble` says why its
-    engine did not answer when it was last called. `settings` are those of its description, and `queues` what
-    its pools stand for in a queue of its own.
+    `delegated`: the cluster has its own queue, and its nodes are the ones that can be requested. `trouble` is
+    the engine's error in its last call. `settings` are those of its description, and `queues` the queues of
+    the cluster that its pools represent.
     """
 
     name: str
@@ -68,12 +68,12 @@ class Clusters:
     # --- questions
 
     def all(self, actor: Actor) -> list[ClusterReport]:
-        """Every lasting cluster; rehearsals come and go with their runs."""
+        """Every lasting cluster; rehearsals exist only with their runs."""
         check(actor, Action.READ)
         return [report for report in self._reports() if report.kind is not ClusterKind.REHEARSAL]
 
     def show(self, actor: Actor, name: str) -> ClusterReport:
-        """The cluster of this name, of a rehearsal too; raises NotFound with the nearest name."""
+        """The cluster of this name, including rehearsals; raises NotFound with the nearest name."""
         check(actor, Action.READ)
         return self._find(name)
 
@@ -84,16 +84,16 @@ class Clusters:
         return reports[name]
 
     def check(self) -> None:
-        """Raise InvalidInput where the engine's own nodes and described ones are called alike."""
+        """Raise InvalidInput if a node of the engine and a described node have the same name."""
         _refuse_namesakes(self._control.lasting_nodes())
 
     # --- commands
 
     def add(self, actor: Actor, cluster: Cluster, *, replacing: bool = False) -> ClusterReport:
-        """Take a described cluster up, durably; the same description again changes nothing.
+        """Add a described cluster durably; the same description again changes nothing.
 
-        With `replacing`, it takes the place of the one of its name: raises Refused where a run holds what
-        would no longer be there, or waits for what no other cluster has.
+        With `replacing`, it replaces the cluster of its name: raises Refused if a run holds a resource that
+        would disappear, or waits for one that no other cluster has.
         """
         check(actor, Action.MANAGE)
         control = self._control
@@ -116,7 +116,7 @@ class Clusters:
             nodes = tuple(control.inventory.nodes_of(prepared)) if control.engines.serves(cluster) else ()
             rest = tuple(node for node in control.lasting_nodes() if node.cluster != cluster.name)
             _refuse_namesakes((*rest, *nodes))
-            if old is None:  # marks that a cluster of this name left, if a server died while it was removed
+            if old is None:  # remaining marks of a cluster of this name, if a server died during its removal
                 self._undrain({node.name for node in nodes})
             else:
                 self._refuse_loss(old.name, nodes, rest)
@@ -126,14 +126,14 @@ class Clusters:
         return self._find(cluster.name)
 
     def remove(self, actor: Actor, name: str) -> ClusterReport:
-        """Forget a described cluster; it, as it was. Raises Refused as `check_removal` does."""
+        """Remove a described cluster and return it. Raises Refused as `check_removal` does."""
         with self._control.lock:
             report = self.check_removal(actor, name)
             self.forget(name)
         return report
 
     def check_removal(self, actor: Actor, name: str) -> ClusterReport:
-        """A described cluster that may be forgotten. Raises Refused while a run holds or needs its nodes."""
+        """The described cluster, if removable. Raises Refused while a run holds or needs its nodes."""
         check(actor, Action.MANAGE)
         control = self._control
         with control.lock:
@@ -154,7 +154,7 @@ class Clusters:
     # --- for clusters that are started
 
     def check_start(self, name: str, old: Cluster | None) -> None:
-        """Raise Refused where a cluster of this name cannot be started, as another has that name."""
+        """Raise Refused if another cluster already has this name."""
         with self._control.lock:
             taken = old is not None and not old.machines
             if taken:
@@ -165,7 +165,7 @@ class Clusters:
             self._refuse_name(name, taken=False)
 
     def record(self, cluster: Cluster) -> None:
-        """Keep a cluster that is started or about to be, in place of the one of its name, durably."""
+        """Store a started or starting cluster durably, in place of the one of its name."""
         with self._control.lock:
             self._check_kind(cluster)
             self._control.store.put_cluster(cluster)
@@ -173,7 +173,7 @@ class Clusters:
         self._control.event_bus.notify(Wakeup.SCHEDULE)
 
     def forget(self, name: str) -> None:
-        """Keep it no longer, whatever runs there; nor what its nodes were marked with."""
+        """Remove the cluster and the marks on its nodes, whatever runs there."""
         control = self._control
         with control.lock:
             nodes = {node.name for node in control.lasting_nodes() if node.cluster == name}
@@ -189,7 +189,7 @@ class Clusters:
             self._refuse_loss(name, (), rest, hint=hint)
 
     def examine(self, actor: Actor, name: str) -> list[Finding]:
-        """Try what a run needs on a cluster; raises NotFound for one that is not there. May take long."""
+        """Check a cluster for the requirements of runs; raises NotFound for an unknown one. May take long."""
         check(actor, Action.SUBMIT)
         self._find(name)
         control = self._control
@@ -209,7 +209,7 @@ class Clusters:
     # --- inside
 
     def _check_kind(self, cluster: Cluster) -> None:
-        """Raise InvalidInput for a description that its engine cannot be opened with."""
+        """Raise InvalidInput for a description with which its engine cannot be opened."""
         engines = self._control.engines
         if engines.serves(cluster):
             if cluster.settings or cluster.credentials:
@@ -278,7 +278,7 @@ class Clusters:
     def _refuse_loss(
         self, name: str, nodes: Sequence[Node], rest: Sequence[Node], *, hint: str | None = None
     ) -> None:
-        """Raise Refused if a run holds or needs what is there now and not in `nodes`, its new ones."""
+        """Raise Refused if a run holds or needs a current node that is missing from the new `nodes`."""
         losses = list(_losses(self._control, name, {node.name: node for node in nodes}))
         if losses:
             raise Refused(
@@ -295,7 +295,7 @@ class Clusters:
 
 
 def _offer(report: ClusterReport) -> Finding:
-    """What the cluster has to run on."""
+    """The resources that the cluster offers."""
     nodes, slots = len(report.nodes), sum(item.node.capacity.slots for item in report.nodes)
     text = (
         f"{nodes} node{'s' if nodes != 1 else ''}, {slots} slots" if nodes else "nothing is known of them yet"
@@ -304,7 +304,7 @@ def _offer(report: ClusterReport) -> Finding:
 
 
 def _losses(control: ControlState, name: str, nodes: dict[str, Node]) -> Iterator[str]:
-    """What runs hold of the cluster and would not find in `nodes`, in words, one for each run and node."""
+    """Sentences on the resources that runs hold and that `nodes` lacks, one for each run and node."""
     use: dict[str, Resources] = {}
     for run, attempt in control.live():
         if attempt.allocation.cluster != name:
@@ -334,7 +334,7 @@ def _losses(control: ControlState, name: str, nodes: dict[str, Node]) -> Iterato
 
 
 def _stranded(control: ControlState, name: str, after: tuple[Node, ...]) -> Iterator[str]:
-    """Runs that the nodes there are now could ever hold, and those `after` the change could not, in words."""
+    """Sentences on the runs that the present nodes could ever hold and those `after` the change could not."""
     if control.engines.delegate_of(name) is not None:
         with control.lock:
             yield from [

@@ -1,8 +1,8 @@
-"""Clusters with a queue of their own: what can be asked of them, and how a request is split over nodes.
+"""Clusters with their own queue: their possible requests, and the split of a request over nodes.
 
-A request is placed on the cluster as if it were idle, by the code that places runs here: that says whether it
-fits at all, and how many nodes it takes. Which nodes they are, the cluster decides; until it has, they go by
-their rank. Called by admission, and by the passes that submit and deliver.
+The placement code places a request on the cluster as if it were idle: this decides whether the request fits
+at all, and its number of nodes. The cluster chooses the nodes; until then they are named by their rank.
+Called by admission, and by the passes that submit and deliver.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from tarmac.sched import Candidate, Placement, Reason, ReasonCode, Refusal, Snap
 
 NAMES_SHOWN = 8
 MOST_ANSWERS = 1024
-"""So many different requests to a cluster are remembered with their answers."""
+"""The number of different requests to a cluster that are cached with their answers."""
 
 
 def capacity_of(engine: AttachedEngine) -> tuple[Node, ...]:
-    """The nodes of a cluster that has a queue of its own, as if idle; none while nothing is known of them."""
+    """The nodes of a cluster that has its own queue, as if idle; none while they are unknown."""
     return tuple(engine.delegate.capacity()) if engine.delegate is not None else ()
 
 
 def learn_capacity(engine: AttachedEngine) -> None:
-    """Have it read where nothing is known yet: somebody waits for the answer. Raises Unavailable."""
+    """Read the capacity if it is unknown, as a client waits for the answer. Raises Unavailable."""
     reader = engine.adapter
     if not capacity_of(engine) and isinstance(reader, ReadsCapacity):
         with engine.question():
@@ -42,7 +42,7 @@ def learn_capacity(engine: AttachedEngine) -> None:
 
 
 def refuse_unknown_hostnames(spec: RunSpec, engine: AttachedEngine) -> None:
-    """Refuse names of nodes that the cluster does not have, to use or to keep away from."""
+    """Refuse node names that the cluster does not have, whether to use or to avoid."""
     named = (*spec.target.hostnames, *spec.target.excluded)
     known = {node.hostname for node in capacity_of(engine)} if named else set()
     unknown = [name for name in named if name not in known] if known else []
@@ -56,12 +56,12 @@ def refuse_unknown_hostnames(spec: RunSpec, engine: AttachedEngine) -> None:
 
 
 def offers_of(engine: AttachedEngine) -> Sequence[QueueOffer]:
-    """The queues of a cluster that has its own, first that of runs which name none."""
+    """The queues of a cluster with its own; first the queue for runs that name none."""
     return engine.queues.queues() if engine.queues is not None else ()
 
 
 def queue_of(run: Run, engine: AttachedEngine) -> QueueOffer | None:
-    """The queue that a run goes to: its pool's, else that of its file, else the first. None: of any pool."""
+    """The queue of a run: its pool's, otherwise that of its file, otherwise the first. None: of any pool."""
     offers, spec = offers_of(engine), run.spec
     pool, queue = run.place.pool or spec.target.pool, spec.site.queue if spec.site is not None else None
     named = (offer for offer in offers if pool is None and queue in (offer.pool, *offer.queue.split(",")))
@@ -71,7 +71,7 @@ def queue_of(run: Run, engine: AttachedEngine) -> QueueOffer | None:
 
 
 def queue_doubt(run: Run, engine: AttachedEngine) -> str | None:
-    """What is to be said of a run whose file names a queue that the cluster does not have."""
+    """The warning for a run whose file names a queue that the cluster does not have."""
     offer, site = queue_of(run, engine), run.spec.site
     if offer is None or site is None or run.spec.target.pool is not None:
         return None
@@ -86,13 +86,13 @@ def queue_doubt(run: Run, engine: AttachedEngine) -> str | None:
 def request_of(
     run: Run, engine: AttachedEngine, now: float, *, offer: QueueOffer | None = None
 ) -> Placement | Refusal | None:
-    """What is asked of the cluster for a run, or why it can never be; None while nobody can tell.
+    """The request to the cluster for a run, or why it can never fit; None while that is unknown.
 
-    `offer`: of another queue than its own.
+    `offer`: a queue other than the run's own.
     """
     capacity = capacity_of(engine)
     if not capacity or (run.retry is not None and run.retry.at > now):
-        return None  # nothing is known, or it pauses before its next try
+        return None  # the capacity is unknown, or the run pauses before its next try
     offer, candidate = offer or queue_of(run, engine), candidate_of(run)
     if offer is not None:
         candidate = replace(candidate, pool=None, target=replace(candidate.target, pool=None))
@@ -110,7 +110,7 @@ def request_of(
 
 
 def _answers(engine: AttachedEngine, capacity: tuple[Node, ...]) -> dict[object, Placement | Refusal]:
-    """The answers for this capacity so far: runs come by the thousand, and many ask alike."""
+    """The answers for this capacity so far: runs come by the thousand, and many requests are equal."""
     known, answers = engine.answers
     if known is not capacity or len(answers) >= MOST_ANSWERS:
         answers = {}
@@ -136,7 +136,7 @@ def _answer(
 
 
 def _too_many_nodes(found: Placement, offer: QueueOffer) -> Refusal:
-    """Of a run that the nodes could hold, and the limit of its queue keeps from so many."""
+    """The refusal of a run that fits the nodes, but exceeds the node limit of its queue."""
     count, per_node = len(found.allocation.nodes), found.allocation.slots // len(found.allocation.nodes)
     text = f"it takes {count} nodes, and {offer.queue} gives a job {offer.most_nodes} at most"
     largest = f"slots: {per_node * (offer.most_nodes or 0)}" if per_node else None
@@ -156,7 +156,7 @@ def _refusal(
 
 
 def other_pools(run: Run, engine: AttachedEngine, now: float) -> list[str]:
-    """Pools of the cluster that could hold a run which its own cannot."""
+    """Other pools of the cluster that could hold a run if its own cannot."""
     return [
         offer.pool
         for offer in offers_of(engine)
@@ -165,9 +165,9 @@ def other_pools(run: Run, engine: AttachedEngine, now: float) -> list[str]:
 
 
 def unnamed_nodes(attempt: Attempt, capacity: Sequence[Node]) -> dict[str, Node]:
-    """Stand-ins for the nodes of an attempt, by name: like those of its pool, each at a stand-in address.
+    """Stand-ins for the nodes of an attempt, by name: like those of its pool, with stand-in addresses.
 
-    Raises Unavailable while nothing is known of them.
+    Raises Unavailable while the nodes are unknown.
     """
     allocation = attempt.allocation
     alike = [

@@ -1,6 +1,6 @@
-"""What a new run is to wait for: the references of its spec to runs that are there. Called by `admission`.
+"""Resolves the references of a new spec to the runs that it waits for. Called by `admission`.
 
-They mean what they mean when the run is accepted: a later run of the same name changes nothing.
+References are resolved when the run is accepted: a later run of the same name changes nothing.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from tarmac.model.ports import Store
 
 
 def awaited_runs(store: Store, actor: Actor, after: Sequence[Dependency]) -> tuple[AwaitedRun, ...]:
-    """The runs that are meant, each once; raises InvalidInput with every reference that means no one run.
+    """The referenced runs, each once; raises InvalidInput with every reference that does not mean exactly one
+    run.
 
-    One that is named twice has to complete if either says so.
+    A run that is named twice has to complete if either reference requires it.
     """
     found: dict[str, AwaitedRun] = {}
     problems: list[Problem] = []

@@ -1,6 +1,6 @@
-"""Draining nodes, and taking them back: which nodes a person means. Called by `service`.
+"""Drains nodes and takes them back: resolves the nodes that a person means. Called by `service`.
 
-All of them are found before the first is drained, and all are drained in one transaction.
+All nodes are resolved before the first is drained, and all are drained in one transaction.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ NAMES_SHOWN = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeChoice:
-    """Nodes by name, or every one of a cluster, pool and shard; with both, only names in these will do.
+    """Nodes by name, or every node of a cluster, pool and shard; with both, only names within these are
+    valid.
 
-    A host name means its node, where there is one of that name outside rehearsals.
+    A host name means its node if one node outside rehearsals has it.
     """
 
     names: tuple[str, ...] = ()
@@ -36,10 +37,10 @@ ALL_NODES = NodeChoice()
 def set_drained(
     control: ControlState, choice: NodeChoice, drain: Drain | None, slot: int | None = None
 ) -> list[NodeReport]:
-    """Drain the nodes, or this slot of each, or (None) take them back; they, as they are then.
+    """Drain the nodes, or this slot of each, or (None) take them back; returns their new state.
 
-    Without a reason a node that is drained already stays drained as it is.
-    Raises NotFound where nothing is meant, and Refused for a host name that several nodes have.
+    Without a reason an already drained node keeps its drain. Raises NotFound if no node is meant, and Refused
+    for a host name that several nodes have.
     """
     with control.lock:
         nodes = control.nodes()
@@ -55,7 +56,7 @@ def set_drained(
 
 
 def _slot_drain(node: Node, drain: Drain | None, slot: int) -> Drain | None:
-    """The drain of a node after that of one of its slots; None where it has none left."""
+    """The drain of a node after that of one of its slots; None if no drain remains."""
     if not 0 <= slot < node.capacity.slots:
         raise NotFound(f"node {node.name} has no slot {slot}: it has {node.capacity.slots}, from 0 on")
     if node.state is NodeState.DRAINED:
@@ -67,7 +68,7 @@ def _slot_drain(node: Node, drain: Drain | None, slot: int) -> Drain | None:
 
 
 def chosen_reports(control: ControlState, choice: NodeChoice) -> list[NodeReport]:
-    """The nodes that are meant, with what they hold; without any choice, all there are."""
+    """The chosen nodes with their load; all nodes without a choice."""
     reports = node_reports(control)
     if choice == ALL_NODES:
         return reports
@@ -112,7 +113,7 @@ def _node_called(name: str, known: set[str], by_hostname: dict[str, list[str]]) 
 
 
 def _empty_choice_text(nodes: Collection[Node], filters: dict[str, str]) -> str:
-    """Which part of the choice leaves nothing over."""
+    """The part of the choice that excludes every node."""
     for part, value in filters.items():
         values = sorted({str(getattr(node, part)) for node in nodes if getattr(node, part) is not None})
         if value not in values:

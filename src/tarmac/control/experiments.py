@@ -1,6 +1,6 @@
-"""Experiments as people see and command them. Made by `service`; every method may be called from any thread.
+"""Experiments as users see and command them. Made by `service`; every method may be called from any thread.
 
-A command is decided on what is durable and made in one transaction with what it does to the runs of trials.
+A command is decided on durable state and made in one transaction with its effect on the runs of trials.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from tarmac.model.text import nearest
 from tarmac.search import PreviewLine, preview
 
 COMMAND_TRIES = 20
-"""How often a command is decided anew when the experiment moves under it."""
+"""The number of attempts to decide a command if the experiment changes meanwhile."""
 
 Decide = Callable[[ChangeDraft], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialRow:
-    """A trial and the run it is; None where that was removed."""
+    """A trial and its run; None if the run was removed."""
 
     trial: Trial
     run: Run | None
@@ -94,7 +94,7 @@ class ExperimentService:
         )
         draft.begin()
         first = draft.new_runs[0].run.spec
-        self._admission.new_run(replace(submission, spec=first), now)  # refuses what never fits
+        self._admission.new_run(replace(submission, spec=first), now)  # raises Refused if it can never fit
         if spec.start_paused:
             draft.pause()
         stored = control.create_experiment(draft.change())
@@ -106,7 +106,7 @@ class ExperimentService:
         return stored
 
     def pause(self, actor: Actor, reference: str) -> Experiment:
-        """Set aside every trial that goes on, with its checkpoint; nothing more is begun."""
+        """Pause every active trial with its checkpoint; no other trial begins."""
 
         def decide(draft: ChangeDraft) -> None:
             _refuse_ended(draft.experiment, "paused")
@@ -116,7 +116,7 @@ class ExperimentService:
         return self._command(actor, reference, decide)
 
     def activate(self, actor: Actor, reference: str) -> Experiment:
-        """Let the trials of a paused experiment go on from their checkpoints."""
+        """Resume the trials of a paused experiment from their checkpoints."""
 
         def decide(draft: ChangeDraft) -> None:
             _refuse_ended(draft.experiment, "activated")
@@ -126,9 +126,9 @@ class ExperimentService:
         return self._command(actor, reference, decide)
 
     def stop(self, actor: Actor, reference: str, *, at_once: bool = False) -> Experiment:
-        """End it for good: its trials are stopped, with `at_once` without grace.
+        """Stop the experiment and its trials for good; `at_once` gives them no grace.
 
-        One that has ended stays as it is, and one that is stopping, but at once.
+        An ended experiment stays unchanged; a stopping one changes only with `at_once`.
         """
 
         def decide(draft: ChangeDraft) -> None:
@@ -142,11 +142,11 @@ class ExperimentService:
     def go_on(
         self, actor: Actor, reference: str, *, change: Callable[[RunSpec], RunSpec] | None = None
     ) -> Experiment:
-        """Go on with an experiment that has ended: trials that failed or were stopped run again.
+        """Continue an ended experiment: its failed or stopped trials run again.
 
-        Each begins from the last checkpoint that its run had. Refused of searches that compare trials, and
-        where every trial came to its end. `change` makes another spec of that of an experiment of a single
-        trial, which then goes on by it, also where it had completed; refused of all others.
+        Each begins from the last checkpoint of its run. Raises Refused for searches that compare trials, and
+        if every trial came to its end. `change` returns a new spec for an experiment of a single trial, which
+        then continues with it even if it had completed; all other experiments are refused.
         """
 
         def decide(draft: ChangeDraft) -> None:
@@ -171,7 +171,7 @@ class ExperimentService:
         return self._command(actor, reference, decide)
 
     def set_archived(self, actor: Actor, reference: str, archived: bool) -> Experiment:
-        """Hide an experiment that has ended from plain lists, or show it again."""
+        """Hide an ended experiment from plain lists, or show it again."""
 
         def decide(draft: ChangeDraft) -> None:
             if draft.experiment.state is not ExperimentState.ENDED:
@@ -181,9 +181,9 @@ class ExperimentService:
         return self._command(actor, reference, decide)
 
     def change_spec(self, actor: Actor, reference: str, change: Callable[[RunSpec], RunSpec]) -> Experiment:
-        """Another name, labels, limits: for the experiment and for trials that it begins later.
+        """Change the name, labels or limits of the experiment and of trials that it begins later.
 
-        Its limit of slots counts for the trials that there are, too. `change` may be called several times.
+        Its slot limit applies to the present trials as well. `change` may be called several times.
         """
 
         def decide(draft: ChangeDraft) -> None:
@@ -192,7 +192,7 @@ class ExperimentService:
         return self._command(actor, reference, decide)
 
     def reject_trial(self, actor: Actor, run_id: str) -> Trial:
-        """A trial says that its parameters make no sense: it is ended, and another takes its place."""
+        """A trial reports that its parameters are invalid: it is ended, and another takes its place."""
         trial = self._control.store.experiments.trial_of(run_id)
         if trial is None:
             raise NotFound(f"run {run_id} is no trial of an experiment")
@@ -204,7 +204,7 @@ class ExperimentService:
         return replace(trial, invalid=True)
 
     def remove(self, actor: Actor, reference: str) -> tuple[Experiment, Sequence[Trial]]:
-        """Forget an experiment that has ended; with its trials, whose runs are the caller's to remove."""
+        """Remove an ended experiment; returns it with its trials, whose runs the caller has to remove."""
         experiment = self.find(actor, reference)
         check(actor, Action.CONTROL, owner=experiment.user, what="experiments")
         trials = self._control.store.experiments.trials(experiment.id)
@@ -219,7 +219,7 @@ class ExperimentService:
     # --- questions
 
     def find(self, actor: Actor, reference: str) -> Experiment:
-        """The experiment an actor means: id, name (newest, own first), unique beginning of an id."""
+        """The experiment that an actor means: id, name (newest, own first), unique prefix of an id."""
         check(actor, Action.READ)
         store = self._control.store.experiments
         found = store.find(reference, user=actor.user)
@@ -236,14 +236,14 @@ class ExperimentService:
         return self._control.store.experiments.experiments(query)
 
     def trials(self, actor: Actor, experiment: Experiment) -> list[TrialRow]:
-        """All trials, by number, with their runs as they are now."""
+        """All trials, by number, with the current state of their runs."""
         check(actor, Action.READ)
         trials = self._control.store.experiments.trials(experiment.id)
         runs = self._control.store.load_runs([trial.run_id for trial in trials])
         return [TrialRow(trial=trial, run=runs.get(trial.run_id)) for trial in trials]
 
     def rows(self, actor: Actor, experiments: Sequence[Experiment]) -> dict[str, list[TrialRow]]:
-        """The same of several experiments, by id; of those that have ended without the runs."""
+        """The trials of several experiments, by id; ended experiments come without runs."""
         check(actor, Action.READ)
         going = {each.id for each in experiments if each.state is not ExperimentState.ENDED}
         trials = self._control.store.experiments.trials_of([each.id for each in experiments])
@@ -254,12 +254,12 @@ class ExperimentService:
         return found
 
     def best(self, actor: Actor, experiment: Experiment, *, limit: int = 1) -> list[TrialRow]:
-        """The trials with the best metric, best first; those without one are left out."""
+        """The trials with the best metric, best first, without those that have none."""
         rows = [row for row in self.trials(actor, experiment) if row.trial.best is not None]
         return sorted(rows, key=lambda row: rank(experiment, row.trial))[:limit]
 
     def preview(self, submission: Submission) -> tuple[PreviewLine, ...]:
-        """What a search would come to; nothing is kept."""
+        """The trials that a search would run; nothing is stored."""
         check(submission.actor, Action.SUBMIT)
         if submission.spec.search is None:
             raise InvalidInput("this describes one run, not an experiment")
@@ -270,7 +270,7 @@ class ExperimentService:
         check(actor, Action.CONTROL, owner=experiment.user, what="experiments")
         for _ in range(COMMAND_TRIES):
             with self._control.lock:
-                self._searches.drop(experiment.id)  # decided on what is durable
+                self._searches.drop(experiment.id)  # the decision uses durable state
                 draft = self._searches.draft(experiment.id)
                 if draft is None:
                     raise NotFound(f"there is no experiment {reference!r}")
@@ -287,7 +287,7 @@ class ExperimentService:
         raise Unavailable(f"experiment {experiment.id} changes too quickly", hint="try again")
 
     def _go_on_by(self, draft: ChangeDraft, spec: RunSpec) -> None:
-        """Go on with an experiment of a single trial by another spec. Raises Refused for any other."""
+        """Continue an experiment of a single trial with another spec. Raises Refused for any other."""
         search = spec.search
         if search is None or {search.method, draft.experiment.search.method} != {SearchMethod.SINGLE}:
             raise Refused(
@@ -298,7 +298,7 @@ class ExperimentService:
         draft.go_on_by(spec, self._searches.start(search), self._from_checkpoint)
 
     def _from_checkpoint(self, spec: RunSpec, trial: Trial) -> RunSpec:
-        """The spec of a trial that begins from the last checkpoint of its run, if that left one."""
+        """The spec of a trial that begins from the last checkpoint of its run, if there is one."""
         try:
             return self._resolve(replace(spec, input_artifacts=(*spec.input_artifacts, trial.run_id)))
         except InvalidInput:
@@ -313,7 +313,7 @@ class ExperimentService:
 
 
 def rank(experiment: Experiment, trial: Trial) -> tuple[float, int]:
-    """Sorts trials, best first; of equals the older."""
+    """The sort key of trials: best first; among equals the older first."""
     best = trial.best if trial.best is not None else float("inf")
     return (best if experiment.search.smaller_is_better else -best, trial.number)
 

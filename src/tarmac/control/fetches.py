@@ -1,7 +1,7 @@
-"""Repositories that are being fetched for runs, each in a thread of its own: slow ones hold up nobody else.
+"""Fetches the repositories of runs, each in its own thread, so that slow ones delay no others.
 
-Made by `loops`, asked by the stage pass. Nothing here is durable: a run whose fetch is lost is still pending,
-and the next pass fetches it again.
+Made by `loops`, used by the stage pass. Nothing here is durable: a run whose fetch is lost is still pending,
+and the next pass fetches its repository again.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from tarmac.model.secret import deploy_key
 from tarmac.model.spec import Repository
 
 MOST_AT_ONCE = 16
-"""Repositories fetched at the same time; the same one is never fetched twice at once."""
+"""The number of repositories fetched at the same time; the same one is never fetched twice at once."""
 
 Outcome = StagedCode | TarmacError
 
 
 class Fetches:
-    """Starts fetches and keeps what came of them until it is asked for, by one thread, the stage loop."""
+    """Starts fetches and stores their outcomes until they are taken. Used by one thread, the stage loop."""
 
     def __init__(self, store: FetchesCode, *, ready: Callable[[], None]) -> None:
         self._store = store
@@ -34,13 +34,13 @@ class Fetches:
         self._threads: set[threading.Thread] = set()
 
     def want(self, run_ids: Collection[str]) -> None:
-        """These runs alone still wait for their code: every other fetch is given up."""
+        """Cancel every fetch except those of these runs, which still wait for their code."""
         with self._lock:
             self._run_ids = frozenset(run_ids)
             self._done = {run_id: done for run_id, done in self._done.items() if run_id in self._run_ids}
 
     def outcome(self, run: Run, code: Repository) -> Outcome | None:
-        """What came of the fetch for this run, once; None while it is under way, or has to wait."""
+        """The outcome of the fetch for this run, returned once; None while it runs or waits."""
         run_id = run.id
         with self._lock:
             if run_id in self._done:
@@ -57,7 +57,7 @@ class Fetches:
         return None
 
     def close(self) -> None:
-        """Give up everything that is under way, and wait until it has ended."""
+        """Cancel all running fetches and wait for their end."""
         self.want(())
         with self._lock:
             threads = list(self._threads)

@@ -1,4 +1,4 @@
-"""Finding the run a user means: by id, by name (the newest), by a unique prefix of its id, or as `@last`.
+"""Finds the run that a user means: by id, name (the newest), unique prefix of its id, or `@last`.
 
 Called by `service` for every command that takes a run.
 """
@@ -15,13 +15,13 @@ from tarmac.model.run import Run
 from tarmac.model.summary import RunQuery
 
 LAST = "@last"
-"""The newest run of the actor (of anybody, if they have none), whether it has ended or not."""
+"""The newest run of the actor (of any user, if they have none), whether it has ended or not."""
 
 
 def find_run(store: Store, actor: Actor, reference: str) -> Run:
-    """The run, looked for among the actor's own first.
+    """Find the run, first among the actor's own.
 
-    Raises NotFound with the nearest names, and Refused when a prefix means several runs.
+    Raises NotFound with the nearest names, and Refused if a prefix means several runs.
     """
     if reference == LAST:
         newest = store.runs(RunQuery(user=actor.user, limit=1)) or store.runs(RunQuery(limit=1))
@@ -41,7 +41,7 @@ def find_run(store: Store, actor: Actor, reference: str) -> Run:
 
 
 def _in_array(store: Store, actor: Actor, reference: str) -> list[Run]:
-    """The run that `NAME[3]` means; of an array's own id, its newest member."""
+    """The run that `NAME[3]` means; for an array's own id, its newest member."""
     member = split_member(reference)
     if member is None:
         query = RunQuery(array_id=reference, limit=1)

@@ -1,9 +1,9 @@
-"""The durable loops: one thread each, woken by the event bus, at work under the server's lease.
+"""The durable loops: one thread each, woken by the event bus, working under the server's lease.
 
-Started by the server. Every engine has loops of its own for all that calls it, so that one which hangs, fails
-or is slow holds up no other, nor the scheduler and the lease. What a pass raises is logged here, at the
-outermost level, and the pass is run again a little later: nothing it half did can be seen (see
-`reconcilers`). A server whose cluster was taken over ends its loops.
+Started by the server. Every engine has its own loops for all its calls, so that an engine that hangs, fails
+or is slow delays no other engine, nor the scheduler and the lease. An error in a pass is logged here, at the
+outermost level, and the pass runs again a little later: its unfinished work is invisible (see `reconcilers`).
+A server whose cluster was taken over ends its loops.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ from tarmac.model.ports import FetchesCode
 from tarmac.model.serving import Lease
 
 SIGN_OF_LIFE_S = 10.0
-"""How often the server notes that it is there."""
+"""The period in which the server records a sign of life."""
 
 REAP_PERIOD_S = 10.0
 NOTIFY_PERIOD_S = 60.0
 
 BACK_OFF_S = 0.5
 LEAVE_S = 5.0
-"""How long loops that call engines or receivers are waited for when they end: a call may hang."""
+"""The maximum wait for the end of loops that call engines or receivers: a call may hang."""
 
 HANGS_S = 60.0
-"""A pass that takes longer than this is trouble."""
+"""A pass that takes longer than this counts as trouble."""
 
 LEAST_REST_S = 0.01
 SLOWING = 1.5
-"""How much longer an engine is left alone each time that nothing had changed."""
+"""The factor by which an engine's pause grows each time that nothing has changed."""
 
 log = logging.getLogger(__name__)
 
 Pass = Callable[[ControlState, Lease | None], float | None]
-"""One turn of a loop; it says when it wants the next, if before long."""
+"""One turn of a loop; it returns the time of the next one, if that is early."""
 
 
 def _nothing() -> None:
-    """What is done besides where nobody wants to know."""
+    """The action for an event that has no subscriber."""
 
 
 class Loops:
@@ -87,7 +87,9 @@ class Loops:
         self._follow_engines()
 
     def start(self, *, on_lost: Callable[[], None] = _nothing) -> None:
-        """Start every loop; each looks at once. `on_lost` is called when another server took the cluster."""
+        """Start every loop, each with a pass at once. `on_lost` is called after another server took the
+        cluster.
+        """
         self._on_lost = on_lost
         with self._lock:
             self._started = True
@@ -95,7 +97,7 @@ class Loops:
                 loop.start()
 
     def stop(self) -> None:
-        """End every loop after the pass it is in. Running work goes on; a call that hangs is left behind."""
+        """End every loop after its current pass. Runs continue; a call that hangs is abandoned."""
         self._control.engines.changed = _nothing
         with self._lock:
             loops = self._every()
@@ -110,7 +112,7 @@ class Loops:
             self._fetches.close()
 
     def trouble(self) -> list[str]:
-        """Which loops that serve all engines have ended, or hang; once started."""
+        """Descriptions of the loops for all engines that have ended or hang; empty before the start."""
         found = []
         for loop in self._loops if self._started else ():
             if not loop.alive:
@@ -124,7 +126,7 @@ class Loops:
         return [*self._loops, *outward, *([self._notify] if self._notify else [])]
 
     def _follow_engines(self) -> None:
-        """Begin the loops of engines that have come, and end those of engines that have gone."""
+        """Begin the loops of new engines, and end those of removed engines."""
         with self._lock:
             attached = set(self._control.engines)
             for engine in [known for known in self._of_engines if known not in attached]:
@@ -154,7 +156,7 @@ class Loops:
         return _Loop(self._control, (wakeup, engine), body, period_s=period_s, on_lost=self._lose)
 
     def _lose(self) -> None:
-        """Another server acts for the cluster now: whatever this one did would be done twice."""
+        """End the work of this server: another one acts for the cluster, so effects would happen twice."""
         if self._lost.is_set():
             return
         self._lost.set()
@@ -167,7 +169,7 @@ class Loops:
 
 
 def _fetches(control: ControlState) -> Fetches | None:
-    """How repositories are fetched beside the loop, where the code store can."""
+    """The fetches beside the loop, if the code store supports them."""
     store = control.code
     return (
         Fetches(store, ready=partial(control.event_bus.notify, Wakeup.STAGE))
@@ -194,7 +196,7 @@ def _renew(control: ControlState, lease: Lease | None) -> None:
 
 
 def _in_time(body: Callable[[ControlState, Lease | None], object]) -> Pass:
-    """A pass that is content with the period of its loop."""
+    """A pass that runs with the period of its loop."""
 
     def turn(control: ControlState, lease: Lease | None) -> None:
         body(control, lease)
@@ -203,12 +205,12 @@ def _in_time(body: Callable[[ControlState, Lease | None], object]) -> Pass:
 
 
 def rest_s(next_at: float | None, *, now: float, period_s: float) -> float:
-    """How long a loop rests whose pass wants the next one at `next_at`."""
+    """The pause of a loop whose pass requires the next one at `next_at`."""
     return period_s if next_at is None else min(max(next_at - now, LEAST_REST_S), period_s)
 
 
 class _News:
-    """Attempts that the engine said something about, collected between two passes."""
+    """Attempts with news from the engine, collected between two passes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -231,7 +233,7 @@ def _on_news(control: ControlState, engine: AttachedEngine, news: _News, attempt
 
 
 class _Reconcile:
-    """Looks at attempts with news at once, and at all of them as often as the engine's pace has it."""
+    """Observes attempts with news at once, and all of them at the engine's pace."""
 
     def __init__(self, engine: AttachedEngine, news: _News) -> None:
         self._engine = engine
@@ -244,7 +246,7 @@ class _Reconcile:
         only: Collection[str] | None = self._news.take()
         if only:
             self._period_s = pace.observe_s
-            self._look_at = min(self._look_at, now + pace.observe_s)  # more may follow
+            self._look_at = min(self._look_at, now + pace.observe_s)  # more news may follow
         if now >= self._look_at:
             only = None
         if only is None or only:
@@ -256,7 +258,7 @@ class _Reconcile:
 
 
 class _Loop:
-    """One pass, again and again: when it is woken, and at least every `period_s`."""
+    """One repeated pass: it runs when woken, and at least every `period_s`."""
 
     def __init__(
         self,
@@ -282,7 +284,7 @@ class _Loop:
         return self._thread.is_alive()
 
     def busy_s(self) -> float:
-        """How long the pass that goes on has taken so far."""
+        """The duration of the current pass so far."""
         began_at = self._turn_at
         return 0.0 if began_at is None else time.monotonic() - began_at
 
@@ -294,7 +296,7 @@ class _Loop:
         self._control.event_bus.notify(*self._key)
 
     def join(self, timeout_s: float | None = None) -> None:
-        if self.alive:  # a server that could not be put together has started none
+        if self.alive:  # an incompletely built server has started none
             self._thread.join(timeout_s)
 
     def _run(self) -> None:
@@ -307,7 +309,7 @@ class _Loop:
             wakeup.wait(rest_s)
 
     def _turn(self) -> float:
-        """One pass; how long to rest at most."""
+        """Run one pass; returns the maximum pause."""
         try:
             next_at = self._body(self._control, self._control.serving)
         except LeaseLost as error:
@@ -317,7 +319,7 @@ class _Loop:
         except TarmacError as error:
             log.warning("%s: %s", self.name, error)
             return BACK_OFF_S
-        except Exception:  # the outermost level of the loop: a defect in one pass must not end the loop
+        except Exception:  # the outermost level of the loop: a defect in one pass must not end it
             log.exception("%s failed", self.name)
             return BACK_OFF_S
         return rest_s(next_at, now=self._control.clock.now(), period_s=self._period_s)

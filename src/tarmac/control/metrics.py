@@ -1,4 +1,4 @@
-"""The metrics of runs, compared: which series, and how many points of each. Called by `service`."""
+"""Compares the metrics of runs: selects the series and their number of points. Called by `service`."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tarmac.model.text import suggestion
 
 MOST_RUNS = 1000
 MOST_POINTS = 1_000_000
-"""Of one series, and of all of an answer."""
+"""The maximum of points in one series, and in one answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricChoice:
-    """Of what runs reported: the metrics of these names and this group (empty, None: all).
+    """A choice among the metrics of runs: these names and this group (empty, None: all).
 
-    `points`: at most so many of each series (None: no points). `every_rank`: also of those ranks that are
-    not the lowest that reported a metric.
+    `points`: the maximum for each series (None: no points). `every_rank`: include ranks above the lowest one
+    that reported a metric.
     """
 
     names: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class MetricChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenSeries:
-    """A series that was chosen, with its points where they were asked for."""
+    """A chosen series, with its points if they were requested."""
 
     run: Run
     summary: MetricSummary
@@ -43,7 +43,7 @@ class ChosenSeries:
 def chosen_series(control: ControlState, runs: Sequence[Run], choice: MetricChoice) -> list[ChosenSeries]:
     """The series of these runs, in their order, then by group and name.
 
-    Raises NotFound for a name that none of them has reported, InvalidInput where too much is asked for.
+    Raises NotFound for a name that none of them has reported, InvalidInput for an oversized request.
     """
     if len(runs) > MOST_RUNS:
         raise InvalidInput(f"metrics of {len(runs)} runs were asked for: {MOST_RUNS} at once are allowed")

@@ -1,6 +1,6 @@
-"""What an actor may do. Every command and question asks here, and nothing else decides.
+"""The permissions of actors. Every command and question is checked here, and nowhere else.
 
-Asked by `service` and its parts, and by the server for secrets, datasets, artifacts, code and itself.
+Called by `service` and its parts, and by the server for secrets, datasets, artifacts, code and itself.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _ALLOWED = {ActorRole.ADMIN: _ADMIN, ActorRole.MEMBER: _MEMBER, ActorRole.VIEWER
 
 
 def check(actor: Actor, action: Action, *, owner: str | None = None, what: str = "runs") -> None:
-    """Raises Forbidden where the actor may not do this.
+    """Raise Forbidden if the actor may not do this.
 
-    `owner` is the user whose run, secret, dataset or artifact it concerns, and `what` the plural of that.
+    `owner` is the user whose run, secret, dataset or artifact it concerns, and `what` the plural noun for it.
     """
     allowed = {one for role in actor.roles for one in _ALLOWED[role]}
     if action not in allowed:

@@ -1,4 +1,4 @@
-"""What is shown of the cluster: nodes with what they hold, and dry runs. Called by `service`."""
+"""Reports on the cluster: nodes with their load, and dry runs. Called by `service`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class NodeRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReport:
-    """A node and what it holds now."""
+    """A node and its current load."""
 
     node: Node
     slots_used: int
@@ -46,12 +46,12 @@ class NodeReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DryRun:
-    """What would happen to a submission: its launch and the engine's own request, nothing kept.
+    """The effect of a submission: its launch and the engine's own request; nothing is stored.
 
-    `reasons` tell why it would wait; then the launch is what an idle cluster would give it. Both are None
-    when no cluster here could ever hold it, and for a run that goes to a site, which places it itself;
-    `rendered` is what that site would be sent, or the queue of a cluster that has its own. `missing`: for
-    what it names and is not there, a submission would be refused.
+    `reasons` list why it would wait; the launch is then that of an idle cluster. Both are None if no cluster
+    here could ever hold it, and for a run for a site that places runs itself; `rendered` is the request to
+    that site, or to the queue of a cluster that has its own. `missing`: named items that do not exist, for
+    which a submission would be refused.
     """
 
     run: Run
@@ -64,7 +64,7 @@ class DryRun:
 
 
 def node_reports(control: ControlState) -> list[NodeReport]:
-    """Every node there is now."""
+    """Every present node."""
     by_node: dict[str, dict[str, NodeRun]] = {}
     for run, attempt in control.live():
         for placement in attempt.current_allocation.placements:
@@ -79,7 +79,7 @@ def node_reports(control: ControlState) -> list[NodeReport]:
 
 
 def dry_run(control: ControlState, submission: Submission) -> DryRun:
-    """Place and render a submission without starting or keeping anything."""
+    """Place and render a submission without starting or storing anything."""
     now = control.clock.now()
     refuse_system_packages(submission.spec, allowed=control.allow_system_packages)
     run = new_run_record(submission, run_id=DRY_RUN_ID, now=now, server=control.server)
@@ -116,7 +116,7 @@ def _placed_here(control: ControlState, run: Run, now: float) -> DryRun:
 
 
 def _delegated(control: ControlState, run: Run, engine: AttachedEngine, now: float) -> DryRun:
-    """What a cluster with a queue of its own would be sent, and what it would be asked for."""
+    """The requests to a cluster with its own queue."""
     learn_capacity(engine)
     request = request_of(run, engine, now)
     if request is None:

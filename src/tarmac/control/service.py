@@ -1,7 +1,7 @@
-"""The control plane as the server sees it: what can be asked of tarmac, thread-safe and synchronous.
+"""The control plane as the server sees it: commands and questions, thread-safe and synchronous.
 
-Made in `server/wiring.py`, called by the HTTP routes; the loops beside it (`loops.Loops`) do the work that
-follows. A command is done when it is durable: what it asks for happens soon after, whoever crashes.
+Made in `server/wiring.py`, called by the HTTP routes; the loops beside it (`loops.Loops`) do the subsequent
+work. A command is done when it is durable: its effect follows soon, after any crash.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ NO_ENGINES: Mapping[str, Engine[Any]] = MappingProxyType({})
 NO_KINDS: Mapping[str, EngineKind] = MappingProxyType({})
 
 COMMAND_TRIES = 20
-"""How often a command is decided anew when the run moves under it."""
+"""The number of attempts to decide a command if the run changes meanwhile."""
 
 GOING_STATES = frozenset(
     {
@@ -85,9 +85,9 @@ GOING_STATES = frozenset(
 class ControlPlane:
     """Commands and questions of actors. Every method may be called from any thread.
 
-    `permissions` decides what an actor may do; whatever it does not allow raises Forbidden.
-    Commands raise NotFound for an unknown run, Refused (IllegalStep) for what its state does not allow, and
-    Unavailable when nothing could be made durable.
+    `permissions` decides what an actor may do; a forbidden call raises Forbidden. Commands raise NotFound for
+    an unknown run, Refused (IllegalStep) if its state forbids them, and Unavailable if nothing could be made
+    durable.
     """
 
     def __init__(
@@ -111,15 +111,14 @@ class ControlPlane:
         notify_always: Sequence[Subscription] = (),
         sender: SendsNotifications | None = None,
     ) -> None:
-        """`engine` serves this server's own cluster, and every described one of its own kind.
+        """`engine` serves this server's own cluster, and every described cluster of the same kind.
 
-        `engines` are those of other clusters that are always there; `kinds` open those of described ones,
-        `starter` makes what starts clusters on machines.
-        `pools` are those of the own cluster that have rules of their own.
-        `serving`: which cluster this is the server of; without it, of the local one and of every attempt.
-        `alone`: nobody else will ever write to this store (a simulation): it is not read again.
-        `allow_system_packages`: runs may install packages of the distribution on their nodes.
-        `searcher_of` begins searches. `notify_always`: who is told of every run; `sender` sends them.
+        `engines` are those of other permanent clusters; `kinds` open the engines of described ones, `starter`
+        creates what starts clusters on machines. `pools` are those of the own cluster with their own rules.
+        `serving`: the cluster that this server serves; without it, the local one and every attempt. `alone`:
+        no other process ever writes to this store (a simulation), so it is not read again.
+        `allow_system_packages`: runs may install packages of the distribution on their nodes. `searcher_of`
+        begins searches. `notify_always`: subscriptions to every run; `sender` sends the messages.
         """
         self.control = ControlState(
             store=store,
@@ -148,9 +147,9 @@ class ControlPlane:
     # --- commands
 
     def submit(self, submissions: Sequence[Submission]) -> list[Accepted]:
-        """Accept runs, all or none, durably. Raises Refused for what can never fit, or for a reused key.
+        """Accept runs, all or none, durably. Raises Refused for runs that can never fit, or for a reused key.
 
-        Of an array all members are accepted, and the answer has the first.
+        All members of an array are accepted, and the answer has the first.
         """
         for submission in submissions:
             check(submission.actor, Action.SUBMIT)
@@ -175,17 +174,17 @@ class ControlPlane:
         return self.experiments.create(self._resolved(submission), parent=parent)
 
     def stop(self, actor: Actor, reference: str, *, at_once: bool = False) -> Run:
-        """End the run for good, with `at_once` without its grace. One that has ended or is stopping stays."""
+        """Stop the run for good; `at_once` gives it no grace. An ended or stopping run stays unchanged."""
         return self._command(actor, reference, partial(_stop, at_once=at_once))
 
     def pause(self, actor: Actor, reference: str) -> Run:
-        """Set the run aside until it is resumed. A run that is paused or pausing stays as it is."""
+        """Pause the run until it is resumed. A paused or pausing run stays unchanged."""
         return self._command(actor, reference, _pause)
 
     def resume(self, actor: Actor, reference: str) -> Run:
-        """Queue a paused run again; one that is still pausing queues once it has left.
+        """Queue a paused run again; a pausing one queues once it has left.
 
-        A run that goes its way already stays as it is.
+        An active run stays unchanged.
         """
         return self._command(actor, reference, _resume)
 
@@ -196,13 +195,13 @@ class ControlPlane:
         return sessions.open_session(self.control, run, choice)
 
     def record_session(self, actor: Actor, run_id: str, detail: Mapping[str, Any]) -> None:
-        """Keep in the history of a run that the actor opens a session, and for what."""
+        """Record in the history of a run that the actor opens a session, and its purpose."""
         sessions.record(self.control, actor, run_id, detail)
 
     def set_drained(
         self, actor: Actor, nodes: NodeChoice, drained: bool, reason: str = "", slot: int | None = None
     ) -> list[NodeReport]:
-        """Drain nodes, or this slot of each (no new work; what runs there goes on), or take them back."""
+        """Drain nodes, or this slot of each (no new work; their runs continue), or take them back."""
         check(actor, Action.MANAGE)
         drain = Drain(user=actor.user, at=self.control.clock.now(), reason=reason) if drained else None
         return draining.set_drained(self.control, nodes, drain, slot)
@@ -210,22 +209,22 @@ class ControlPlane:
     def reorder(
         self, actor: Actor, changes: Sequence[QueueChange], names: Mapping[str, str] | None = None
     ) -> list[Run]:
-        """Change places in the queue: all or none; the runs that were named. `names`: for messages, by id."""
+        """Change places in the queue: all or none; returns the named runs. `names`: for messages, by id."""
         return queueing.reorder(self.control, actor, changes, names or {})
 
     # --- questions
 
     def find(self, actor: Actor, reference: str) -> Run:
-        """The run an actor means: id, name (the newest of that name, of their own first) or unique prefix."""
+        """The run that an actor means: id, name (the newest, their own first) or unique prefix."""
         check(actor, Action.READ)
         return find_run(self.control.store, actor, reference)
 
     def array(self, actor: Actor, reference: str) -> ArrayStatus:
-        """The array that is meant, or that a run is a member of; raises NotFound."""
+        """The array that the reference means, or that contains the run; raises NotFound."""
         return array_status(self.control.store, self.find(actor, reference))
 
     def find_here(self, actor: Actor, reference: str) -> Run:
-        """The same, for what lies beside the run; raises Refused where another server has that."""
+        """The run, for access to its files; raises Refused if another server has them."""
         run = self.find(actor, reference)
         if run.server != self.control.server:
             who = whereabouts(self.control.store, run.server, now=self.control.clock.now())
@@ -247,13 +246,13 @@ class ControlPlane:
         return self.control.store.attempts(run_id)
 
     def workers(self, actor: Actor, attempt_id: str) -> Sequence[WorkerStatus]:
-        """The workers of an attempt, as far as its nodes have reported them."""
+        """The workers of an attempt, as reported by its nodes."""
         check(actor, Action.READ)
         with self.control.engine_of(attempt_id).question() as engine:
             return engine.workers(attempt_id)
 
     def notices(self, actor: Actor, attempt_id: str) -> Sequence[Notice]:
-        """What the nodes of an attempt have told its user so far."""
+        """The notices of an attempt's nodes to its user so far."""
         check(actor, Action.READ)
         with self.control.engine_of(attempt_id).question() as engine:
             return engine.notices(attempt_id)
@@ -269,13 +268,13 @@ class ControlPlane:
         return self.control.store.events(run_id, after_seq=after_seq)
 
     def read(self, actor: Actor, attempt_id: str, path: str, offset: int = 0, limit: int = 65536) -> bytes:
-        """Bytes of a file of the attempt directory; raises NotFound where there is none."""
+        """Bytes of a file of the attempt directory; raises NotFound if it does not exist."""
         check(actor, Action.READ)
         with self.control.engine_of(attempt_id).question() as engine:
             return engine.read(attempt_id, path, offset=offset, limit=limit)
 
     def files(self, actor: Actor, attempt_id: str, path: str, *, limit: int) -> Sequence[FileEntry]:
-        """What lies in a directory below that of an attempt; raises NotFound, Refused."""
+        """The entries of a directory below that of an attempt; raises NotFound, Refused."""
         check(actor, Action.READ)
         with self.control.engine_of(attempt_id).question() as engine:
             if not isinstance(engine, ListsFiles):
@@ -283,21 +282,21 @@ class ControlPlane:
             return engine.files(attempt_id, path, limit=limit)
 
     def metrics(self, actor: Actor, references: Sequence[str], choice: MetricChoice) -> list[ChosenSeries]:
-        """What these runs reported, in their order; raises NotFound for a name that none has reported."""
+        """The metrics of these runs, in their order; raises NotFound for a name that no run has reported."""
         return chosen_series(self.control, [self.find(actor, each) for each in references], choice)
 
     def clearers(self) -> Mapping[str, ClearsRemains]:
-        """The engines that can clear up what runs left with them, by cluster; "" is the server's own."""
+        """The engines that can clear remains of runs, by cluster; "" is the server's own."""
         engines = self.control.engines
         return {engine.key: engine.clearer for engine in engines if engine.clearer is not None}
 
     def image_keepers(self) -> Mapping[str, KeepsImages]:
-        """The engines whose nodes keep images, by cluster; "" is the server's own."""
+        """The engines whose nodes cache images, by cluster; "" is the server's own."""
         adapters = {engine.key: engine.adapter for engine in self.control.engines}
         return {key: adapter for key, adapter in adapters.items() if isinstance(adapter, KeepsImages)}
 
     def read_period_s(self, attempt_id: str) -> float:
-        """How often the files of an attempt may be looked at for what is new."""
+        """The shortest period for reading new content of an attempt's files."""
         return self.control.engine_of(attempt_id).pace.read_s
 
     def queue(
@@ -308,21 +307,21 @@ class ControlPlane:
         return queueing.queue(self.control, part, cluster=cluster, pool=pool)
 
     def pools(self, actor: Actor) -> tuple[Pool, ...]:
-        """All pools there are, with their rules."""
+        """All pools with their rules."""
         check(actor, Action.READ)
         return self.control.offer()[0] + delegated_pools(self.control)
 
     def why(self, actor: Actor, reference: str) -> Why:
-        """What the run waits for."""
+        """The reason why the run waits."""
         return why(self.control, self.find(actor, reference))
 
     def nodes(self, actor: Actor, choice: NodeChoice = ALL_NODES) -> list[NodeReport]:
-        """Every node that is meant, and what it holds; raises NotFound where none is."""
+        """The chosen nodes with their load; raises NotFound if there are none."""
         check(actor, Action.READ)
         return draining.chosen_reports(self.control, choice)
 
     def dry_run(self, submission: Submission) -> DryRun:
-        """What a submission would become, also before all that it names is there; nothing is kept."""
+        """The effect of a submission, even before everything that it names exists; nothing is stored."""
         check(submission.actor, Action.SUBMIT)
         try:
             awaited_runs(self.control.store, submission.actor, submission.spec.after)
@@ -332,11 +331,11 @@ class ControlPlane:
             return replace(found, missing=tuple(refusal.problems))
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener`, from any thread, with the runs that something happened to; returns how to stop."""
+        """Call `listener`, from any thread, with the runs that have changed; returns how to stop."""
         return self.control.event_bus.subscribe(listener)
 
     def _resolved(self, submission: Submission) -> Submission:
-        """Raises InvalidInput for a dataset or artifact that is not there."""
+        """Resolve references; raises InvalidInput for an unknown dataset or artifact."""
         spec = self._resolve(submission.spec)
         return submission if spec is submission.spec else replace(submission, spec=spec)
 
@@ -362,7 +361,9 @@ class ControlPlane:
     def _command_all(
         self, actor: Actor, run: Run, decide: Callable[[Run, Attempt | None, float], RunStep | None]
     ) -> Run:
-        """The same of every member of its array that has not ended; what a member's state forbids is left."""
+        """Apply the command to every live member of the run's array, except where a member's state forbids
+        it.
+        """
         for _ in range(COMMAND_TRIES):
             now = self.control.clock.now()
             requested: list[RunStep] = []

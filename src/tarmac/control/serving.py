@@ -1,7 +1,7 @@
-"""Who may serve a cluster, and what becomes of a server that no longer may. Called by `server/wiring.py`.
+"""Decides which home serves a cluster, and ends a replaced server's work. Called by `server/wiring.py`.
 
-One home serves a cluster of a database. Whatever else happens to its server (killed, stopped, cut off), its
-runs wait for it: only a person can know that it will never be back, and gives the cluster to another home.
+One home serves a cluster of a database. If its server fails (killed, stopped, cut off), its runs wait for it:
+only a person can know that it will never be back, and give the cluster to another home.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
 log = logging.getLogger(__name__)
 
 TRIES = 5
-"""How often to look again when another server takes the cluster at the same moment."""
+"""The number of tries if another server takes the cluster at the same moment."""
 
 STEP_DOWN_S = 30.0
-"""How long the engines of a server that was replaced may take to end what they run."""
+"""The time for the engines of a replaced server to end their runs."""
 
 SILENT_AFTER_S = 60.0
-"""A server that was not seen for so long is said to be away: it gives a sign of life every 10 s."""
+"""The time without a sign of life after which a server is reported as away; signs come every 10 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """A home that wants to serve a cluster.
+    """A home's request to serve a cluster.
 
-    `take_over`: a person says that the home and machine that served it before will not go on with it.
-    `copied`: the home it was copied from is still where it was.
+    `take_over`: a person states that the home and machine that served it before will not continue. `copied`:
+    the original home of this copy still exists at its place.
     """
 
     cluster: str
@@ -45,7 +45,7 @@ class Wish:
 
 
 def serve(store: Store, wish: Wish, *, now: float) -> Lease:
-    """Take the cluster for a home, durably; raises Refused where another serves it."""
+    """Take the cluster for a home, durably; raises Refused if another home serves it."""
     for _ in range(TRIES):
         servers = store.servers()
         record = next((record for record in servers if record.cluster == wish.cluster), None)
@@ -100,7 +100,7 @@ _TAKE_OVER = "tarmac server start --take-over"
 
 
 def whereabouts(store: Store, server: str, *, now: float) -> str:
-    """Who looks after runs of this server, in words, for people who ask another one."""
+    """A sentence for users of another server on the server that manages these runs."""
     record = next((record for record in store.servers() if record.cluster == server), None)
     if record is None:
         return f"the server of cluster {server}"
@@ -111,10 +111,10 @@ def whereabouts(store: Store, server: str, *, now: float) -> str:
 
 
 def step_down(control: ControlState) -> None:
-    """End what this home's engines still run for a cluster that another home has taken over: it runs there.
+    """End the runs of this home's engines for a cluster that another home has taken over: they run there.
 
-    Nothing is ended where the same home is served by a newer server, which goes on with it. An engine that
-    does not answer is waited for no longer than `STEP_DOWN_S`, beside the others.
+    Nothing is ended if a newer server of the same home continues them. An engine that does not answer is
+    waited for no longer than `STEP_DOWN_S`, beside the others.
     """
     lease = control.serving
     if lease is None:

@@ -1,4 +1,4 @@
-"""Sessions: who may open one, beside which worker, and the record of it. Called by `service`."""
+"""Sessions: permission, choice of the worker, and the record. Called by `service`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAMES_SHOWN = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerChoice:
-    """Beside which worker of a run; None: any. The first that fits and runs is taken."""
+    """The choice of a worker of a run; None: any. The first matching, running worker is taken."""
 
     role: str | None = None
     replica: int | None = None
@@ -30,7 +30,7 @@ class WorkerChoice:
     node: str | None = None
 
     def fits(self, worker: WorkerStatus) -> bool:
-        """Whether it is one of these."""
+        """Whether the worker matches."""
         return (
             self.role in (None, worker.role)
             and self.replica in (None, worker.replica)
@@ -41,7 +41,7 @@ class WorkerChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """A session that can begin: the descriptor of the socket to its far end, and what that is beside."""
+    """A session that can begin: the descriptor of the socket to its far end, and its worker."""
 
     channel: int
     worker: WorkerStatus
@@ -49,9 +49,9 @@ class Session:
 
 
 def open_session(control: ControlState, run: Run, choice: WorkerChoice) -> Session:
-    """Reach the far end of a session beside a worker of the run; nothing happens there yet.
+    """Reach the far end of a session beside a worker of the run, without starting anything there.
 
-    Raises Refused, with what can be done instead, where there is no such worker now.
+    Raises Refused, with an alternative, if there is no such worker now.
     """
     attempt = control.attempt_of(run)
     if run.state not in OCCUPYING_STATES or attempt is None:
@@ -72,7 +72,9 @@ def open_session(control: ControlState, run: Run, choice: WorkerChoice) -> Sessi
 
 
 def record(control: ControlState, actor: Actor, run_id: str, detail: Mapping[str, Any]) -> None:
-    """Note in the history of the run who opened a session, and for what. Raises IllegalStep once it ended."""
+    """Record the opener and the purpose of a session in the run's history. Raises IllegalStep after the run's
+    end.
+    """
     for _ in range(RECORD_TRIES):
         run = control.store.run(run_id)
         assert run is not None

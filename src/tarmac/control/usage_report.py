@@ -1,4 +1,6 @@
-"""What users, projects and pools used in a range of time, and what runs use now. Made by `service`."""
+"""The usage of users, projects and pools in a range of time, and the current usage of runs. Made by
+`service`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from tarmac.model.utilization import NodeUtilization
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsedSlots:
-    """What attempts of a user, for a project and in a pool, used; `runs` and `attempts` count them."""
+    """The usage by attempts of a user, for a project and in a pool; `runs` and `attempts` count them."""
 
     user: str
     project: str
@@ -30,14 +32,14 @@ class UsedSlots:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunUtilization:
-    """What the workers of a live run use now, on each of its nodes that has measured that."""
+    """The current usage of a live run's workers, on each of its nodes with a measurement."""
 
     run: str
     nodes: tuple[NodeUtilization, ...]
 
 
 class UsageReport:
-    """The questions about it."""
+    """The questions about usage."""
 
     def __init__(self, control: ControlState) -> None:
         self._control = control
@@ -74,13 +76,13 @@ class UsageReport:
         ]
 
     def attempt_utilization(self, actor: Actor, attempt_id: str) -> Sequence[NodeUtilization]:
-        """What the workers of an attempt use now; nothing where it is over, or nobody measures it."""
+        """The current usage of an attempt's workers; nothing if it is over, or without measurements."""
         check(actor, Action.READ)
         with self._control.engine_of(attempt_id).question() as engine:
             return _measured(engine, [attempt_id]).get(attempt_id, ())
 
     def utilization(self, actor: Actor) -> list[RunUtilization]:
-        """The same of every live run of this server of which something was measured, by id."""
+        """The current usage of every measured live run of this server, by id."""
         check(actor, Action.READ)
         found: list[RunUtilization] = []
         for attached in self._control.engines:

@@ -1,4 +1,4 @@
-"""Why a run is where it is, in words: for `tarmac why`. Called by `service`."""
+"""Explains the state of a run in sentences, for `tarmac why`. Called by `service`."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from tarmac.sched import (
 )
 
 NAMES_SHOWN = 4
-"""So many of the runs that another one waits for are named."""
+"""The number of awaited runs that are named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhyEstimate:
-    """When it is likely to start, at the latest when, and what that is based on; `text` is for people.
+    """The likely start, the latest start, and their basis; `text` is for people.
 
-    None: not known. `basis` is a value of `sched.EstimateBasis`.
+    None: unknown. `basis` is a value of `sched.EstimateBasis`.
     """
 
     start_at: float | None
@@ -46,7 +46,7 @@ class WhyEstimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedRun:
-    """A run, by its id and the name people gave it."""
+    """A run, by its id and its name."""
 
     run_id: str
     name: str
@@ -54,12 +54,13 @@ class NamedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
-    """What a run waits for. `ahead` counts queued runs ordered before it; `ahead_first` are the first;
-    `awaits` those that have to end or be preempted before it starts.
+    """The reasons why a run waits.
 
-    `reasons` are one for each node, or for each group of nodes where there are many; `unblocked_by` are
-    sentences in one string: what it waits for, then what would start it at once. `lost` is the work that its
-    last attempt lost, where it has left and is to go on, and `previous` how that ended.
+    `ahead` counts queued runs ordered before it; `ahead_first` are the first; `awaits` those that have to end
+    or be preempted before it starts. `reasons` are one for each node, or for each group of nodes if there are
+    many; `unblocked_by` are sentences in one string: first the awaited event, then a way to start at once.
+    `lost` is the work that its last attempt lost, if it has left and is to continue, and `previous` the end
+    of that attempt.
     """
 
     run_id: str
@@ -78,7 +79,7 @@ class Why:
 
 
 def why(control: ControlState, run: Run) -> Why:
-    """Explain where the run stands now."""
+    """Explain the current state of the run."""
     if run.server != control.server and run.state is not RunState.ENDED:
         who = whereabouts(control.store, run.server, now=control.clock.now())
         headline = f"{run.state}: it is looked after by {who}"
@@ -124,7 +125,7 @@ def why(control: ControlState, run: Run) -> Why:
 
 
 def _before_the_cluster(control: ControlState, run: Run, engine: AttachedEngine) -> str:
-    """Why a run is not in the queue of its cluster yet."""
+    """The reason why a run is not in the queue of its cluster yet."""
     if run.awaits:
         return _awaiting(control, run)
     if run.retry is not None and run.retry.at > control.clock.now():
@@ -139,7 +140,7 @@ def _before_the_cluster(control: ControlState, run: Run, engine: AttachedEngine)
 
 
 def _in_its_queue(control: ControlState, run: Run, attempt: Attempt | None) -> str:
-    """How a run stands in the queue of its cluster, in the cluster's own words."""
+    """The run's status in the queue of its cluster, in the cluster's own words."""
     cluster = attempt.allocation.cluster if attempt is not None else run.spec.target.cluster or ""
     native = attempt.native if attempt is not None else None
     trouble = control.engines.at(cluster).trouble(control.clock.now())
@@ -158,7 +159,7 @@ def _as_submitted(native: NativeStatus) -> str:
 
 
 def _at(native: NativeStatus) -> str:
-    """Where it stands in that queue, as far as it is known."""
+    """The run's place in that queue, if known."""
     return f", place {native.place} of {native.waiting}" if native.place is not None else ""
 
 
@@ -171,7 +172,7 @@ def _native_estimate(attempt: Attempt, now: float) -> WhyEstimate | None:
 
 
 def _after_pause(run: Run, answer: Why) -> WhyEstimate | None:
-    """When it is likely to start, where that is when its pause is over: nothing else is to be told then."""
+    """The likely start of a run that starts right after its pause; there is no other reason then."""
     estimate = answer.estimate
     if estimate is None or estimate.start_at is None or run.retry is None:
         return estimate
@@ -179,7 +180,7 @@ def _after_pause(run: Run, answer: Why) -> WhyEstimate | None:
 
 
 def _awaiting(control: ControlState, run: Run) -> str:
-    """Which runs have to end before it may start, and where they are now."""
+    """The runs that have to end before it may start, and their current state."""
     first = run.awaits[:NAMES_SHOWN]
     found = control.store.load_runs([each.run_id for each in first])
     texts = [_awaited(each, found.get(each.run_id)) for each in first]
@@ -193,7 +194,7 @@ def _awaited(awaited: AwaitedRun, other: Run | None) -> str:
 
 
 def _pausing(control: ControlState, run: Run) -> str:
-    """What happened to the last attempt of a run that pauses before its next try."""
+    """The end of the last attempt of a run that pauses before its next try."""
     last = control.store.attempts(run.id)[-1]
     because = f": {last.cause.message}" if last.cause is not None else ""
     if last.outcome is Outcome.FAILED:
@@ -204,7 +205,7 @@ def _pausing(control: ControlState, run: Run) -> str:
 
 
 def _previous(control: ControlState, run: Run) -> str:
-    """How the attempt before ended, where its cluster ended it: that explains why the run waits again."""
+    """The end of the previous attempt, if its cluster ended it: this explains the new wait."""
     over = (
         [each for each in control.store.attempts(run.id) if each.outcome is not None] if run.attempt else []
     )
@@ -214,7 +215,7 @@ def _previous(control: ControlState, run: Run) -> str:
 
 
 def _lost(control: ControlState, run: Run) -> str:
-    """What its last attempt lost."""
+    """The work that its last attempt lost."""
     lost = loss_of(control.store.attempts(run.id)) if run.attempt else None
     return loss_text(*astuple(lost)) if lost is not None else ""
 
@@ -267,14 +268,14 @@ def _why_queued(control: ControlState, run: Run) -> Why:
 
 
 def _named(control: ControlState, run_ids: Sequence[str]) -> tuple[NamedRun, ...]:
-    """Runs with their names, as far as they are still live."""
+    """Runs with their names, if they are still live."""
     with control.lock:
         runs = control.run_cache().runs
         return tuple(NamedRun(run_id=run_id, name=runs[run_id].name) for run_id in run_ids if run_id in runs)
 
 
 def _why_estimate(estimate: Estimate, now: float) -> WhyEstimate:
-    """An estimate with its basis in words."""
+    """An estimate with a description of its basis."""
     return WhyEstimate(
         start_at=estimate.start_at,
         latest_at=estimate.latest_at,
@@ -306,7 +307,7 @@ def _in(seconds: float) -> str:
 
 
 def _leaving(control: ControlState, run: Run, attempt: Attempt | None, where: str) -> str:
-    """What is still to happen to a run that was asked to leave."""
+    """The remaining steps of a run that was asked to leave."""
     if attempt is not None and attempt.allocated_at is None:
         step = f"its job is taken out of the queue of cluster {attempt.allocation.cluster}"
     else:
@@ -341,7 +342,9 @@ def _headline(control: ControlState, run: Run, attempt: Attempt | None) -> str:
 
 
 def _without_blocks(run: Run, attempt: Attempt | None) -> str:
-    """How an interruptible run shares a cluster that has a queue of its own, and so no blocks of time."""
+    """The sharing of an interruptible run on a cluster with its own queue, and therefore without blocks of
+    time.
+    """
     if run.spec.mode is not Mode.INTERRUPTIBLE or attempt is None or not attempt.delegated:
         return ""
     return (
@@ -352,7 +355,7 @@ def _without_blocks(run: Run, attempt: Attempt | None) -> str:
 
 
 def _being_started(run: Run, attempt: Attempt | None) -> str:
-    """What a run that starts is at: its image, where that is being pulled, else its workers."""
+    """The current step of a starting run: the pull of its image, otherwise the start of its workers."""
     image = attempt.milestones.image if attempt is not None else None
     if image is None or image.digest or not image.source:
         return "its workers are being started"
@@ -362,7 +365,7 @@ def _being_started(run: Run, attempt: Attempt | None) -> str:
 
 
 def _silence(control: ControlState, attempt: Attempt | None, more: str = "") -> str:
-    """What follows where the engine of an attempt cannot be reached."""
+    """The consequence of an unreachable engine for an attempt."""
     reason = None if attempt is None else control.engines.of(attempt).trouble(control.clock.now())
     return f". Its cluster does not answer now: {reason}. {more}".rstrip() if reason else ""
 

@@ -1,1 +1,1 @@
-"""The queue as people see and change it."""
+"""The queue as users see and change it."""

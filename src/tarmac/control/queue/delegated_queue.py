@@ -1,7 +1,7 @@
-"""The runs of clusters that have a queue of their own, as `tarmac queue` shows them. Called by `queueing`.
+"""The runs of clusters with their own queue, for `tarmac queue`. Called by `queueing`.
 
-Those that run stand first, then those that wait there, in the order in which the cluster expects to start
-them where it says so; last those that are still to be submitted.
+Running runs come first, then those waiting in the cluster's queue, in its expected start order if known; last
+the runs that are not submitted yet.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Line = tuple[Run, Attempt | None]
 
 
 def delegated_pools(control: ControlState) -> tuple[Pool, ...]:
-    """The pools of clusters that place by themselves, as far as anything is known of them."""
+    """The known pools of clusters that place runs themselves."""
     keys = dict.fromkeys(
         (node.cluster, node.pool)
         for engine in control.engines
@@ -34,7 +34,7 @@ def delegated_pools(control: ControlState) -> tuple[Pool, ...]:
 def delegated_pages(
     control: ControlState, part: Part, *, cluster: str | None = None, pool: str | None = None
 ) -> Iterator[QueuePage]:
-    """This part of the queue of each pool (of this name, of this cluster) where something runs or waits."""
+    """This part of the queue of each pool (of this name, of this cluster) with running or waiting runs."""
     if control.engines.alone:
         return
     lines: dict[tuple[str, str], list[Line]] = {}
@@ -46,7 +46,7 @@ def delegated_pages(
 
 
 def with_stuck(control: ControlState, runs: list[RunSummary]) -> list[RunSummary]:
-    """Lines of the list of runs: one whose job never starts by itself says why, as one that ended does."""
+    """The list of runs with a reason on each run whose job never starts by itself, as on failed ones."""
     if control.engines.alone:
         return runs
     submitted = [run.id for run in runs if run.state is RunState.SUBMITTED]

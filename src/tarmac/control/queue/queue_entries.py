@@ -16,10 +16,10 @@ from tarmac.sched import Estimate
 class QueueEntry:
     """One line of the queue of a pool; `number` counts from 1 in scheduling order, holdings included.
 
-    `policy` is the pool's: it says whether `priority` or `weight` counts. `slots_acquired` of `slots_needed`
-    are held now. `estimate` says when a queued run is likely to start (None: it holds its slots),
-    `retry_at` until when one that failed pauses before its next try; `native` how one stands in the queue of
-    a cluster that has its own; `awaits` are the runs that have to end before it may start.
+    `policy` is the pool's: it decides whether `priority` or `weight` counts. `slots_acquired` of
+    `slots_needed` are held now. `estimate` is the likely start of a queued run (None: it holds its slots),
+    `retry_at` the end of the pause after a failure; `native` is the status in the queue of a cluster that has
+    its own; `awaits` are the runs that have to end before it may start.
     """
 
     number: int
@@ -47,7 +47,7 @@ class QueueEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePage:
-    """A part of the queue of a pool; `total` counts all runs of the queue that were asked for."""
+    """A part of the queue of a pool; `total` counts all runs of the requested queue."""
 
     cluster: str
     pool: str

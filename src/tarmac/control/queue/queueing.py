@@ -1,7 +1,7 @@
-"""The queue as people see and change it: `tarmac queue`, its `set` and its `move`. Called by `service`.
+"""The queue as users see and change it: `tarmac queue`, its `set` and its `move`. Called by `service`.
 
-A list of changes is checked whole, as if applied one after another, before anything is applied; then all of
-them are, in one transaction, or none.
+A list of changes is checked as a whole, as if applied one after another; then all changes are applied in one
+transaction, or none.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from tarmac.sched import (
 )
 
 CHANGE_TRIES = 20
-"""How often a list of changes is decided anew when a run in it moves meanwhile."""
+"""The number of attempts to decide a list of changes if a run in it changes meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueChange:
     """One change of the place of the run that `reference` means (an id, a name, a prefix of an id).
 
-    Exactly one of the others is set. `ahead_of` and `behind_of` refer to another run; `top` is ahead of the
-    first batch run of its pool.
+    Exactly one of the other fields is set. `ahead_of` and `behind_of` refer to another run; `top` is ahead of
+    the first batch run of its pool.
     """
 
     reference: str
@@ -100,10 +100,11 @@ def queue(
 def reorder(
     control: ControlState, actor: Actor, changes: Sequence[QueueChange], names: Mapping[str, str]
 ) -> list[Run]:
-    """Apply all changes, or none; the runs they name, as they are then.
+    """Apply all changes, or none; returns the named runs in their new state.
 
-    `ahead_of` and `behind_of` may name runs of others; those that are changed must be the actor's to change.
-    Raises InvalidInput with every problem once, each with its change. `names` has names for messages, by id.
+    `ahead_of` and `behind_of` may name runs of other users; the actor must have permission for the changed
+    runs. Raises InvalidInput with every problem once, each with its change. `names` has names for messages,
+    by id.
     """
     for _ in range(CHANGE_TRIES):
         named = _Named(control, actor, names)
@@ -123,7 +124,7 @@ def reorder(
 
 
 class _Named:
-    """The runs that references mean, each looked up once as this server knows it, and names for messages."""
+    """The referenced runs, each looked up once in this server's state, and names for messages."""
 
     def __init__(self, control: ControlState, actor: Actor, names: Mapping[str, str]) -> None:
         self.names = names
@@ -132,7 +133,7 @@ class _Named:
         self._found: dict[str, Run | Problem] = {}
 
     def run(self, reference: str) -> Run:
-        """The run; raises NotFound with the nearest, or Refused where several are meant."""
+        """The run; raises NotFound with the nearest name, or Refused if several are meant."""
         found = self._found.get(reference)
         if found is None:
             found = self._found[reference] = self._look_up(reference)
@@ -150,7 +151,7 @@ class _Named:
 
 
 def _try(draft: Draft, change: QueueChange, named: _Named) -> Iterator[Problem]:
-    """Make one change on the draft; its problem, if there is one, begins with the change."""
+    """Make one change on the draft; a problem begins with the text of the change."""
     operations = list(_operations(change, named.names))
     name = named.names.get(change.reference, change.reference)
     if len(operations) != 1:
@@ -167,7 +168,7 @@ Operation = Callable[[Draft, Run, _Named], None]
 
 
 def _operations(change: QueueChange, names: Mapping[str, str]) -> Iterator[tuple[str, Operation]]:
-    """What the change asks for, in the words of the batch form, and how it is made."""
+    """The operations of the change, each with its text in the batch form."""
     priority, weight, pool, ahead_of, behind_of = (
         change.priority,
         change.weight,
@@ -196,7 +197,7 @@ def _operations(change: QueueChange, names: Mapping[str, str]) -> Iterator[tuple
 
 
 def _draft(control: ControlState, changes: Iterable[QueueChange], named: _Named) -> Draft:
-    """The queues as they are: every run in one, and those that are named and wait elsewhere."""
+    """The current queues: every run in one, including the named runs that wait elsewhere."""
     now = control.clock.now()
     pools, nodes = control.offer()
     found = control.scheduler_state.ask(lambda ledger: listing(ledger, now))
@@ -220,7 +221,7 @@ def _draft(control: ControlState, changes: Iterable[QueueChange], named: _Named)
             return refusal_text(answer)
         return None
 
-    # They are moved now: what has happened to these runs may have happened since the first look at the clock.
+    # Read the clock again: the events of these runs may be later than the first reading.
     return Draft(positions, {rules.key: rules for rules in pools}, misfit, named.names, control.clock.now())
 
 
@@ -230,7 +231,7 @@ def _mentioned(changes: Iterable[QueueChange], named: _Named) -> Iterator[Run]:
             if reference is not None:
                 try:
                     yield named.run(reference)
-                except NotFound:  # told when the change is tried
+                except NotFound:  # reported when the change is tried
                     continue
 
 

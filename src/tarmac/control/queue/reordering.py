@@ -1,7 +1,7 @@
-"""What a list of changes of the queue comes to: checked one after another on a draft, then made as steps.
+"""Checks a list of queue changes one after another on a draft, then makes steps from it.
 
-Called by `queueing`. Nothing here is applied: what is wrong is raised as `Refused`, change by change, and the
-draft goes on with the next, so that everything wrong with a list is told at once.
+Called by `queueing`. Nothing is applied here: an invalid change raises `Refused`, and the draft continues
+with the next one, so that all problems of a list are reported together.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ PoolKey = tuple[str, str]
 """Cluster and name of a pool."""
 
 AFTER_LAST_S = 1e-3
-"""How far behind the last a run is put when that one's place lies in the future."""
+"""The distance of a run behind the last one if the place of the last one is in the future."""
 
 _BATCH = frozenset({Mode.BATCH, Mode.BURST})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stand:
-    """A live run and the pool whose queue it stands in."""
+    """A live run and the pool whose queue it is in."""
 
     run: Run
     pool: PoolKey
 
 
 class Draft:
-    """The queues as they would be after the changes so far.
+    """The queues after the changes so far.
 
-    `misfit` says why a pool could never hold a run (None: it could); `names` are for messages, by run id.
+    `misfit` returns why a pool could never hold a run (None: it could); `names` are for messages, by run id.
     """
 
     def __init__(
@@ -63,14 +63,14 @@ class Draft:
         self._lines: dict[tuple[PoolKey, Mode], list[Run]] = {}
 
     def set_priority(self, run: Run, priority: int) -> None:
-        """Another priority at the run's position; the priority it has already resets the position."""
+        """Set the priority at the run's position; its current priority resets the position."""
         self._check(run)
         self._check_policy(run, Policy.PRIORITY, "a priority")
         before = self._places[run.id]
         self._put(run, priority=priority, position=before.position if priority != before.priority else None)
 
     def set_weight(self, run: Run, weight: float) -> None:
-        """Another weight in a fair share."""
+        """Set the weight in a fair share."""
         self._check(run)
         self._check_policy(run, Policy.FAIR_SHARE, "a weight")
         if not 0.0 < weight < float("inf"):
@@ -78,7 +78,7 @@ class Draft:
         self._put(run, weight=weight)
 
     def set_pool(self, run: Run, name: str) -> None:
-        """Another pool of its cluster."""
+        """Move the run to another pool of its cluster."""
         self._check(run)
         if run.spec.rehearsal is not None:
             raise Refused(f"{self._named(run)} rehearses on a cluster of its own: it has no other pool")
@@ -96,7 +96,9 @@ class Draft:
         self._lines.clear()
 
     def move(self, run: Run, anchor: Run, *, behind: bool) -> None:
-        """Right ahead of another run of its pool, or right behind it, with that one's priority."""
+        """Move the run directly ahead of another run of its pool, or behind it, with the priority of that
+        run.
+        """
         self._check(run)
         self._check(anchor)
         if run.id == anchor.id:
@@ -118,7 +120,7 @@ class Draft:
         self._insert(run, order, at, priority)
 
     def top(self, run: Run) -> None:
-        """Ahead of the first that waits in its line."""
+        """Move the run ahead of the first waiting run in its line."""
         self._check(run)
         self._check_moves(run)
         waiting = [
@@ -130,7 +132,7 @@ class Draft:
             self.move(run, waiting[0], behind=False)
 
     def steps(self) -> list[RunStep]:
-        """The changes, one step for each run whose place is another now."""
+        """The changes, one step for each run whose place has changed."""
         return [
             steps.reordered(run, after, _differences(run.place, after), self._now)
             for run_id, run in self._runs.items()
@@ -143,7 +145,7 @@ class Draft:
             raise Refused(f"{self._named(run)} {state}: it has no place in the queue")
 
     def _check_policy(self, run: Run, required: Policy, what: str) -> None:
-        """Whether what is to be set counts for this run at all."""
+        """Check that the new setting applies to this run at all."""
         self._check_batch(run)
         pool = self._pools[run.id]
         policy = self._policy(pool)
@@ -208,7 +210,7 @@ class Draft:
         return self._pools[run.id], _line(run)
 
     def _ordered(self, run: Run) -> list[Run]:
-        """The runs of its line in its pool, in order; like `sched.order`. Kept until one of them moves."""
+        """The runs of its line in its pool, in order; like `sched.order`. Cached until one of them moves."""
         where = self._line_of(run)
         if where not in self._lines:
             mates = [other for other in self._runs.values() if self._line_of(other) == where]
@@ -224,7 +226,7 @@ class Draft:
         return _own_place(run) if position is None else position
 
     def _insert(self, run: Run, order: list[Run], at: int, priority: int) -> None:
-        """Give the run a position before `order[at]`; where there is no room, others move a little."""
+        """Give the run a position before `order[at]`; if there is no room, move others a little."""
         row = [*order[:at], run, *order[at:]]
         first = last = at
         while True:
@@ -240,14 +242,14 @@ class Draft:
             self._put(other, position=position)
         if not _cycle(run):
             self._put(run, priority=priority)
-        insort(line, run, key=self._key)  # the others stand as they stood
+        insort(line, run, key=self._key)  # the other runs keep their places
         self._lines[self._line_of(run)] = line
 
     def _between(self, low: float | None, high: float | None, count: int) -> list[float] | None:
-        """So many places in a row between two others; None where there is no room for them."""
+        """This number of places in a row between two others; None if there is no room for them."""
         if low is None:
             low = (high if high is not None else self._now) - count - 1.0
-        if high is None:  # behind the last, and before whatever is submitted from now on
+        if high is None:  # behind the last, and before all later submissions
             high = self._now if self._now > low else low + AFTER_LAST_S
         step = (high - low) / (count + 1)
         places = [low + step * number for number in range(1, count + 1)]
@@ -273,7 +275,7 @@ def _cycle(run: Run) -> bool:
 
 
 def _own_place(run: Run) -> float:
-    """Where a run stands while no person has given it a place."""
+    """The place of a run before a person gives it another."""
     return run.queued_at if _cycle(run) and run.queued_at is not None else run.created_at
 
 

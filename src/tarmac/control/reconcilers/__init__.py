@@ -1,5 +1,6 @@
-"""The durable loops' bodies: each pass loads, decides and applies once. Run by `loops`, and by simulations.
+"""The bodies of the durable loops: each pass loads, decides and applies once. Run by `loops`, and by
+simulations.
 
-Every pass is safe to lose at any point and to run again: what it decides is guarded by sequence number
-and lease, what it does outside the store is idempotent.
+Every pass may be interrupted at any point and run again: sequence numbers and the lease guard its decisions,
+and its effects outside the store are idempotent.
 """

@@ -1,7 +1,7 @@
-"""Deliver: carries decisions to an engine: attempts to start, asks to pass on. Run by the engine's own loop.
+"""Deliver: carries decisions to an engine: attempts to start, leave requests. Run by the engine's own loop.
 
-The record comes first, the effect after it, and the effect is idempotent: after a crash between the two
-the next pass does it again, and the claim on the node sees to it that nothing starts twice.
+The record comes first, the effect after it, and the effect is idempotent: after a crash between the two the
+next pass repeats it, and the claim on the node prevents a second start.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from tarmac.model.run import Attempt, Run
 from tarmac.node.attempt.document import Launch
 
 MOST_REMEMBERED = 4096
-"""How many attempts are remembered as delivered before those that are gone are forgotten."""
+"""The number of attempts remembered as delivered before ended ones are forgotten."""
 
 log = logging.getLogger(__name__)
 
 
 def deliver_pass(control: ControlState, engine: AttachedEngine) -> None:
-    """Submit every attempt of this engine that was not yet, and pass on every ask. Raises LeaseLost."""
+    """Submit every new attempt of this engine, and pass on every leave request. Raises LeaseLost."""
     now, deliveries = control.clock.now(), engine.deliveries
     if not engine.delivery_rest.over(now):
         return
     waiting = [(run, attempt) for run, attempt in control.undelivered(engine) if control.starts_here(attempt)]
     if not waiting:
         return
-    control.check_lease()  # a server that stood still for long may have been replaced
+    control.check_lease()  # a server that was suspended for long may have been replaced
     nodes = control.node_table().by_name
     delivered: list[Run] = []
     for run, attempt in waiting:
@@ -45,7 +45,7 @@ def deliver_pass(control: ControlState, engine: AttachedEngine) -> None:
             break
         ask = LeaveRequest.STOP_NOW if attempt.leave_request is LeaveRequest.STOP_NOW else ASKS.get(run.state)
         unborn = attempt.is_to_be_submitted and not deliveries.submitted(attempt.id)
-        if unborn and not (ask and ask.ends):  # a stop alone sees to it that it is never born
+        if unborn and not (ask and ask.ends):  # the request to stop alone prevents its start
             unborn = not _submit(control, engine, run, attempt, nodes)
         leave_delivered = (
             ask is None
@@ -60,9 +60,9 @@ def deliver_pass(control: ControlState, engine: AttachedEngine) -> None:
 
 
 def launch_of(control: ControlState, run: Run, attempt: Attempt, nodes: dict[str, Node]) -> Launch:
-    """The launch of an attempt; the nodes of its own rehearsal are added where they are missing.
+    """The launch of an attempt; the nodes of its own rehearsal are added if missing.
 
-    Raises Unavailable where its cluster does not know one of its nodes, as it may after a restart.
+    Raises Unavailable if its cluster does not know one of its nodes, as may happen after a restart.
     """
     delegate = control.engines.of(attempt).delegate
     if delegate is not None:
@@ -78,9 +78,9 @@ def launch_of(control: ControlState, run: Run, attempt: Attempt, nodes: dict[str
 
 
 def _after_earlier(control: ControlState, attempt: Attempt, launch: Launch) -> Launch:
-    """A later attempt of a run: the checkpoint it begins from, and the image that the earlier ones had.
+    """Add to a later attempt of a run its first checkpoint, and the image of the earlier attempts.
 
-    That is the same image whatever its name means by now.
+    The image stays the same even if its name has a new meaning by now.
     """
     if attempt.number == 1:
         return launch
@@ -97,7 +97,7 @@ def _after_earlier(control: ControlState, attempt: Attempt, launch: Launch) -> L
 def _submit(
     control: ControlState, engine: AttachedEngine, run: Run, attempt: Attempt, nodes: dict[str, Node]
 ) -> bool:
-    """Submit the attempt; whether the engine has taken it, or never will."""
+    """Submit the attempt; returns whether the engine has taken it, or never will."""
     try:
         engine.delivery_rest.note_call(control.clock.now())
         engine.adapter.submit(engine.adapter.render(launch_of(control, run, attempt, nodes)))
@@ -115,7 +115,7 @@ def _submit(
 
 
 def _ask(control: ControlState, engine: AttachedEngine, attempt: Attempt, ask: LeaveRequest) -> bool:
-    """Pass the ask on; whether the engine has it."""
+    """Pass the request on; returns whether the engine has it."""
     engine.delivery_rest.note_call(control.clock.now())
     try:
         engine.adapter.request_leave(attempt.id, ask)
@@ -129,7 +129,7 @@ def _ask(control: ControlState, engine: AttachedEngine, attempt: Attempt, ask: L
 
 
 def _postpone(control: ControlState, engine: AttachedEngine, attempt: Attempt, error: Unavailable) -> None:
-    """Leave the attempt alone for a moment, and its engine too where this was not the first."""
-    now = control.clock.now()  # the call may have taken long
+    """Postpone the attempt for a moment, and its engine as well if this was not the first failure."""
+    now = control.clock.now()  # the call may have been long
     engine.deliveries.postpone(attempt.id, now + engine.pace.rest_s)
     engine.delivery_rest.note_failure(error, now)

@@ -1,7 +1,7 @@
-"""Dependencies: queued runs are told of the ends that they wait for. Run by the schedule loop, first of all.
+"""Dependencies: records the ends that queued runs wait for. Run by the schedule loop, as its first step.
 
-Before a run is placed, or given to the queue of a cluster: so it is the same on every engine. Runs that are
-not live here have ended, were removed, or are another server's: the store says which.
+This happens before a run is placed, or given to the queue of a cluster, and is therefore the same on every
+engine. Runs that are not live here have ended, were removed, or belong to another server: the store decides.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tarmac.model.serving import Lease
 
 
 def dependency_pass(control: ControlState, lease: Lease | None) -> None:
-    """Record every end that a queued run waits for; end those whose run cannot complete any more."""
+    """Record every end that a queued run waits for; end runs whose condition can no longer be met."""
     with control.lock:
         run_cache = control.run_cache()
         over = run_cache.waiters.of_others(run_cache.is_live)
@@ -29,7 +29,7 @@ def dependency_pass(control: ControlState, lease: Lease | None) -> None:
 
 
 def _ends(store: Store, awaited: Collection[str]) -> dict[str, End | None]:
-    """How each of these runs and arrays has ended, as far as it has; None of one that was removed."""
+    """The known ends of these runs and arrays; None for a removed one."""
     found = store.load_runs(list(awaited))
     ends: dict[str, End | None] = {}
     for identifier in awaited:

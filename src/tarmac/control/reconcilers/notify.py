@@ -1,7 +1,7 @@
-"""Sends what people and programs subscribed to: mails, webhooks. A loop of its own runs it.
+"""Sends subscribed messages to people and programs: mails, webhooks. Run by its own loop.
 
-A message is durable before it is sent, and noted as sent afterwards: a crash between the two sends it again,
-with the same id. A receiver that is down is tried again, less and less often, for a day.
+A message is durable before it is sent, and recorded as sent afterwards: a crash between the two sends it
+again, with the same id. Messages to an unreachable receiver are retried at growing intervals for a day.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from tarmac.model.notification import (
 from tarmac.model.serving import Lease
 
 PAUSE_S = 60.0
-"""Between two messages to one person: what happens meanwhile travels in one."""
+"""The time between two messages to one person: events in between share one message."""
 
 _MOST_BATCHES = 16
 _MOST_MESSAGES = 500
 
 
 class NotifyPass:
-    """One turn: writes down the waits that have become long, and sends what is due."""
+    """One turn: records waits that have become long, and sends due messages."""
 
     def __init__(self, sender: SendsNotifications) -> None:
         self._sender = sender
@@ -55,7 +55,7 @@ class NotifyPass:
         return min(times, default=None)
 
     def _send(self, batches: Sequence[Sequence[Notification]], control: ControlState) -> list[Notification]:
-        """The messages as they are after they were tried."""
+        """Send the messages; returns their new state."""
         if not batches:
             return []
         results: Sequence[Failure | None] = self._sender.send(batches)
@@ -82,6 +82,6 @@ class NotifyPass:
             self._sent_at[receiver] = now
 
     def _free_at(self, receiver: Receiver) -> float:
-        """When the next message may go to a receiver."""
+        """The time at which the next message may go to a receiver."""
         sent_at = self._sent_at.get(receiver)
         return float("-inf") if sent_at is None else sent_at + PAUSE_S

@@ -1,4 +1,4 @@
-"""Reap: attempts that were submitted long ago and never began are given up. Run by the engine's own loop."""
+"""Reap: gives up attempts that were submitted long ago and never began. Run by the engine's own loop."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tarmac.model.ports import ObservedState
 from tarmac.model.serving import Lease
 
 START_LIMIT_S = 120.0
-"""How long an attempt may stay without a sign of life from its nodes before it is given up.
+"""The time without a sign of life from its nodes after which an attempt is given up.
 
-One that waits in the queue of a cluster has no nodes yet: it may wait there for days.
+An attempt in the queue of a cluster has no nodes yet: it may wait there for days.
 """
 
 
 def reap_pass(control: ControlState, lease: Lease | None, engine: AttachedEngine) -> list[bool]:
-    """Give up what never began; the platform is to blame, so the run queues again by itself."""
+    """Give up attempts that never began; the fault is the platform's, so the run queues again by itself."""
     now = control.clock.now()
     overdue = [
         (run, attempt)
@@ -35,9 +35,9 @@ def reap_pass(control: ControlState, lease: Lease | None, engine: AttachedEngine
     for run, attempt in overdue:
         seen = observed[attempt.id]
         if seen.state not in (ObservedState.ABSENT, ObservedState.STARTING) or seen.claimed_at is not None:
-            continue  # it lives: setting up may take longer than this
+            continue  # it is alive: setting up may take longer than this
         if engine.reaper is not None:
-            engine.reaper.reap(attempt.id)  # it fences its nodes: a runner that wakes up late ends
+            engine.reaper.reap(attempt.id)  # this fences its nodes: a runner that starts late ends
         waited_s = now - (attempt.allocated_at or now)
         silent = lost(f"no sign of life from its nodes in {waited_s:.0f} s")
         step = apply_observation(run, attempt, silent, now)

@@ -1,7 +1,7 @@
-"""Reconcile: looks at what became of the live attempts of an engine and records it. Run by its own loop.
+"""Reconcile: observes the live attempts of an engine and records the result. Run by its own loop.
 
-News of the engine name the attempts worth a look; every so often all of them are looked at, because news
-are hints that may be lost.
+The engine's news name attempts to observe; all of them are observed periodically, because news are hints that
+may be lost.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from tarmac.model.serving import Lease
 _NO_MORE_TURNS = (RunState.PAUSING, RunState.STOPPING)
 
 _TAKEN_OVER = lost("another home took its cluster over", CauseCode.NODE_LOST)
-"""What becomes of attempts that a home started which no longer serves the cluster: no server can see them."""
+"""The observation of attempts started by a home that no longer serves the cluster: no server can see them."""
 
 
 def reconcile_pass(
     control: ControlState, lease: Lease | None, engine: AttachedEngine, only: Collection[str] | None = None
 ) -> list[bool]:
-    """Observe the live attempts of an engine (`only` those with these ids) and commit what follows."""
+    """Observe the live attempts of an engine (`only` those with these ids) and commit the resulting steps."""
     live = control.live_on(engine) if only is None else control.live(only)
     if not live or not engine.observation_rest.over(control.clock.now()):
         return []
@@ -46,7 +46,7 @@ def reconcile_pass(
     for run, attempt in live:
         observation = observed.get(attempt.id, _TAKEN_OVER)
         if attempt.id in unread:
-            continue  # its end is recorded once all that it reported is: nobody looks at it afterwards
+            continue  # its end is recorded after all its reports, as it is not observed afterwards
         refusal = engine.deliveries.refusal(attempt.id)
         if refusal is not None and attempt.state is not AttemptState.RUNNING:
             observation = refused(refusal)
@@ -55,11 +55,11 @@ def reconcile_pass(
             continue
         ended = step.attempt is not None and step.attempt.state is AttemptState.ENDED
         lost_here = ended and observation.outcome is Outcome.LOST and attempt.id in observed
-        # A job that keeps its nodes for another turn has to be ended where a person wants none.
+        # A job that holds its nodes for another turn has to be ended if a person wants no other turn.
         unused = ended and attempt.delegated and run.state in _NO_MORE_TURNS
         unused = unused and observation.outcome is Outcome.PREEMPTED
         if (lost_here or unused) and engine.reaper is not None:
-            engine.reaper.reap(attempt.id)  # before the record: its slots are given away right after
+            engine.reaper.reap(attempt.id)  # before the record, which frees its slots for others
         decisions.append(step)
     return control.commit(decisions, lease=lease)
 
@@ -73,9 +73,9 @@ def _take_reports(
     *,
     every: bool,
 ) -> set[str]:
-    """Take in what the workers reported; the attempts that have ended and whose other reports are awaited.
+    """Store the workers' reports; returns the ended attempts with further reports to read.
 
-    A stop waits neither for a flood of reports nor for room on a full disk.
+    A stop waits neither for a flood of reports nor for space on a full disk.
     """
     if engine.reports is None:
         return set()
@@ -95,6 +95,6 @@ def _take_reports(
 
 
 def refused(reason: str) -> Observation:
-    """An attempt that its engine will never take."""
+    """The observation of an attempt that its engine will never take."""
     cause = Cause(code=CauseCode.SETUP_FAILED, message=f"the engine refuses it: {reason}")
     return Observation(state=ObservedState.ENDED, outcome=Outcome.FAILED, cause=cause)

@@ -1,7 +1,7 @@
-"""Schedule: bring the facts up to date, plan, commit. Run by the schedule loop under its lease.
+"""Schedule: updates the facts, plans, commits. Run by the schedule loop under its lease.
 
-A plan is optimistic: each decision holds only for the sequence number it was made on, and a stale one is
-dropped; the loop is woken again and decides on fresher facts.
+A plan is optimistic: each decision is valid only for its sequence number, and a stale one is dropped; the
+loop is woken again and decides on newer facts.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ FIRST_PORT = 20000
 PORTS = 10000
 
 MOST_ROUNDS = 3
-"""How often a pass plans again at once, because it recorded the shares of a period that has begun."""
+"""The number of immediate plans in a pass after it records the shares of a new period."""
 
 
 def schedule_pass(control: ControlState, lease: Lease | None) -> Plan:
-    """Decide and commit what was decided; returns the last plan: its `next_at` says when to look again."""
+    """Decide and commit; returns the last plan, whose `next_at` is the time of the next pass."""
     for _ in range(MOST_ROUNDS):
         now = control.clock.now()
         decided = control.scheduler_state.plan(now)
@@ -41,9 +41,9 @@ def schedule_pass(control: ControlState, lease: Lease | None) -> Plan:
 
 
 def _decisions(control: ControlState, decided: Plan) -> tuple[list[RunStep], bool]:
-    """The steps of a plan, and whether none of its decisions was overtaken.
+    """The steps of a plan, and whether all of its decisions are still valid.
 
-    They happen now: what the plan has seen may have happened after it looked at the clock.
+    Their time is now: events in the plan may be later than its reading of the clock.
     """
     every: tuple[Decision, ...] = (
         *decided.shares,
@@ -80,13 +80,13 @@ def _decisions(control: ControlState, decided: Plan) -> tuple[list[RunStep], boo
 
 
 def _is_premature(control: ControlState, run: Run, refusal: Refusal) -> bool:
-    """Whether a run was found to fit nowhere while not all nodes are known: after a restart, it waits."""
+    """Whether a refusal is premature because not all nodes are known: after a restart, the run waits."""
     unknown = control.engines.with_unknown_nodes(run.spec.target.cluster)
     return refusal.code is CauseCode.NEVER_FITS and bool(unknown)
 
 
 def refusal_cause(refusal: Refusal) -> Cause:
-    """Why a run that may not wait, or never fits, ends."""
+    """The cause of the end of a run that may not wait, or never fits."""
     reasons = refusal_reasons(refusal)
     if refusal.largest:
         reasons.append(f"what would fit: {refusal.largest}")
@@ -94,7 +94,7 @@ def refusal_cause(refusal: Refusal) -> Cause:
 
 
 class _Starting:
-    """Makes attempts of placements, with MASTER_PORTs that no live one on their address was promised."""
+    """Makes attempts of placements, with a MASTER_PORT that no live attempt on the address has."""
 
     def __init__(self, control: ControlState, now: float) -> None:
         self._control = control

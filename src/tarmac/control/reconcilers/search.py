@@ -1,8 +1,8 @@
-"""Search: tells the searches of experiments what became of their trials, and does what they ask for.
+"""Search: reports events of trials to the searches of experiments, and executes their requests.
 
-Run by the search loop. What a search was told, its new state, the trials that it asks for and the steps of
-runs stand in one transaction, guarded by the experiment: killed at any moment, nothing is told twice, and no
-trial is lost or begun again.
+Run by the search loop. The reported events, the new state of the search, its new trials and the steps of runs
+are in one transaction, guarded by the experiment: after a crash at any moment, no event is reported twice,
+and no trial is lost or begun again.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ log = logging.getLogger(__name__)
 
 
 def search_pass(control: ControlState, searches: Searches, lease: Lease | None) -> int:
-    """Take every experiment on; how many changed."""
+    """Advance every experiment; returns the number of changed ones."""
     changed = 0
     for experiment in searches.live():
         if experiment.state in AT_WORK:
             try:
                 changed += _advance(control, searches, experiment, lease)
-            except TarmacError as error:  # one that cannot go on holds up no other
+            except TarmacError as error:  # a failing experiment delays no other
                 searches.drop(experiment.id)
                 log.warning("experiment %s (%s): %s", experiment.name, experiment.id, error)
     searches.forget_reports()
@@ -36,9 +36,9 @@ def search_pass(control: ControlState, searches: Searches, lease: Lease | None) 
 
 
 def _advance(control: ControlState, searches: Searches, experiment: Experiment, lease: Lease | None) -> bool:
-    """One change with all the news there are; False where there is none, or the change was not taken."""
+    """Make one change from all news; False if there are none, or the change was not accepted."""
     trials = searches.trials(experiment.id)
-    ended = ended_trials(trials.values(), searches.runs_of(trials))  # first: their reports are all there now
+    ended = ended_trials(trials.values(), searches.runs_of(trials))  # first: all their reports are stored now
     reports = searches.reports(experiment)
     if not reports and not ended:
         return False

@@ -1,7 +1,7 @@
-"""Stage: sees to the code of accepted runs, and queues them. Run by the stage loop.
+"""Stage: stores the code of accepted runs, and queues them. Run by the stage loop.
 
-Idempotent: a snapshot is named by its content, so staging again after a crash finds it there. Repositories
-are fetched beside the pass (`fetches`), which takes up what has come of them.
+Idempotent: a snapshot is named by its content, so staging after a crash finds it again. Repositories are
+fetched beside the pass (`fetches`), which collects the outcomes.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ log = logging.getLogger(__name__)
 
 
 def stage_pass(control: ControlState, lease: Lease | None, fetches: Fetches | None = None) -> None:
-    """Stage every pending run; one whose code cannot be read ends as failed, with the reason.
+    """Stage every pending run; a run whose code cannot be read ends as failed, with the reason.
 
-    Without `fetches`, repositories are fetched on the spot. One whose code cannot be kept now (a full disk,
-    say) is tried again by the next pass and holds up no other: `control.code_failures` tells what is in its
-    way.
+    Without `fetches`, the pass itself fetches repositories. If code cannot be stored now (because of a full
+    disk, for example), the next pass tries again and other runs are not delayed: `control.code_failures` has
+    the reason.
     """
     with control.lock:
         pending = sorted(control.run_cache().pending.values(), key=lambda run: run.id)
@@ -56,7 +56,7 @@ def _together(pending: Sequence[Run]) -> list[tuple[Run, Sequence[Run]]]:
 
 
 def _code(control: ControlState, run: Run, fetches: Fetches | None) -> StagedCode | TarmacError | None:
-    """The snapshot of a run's code, or why there is none; None: it is not there yet."""
+    """The snapshot of a run's code, or the error; None if it is not ready yet."""
     code = run.spec.code
     assert code is not None, "runs without code are accepted as queued"
     if isinstance(code, Repository) and fetches is not None:
@@ -65,7 +65,7 @@ def _code(control: ControlState, run: Run, fetches: Fetches | None) -> StagedCod
         return control.code.stage(code)
     except (InvalidInput, Unavailable) as error:
         return error
-    except Exception as error:  # what its code brings to light must hold up no other
+    except Exception as error:  # an error caused by its code must delay no other run
         known = control.code_failures.get(run.id)
         problem = Unavailable(f"it cannot be copied: {type(error).__name__}: {error}")
         if known != str(problem):

@@ -1,7 +1,7 @@
-"""Submit: gives queued runs to the clusters that have a queue of their own. Run by the schedule loop.
+"""Submit: gives queued runs to the clusters with their own queue. Run by the schedule loop.
 
-Nothing is placed here: a run waits in one queue at a time, and there it is the cluster's. The attempt is
-recorded first; the deliver loop of the cluster's engine takes it there. Turns of cycle runs end here.
+This pass places no run: a run waits in one queue at a time, here that of the cluster. The attempt is recorded
+first; the deliver loop of the cluster's engine then submits it. This pass also ends turns of cycle runs.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from tarmac.sched import Preemption, PreemptionReason, Refusal
 
 
 def submit_pass(control: ControlState, lease: Lease | None) -> float | None:
-    """Submit every run that waits for such a cluster, and end turns that are over; when to look again."""
+    """Submit every run for such a cluster, and end turns that are over; returns the time of the next pass."""
     if control.engines.alone:
         return None
     decisions: list[RunStep] = []
     pauses: list[float] = []
     waiting = _waiting(control)
-    now = control.clock.now()  # after the runs were read: none of them came later
+    now = control.clock.now()  # after the runs were read: none of them is later
     for engine, runs in waiting:
         for run in runs:
             if run.retry is not None and run.retry.at > now:
@@ -47,7 +47,7 @@ def submit_pass(control: ControlState, lease: Lease | None) -> float | None:
 
 
 def _waiting(control: ControlState) -> list[tuple[AttachedEngine, list[Run]]]:
-    """The queued runs for each cluster that places by itself, those that matter most first."""
+    """The queued runs for each cluster that places runs itself, in order of importance."""
     with control.lock:
         holds_back = control.run_cache().limits.holds_back
         waiting = {

@@ -1,1 +1,1 @@
-"""What the control plane keeps in memory: runs, engines, nodes, the scheduler's facts, usage."""
+"""The control plane's state in memory: runs, engines, nodes, the scheduler's facts, usage."""

@@ -1,7 +1,7 @@
-"""Which steps of a commit end an array, so that people are told of it once; for `control_state`.
+"""Finds the steps of a commit that end an array, for one notification per array. Called by `control_state`.
 
-What a step means for its array is known only once those before it are kept: one of them may be stale. So the
-steps named by `last_of_arrays` are committed after the others.
+The effect of a step on its array is known only after the earlier steps are stored: one of them may be stale.
+So the steps in `last_of_arrays` are committed after the others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ArrayCounts = Callable[[str], Mapping[tuple[RunState, Outcome | None], int]]
 def last_of_arrays(
     steps: Sequence[RunStep], always: Sequence[Subscription], live_members: Callable[[str], int]
 ) -> set[int]:
-    """The places of the steps that end an array if others of its members end with them, as they should."""
+    """The indices of the steps that end an array if its other members end in this commit as planned."""
     return {
         places[-1]
         for array_id, places in _ends(steps, always).items()
@@ -35,7 +35,7 @@ def ended_arrays(
     live_members: Callable[[str], int],
     array_counts: ArrayCounts,
 ) -> dict[str, Counter[Outcome]]:
-    """How many members ended how, of each array that ends; by the run that ends as its last."""
+    """The number of members per outcome for each array that ends; by the run that ends last."""
     ended: dict[str, Counter[Outcome]] = {}
     for array_id, places in _ends(steps, always).items():
         if live_members(array_id) <= len(places):
@@ -48,7 +48,7 @@ def ended_arrays(
 
 
 def _ends(steps: Sequence[RunStep], always: Sequence[Subscription]) -> dict[str, list[int]]:
-    """The places of the steps that end members of arrays and call for messages, by array."""
+    """The indices of the steps that end members of arrays and require messages, by array."""
     found: dict[str, list[int]] = {}
     for at, step in enumerate(steps):
         array_id, ends = step.after.array_id, step.after.outcome and not step.before.outcome

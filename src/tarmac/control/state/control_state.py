@@ -1,6 +1,6 @@
-"""The state of the control plane: its ports, its cache of runs, and the one gate for every change.
+"""The state of the control plane: its ports, its cache of runs, and the single entry for every change.
 
-Made once by `service.ControlPlane`; the passes, the commands and the reports all work on it.
+Made once by `service.ControlPlane`; the passes, the commands and the reports all use it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tarmac.model.serving import Lease
 from tarmac.model.spec import Mode
 
 FEED_PERIOD_S = 0.5
-"""How often the feed is read for what other servers on the same database did."""
+"""The period of reading the feed for changes by other servers on the same database."""
 
 _WAKEUPS = {
     RunState.PENDING: Wakeup.STAGE,
@@ -49,18 +49,17 @@ _WAKEUPS = {
     RunState.ENDED: Wakeup.SCHEDULE,
     RunState.PAUSED: Wakeup.SCHEDULE,
 }
-"""Which loop has something to do once a run has come to a state."""
+"""The loop to wake when a run enters a state."""
 
 _NEWS_OF_TRIALS = frozenset({RunState.ENDED, RunState.PAUSED})
-"""States of a trial that its search wants to hear of."""
+"""States of a trial that its search has to learn of."""
 
 
 class ControlState:
-    """Ports, the cache of runs and the event bus. Every commit goes through `commit` or `accept`, one at a
-    time.
+    """Ports, the cache of runs and the event bus. Every commit uses `commit` or `accept`, one at a time.
 
-    One lock serialises them with updates of the cache, so that it never goes back in time;
-    SQLite has one writer anyway.
+    One lock serialises them with updates of the cache, so that it never goes back in time; SQLite has one
+    writer anyway.
     """
 
     def __init__(
@@ -89,9 +88,9 @@ class ControlState:
         self.apply_conventions = apply_conventions
         self.allow_system_packages = allow_system_packages
         self.code_failures: dict[str, str] = {}
-        """Why the code of pending runs could not be kept when last tried; replaced by the stage pass."""
+        """The last error for each pending run whose code could not be stored; replaced by the stage pass."""
         self.metric_subscribers: dict[str, MetricSubscriber] = {}
-        """Who acts on metrics that are reported; see `metric_intake`. Filled before the loops start."""
+        """The subscribers to reported metrics; see `metric_intake`. Filled before the loops start."""
         self.event_bus = EventBus()
         self.lock = threading.RLock()
         self.scheduler_state = SchedulerState(self._news)
@@ -108,20 +107,20 @@ class ControlState:
 
     @property
     def server(self) -> str:
-        """What runs say that were submitted here: the name of the cluster that this server serves."""
+        """The server field of runs submitted here: the name of the cluster that this server serves."""
         return self.serving.cluster if self.serving is not None else LOCAL_CLUSTER
 
     @property
     def home(self) -> str | None:
-        """The id of the home whose engine this is."""
+        """The id of the home that owns this engine."""
         return self.serving.home if self.serving is not None else None
 
     def starts_here(self, attempt: Attempt) -> bool:
-        """Whether an engine of this server is the one that knows of the attempt."""
+        """Whether the attempt is known to an engine of this server."""
         return attempt.home in (None, self.home)
 
     def check_lease(self) -> None:
-        """Raise LeaseLost where another server has taken the cluster: before effects outside the store."""
+        """Raise LeaseLost if another server has taken the cluster, before effects outside the store."""
         lease = self.serving
         if lease is None:
             return
@@ -143,7 +142,7 @@ class ControlState:
     def commit(
         self, steps: Sequence[RunStep], *, lease: Lease | None = None, whole: bool = False
     ) -> list[bool]:
-        """Apply steps; see `Store.apply`. Runs whose step was stale are read again."""
+        """Apply steps; see `Store.apply`. Runs with a stale step are read again."""
         if not steps:
             return []
         with self.lock:
@@ -183,13 +182,13 @@ class ControlState:
             if stored.id == change.after.id:
                 for new in change.new_runs:
                     self._run_cache.take(new.run, None)
-                self._take_up(change.steps)  # one that is created paused
+                self._take_up(change.steps)  # an experiment that is created paused
         if stored.id == change.after.id:
             self._announce([new.run for new in change.new_runs])
         return stored
 
     def commit_experiment(self, change: ExperimentChange, *, lease: Lease | None = None) -> bool:
-        """Make a change of an experiment; see `Experiments.apply`. Stale: its runs are read again."""
+        """Make a change of an experiment; see `Experiments.apply`. Its runs are read again if stale."""
         steps = [with_notifications(step, self._notify_always) for step in change.steps]
         change = replace(change, steps=tuple(steps))
         with self.lock:
@@ -206,18 +205,18 @@ class ControlState:
         return True
 
     def _with_notifications(self, steps: Sequence[RunStep]) -> list[RunStep]:
-        """The steps with the messages that they call for; the last member of an array tells of all."""
+        """The steps with their messages; the last member of an array has the message about all members."""
         ended = ended_arrays(
             steps, self._notify_always, self._run_cache.live_members, self.store.array_counts
         )
         return [with_notifications(each, self._notify_always, ended.get(each.after.id)) for each in steps]
 
     def wake_search(self) -> None:
-        """There is news for a search."""
+        """Wake the search loop."""
         self.event_bus.notify(Wakeup.SEARCH)
 
     def _take_up(self, applied: Sequence[RunStep]) -> list[str]:
-        """Note steps that were just committed; the runs that have to be read."""
+        """Cache steps that were just committed; returns the runs that have to be read."""
         unknown = [step.after.id for step in applied if not self._run_cache.absorb(step)]
         self._usage.note(applied)
         self.tallies.note(applied)
@@ -225,23 +224,23 @@ class ControlState:
         return unknown
 
     def run_cache(self) -> RunCache:
-        """The cache, with what other servers wrote taken up. Use it under `lock`."""
+        """The cache, updated with changes of other servers. Use it under `lock`."""
         with self.lock:
             now = self.clock.now()
             if now - self._looked_at >= self._look_every_s:
                 self._looked_at = now
-                self.look_at_clusters()  # first: it says which runs are for the queue of a cluster
+                self.look_at_clusters()  # first: this determines the runs for the queue of a cluster
                 self._run_cache.refresh(self.store, self.check_lease)
             return self._run_cache
 
     def look_at_clusters(self) -> None:
-        """Read again which clusters are described and which nodes are drained. Use it under `lock`."""
+        """Read the described clusters and the drained nodes again. Use it under `lock`."""
         own = [cluster for cluster in self.store.clusters() if cluster.server == self.server]
         self.engines.open(own)
         self.inventory.learn(own, self.store.drained_nodes())
 
     def known_attempts(self) -> list[Attempt]:
-        """The live attempts as this server last knew them, whatever others wrote since."""
+        """The live attempts in this server's last state, without later changes of others."""
         with self.lock:
             return list(self._run_cache.attempts.values())
 
@@ -268,7 +267,7 @@ class ControlState:
             ]
 
     def attempt_of(self, run: Run) -> Attempt | None:
-        """The live attempt of a run as it was read; read as well where another server has made it."""
+        """The cached live attempt of a run; read from the store if another server has made it."""
         with self.lock:
             attempt = self.run_cache().attempts.get(run.id)
         if attempt is not None and attempt.number == run.attempt:
@@ -276,7 +275,7 @@ class ControlState:
         return self.store.attempts(run.id)[-1] if run.state in OCCUPYING_STATES else None
 
     def engine_of(self, attempt_id: str) -> AttachedEngine:
-        """The engine that an attempt, live or over, was given to."""
+        """The engine of an attempt, live or over."""
         if self.engines.alone:
             return self.engines.own
         run_id, number = split_attempt_id(attempt_id)
@@ -287,7 +286,7 @@ class ControlState:
         return self.engines.of(attempt) if attempt is not None else self.engines.own
 
     def undelivered(self, engine: AttachedEngine) -> list[tuple[Run, Attempt]]:
-        """The runs with a live attempt of which this engine may not have been told everything."""
+        """The runs with a live attempt whose engine may lack part of the run's state."""
         with self.lock:
             run_cache = self.run_cache()
             return [
@@ -298,7 +297,7 @@ class ControlState:
             ]
 
     def note_delivered(self, runs: Sequence[Run]) -> None:
-        """The engine was told everything of these runs as they are here; not of one that has moved on."""
+        """Record the delivery of these runs in the given state; a run that has changed since is left out."""
         with self.lock:
             for run in runs:
                 if self._run_cache.runs.get(run.id) is run:
@@ -313,22 +312,22 @@ class ControlState:
             return self._table
 
     def ports_on(self, names: Iterable[str]) -> set[int]:
-        """The ports that live attempts with their first node among these were promised."""
+        """The promised ports of live attempts whose first node is one of these."""
         with self.lock:
             masters = self._run_cache.masters
             return {port for name in names for port in masters.get(name, {}).values()}
 
     def nodes(self) -> tuple[Node, ...]:
-        """All nodes there are now: of the lasting cluster and of live rehearsals, drained ones marked."""
+        """All present nodes: of the lasting clusters and of live rehearsals, drained ones marked."""
         return self.offer()[1]
 
     def offer(self) -> Offer:
-        """All pools with their rules, and all nodes; the same objects while nothing about them changes."""
+        """All pools with their rules, and all nodes; the same objects while none of them changes."""
         with self.lock:
             return self.inventory.offer(self.run_cache().rehearsals.values())
 
     def lasting_nodes(self) -> tuple[Node, ...]:
-        """The nodes of every lasting cluster, those that a person drained included."""
+        """The nodes of every lasting cluster, including drained ones."""
         with self.lock:
             self.run_cache()
             return self.inventory.lasting_nodes()
@@ -345,7 +344,7 @@ class ControlState:
         return {name for name, drain in self.store.drained_nodes().items() if not drain.slots}
 
     def _groundless(self, steps: Sequence[RunStep]) -> set[int]:
-        """Which of the steps grant nodes that are gone: a cluster may have left while a plan was made."""
+        """The steps that grant removed nodes: a cluster may have left during planning."""
         granted = [
             (at, step.attempt.allocation)
             for at, step in enumerate(steps)
@@ -359,7 +358,7 @@ class ControlState:
         return {at for at, allocation in granted if not known.keys() >= set(allocation.nodes)}
 
     def _news(self) -> News:
-        """What the scheduler has not been told yet."""
+        """The changes since the scheduler's last update."""
         with self.lock:
             pools, nodes = self.offer()
             run_cache, now = self.run_cache(), self.clock.now()
@@ -383,9 +382,7 @@ class ControlState:
                 wakeup = _WAKEUPS[run.state]
                 wakeups.add((wakeup, self._engine_key(run) if wakeup is Wakeup.DELIVER else ""))
             elif run.spec.mode is not Mode.BATCH:
-                wakeups.add(
-                    (Wakeup.SCHEDULE, "")
-                )  # its turn or its block has begun: when it ends is known now
+                wakeups.add((Wakeup.SCHEDULE, ""))  # its turn or block has begun: its end is known now
         for wakeup, engine in wakeups:
             self.event_bus.notify(wakeup, engine)
         self.event_bus.tell([run.id for run in runs])

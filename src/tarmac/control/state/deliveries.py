@@ -1,5 +1,7 @@
-"""What this process has already passed on to the engine. Lost with it, and then passed on again: all
-deliveries are idempotent. Kept by `ControlState` for the deliver pass."""
+"""This process's deliveries to the engine. After a restart they are repeated: all deliveries are idempotent.
+
+Owned by `ControlState`, for the deliver pass.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from tarmac.model.leaving import LeaveRequest
 
 
 class Deliveries:
-    """Attempts that were submitted and asks that were passed on, by attempt id; written by one thread."""
+    """Submitted attempts and delivered leave requests, by attempt id; written by one thread."""
 
     def __init__(self) -> None:
         self._submitted: set[str] = set()
@@ -17,7 +19,7 @@ class Deliveries:
         self._at_last_cleanup = 0
 
     def __len__(self) -> int:
-        """How many attempts were noted since those that are gone were last forgotten."""
+        """The number of attempts recorded since ended ones were last forgotten."""
         return len(self._submitted) - self._at_last_cleanup
 
     def submitted(self, attempt_id: str) -> bool:
@@ -29,23 +31,23 @@ class Deliveries:
         self._not_before.pop(attempt_id, None)
 
     def has_leave_request(self, attempt_id: str, ask: LeaveRequest) -> bool:
-        """Whether exactly this was passed on last."""
+        """Whether exactly this request was delivered last."""
         return self._leave_requests.get(attempt_id) is ask
 
     def note_leave_request(self, attempt_id: str, ask: LeaveRequest) -> None:
         self._leave_requests[attempt_id] = ask
 
     def refuse(self, attempt_id: str, reason: str) -> None:
-        """The engine will never take this attempt: it is not submitted again, and ends."""
+        """Record that the engine will never take this attempt: it is not submitted again, and ends."""
         self._submitted.add(attempt_id)
         self._refused[attempt_id] = reason
 
     def refusal(self, attempt_id: str) -> str | None:
-        """Why the engine will never take this attempt."""
+        """The reason why the engine will never take this attempt."""
         return self._refused.get(attempt_id)
 
     def postpone(self, attempt_id: str, until: float) -> None:
-        """Leave this attempt alone until then: the engine could not take it."""
+        """Postpone this attempt until then: the engine could not take it."""
         self._not_before[attempt_id] = until
 
     def due(self, attempt_id: str, now: float) -> bool:
@@ -53,7 +55,7 @@ class Deliveries:
         return self._not_before.get(attempt_id, now) <= now
 
     def keep_only(self, attempt_ids: set[str]) -> None:
-        """Forget what is no longer live."""
+        """Forget attempts that are no longer live."""
         self._submitted &= attempt_ids
         for table in (self._leave_requests, self._refused, self._not_before):
             for gone in [key for key in table if key not in attempt_ids]:

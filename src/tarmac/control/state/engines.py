@@ -1,4 +1,4 @@
-"""The engines of a control plane by cluster, and what is kept for each alone: none waits for another.
+"""The engines of a control plane by cluster, each with its own state: none waits for another.
 
 Owned by `ControlState`; the deliver, reconcile and reap passes work for one `AttachedEngine` at a time.
 """
@@ -36,17 +36,17 @@ from tarmac.model.run import Attempt
 from tarmac.sched import Placement, Refusal
 
 SLOW_S = 10.0
-"""A call that takes longer is shown to people who ask what their run waits for."""
+"""A call that takes longer is shown to users who ask what their run waits for."""
 
 MOST_QUESTIONS = 8
 ANSWER_S = 2.0
-"""So many questions of people may wait for one engine; another waits this long for its turn."""
+"""The limits of questions by users: so many may wait for one engine, another waits this long for its turn."""
 
 
 class Rest:
-    """How long an engine is left alone after it failed several times in a row; used by one thread.
+    """The pause of an engine that failed several times in a row; used by one thread.
 
-    One failure may be of one attempt alone.
+    A single failure may concern one attempt only.
     """
 
     TRIES = 3
@@ -60,7 +60,7 @@ class Rest:
         self._called_at: float | None = None
 
     def trouble(self, now: float) -> str | None:
-        """What the engine said last, while it fails; that it says nothing, while it does not answer."""
+        """The last error while the engine fails; a sentence on its silence while it does not answer."""
         called_at = self._called_at
         if called_at is not None and now - called_at > SLOW_S:
             return f"no answer for {now - called_at:.0f} s"
@@ -80,7 +80,7 @@ class Rest:
         self._failures, self._until = 0, float("-inf")
 
     def note_failure(self, error: Exception, now: float) -> None:
-        """The call failed for a reason that may pass."""
+        """The call failed for a temporary reason."""
         self._called_at = None
         self.failed_calls += 1
         self._failures += 1
@@ -92,7 +92,7 @@ class Rest:
 
 
 class AttachedEngine:
-    """An engine, its abilities, and what this process has passed on to it; `key` tells it from others."""
+    """An engine, its abilities, and this process's deliveries to it; `key` identifies it."""
 
     def __init__(self, key: str, engine: Engine[Any], *, answer_s: float = ANSWER_S) -> None:
         self.key = key
@@ -119,20 +119,20 @@ class AttachedEngine:
         self._questions = BoundedSemaphore(MOST_QUESTIONS)
 
     def trouble(self, now: float) -> str | None:
-        """Why the engine cannot be reached; None where it answered when it was last called."""
+        """The reason why the engine cannot be reached; None if it answered its last call."""
         return self.delivery_rest.trouble(now) or self.observation_rest.trouble(now)
 
     @property
     def failed_calls(self) -> int:
-        """How many calls of the loops failed since the engine was attached."""
+        """The number of failed calls by the loops since the engine was attached."""
         return self.delivery_rest.failed_calls + self.observation_rest.failed_calls
 
     @contextmanager
     def question(self) -> Iterator[Engine[Any]]:
-        """The engine, for a question that somebody waits for: in a thread that serves requests of all kinds.
+        """The engine, for a question that a client waits for, in a thread that serves all kinds of requests.
 
-        Raises Unavailable where many wait already: one that hangs holds up few of these threads, and none of
-        those that ask another.
+        Raises Unavailable if many wait already: an engine that hangs blocks few of these threads, and none of
+        those for other engines.
         """
         if not self.key:  # the server's own
             yield self.adapter
@@ -146,7 +146,7 @@ class AttachedEngine:
 
 
 class _NotOpen:
-    """Stands for the engine of a cluster whose kind this server does not have: nothing can be known."""
+    """Replaces the engine of a cluster whose kind this server does not have: its state is unknown."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.name = cluster.engine
@@ -159,10 +159,10 @@ class _NotOpen:
 
 
 class Engines:
-    """All engines: `own` serves this server's cluster, and every described one of its own kind.
+    """All engines: `own` serves this server's cluster, and every described one of the same kind.
 
-    Each cluster of another of `kinds` has an engine of its own, opened for as long as it is described.
-    `alone`: there is none but the server's own. `inventories` are those that offer nodes.
+    Each cluster of another of `kinds` has its own engine, open while it is described. `alone`: there is only
+    the server's own. `inventories` are those that offer nodes.
     """
 
     def __init__(
@@ -180,13 +180,13 @@ class Engines:
         yield from tuple(self._others.values())
 
     def serves(self, cluster: Cluster) -> bool:
-        """Whether the server's own engine is the one of this described cluster."""
+        """Whether the server's own engine serves this described cluster."""
         return cluster.engine in (self.own.name, LOCAL_ENGINE)
 
     def open(self, clusters: Iterable[Cluster]) -> None:
-        """Have an engine open for each of these clusters that needs its own, and for no other.
+        """Open an engine for each of these clusters that needs its own, and close the others.
 
-        Machines that come or go are no reason to open another: an engine finds its nodes itself.
+        Added or removed machines do not reopen an engine: it finds its nodes itself.
         """
         clusters_by_name = {
             cluster.name: replace(cluster, machines=()) if cluster.machines else cluster
@@ -204,7 +204,7 @@ class Engines:
         self.changed()
 
     def close(self) -> None:
-        """Let go of every cluster, as its engine does; what runs goes on."""
+        """Release every cluster and its engine; runs continue."""
         for engine in self:
             if isinstance(engine.adapter, Closes):
                 engine.adapter.close()
@@ -214,17 +214,17 @@ class Engines:
         return self._others.get(cluster, self.own)
 
     def with_unknown_nodes(self, cluster: str | None) -> list[str]:
-        """Of the clusters that may run what is for this one (None: for any), those not all known yet."""
+        """The clusters for runs of this one (None: of any cluster) whose nodes are not all known yet."""
         learners = ((each.key, each.learner) for each in self if cluster in (None, each.key))
         return [key for key, learner in learners if learner is not None and not learner.knows_nodes()]
 
     def delegate_of(self, cluster: str | None) -> AttachedEngine | None:
-        """The engine of a cluster that has a queue of its own; None for every other cluster, and for any."""
+        """The engine of a cluster that has its own queue; None for every other cluster, and for None."""
         engine = self._others.get(cluster) if cluster is not None else None
         return engine if engine is not None and engine.delegate is not None else None
 
     def of(self, attempt: Attempt) -> AttachedEngine:
-        """The engine that an attempt was given to."""
+        """The engine of the attempt."""
         return self.at(attempt.allocation.cluster)
 
     def _note_others(self) -> None:

@@ -1,8 +1,7 @@
-"""When queued runs are likely to start, from what this server knows of how long runs take. Owned by
-`control_state`.
+"""Estimates the starts of queued runs from the durations of past runs. Owned by `control_state`.
 
-What ended is learnt only when somebody asks, outside the lock of the scheduler: a look ahead takes longer
-than a plan, and holds up neither plans nor submissions.
+Ended runs are learnt only on request, outside the lock of the scheduler: an estimate takes longer than a
+plan, and delays neither plans nor submissions.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from tarmac.model.summary import RunQuery
 from tarmac.sched import Durations, Estimate, Finished, Scope, estimates
 
 LEARNT_AT_FIRST = 2000
-"""How many of the runs that ended last are read when somebody asks for the first time."""
+"""The number of last ended runs that the first request reads."""
 
 MOST_UNLEARNT = 10_000
-"""How many runs that ended are remembered until somebody asks."""
+"""The maximum of ended runs remembered until a request."""
 
 _NOT_ITS_OWN = frozenset(
     {CauseCode.NEVER_FITS, CauseCode.BUSY, CauseCode.CODE_UNREADABLE, CauseCode.PLATFORM_FAULT}
@@ -30,7 +29,7 @@ _NOT_ITS_OWN = frozenset(
 
 
 class Estimator:
-    """How long runs take, learnt from those that ended; may be used by any thread."""
+    """Durations of runs, learnt from ended ones; may be used by any thread."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -39,16 +38,16 @@ class Estimator:
         self._unlearnt: deque[Run] = deque(maxlen=MOST_UNLEARNT)
 
     def note(self, runs: Iterable[Run]) -> None:
-        """Take up runs that have just ended."""
+        """Record runs that have just ended."""
         self._unlearnt.extend(runs)
 
     def learn(self) -> None:
-        """Take up what ended so far; from here on what ends is learnt from."""
+        """Learn from the runs that ended so far, and from now on from every end."""
         with self._lock:
             self._learn()
 
     def estimates(self, scope: Scope, now: float) -> Mapping[str, Estimate]:
-        """When each run that is wanted of the scope is likely to start."""
+        """The likely start of each requested run of the scope."""
         with self._lock:
             return estimates(scope, now, durations=self._learn())
 
@@ -64,7 +63,7 @@ class Estimator:
         return self._durations
 
     def _ended(self) -> Iterable[Run]:
-        """The runs that ended last, the newest first."""
+        """The last ended runs, newest first."""
         query = RunQuery(states=frozenset({RunState.ENDED}), limit=LEARNT_AT_FIRST)
         ids = [summary.id for summary in self._store.runs(query)]
         found = self._store.load_runs(ids)
@@ -72,7 +71,7 @@ class Estimator:
 
 
 def finished_of(run: Run) -> Finished | None:
-    """What a run that ended says of how long runs take; None if it says nothing."""
+    """The duration data of an ended run; None if it has none."""
     by_itself = run.outcome in (Outcome.COMPLETED, Outcome.FAILED)
     if not by_itself or run.started_at is None or run.ended_at is None or run.spec.mode is Mode.CYCLE:
         return None

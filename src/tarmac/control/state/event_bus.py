@@ -1,4 +1,4 @@
-"""Who wants to hear that something changed: the loops by name, and listeners of the server.
+"""Notifies of changes: the loops by name, and listeners of the server.
 
 Used by `ControlState` (which notifies) and by `loops` and the server (which wait).
 """
@@ -10,11 +10,11 @@ from collections.abc import Callable, Collection
 from enum import StrEnum
 
 Listener = Callable[[Collection[str]], None]
-"""Called with the ids of the runs that something happened to."""
+"""Called with the ids of the changed runs."""
 
 
 class Wakeup(StrEnum):
-    """The loops that can be woken; of the last three each engine has its own."""
+    """The loops that can be woken; each engine has its own of the last three."""
 
     STAGE = "stage"
     SEARCH = "search"
@@ -39,13 +39,13 @@ class EventBus:
         self._next = 0
 
     def notify(self, wakeup: Wakeup, engine: str = "") -> None:
-        """Wake a loop, of an engine for those that each has. One not yet awake is as good as woken."""
+        """Wake a loop (that of `engine` if each engine has one). A repeated wakeup has no further effect."""
         event = self._events.get((wakeup, engine)) or self.event(wakeup, engine)
         if not event.is_set():
             event.set()
 
     def event(self, wakeup: Wakeup, engine: str = "") -> threading.Event:
-        """The event that a loop waits on, and clears before it looks."""
+        """The event that a loop waits for, and clears before its pass."""
         return self._events.setdefault((wakeup, engine), threading.Event())
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
@@ -62,7 +62,7 @@ class EventBus:
         return unsubscribe
 
     def tell(self, run_ids: Collection[str]) -> None:
-        """Call every listener: something happened to these runs."""
+        """Call every listener with these changed runs."""
         with self._lock:
             listeners = list(self._listeners.values())
         for listener in listeners:

@@ -1,4 +1,4 @@
-"""Records to the scheduler's facts: runs to candidates and holdings.
+"""Converts records to the scheduler's facts: runs to candidates and holdings.
 
 Pure; used by `run_cache`, `admission`.
 """
@@ -17,18 +17,18 @@ from tarmac.sched import Candidate, Demand, Holding, Usage
 LEAVING_STATES = frozenset({RunState.PAUSING, RunState.PREEMPTING, RunState.STOPPING})
 
 Shape = tuple[tuple[Demand, ...], Target]
-"""What a run asks for, and where: the same object for all runs that ask alike makes passes quicker."""
+"""The demands of a run and their target: one shared object for all equal requests makes cycles quicker."""
 
 
 def shape_of(spec: RunSpec) -> Shape:
-    """What a run of this spec asks for."""
+    """The shape of a run of this spec."""
     return tuple(_demand(role) for role in spec.roles), spec.target
 
 
 def candidate_of(run: Run, shape: Shape | None = None, *, over_limit: str | None = None) -> Candidate:
-    """The run as the scheduler sees it; `shape` is that of its spec, where it is known already.
+    """The run as the scheduler sees it; `shape` is that of its spec, if known already.
 
-    `over_limit` is why it has to wait for others of its group.
+    `over_limit` is the reason why it has to wait for others of its group.
     """
     spec, place = run.spec, run.place
     demands, target = shape or shape_of(spec)
@@ -64,7 +64,7 @@ def candidate_of(run: Run, shape: Shape | None = None, *, over_limit: str | None
 
 
 def holding_of(run: Run, attempt: Attempt, shape: Shape | None = None) -> Holding:
-    """What a run with a live attempt occupies."""
+    """The resources of a run with a live attempt."""
     return Holding(
         candidate=candidate_of(run, shape),
         allocation=attempt.current_allocation,
@@ -80,7 +80,7 @@ def holding_of(run: Run, attempt: Attempt, shape: Shape | None = None) -> Holdin
 
 
 def usage_fact(bucket: UsageBucket) -> Usage:
-    """What was used in an hour, as the scheduler sees it."""
+    """The usage of an hour, as the scheduler sees it."""
     return Usage(
         cluster=bucket.cluster,
         pool=bucket.pool,
@@ -110,14 +110,14 @@ def _demand(role: Role) -> Demand:
 MOST_SHAPES = 10_000
 
 MOST_SPECS = 1000
-"""A run is taken up soon after it was admitted: no more have to be known again at a time."""
+"""The maximum of cached specs: a run is cached soon after its admission, so few are needed at a time."""
 
 
 class Shapes:
-    """Shapes by the very objects in a spec that say what it asks for, and by what they are.
+    """Shapes by the objects of a spec that define its demands, by identity and by value.
 
-    Runs that ask alike share one object, which makes cycles of the scheduler quicker. From any thread: what
-    two threads find at once is the same.
+    Runs with equal demands share one object, which makes cycles of the scheduler quicker. From any thread:
+    two threads find equal values.
     """
 
     def __init__(self) -> None:
@@ -125,14 +125,14 @@ class Shapes:
         self._shared: dict[Shape, Shape] = {}
 
     def of(self, spec: RunSpec) -> Shape:
-        """What a run of this spec asks for: the same object for all that ask for the same."""
+        """The shape of a run of this spec: the same object for all equal demands."""
         key = id(spec.roles), id(spec.target)
         known = self._known.get(key)
         if known is None:
             if len(self._known) >= MOST_SPECS:
                 self._known.clear()
             known = self._known[key] = spec.roles, spec.target, self._share(shape_of(spec))
-        return known[2]  # the objects are kept beside it, so that no others come to have their ids
+        return known[2]  # the cache holds the objects, so that no others get their ids
 
     def _share(self, shape: Shape) -> Shape:
         if len(self._shared) >= MOST_SHAPES:

@@ -1,9 +1,8 @@
-"""How much the members of a group may hold at once: so many members of an array, so many slots of the trials
-of an experiment. Kept by `run_cache`.
+"""Limits the joint holdings of a group: the active members of an array, the slots of an experiment's trials.
 
-Members start in their order; one that asks for more than is left is passed by smaller ones. Those that have
-to wait are taken back: neither the scheduler nor the queue of a cluster is given them. All follows from the
-runs as they are, so nothing is to be stored.
+Owned by `run_cache`. Members start in their order; smaller ones overtake a member that needs more than
+remains. Waiting members are hidden from the scheduler and from the queues of clusters. All state follows from
+the runs, so nothing is stored.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Run
 
 _Place = tuple[int, str, int]
-"""The place of a member in its group, its run id, and how much it takes."""
+"""The place of a member in its group, its run id, and its amount."""
 
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """Of which group a run is, at which place in it; how much it takes of the `most` that all may hold.
+    """The group of a run, its place in it, and its amount of the `most` that all may hold.
 
-    `reason` is what a member is told that waits for others.
+    `reason` explains the wait to a member that waits for others.
     """
 
     group: str
@@ -33,7 +32,7 @@ class Membership:
 
 
 def membership_of(run: Run) -> Membership | None:
-    """The group of a run, if it is of one that is limited."""
+    """The group of a run, if it belongs to a limited one."""
     array, trial = run.spec.array, run.spec.trial
     if array is not None and array.at_most is not None and run.array_id is not None:
         reason = "as many members of its array run, or are before it, as may at once"
@@ -60,7 +59,7 @@ class _Group:
             del self.queued[at]
 
     def changed(self) -> frozenset[str]:
-        """Decide who of the queued may be placed; whose permission has changed by that."""
+        """Decide which queued members may be placed; returns those whose permission has changed."""
         left = self.most - sum(self.taken.values())
         allowed = set()
         for _, run_id, takes in self.queued:
@@ -74,14 +73,14 @@ class _Group:
 
 
 class GroupLimits:
-    """Of the groups with a limit: who holds how much, and who of the queued members may be placed."""
+    """The groups with a limit: the amount each member holds, and the queued members that may be placed."""
 
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
         self._members: dict[str, tuple[_Group, _Place, Membership]] = {}
 
     def note(self, run: Run, *, active: bool) -> frozenset[str]:
-        """Take up a run as it is now; the members that may be placed now, or may no more."""
+        """Record the current state of a run; returns the members whose permission has changed."""
         membership = membership_of(run)
         if membership is None:
             return frozenset()
@@ -97,7 +96,7 @@ class GroupLimits:
         return group.changed()
 
     def forget(self, run_id: str) -> frozenset[str]:
-        """A run has ended; the others that may be placed now."""
+        """Forget an ended run; returns the others that may be placed now."""
         known = self._members.pop(run_id, None)
         if known is None:
             return frozenset()
@@ -109,7 +108,7 @@ class GroupLimits:
         return changed - {run_id}
 
     def holds_back(self, run_id: str) -> str | None:
-        """Why a queued run has to wait for others of its group; None where it may start."""
+        """The reason why a queued run has to wait for others of its group; None if it may start."""
         known = self._members.get(run_id)
         if known is None or run_id in known[0].allowed:
             return None

@@ -1,4 +1,4 @@
-"""Queued runs of which somebody wants to be told when they have waited for long. Kept by `run_cache`."""
+"""Queued runs with subscriptions to long waits. Owned by `run_cache`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tarmac.model.run import Run
 
 
 class LongWaits:
-    """Such runs by when somebody is to be told; `always` are subscriptions to every run."""
+    """Such runs by the time of their next message; `always` are subscriptions to every run."""
 
     def __init__(self, always: Sequence[Subscription] = ()) -> None:
         self._always = tuple(each for each in always if Occasion.WAITING in each.on)
@@ -18,7 +18,7 @@ class LongWaits:
         self._noted: dict[str, set[str]] = {}
 
     def note(self, run: Run) -> None:
-        """Take up a run as it is now."""
+        """Record the current state of a run."""
         if not (self._always or run.spec.notify):
             return
         if next_overdue_at(run, self._always) is None:
@@ -32,7 +32,7 @@ class LongWaits:
         self._noted.pop(run_id, None)
 
     def messages(self, now: float) -> list[Notification]:
-        """The messages that are called for by now, less those that were noted as written."""
+        """The messages due by now, less those recorded as written."""
         return [
             message
             for run in self._waiting.values()
@@ -47,7 +47,7 @@ class LongWaits:
                 self._noted.setdefault(message.run_id, set()).add(message.key)
 
     def next_at(self, now: float) -> float | None:
-        """When the next message is called for."""
+        """The time of the next message."""
         times = (
             run.queued_at + each.waiting_s
             for run in self._waiting.values()

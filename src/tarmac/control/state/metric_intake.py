@@ -1,10 +1,10 @@
-"""Taking what runs report into the store, exactly once, as one engine shows it. Used by the reconcile pass.
+"""Stores the reports of runs exactly once, as one engine shows them. Used by the reconcile pass.
 
-Somebody who wants to act on a metric subscribes (`ControlState.metric_subscribers`): `select` is asked of
-every report that is taken, under no lock, and must be pure; what it returns is kept as a `MetricEvent` in the
-transaction that keeps the report. After the transaction `notify` is called, as a hint: the events stay in the
-store until the subscriber has acted on them and removes them (`MetricStore.events`, `forget_events`), so a
-crash at any point neither loses nor repeats one that is handled by its id.
+A subscriber that acts on a metric registers in `ControlState.metric_subscribers`: `select` is called for
+every stored report, under no lock, and must be pure; its result is stored as a `MetricEvent` in the
+transaction of the report. After the transaction `notify` is called as a hint: the events stay in the store
+until the subscriber has handled them and removes them (`MetricStore.events`, `forget_events`), so a crash at
+any point neither loses nor repeats an event that is handled by its id.
 """
 
 from __future__ import annotations
@@ -21,25 +21,27 @@ from tarmac.model.run import Attempt, Run
 from tarmac.model.serving import Lease
 
 LOOK_BYTES = 512 * 1024
-"""Of each file at one look, where the run goes on."""
+"""The maximum read from each file at one look while the run continues."""
 
 ENDING_ROUNDS = 8
-"""How many such pieces are read of an attempt that has ended, before others get their turn again."""
+"""The number of such pieces read of an ended attempt before the others get their turn again."""
 
 ATTEMPTS_AT_ONCE = 32
-"""So many attempts share a transaction: what they may have written has to fit into the memory."""
+"""The number of attempts in one transaction: their pieces have to fit into memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricSubscriber:
-    """`select` says what of a report becomes an event (None: nothing); `notify` that there are some."""
+    """`select` returns the part of a report that becomes an event (None: nothing); `notify` signals new
+    events.
+    """
 
     select: Callable[[Run, MetricReport], Mapping[str, Any] | None]
     notify: Callable[[], None]
 
 
 class MetricIntake:
-    """How far the reports of the live attempts of one engine were taken. Used by one thread."""
+    """The position in the reports of one engine's live attempts. Used by one thread."""
 
     def __init__(self) -> None:
         self._positions: dict[str, dict[str, int]] = {}
@@ -53,7 +55,7 @@ class MetricIntake:
         subscribers: Mapping[str, MetricSubscriber],
         lease: Lease | None,
     ) -> set[str]:
-        """Take the next piece of each of these attempts; the ids of those of which there was something."""
+        """Store the next piece of each of these attempts; returns the ids of those that had one."""
         taken: set[str] = set()
         for some in _groups(attempts, ATTEMPTS_AT_ONCE):
             self._learn(store, some)
@@ -73,7 +75,7 @@ class MetricIntake:
         subscribers: Mapping[str, MetricSubscriber],
         lease: Lease | None,
     ) -> set[str]:
-        """Take what is left of attempts that have ended; the ids of those of which there may be more."""
+        """Store the rest of ended attempts; returns the ids of those that may have more."""
         left = list(attempts)
         for _ in range(ENDING_ROUNDS):
             more = self.take(store, engine, left, subscribers=subscribers, lease=lease)
@@ -83,12 +85,12 @@ class MetricIntake:
         return {attempt.id for _, attempt in left}
 
     def forget_all_but(self, attempt_ids: Iterable[str]) -> None:
-        """Keep nothing of attempts that are over."""
+        """Forget attempts that are over."""
         for attempt_id in self._positions.keys() - set(attempt_ids):
             del self._positions[attempt_id]
 
     def _learn(self, store: MetricStore, attempts: Sequence[tuple[Run, Attempt]]) -> None:
-        """Know how far each was taken."""
+        """Learn the stored position of each attempt."""
         unknown = [(run, attempt) for run, attempt in attempts if attempt.id not in self._positions]
         if not unknown:
             return
@@ -113,7 +115,8 @@ class MetricIntake:
             for piece in pieces[attempt.id]
         ]
         known = {attempt.id: self._positions.pop(attempt.id) for _, attempt in attempts}
-        # Read again from the store unless all of it was taken: it may not return, or somebody else took it.
+        # Read again from the store unless all of it was taken: this step may not return, or another process
+        # may have taken it.
         taken = store.take(batches, lease=lease)
         stale = {
             (batch.run_id, batch.attempt) for batch, done in zip(batches, taken, strict=True) if not done

@@ -1,6 +1,6 @@
-"""All nodes and pools there are: of the engines' own clusters, of described clusters, of live rehearsals.
+"""All nodes and pools: of the engines' own clusters, of described clusters, of live rehearsals.
 
-Kept by `ControlState`, which calls it under its lock. While nothing changes the answers are the same
+Owned by `ControlState`, which calls it under its lock. While nothing changes the answers are the same
 objects, so that a pass over ten thousand nodes costs no more than one over a few.
 """
 
@@ -35,7 +35,7 @@ class NodeInventory:
         self._present_of: dict[int, tuple[Sequence[Node], Sequence[Node]]] = {}
 
     def learn(self, clusters: Iterable[Cluster], drained: Mapping[str, Drain]) -> None:
-        """Take these described clusters and drained nodes for those there are."""
+        """Replace the described clusters and the drained nodes."""
         known = tuple(clusters)
         if known != self.clusters:
             self.clusters = known
@@ -49,7 +49,7 @@ class NodeInventory:
             self.drained = drained
 
     def lasting_nodes(self) -> tuple[Node, ...]:
-        """The nodes of every lasting cluster, those that a person drained as their engine has them."""
+        """The nodes of every lasting cluster; drained nodes come unmarked from their engine."""
         parts = self._parts(self.clusters)
         if parts != self._lasting_of:  # quick while engines answer with the same objects
             self._lasting_of = parts
@@ -62,7 +62,7 @@ class NodeInventory:
         return () if describer is None else describer.cluster_nodes(cluster)
 
     def offer(self, rehearsals: Collection[Run]) -> Offer:
-        """All pools and nodes there are now, with those of the rehearsals of these runs."""
+        """All present pools and nodes, with those of the rehearsals of these runs."""
         clusters = self.clusters
         if rehearsals:
             made = {cluster.name: cluster for cluster in filter(None, map(rehearsal_of, rehearsals))}
@@ -75,7 +75,9 @@ class NodeInventory:
         return self._offer
 
     def _parts(self, clusters: Iterable[Cluster]) -> tuple[Sequence[Node], ...]:
-        """The nodes of the engines' own clusters and of each of these; one that is theirs has rules alone."""
+        """The nodes of the engines' own clusters and of each of these; a described own cluster adds only
+        rules.
+        """
         parts = tuple([self._present(at, each.nodes()) for at, each in enumerate(self._engines.inventories)])
         if parts != self._own:
             self._own, self._own_names = parts, {node.cluster for part in parts for node in part}
@@ -87,7 +89,7 @@ class NodeInventory:
         return (*parts, *map(self.nodes_of, clusters))
 
     def _present(self, at: int, nodes: Sequence[Node]) -> Sequence[Node]:
-        """The nodes of an engine, less those that are down because their machine was taken out."""
+        """The nodes of an engine, less those that are down because their machine was removed."""
         if not self._addresses:
             return nodes
         known, present = self._present_of.get(at, (None, ()))
@@ -113,7 +115,7 @@ class NodeInventory:
         return tuple(rules.get(key) or self._usual(*key) for key in keys), nodes
 
     def _usual(self, cluster: str, pool: str) -> Pool:
-        """The rules of a pool that nobody described; a rehearsal's are those of the server's own cluster."""
+        """The rules of a pool without a description; a rehearsal uses those of the server's own cluster."""
         settings = self._local_rules.get(pool)
         if settings is not None and (cluster == self._own_cluster or cluster.startswith(REHEARSAL_PREFIX)):
             return replace(settings, cluster=cluster)
@@ -143,7 +145,7 @@ def rehearsal_of(run: Run) -> Cluster | None:
 
 
 def rehearsal_nodes(engine: AttachedEngine, run: Run) -> Sequence[Node]:
-    """The nodes of the run's own rehearsal cluster; none where its engine can stand for none."""
+    """The nodes of the run's own rehearsal cluster; none if its engine cannot provide any."""
     cluster = rehearsal_of(run)
     if cluster is None or engine.describer is None:
         return ()

@@ -1,8 +1,8 @@
-"""The live runs in memory: what the passes decide on, kept up to date instead of read anew.
+"""The live runs in memory: the input of the passes, updated instead of read again.
 
-Owned by `ControlState`, which calls it under its lock. Every change that goes through this process is
-taken up as it is committed; what other servers on the same database do arrives through the feed. It notes
-which runs changed, for the scheduler's facts (`scheduler_state`).
+Owned by `ControlState`, which calls it under its lock. Every change by this process is cached when it is
+committed; changes by other servers on the same database arrive through the feed. The cache records changed
+runs for the scheduler's facts (`scheduler_state`).
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from tarmac.model.run import Attempt, Run
 from tarmac.sched import Candidate, Holding
 
 Change = tuple[str, Candidate | Holding | None]
-"""A run that changed, and what it is to the scheduler now: queued, holding, or nothing."""
+"""A changed run and its form for the scheduler: queued, holding, or nothing."""
 
 
 class RunCache:
     """Live runs and their live attempts by run id.
 
-    `undelivered` are those that may have something to tell their engine, by cluster; `masters` the promised
-    ports by first node and run. `foreign_ends_since` is the earliest time at which attempts may have ended
-    whose end others recorded, since that was last taken. Runs of another server than `server` are left out.
-    `for_delegates` are the queued runs for clusters that place by themselves, by cluster; `waiters` those
-    that may not start before others end; `long_waits` those of whose wait somebody wants to be told.
+    `undelivered` are those with a possible delivery to their engine, by cluster; `masters` the promised ports
+    by first node and run. `foreign_ends_since` is the earliest possible time of attempt ends recorded by
+    others, since it was last taken. Runs of another server than `server` are left out. `for_delegates` are
+    the queued runs for clusters that place runs themselves, by cluster; `waiters` those that may not start
+    before others end; `long_waits` those with subscriptions to long waits.
     """
 
     def __init__(
@@ -62,9 +62,9 @@ class RunCache:
         self._shapes: dict[str, Shape] = {}
 
     def refresh(self, store: Store, check: Callable[[], None]) -> None:
-        """Take up what others wrote; the first time, everything.
+        """Cache changes by others; on the first call, read everything.
 
-        `check` raises what keeps this server from going on, after the news were read and before they count.
+        `check` raises an error that must stop this server, after the news were read and before they apply.
         """
         if self._last_event_id is None:
             self._load(store)
@@ -91,7 +91,7 @@ class RunCache:
         self.reload(store, news)
 
     def reload(self, store: Store, run_ids: Iterable[str]) -> None:
-        """Read these runs again, as they are now."""
+        """Read these runs again."""
         ids = sorted(set(run_ids))
         found = store.load_runs(ids) if ids else {}
         for run_id in ids:
@@ -106,12 +106,12 @@ class RunCache:
             self.take(run, attempts[-1] if attempts else None)
 
     def take_foreign_ends(self) -> float | None:
-        """Since when attempts may have ended whose end others recorded; None where none was recorded."""
+        """The earliest possible time of attempt ends recorded by others; None if there are none."""
         since, self.foreign_ends_since = self.foreign_ends_since, None
         return since
 
     def absorb(self, step: RunStep) -> bool:
-        """Take up a step that was just committed; False if its attempt is not known here: read the run."""
+        """Cache a step that was just committed; False if its attempt is unknown here: read the run."""
         after, attempt = step.after, step.attempt or self.attempts.get(step.after.id)
         if after.server != self._server:
             return True
@@ -121,7 +121,7 @@ class RunCache:
         return True
 
     def take(self, run: Run, attempt: Attempt | None) -> None:
-        """Take up a run as it stands, with its newest attempt if it has one."""
+        """Cache a run in its current state, with its newest attempt if it has one."""
         run_id = run.id
         if run.server != self._server:
             return
@@ -153,17 +153,17 @@ class RunCache:
         return identifier in self.runs or identifier in self._live_arrays
 
     def live_members(self, array_id: str) -> int:
-        """How many members of an array have not ended."""
+        """The number of members of an array that have not ended."""
         return self._live_arrays[array_id]
 
     def note_delivered(self, run_id: str) -> None:
-        """The engine of a run was told everything."""
+        """Record that the engine of a run has its full state."""
         attempt = self.attempts.get(run_id)
         if attempt is not None:
             self._forget_delivery(run_id, attempt)
 
     def changes(self) -> Iterator[Change]:
-        """Every run that changed since the last time, in the order in which they did."""
+        """Every run that changed since the last call, in the order of the changes."""
         changed, self._changed = self._changed, {}
         for run_id in changed:
             fact = self._fact(run_id)
@@ -172,7 +172,7 @@ class RunCache:
             elif run_id in self._fact_ids:
                 self._fact_ids.discard(run_id)
             else:
-                continue  # it was never anything to the scheduler
+                continue  # the scheduler never knew it
             yield run_id, fact
 
     def _note_for_delegate(self, run: Run) -> None:
@@ -204,7 +204,7 @@ class RunCache:
                 del self.undelivered[cluster]
 
     def _note_foreign_end(self, run_id: str, at: float) -> None:
-        """An attempt of this run ended; `at` is a time before that, for a run that was not known."""
+        """An attempt of this run ended; for a formerly unknown run, `at` is a time before that end."""
         run, attempt = self.runs.get(run_id), self.attempts.get(run_id)
         began_at = attempt.created_at if attempt is not None else run.created_at if run is not None else at
         self.foreign_ends_since = min(began_at, self.foreign_ends_since or began_at)
@@ -236,7 +236,7 @@ class RunCache:
         return candidate_of(run, self._shape(run), over_limit=self.limits.holds_back(run.id))
 
     def _delegated(self, run: Run, attempt: Attempt | None) -> bool:
-        """Whether it is for the queue of a cluster, not for the scheduler."""
+        """Whether the run is for the queue of a cluster, not for the scheduler."""
         if self._engines.alone:
             return False
         if attempt is not None:
@@ -244,14 +244,14 @@ class RunCache:
         return self._engines.delegate_of(run.spec.target.cluster) is not None
 
     def _shape(self, run: Run) -> Shape:
-        """What the run asks for, kept for as long as it lives."""
+        """The shape of the run, cached while it lives."""
         shape = self._shapes.get(run.id)
         if shape is None:
             shape = self._shapes[run.id] = self._known_shapes.of(run.spec)
         return shape
 
     def _look_again(self, run_ids: Iterable[str]) -> None:
-        """What others of their group do decides whether these may start."""
+        """Update these runs: the actions of others in their group decide whether they may start."""
         for run_id in run_ids:
             self._changed.setdefault(run_id)
 
@@ -259,7 +259,7 @@ class RunCache:
         if run_id in self._fact_ids:
             self._changed[run_id] = None
         else:
-            self._changed.pop(run_id, None)  # a server that never plans remembers no run that ended
+            self._changed.pop(run_id, None)  # a server that never plans remembers no ended run
         self._release(run_id)
         self.waiters.forget(run_id)
         self.long_waits.forget(run_id)
@@ -278,7 +278,7 @@ class RunCache:
                 del self._live_arrays[run.array_id]
 
     def _load(self, store: Store) -> None:
-        self._last_event_id = store.last_event_id()  # before the runs: what comes between is read twice
+        self._last_event_id = store.last_event_id()  # before the runs: changes in between are read twice
         attempts = {attempt.run_id: attempt for attempt in store.live_attempts()}
         for run in store.live_runs():
             self.take(run, attempts.get(run.id))

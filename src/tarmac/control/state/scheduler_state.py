@@ -1,9 +1,7 @@
-"""Where the scheduler's facts are kept: the ledger, brought up to date with what changed. Owned by
-`control_state`.
+"""Holds the scheduler's facts: the ledger, updated with changes. Owned by `control_state`.
 
-The ledger has a lock of its own, and the lock of the control state is held only while the changes are handed
-over: a plan that takes long holds up no submission. Whoever holds the lock of the control state must not ask
-the scheduler.
+The ledger has its own lock, and the lock of the control state is held only during the transfer of changes: a
+long plan delays no submission. A holder of the lock of the control state must not ask the scheduler.
 """
 
 from __future__ import annotations
@@ -19,11 +17,11 @@ from tarmac.sched import Candidate, Ledger, Plan, Snapshot, Usage
 T = TypeVar("T")
 
 News = tuple[tuple[Pool, ...], tuple[Node, ...], Iterable[Change], Iterable[Usage]]
-"""All pools and nodes as they are, and what changed of runs and usage since the last time."""
+"""All current pools and nodes, and the changes of runs and usage since the last call."""
 
 
 class SchedulerState:
-    """The ledger and its lock; `news` hands over what changed and is called under that lock."""
+    """The ledger and its lock; `news` returns the changes and is called under that lock."""
 
     def __init__(self, news: Callable[[], News], ledger: Ledger | None = None) -> None:
         self._news = news
@@ -33,7 +31,7 @@ class SchedulerState:
         self._idle: Plan | None = None  # the last plan, if it decided nothing and no fact has changed since
 
     def plan(self, now: float) -> Plan:
-        """What is to be done at `now`; quick where nothing changed and no moment has come to decide anew."""
+        """The plan at `now`; quick if nothing changed and no decision is due."""
         with self._lock:
             if not self._take_news() and self._idle is not None:
                 due_at = self._idle.next_at
@@ -45,21 +43,21 @@ class SchedulerState:
             return decided
 
     def ask(self, question: Callable[[Ledger], T]) -> T:
-        """The answer to a question about the facts as they are now, which it must not change."""
+        """The answer to a question about the current facts, which it must not change."""
         with self._lock:
             if self._take_news():
                 self._idle = None
             return question(self._ledger)
 
     def snapshot(self) -> Snapshot:
-        """All facts as they are now, as a value."""
+        """All current facts as a value."""
         return self.ask(Ledger.snapshot)
 
     def _take_news(self) -> bool:
-        """Bring the ledger up to date; whether anything changed."""
+        """Update the ledger; returns whether anything changed."""
         pools, nodes, changes, usage = self._news()
         ledger, changed = self._ledger, False
-        if (pools, nodes) != self._cluster:  # the same objects, while nothing about them changes
+        if (pools, nodes) != self._cluster:  # the same objects, while none of them changes
             self._cluster = pools, nodes
             ledger.set_cluster(pools, nodes)
             changed = True

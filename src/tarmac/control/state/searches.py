@@ -1,7 +1,7 @@
-"""The experiments of a server that have not ended, in memory: what they search with, and their trials.
+"""A server's live experiments in memory: their searchers and their trials.
 
-Read by the search pass and by the commands, which decide on a fresh copy: a decision that is not taken leaves
-nothing behind.
+Read by the search pass and by the commands, which decide on a fresh copy: a rejected decision leaves no
+trace.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from tarmac.model.spec import RunSpec
 from tarmac.search import Search, Searcher
 
 SearcherOf = Callable[[SearchSpec, Mapping[str, Any] | None], Searcher]
-"""Begins a search (no state), or goes on with one."""
+"""Begins a search (no state), or continues one."""
 
 
 def own_searcher(spec: SearchSpec, state: Mapping[str, Any] | None) -> Searcher:
-    """The searches that need nothing else; raises InvalidInput for those that learn from earlier trials."""
+    """The searches without dependencies; raises InvalidInput for those that learn from earlier trials."""
     if spec.method in SAMPLERS or spec.pruner is not None:
         raise InvalidInput(
             f"the search method {spec.pruner or spec.method} is not available on this server",
@@ -40,12 +40,12 @@ def own_searcher(spec: SearchSpec, state: Mapping[str, Any] | None) -> Searcher:
 
 
 FORGET_EVERY = 200
-"""So many reports at least are forgotten at once."""
+"""The minimum of reports that are removed at once."""
 
 
 @dataclass(slots=True)
 class _Known:
-    """An experiment as it was last read or changed; its searcher is None once a decision has moved it on."""
+    """An experiment in its last read or changed state; its searcher is None once a decision has used it."""
 
     experiment: Experiment
     trials: dict[int, Trial]
@@ -53,7 +53,7 @@ class _Known:
 
 
 class Searches:
-    """Experiments by id, each kept while nothing else changes it."""
+    """Experiments by id, each cached while no other change affects it."""
 
     def __init__(self, control: ControlState, searcher_of: SearcherOf = own_searcher) -> None:
         self._control = control
@@ -83,7 +83,7 @@ class Searches:
         return found
 
     def reports(self, experiment: Experiment) -> list[TrialReport]:
-        """What its trials reported and its search was not told yet, in order."""
+        """The reports of its trials that its search does not know yet, in order."""
         metrics = self._control.store.metrics
         while events := metrics.events(self._subscriber, after_id=self._seen):
             self._seen = events[-1].id
@@ -92,7 +92,7 @@ class Searches:
         return [each for each in self._pending.get(experiment.id, ()) if each.id > experiment.cursor]
 
     def forget_reports(self) -> None:
-        """Have the store forget what every search was told of, once that is a good deal."""
+        """Remove reports that every search knows from the store, once there are many."""
         live = {name for name, known in self._known.items() if known.experiment.outcome is None}
         self._pending = {name: found for name, found in self._pending.items() if found and name in live}
         until_id = min((found[0].id - 1 for found in self._pending.values()), default=self._seen)
@@ -101,7 +101,7 @@ class Searches:
             self._forgotten = until_id
 
     def draft(self, experiment_id: str) -> ChangeDraft | None:
-        """A change of an experiment to be decided; None where there is none.
+        """A change of an experiment to be decided; None if it does not exist.
 
         After `take` or `drop` of it another may be begun.
         """
@@ -133,11 +133,11 @@ class Searches:
         self._pending[after.id] = left
 
     def drop(self, experiment_id: str) -> None:
-        """The change was not made: what is durable is read again."""
+        """The change was not made: the durable state is read again."""
         self._known.pop(experiment_id, None)
 
     def trials(self, experiment_id: str) -> dict[int, Trial]:
-        """The trials as they were last known; the caller changes none of it."""
+        """The last known trials; the caller must not change them."""
         known = self._known.get(experiment_id) or self._load(experiment_id)
         return known.trials if known is not None else {}
 
@@ -152,7 +152,7 @@ class Searches:
         return found
 
     def new_runs(self, experiment: Experiment) -> NewTrialRun:
-        """What makes the runs of trials."""
+        """The function that makes the runs of trials."""
         control = self._control
 
         def new_run(spec: RunSpec) -> NewRun:
@@ -166,7 +166,7 @@ class Searches:
         while (experiment := store.experiment(experiment_id)) is not None:
             trials = {trial.number: trial for trial in store.trials(experiment_id)}
             again = store.experiment(experiment_id)
-            if again is not None and again.seq == experiment.seq:  # else it changed between the two
+            if again is not None and again.seq == experiment.seq:  # otherwise it changed between the two
                 known = self._known[experiment_id] = _Known(experiment, trials, None)
                 return known
         return None

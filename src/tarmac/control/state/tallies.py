@@ -1,6 +1,7 @@
-"""What this server has counted since it started: attempts, and how long scheduling cycles took.
+"""Counts since the start of this server: attempts, and durations of scheduling cycles.
 
-Written by `ControlState` and the schedule loop, read for `/metrics`. A restart begins at 0, as counters may.
+Written by `ControlState` and the schedule loop, read for `/metrics`. A restart begins at 0, as is valid for
+counters.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Tallies:
         self._cycle_s = 0.0
 
     def note(self, steps: Iterable[RunStep]) -> None:
-        """Count what was committed."""
+        """Count committed steps."""
         with self._lock:
             for step in steps:
                 self._attempts_started += any(item.event in _BEGINNINGS for item in step.events)
@@ -47,20 +48,20 @@ class Tallies:
 
     @property
     def attempts_started(self) -> int:
-        """How many attempts began."""
+        """The number of attempts that began."""
         return self._attempts_started
 
     def attempts_ended(self) -> Mapping[str, int]:
-        """How many attempts ended, by outcome."""
+        """The number of attempts that ended, by outcome."""
         with self._lock:
             return dict(self._attempts_ended)
 
     def runs_ended(self) -> Mapping[str, int]:
-        """How many runs ended, by outcome."""
+        """The number of runs that ended, by outcome."""
         with self._lock:
             return dict(self._runs_ended)
 
     def cycles(self) -> tuple[Sequence[int], float]:
-        """How many cycles took up to each of `CYCLE_BOUNDS_S`, and longer; the seconds of all together."""
+        """The number of cycles up to each of `CYCLE_BOUNDS_S`, and longer; the sum of their seconds."""
         with self._lock:
             return tuple(self._cycles), self._cycle_s

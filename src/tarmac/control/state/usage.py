@@ -1,8 +1,7 @@
-"""What has been used, as far as this server knows it: read once, then kept up to date. Owned by
-`control_state`.
+"""The usage known to this server: read once, then updated. Owned by `control_state`.
 
-What its own commits add is noted as they are made. When another server has ended attempts, the hours that may
-have grown are read again, and the difference is what it added.
+Additions by its own commits are recorded when they are made. If another server has ended attempts, the
+affected hours are read again, and the difference is that server's addition.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from tarmac.model.ports import Store
 from tarmac.sched import Usage
 
 HALF_LIVES = 10
-"""Usage from longer ago than so many half-lives counts less than a thousandth, and is not read."""
+"""The number of half-lives after which usage counts less than a thousandth, and is not read."""
 
 LATE_S = 2 * HOUR_S
-"""How much earlier usage may count than its attempt ended: it counts by the hour, and clocks differ."""
+"""The maximum time between usage and the end of its attempt: usage counts by the hour, and clocks differ."""
 
 Key = tuple[float, str, str, str, str, str]
 
 
 class UsageBook:
-    """Buckets of usage by their key, and what has been added since it was last taken. Use it under a lock."""
+    """Buckets of usage by their key, and additions since the last `take`. Use it under a lock."""
 
     def __init__(self) -> None:
         self._known: dict[Key, float] = {}
@@ -33,13 +32,13 @@ class UsageBook:
         self._added: list[UsageBucket] = []
 
     def load(self, store: Store, since: float) -> None:
-        """Read everything from `since` on; nothing happens if as much is known."""
+        """Read everything from `since` on, unless it is known already."""
         if self._since is None or since < self._since:
             self._compare(store.usage(since))
             self._since = since
 
     def note(self, steps: Iterable[RunStep]) -> None:
-        """Take up what steps added that were just committed."""
+        """Record the usage of steps that were just committed."""
         if self._since is None:
             return  # nothing is known yet: it will be read
         for step in steps:
@@ -49,12 +48,12 @@ class UsageBook:
                 self._added.append(bucket)
 
     def catch_up(self, store: Store, since: float) -> None:
-        """Take up what other servers added for attempts that ended at `since` or later."""
+        """Record usage from other servers for attempts that ended at `since` or later."""
         if self._since is not None:
             self._compare(store.usage(max(self._since, since - LATE_S)))
 
     def take(self) -> list[Usage]:
-        """What was added since the last time, as facts."""
+        """The additions since the last call, as facts."""
         added, self._added = self._added, []
         return [usage_fact(bucket) for bucket in added]
 

@@ -1,4 +1,4 @@
-"""Which queued runs may not start before others end, by the runs that they wait for. Kept by `run_cache`."""
+"""Queued runs that may not start before others end, by the runs that they wait for. Owned by `run_cache`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from tarmac.model.run import Run
 
 
 class Waiters:
-    """Found by what they wait for, so that an end concerns only those who waited for it."""
+    """An index by awaited run, so that an end concerns only the runs that waited for it."""
 
     def __init__(self) -> None:
         self._of: dict[str, dict[str, None]] = {}
         self._awaited: dict[str, tuple[str, ...]] = {}
 
     def note(self, run: Run) -> None:
-        """Take up a run as it is now."""
+        """Record the current state of a run."""
         awaited = tuple(each.run_id for each in run.awaits) if run.state is RunState.QUEUED else ()
         if awaited == self._awaited.get(run.id, ()):
             return
@@ -35,5 +35,5 @@ class Waiters:
                 del self._of[awaited]
 
     def of_others(self, is_live: Callable[[str], bool]) -> Mapping[str, tuple[str, ...]]:
-        """The awaited runs and arrays of which nothing is live here, each with who waits for it."""
+        """The awaited runs and arrays without live members here, each with its waiters."""
         return {run_id: tuple(waiting) for run_id, waiting in self._of.items() if not is_live(run_id)}
