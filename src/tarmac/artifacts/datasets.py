@@ -1,4 +1,4 @@
-"""Fetching a dataset once, from the web or through fsspec, into a directory of its own.
+"""Fetches a dataset once, from the web or through fsspec, into its own directory.
 
 For `DatasetService`.
 """
@@ -26,23 +26,24 @@ REMOTE = frozenset(
     {"http", "https", "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "hdfs", "webhdfs", "hf"}
     | {"ftp", "sftp", "oss", "oci", "github"}
 )
-"""What data may be fetched by. Not `local`, and no chain of several (`simplecache::...`): they would read the
-server's own files in a way around their paths."""
+"""The URL schemes of datasets. Without `local`, and without chains (`simplecache::...`): these would bypass
+the checks of paths and read the server's own files.
+"""
 
 _WITH_MACHINE = frozenset({"ftp", "sftp", "hdfs", "webhdfs"})
-"""Those whose URL says which machine to connect to."""
+"""The schemes whose URL names the machine to connect to."""
 
 Progress = Callable[[int, int | None], None]
-"""Told how many bytes have come, of how many (None: nobody knows)."""
+"""Called with the number of received bytes and the total (None: unknown)."""
 
 
 def is_url(source: str) -> bool:
-    """Whether a source lies elsewhere."""
+    """Whether a source is a URL, not a path of this machine."""
     return "://" in source and not source.lower().startswith("file:")
 
 
 def local_path(source: str) -> Path:
-    """The place of this machine that a source names."""
+    """The path of a source on this machine."""
     return Path(unquote(urlsplit(source).path) if source.startswith("file://") else source)
 
 
@@ -53,7 +54,7 @@ def shown(text: str, source: str) -> str:
 
 
 def _secrets_in(url: str) -> list[str]:
-    """What may be a secret in a URL, the longest first; a password may hold signs that belong encoded."""
+    """Possible secrets in a URL, the longest first; a password may contain unencoded characters."""
     place, *query = re.split("[?#]", url.partition("://")[2], maxsplit=1)
     login = place.rpartition("@")[0]
     if ":" not in login:
@@ -63,7 +64,7 @@ def _secrets_in(url: str) -> list[str]:
 
 
 def check_url(source: str) -> None:
-    """Raise InvalidInput for a URL of a kind that is not fetched."""
+    """Raise InvalidInput for a URL of an unsupported kind."""
     scheme = source.partition("://")[0].lower()
     try:
         _ = urlsplit(source).port
@@ -78,10 +79,10 @@ def check_url(source: str) -> None:
 
 
 def fetch(url: str, target: Path, progress: Progress, *, private_addresses: bool = True) -> None:
-    """Everything below a URL (or the one file there) in `target`, whole or not at all.
+    """Fetch all files below a URL (or the single file at it) into `target`, completely or not at all.
 
-    Raises InvalidInput for a URL that nothing installed here can reach, that holds nothing, or that leads to
-    this machine where `private_addresses` is false; Unavailable when it broke off.
+    Raises InvalidInput for a URL that nothing installed here can reach, that has no content, or that leads to
+    this machine if `private_addresses` is false; Unavailable after an interruption.
     """
     if target.exists():
         return
@@ -101,7 +102,9 @@ def fetch(url: str, target: Path, progress: Progress, *, private_addresses: bool
 
 
 def _fetcher(url: str, progress: Progress, *, private_addresses: bool) -> Callable[[Path], None]:
-    """What brings everything at a URL into a directory; raises InvalidInput where nothing here can."""
+    """A function that fetches the content of a URL into a directory; raises InvalidInput for an unsupported
+    URL.
+    """
     parts = urlsplit(url)
     if parts.scheme.lower() in SCHEMES:
         return lambda directory: fetch_file(
@@ -137,7 +140,7 @@ def _fetch_all(files: Any, root: str, partial: Path, progress: Progress) -> None
 
 
 def _found(files: Any, root: str) -> list[tuple[str, str, int | None]]:
-    """Every file: what it is called there, what it is to be called here, its size."""
+    """Every file: its name at the source, its name in the target, its size."""
     if files.isdir(root):
         below = files.find(root, detail=True)
         base = root.rstrip("/") + "/"

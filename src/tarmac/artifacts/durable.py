@@ -1,4 +1,4 @@
-"""Names that outlast a power failure. Called by whoever has put a finished file under its name."""
+"""Makes names survive a power failure. Called after a finished file has got its name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def flush_directory(path: Path) -> None:
-    """Bring the names in a directory to the disk."""
+    """Flush the names in a directory to the disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

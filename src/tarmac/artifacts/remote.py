@@ -1,7 +1,7 @@
-"""A store behind a URL, through fsspec: s3://bucket/path and whatever else is installed for it.
+"""A store behind a URL, through fsspec: s3://bucket/path and the other installed file systems.
 
-Opened by `stores.open_blobs` alone. Credentials are those of the environment (AWS_ACCESS_KEY_ID and so on,
-or ~/.aws), never in the URL. The only module, with `datasets`, that knows fsspec.
+Opened by `stores.open_blobs` alone. Credentials are those of the environment (AWS_ACCESS_KEY_ID and so on, or
+~/.aws), never in the URL. The only module, with `datasets`, that uses fsspec.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from tarmac.node.files.masking import Mask
 from tarmac.node.files.secrecy import names_secret
 
 _WHOLE_IN_ONE_STEP = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "memory"})
-"""Where a put is seen whole or not at all. Elsewhere a piece is put under another name and moved."""
+"""Schemes with atomic puts. On other stores a piece is put under another name and moved."""
 
 
 class RemoteBlobs:
-    """A store that fsspec knows how to reach."""
+    """A store that fsspec can reach."""
 
     def __init__(self, url: str) -> None:
         """Raises InvalidInput for a URL that nothing installed here can reach."""
@@ -102,7 +102,7 @@ class RemoteBlobs:
 
 
 def _options(scheme: str) -> dict[str, Any]:
-    """Short patience: the sidecar tries again by itself, and says so meanwhile."""
+    """Options with few retries: the sidecar itself tries again, and reports it meanwhile."""
     if scheme not in ("s3", "s3a"):
         return {}
     config = {"connect_timeout": 5, "read_timeout": 30, "retries": {"max_attempts": 2, "mode": "standard"}}
@@ -120,13 +120,13 @@ def _changed_at(facts: dict[str, Any]) -> float:
 
 
 def without_credentials(text: str, also: Iterable[str] = ()) -> str:
-    """A text of a library without what our variables (and `also`) keep secret: an answer may repeat it."""
+    """A library's text without secrets from our variables (and `also`): an answer may repeat them."""
     return Mask([*also, *(value for name, value in os.environ.items() if names_secret(name))]).text(text)
 
 
 @contextlib.contextmanager
 def _store_errors(action: str) -> Iterator[None]:
-    """Turn whatever an installed file system raises into Unavailable."""
+    """Convert all errors of an installed file system to Unavailable."""
     try:
         yield
     except FileExistsError:

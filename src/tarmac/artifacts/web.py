@@ -1,4 +1,4 @@
-"""One file from a web server, by the standard library alone, so that a plain install can. For `datasets`."""
+"""Fetches one file from a web server with the standard library alone, for plain installs. For `datasets`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tarmac.model.errors import InvalidInput, Unavailable
 
 SCHEMES = frozenset({"http", "https"})
 WAIT_S = 60.0
-"""How long the server may be silent."""
+"""The maximum time of silence from the server."""
 
 _ABSENT = range(400, 500)
 
@@ -28,10 +28,10 @@ def fetch_file(
     piece_bytes: int,
     private_addresses: bool,
 ) -> None:
-    """The file at a URL in `directory`, under its own name.
+    """Fetch the file at a URL to `directory`, under its own name.
 
-    Raises InvalidInput where there is none or its address is forbidden, Unavailable where the server
-    cannot be reached or breaks off.
+    Raises InvalidInput if it does not exist or its address is forbidden, Unavailable if the server cannot be
+    reached or the transfer is interrupted.
     """
     name = PurePosixPath(unquote(urlsplit(url).path)).name
     if urlsplit(url).path.endswith("/") or name in ("", ".", "..") or "/" in name or "\0" in name:
@@ -54,7 +54,7 @@ def fetch_file(
 
 
 class _PublicConnection(HTTPConnection):
-    """A connection that leads neither to this machine nor to its link."""
+    """A connection that leads neither to this machine nor to its link-local network."""
 
     def connect(self) -> None:
         super().connect()
@@ -62,7 +62,7 @@ class _PublicConnection(HTTPConnection):
 
 
 class _PublicTlsConnection(_PublicConnection, HTTPSConnection):
-    """The same with TLS."""
+    """A TLS connection that leads neither to this machine nor to its link-local network."""
 
 
 class _Public(HTTPHandler):

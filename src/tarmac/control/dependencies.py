@@ -16,8 +16,7 @@ from tarmac.model.ports import Store
 
 
 def awaited_runs(store: Store, actor: Actor, after: Sequence[Dependency]) -> tuple[AwaitedRun, ...]:
-    """The referenced runs, each once; raises InvalidInput with every reference that does not mean exactly one
-    run.
+    """The referenced runs, each once; raises InvalidInput with every reference that means no single run.
 
     A run that is named twice has to complete if either reference requires it.
     """

@@ -19,8 +19,7 @@ NAMES_SHOWN = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeChoice:
-    """Nodes by name, or every node of a cluster, pool and shard; with both, only names within these are
-    valid.
+    """Nodes by name, or every node of a cluster, pool and shard; with both, only names within them.
 
     A host name means its node if one node outside rehearsals has it.
     """

@@ -1,6 +1,6 @@
-"""Snapshots of code, named by the digest of what they hold. Wired in `server/wiring.py`.
+"""Snapshots of code, named by the digest of their content. Wired in `server/wiring.py`.
 
-`store` makes them of directories and archives, `git` of repositories, `arrivals` of what clients send; under
-them `tree` and `ignore` say what belongs to one, `content` and `packs` keep it, `snapshots` find it again,
-and `treecheck` judges trees from elsewhere.
+`store` makes them from directories and archives, `git` from repositories, `arrivals` from uploads of clients;
+below them `tree` and `ignore` select the entries of a snapshot, `content` and `packs` store them, `snapshots`
+reads them, and `treecheck` checks trees from elsewhere.
 """

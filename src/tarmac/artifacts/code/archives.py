@@ -1,4 +1,4 @@
-"""Archives as code: zip and tar files, read as the tree they hold. Called by `store.py`.
+"""Archives as code: reads zip and tar files as trees. Called by `store.py`.
 
 Nothing is ever extracted: names become entries, contents go straight into a pack, and the tree is checked
 before it becomes a snapshot. So no name, link or device in an archive can reach a file system here.
@@ -38,13 +38,13 @@ MOST_SHOWN = 5
 
 BOMB_RATIO = 200
 BOMB_BYTES = 64 << 20
-"""An archive that unpacks to more than this, and to more than so many times its size, is a bomb."""
+"""An archive that unpacks to more than this, and to more than a multiple of its size, is a bomb."""
 
 _DAMAGED = (
     *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error),
     *(EOFError, OSError, ValueError, RuntimeError, MemoryError, IndexError),
 )
-"""What the readers of the standard library raise at archives that are not as they should be."""
+"""The errors of the standard library's readers at invalid archives."""
 
 _DRIVE = re.compile(r"[A-Za-z]:")
 
@@ -66,10 +66,10 @@ def read_archive(
     limit_bytes: int,
     most_entries: int = MOST_ENTRIES,
 ) -> tuple[list[Entry], dict[str, str]]:
-    """The tree in an archive, and the hash of each file, whose content was written and kept on the way.
+    """The tree in an archive, and the hash of each file, whose content is written and stored during reading.
 
-    Raises InvalidInput, with all that speaks against it where that can be told, for one that is broken,
-    too large, or holds what a directory of code does not.
+    Raises InvalidInput, with all known problems, for an archive that is broken, too large, or contains
+    entries that a directory of code cannot have.
     """
     try:
         reading = _Reading(code, _size_bytes(file), write, keep, limit_bytes)
@@ -80,7 +80,7 @@ def read_archive(
     except NotImplementedError as error:
         raise _refused(code.path, [f"is packed in a way that cannot be read here: {error}"]) from None
     except _DAMAGED as error:
-        # EINVAL: it names a place before its own beginning. Any other number is the disk's fault.
+        # EINVAL: a position before the beginning of the file. Any other number is a fault of the disk.
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
         raise _refused(code.path, [f"is damaged: {error}"]) from None
@@ -111,7 +111,7 @@ def _inflated(file: BinaryIO, name: str) -> IO[bytes]:
 
 
 class _Reading:
-    """What was found in an archive so far."""
+    """The entries found in an archive so far."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class _Reading:
         self._problems: list[str] = []
 
     def take(self, members: Iterator[Member], *, most: int) -> None:
-        """Read member after member; what is refused by its name is not read."""
+        """Read member after member; a member with a refused name is not read."""
         for number, member in enumerate(members, start=1):
             if number > most:
                 raise Bad(f"holds more than the {most:,} files and directories allowed")
@@ -144,7 +144,7 @@ class _Reading:
                 self._take_one(member)
 
     def tree(self) -> tuple[list[Entry], dict[str, str]]:
-        """All of it, with the directories above everything; raises InvalidInput if it is refused."""
+        """The whole tree, with all parent directories; raises InvalidInput if it is refused."""
         for path in list(self._entries):
             while path := path.rpartition("/")[0]:
                 self._entries.setdefault(path, Entry(path, Kind.DIRECTORY, 0o755))
@@ -157,7 +157,7 @@ class _Reading:
         return entries, self._hashes
 
     def _left_out(self, member: Member) -> bool:
-        """Whether the member, or a directory that it lies in, is excluded."""
+        """Whether the member, or one of its parent directories, is excluded."""
         if self._exclude is None:
             return False
         parts = member.path.split("/")
@@ -202,7 +202,7 @@ class _Reading:
         )
 
     def _count(self, size_bytes: int) -> None:
-        """Refuse a bomb before any more of it is unpacked."""
+        """Refuse a bomb before more of it is unpacked."""
         self._total_bytes += size_bytes
         if self._total_bytes > self._limit_bytes:
             raise Bad(f"unpacks to more than the {mebibytes(self._limit_bytes)} allowed")

@@ -1,8 +1,8 @@
-"""Code that clients send: contents in packs, then the tree that names them. Called by the routes.
+"""Code sent by clients: contents in packs, then the tree that names them. Called by the routes.
 
-Nothing that a client says is believed: each content is hashed on its way into a pack, a tree is checked whole
-before it is kept, and no name in it is ever used as a path here. What has arrived is kept, so that an upload
-that broke off goes on where it was.
+No data of a client is trusted: each content is hashed on its way into a pack, a tree is checked completely
+before it is stored, and no name in it is ever used as a path here. Received contents are stored, so that an
+interrupted upload continues from them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tarmac.model.spec import LocalDirectory
 from tarmac.node.files.codestore import is_digest
 
 HEADER = struct.Struct(">32sQ")
-"""What stands before each content on its way: its hash, and how many bytes follow."""
+"""The header of each sent content: its hash, and its number of bytes."""
 
 MOST_SHOWN = 5
 
@@ -38,11 +38,11 @@ class Arrivals:
 
     @property
     def limit_bytes(self) -> int:
-        """The most that code may hold where a run file sets no limit of its own."""
+        """The size limit of code whose run file sets no limit."""
         return self._store.limit_bytes
 
     def missing(self, contents: Sequence[str]) -> list[str]:
-        """Which of these contents have to be sent."""
+        """The contents among these that the client has to send."""
         if len(contents) > MOST_ENTRIES:
             raise InvalidInput(f"asked for more than {MOST_ENTRIES:,} contents at once")
         for content in contents:
@@ -51,13 +51,13 @@ class Arrivals:
         return self._store.packs.missing(contents)
 
     def receive(self) -> Receiver:
-        """A pack that is arriving."""
+        """A receiver for a new pack."""
         return Receiver(self._store)
 
     def commit(self, sent: Any) -> str:
-        """Make a snapshot of the tree, or of the archive, that a client names; its digest.
+        """Make a snapshot of the tree, or of the archive, that a client names; returns its digest.
 
-        Raises InvalidInput for what may not be, Refused when contents are still missing.
+        Raises InvalidInput for invalid code, Refused if contents are still missing.
         """
         tree = _Sent(sent)
         if tree.archive is not None:
@@ -73,7 +73,7 @@ class Arrivals:
             raise _still_missing(str(gone)) from None
 
     def _sized(self, entry: Entry, hashes: Mapping[str, str]) -> Entry:
-        """The entry with the size that its content really has."""
+        """The entry with the actual size of its content."""
         if entry.kind is not Kind.FILE:
             return entry
         place = self._place(hashes[entry.path])
@@ -87,7 +87,7 @@ class Arrivals:
 
 
 class Receiver:
-    """Takes in a pack piece by piece, however it is cut. Used in a `with` block; `finish` makes it last."""
+    """Receives a pack in pieces of any size. Used in a `with` block; `finish` makes it durable."""
 
     def __init__(self, store: DirectoryCodeStore) -> None:
         self._packs = store.packs
@@ -107,7 +107,7 @@ class Receiver:
         self._writer.__exit__(kind, error, trace)
 
     def feed(self, piece: bytes) -> None:
-        """The next piece; raises InvalidInput for a content that is not what its hash says."""
+        """The next piece; raises InvalidInput for a content that does not match its hash."""
         view = memoryview(piece)
         while view:
             if self._content is None:
@@ -126,7 +126,7 @@ class Receiver:
                 self._end()
 
     def finish(self) -> int:
-        """Keep the pack for good; how many contents arrived in it."""
+        """Store the pack durably; returns its number of contents."""
         if self._content is not None or self._header:
             raise InvalidInput("the pack ends in the middle of a content")
         self._packs.add(self._writer)

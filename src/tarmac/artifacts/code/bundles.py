@@ -1,6 +1,6 @@
-"""A snapshot and all that it names as one stream, for engines whose nodes do not see this disk.
+"""A snapshot and all its contents as one stream, for engines whose nodes cannot access this disk.
 
-Called by `DirectoryCodeStore.stream`; `node/files/bundles.py` says what it looks like, and takes it apart.
+Called by `DirectoryCodeStore.stream`; `node/files/bundles.py` defines the format, and unpacks it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ CHUNK_BYTES = 1 << 20
 
 
 def bundle(snapshot: Path, packs: Path) -> Iterator[bytes]:
-    """The stream, piece by piece; raises OSError where the snapshot, or one of its packs, is not there."""
+    """The stream, piece by piece; raises OSError if the snapshot, or one of its packs, does not exist."""
     own = f"{snapshot.name}{PACK_SUFFIX}"
     places: dict[tuple[str, int, int], int] = {}
     end = 0

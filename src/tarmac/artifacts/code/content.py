@@ -1,7 +1,7 @@
-"""Reading file content once: hashes, copies, and what is remembered of both.
+"""Reads file contents once: hashes, copies, and a cache of the hashes.
 
-Called by `store.py`, and by a client that sends a directory. A big tree that has not changed is not read
-again: its hashes are remembered by what the file system says of each file.
+Called by `store.py`, and by a client that sends a directory. A big unchanged tree is not read again: its
+hashes are cached by the file system's metadata of each file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tarmac.artifacts.code.tree import Entry, Kind
 
 CHUNK_BYTES = 1 << 20
 SETTLED_NS = 2_000_000_000
-"""A file changed more recently than this may change again within one tick of the file system's clock."""
+"""A file changed more recently may change again within one tick of the file system's clock."""
 
 REMEMBERED_TREES = 16
 
@@ -30,11 +30,11 @@ _Known = dict[str, tuple[tuple[int, ...], str]]
 
 
 class Vanished(Exception):
-    """A file went away or became something else while the tree was being read: scan again."""
+    """A file disappeared or changed its type while the tree was being read: scan again."""
 
 
 class Unreadable(Exception):
-    """A file cannot be read; `path` and `error` say which and why."""
+    """A file cannot be read; `path` and `error` give the file and the reason."""
 
     def __init__(self, path: Path, error: OSError) -> None:
         super().__init__(str(error))
@@ -43,7 +43,7 @@ class Unreadable(Exception):
 
 
 def hash_file(path: Path, write: Callable[[bytes], object] = lambda _chunk: None) -> str:
-    """The hash of a file's content, each chunk of which is also handed to `write`."""
+    """The hash of a file's content; each chunk is also passed to `write`."""
     digest = hashlib.sha256()
     for chunk in chunks(path):
         digest.update(chunk)
@@ -52,7 +52,7 @@ def hash_file(path: Path, write: Callable[[bytes], object] = lambda _chunk: None
 
 
 def chunks(path: Path) -> Iterator[bytes]:
-    """The content of a regular file; a link or FIFO put in its place is never followed nor waited for."""
+    """The content of a regular file; a link or FIFO in its place is never followed nor waited for."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -83,10 +83,10 @@ def tree_digest(entries: Iterable[Entry], hashes: Mapping[str, str]) -> str:
 
 
 class HashMemory:
-    """The hashes of the trees read last, by file. Thread-safe: a tree's memory is replaced whole.
+    """The hashes of the last read trees, by file. Thread-safe: a tree's hashes are replaced as a whole.
 
-    With a directory, what is remembered outlives the process: one file for each tree, replaced whole. What
-    cannot be kept there is not remembered, and what cannot be read there is read from the tree again.
+    With a directory, the cache survives the process: one file for each tree, replaced as a whole. If writing
+    there fails, the hashes are not cached, and if reading fails, the tree is read again.
     """
 
     def __init__(self, directory: Path | None = None) -> None:
@@ -95,7 +95,7 @@ class HashMemory:
         self._lock = Lock()
 
     def known(self, root: Path, entries: Iterable[Entry]) -> dict[str, str]:
-        """The hashes, by path, of the files that have not changed since they were read."""
+        """The hashes, by path, of the files that are unchanged since their reading."""
         known = self._known(root)
         return {
             entry.path: known[entry.path][1]
@@ -104,7 +104,7 @@ class HashMemory:
         }
 
     def remember(self, root: Path, entries: Iterable[Entry], hashes: Mapping[str, str]) -> None:
-        """Keep the hashes of files, less those that may change again unnoticed."""
+        """Cache the hashes of files, except files that may change again undetected."""
         settled_ns = time.time_ns() - SETTLED_NS
         known = {
             entry.path: (entry.stamp, hashes[entry.path])
@@ -120,7 +120,7 @@ class HashMemory:
             _save(self._directory, root, known)
 
     def hashes(self, root: Path, entries: Sequence[Entry]) -> dict[str, str]:
-        """The hash of every file among the entries; only what may have changed is read."""
+        """The hash of every file among the entries; only possibly changed files are read."""
         known = self.known(root, entries)
         hashes = {
             entry.path: known.get(entry.path) or hash_file(root / entry.path)

@@ -1,4 +1,4 @@
-"""Which files differ between two snapshots of code in one store. Called by `server/routes/code.py`."""
+"""The differing files of two code snapshots in one store. Called by `server/routes/code.py`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Entries = dict[str, list[Any]]
 
 
 class Change(StrEnum):
-    """What became of a file."""
+    """The kind of change of a file."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -26,16 +26,16 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeChange:
-    """A file or link that is not the same in both snapshots."""
+    """A file or link that differs between two snapshots."""
 
     path: str
     change: Change
 
 
 def code_changes(root: Path, before: str | None, after: str | None) -> list[CodeChange]:
-    """What differs between two snapshots below `root`, by their digests (None: no code), in order of paths.
+    """The changes between two snapshots below `root`, by their digests (None: no code), in order of paths.
 
-    Directories count by what lies in them. Raises FileNotFoundError where a snapshot is gone.
+    A directory counts by its content. Raises FileNotFoundError if a snapshot was removed.
     """
     old, new = _entries(root, before), _entries(root, after)
     found = []
@@ -59,7 +59,7 @@ def _entries(root: Path, digest: str | None) -> _Entries:
 
 
 def _same(packs: Path, one: list[Any], other: list[Any]) -> bool:
-    """Whether two entries say the same; contents are compared only where they lie in two places."""
+    """Whether two entries are equal; contents are compared only if they are in two places."""
     if one[0] != "f" or other[0] != "f":
         return one[:3] == other[:3]
     if one[1] != other[1] or one[5] != other[5]:

@@ -1,8 +1,8 @@
-"""`RepositoryCodeStore`: code from git repositories as snapshots, named by what they hold like all others.
+"""`RepositoryCodeStore`: git repositories as snapshots, named by their content like all others.
 
 Wired in `server/wiring.py` over the store of directories. One commit is fetched without its history into a
-cache, its files are written beside and handed on as a directory; submodules are fetched like repositories of
-their own, so that nothing a repository says is ever done that its URL could not ask for.
+cache, its files are written to a temporary directory and stored as a directory; submodules are fetched like
+separate repositories, so that a repository's content can cause nothing that its URL could not.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _GITLINK, _FILE = b"160000", b"blob"
 
 @dataclass(slots=True)
 class _Budget:
-    """What is left of what one run may bring."""
+    """The remaining limits of one run's code."""
 
     bytes_left: int
     entries_left: int
@@ -49,7 +49,7 @@ class _Budget:
 
 
 class RepositoryCodeStore:
-    """Implements the ports `CodeStore` and `FetchesCode`; thread-safe. `directories` keeps the snapshots."""
+    """Implements the ports `CodeStore` and `FetchesCode`; thread-safe. `directories` stores the snapshots."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class RepositoryCodeStore:
         self._secrets = secrets
         self._cache = GitCache(root)
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for leftover in root.glob(f"{_PARTIAL}*"):  # of a server that was ended: a home has one
+        for leftover in root.glob(f"{_PARTIAL}*"):  # of an interrupted server: a home has only one
             shutil.rmtree(leftover, ignore_errors=True)
 
     def stage(self, code: LocalDirectory | Repository) -> StagedCode:
@@ -91,7 +91,7 @@ class RepositoryCodeStore:
     def _fetch(
         self, code: Repository, proceed: Callable[[], bool], rules: GitRules, *, owner: str
     ) -> StagedCode:
-        """`owner` names the key: what one key has opened is not given from the cache to runs with another."""
+        """`owner` names the key: the cached content of one key is not given to runs with another."""
         url = gitrules.shown(code.url)
         bounds = Bounds(
             deadline=time.monotonic() + self._timeout_s, limit_bytes=self._limit_bytes, proceed=proceed
@@ -114,7 +114,7 @@ class RepositoryCodeStore:
         return StagedCode(digest=staged.digest, commit=commit)
 
     def _snapshot(self, tree: Path, name: str) -> StagedCode:
-        """The snapshot of what lies in the tree; what is wrong is said in the repository's own paths."""
+        """The snapshot of the tree; problems are reported with the repository's own paths."""
         try:
             return self._directories.stage(LocalDirectory(path=str(tree), whole=True))
         except InvalidInput as refused:
@@ -125,7 +125,7 @@ class RepositoryCodeStore:
             raise InvalidInput(f"{name}: {'; '.join(problems)}") from None
 
     def _place(self, git: Git, code: Repository, tree: Path, budget: _Budget, *, depth: int) -> str:
-        """Write the files of a repository into `tree`; the commit they are of."""
+        """Write the files of a repository into `tree`; returns their commit."""
         url = gitrules.check_url(code.url, git.rules)
         with self._cache.of(url, git) as repo:
             commit = _resolved(repo, code)
@@ -155,7 +155,7 @@ def _always() -> bool:
 
 
 def _resolved(repo: Repo, code: Repository) -> str:
-    """The whole commit that is meant: a commit wins over a branch."""
+    """The full name of the requested commit: a commit takes precedence over a branch."""
     if code.commit is None:
         return repo.tip(gitrules.check_reference(code.branch) if code.branch is not None else None)
     commit = gitrules.check_commit(code.commit)
@@ -163,7 +163,7 @@ def _resolved(repo: Repo, code: Repository) -> str:
 
 
 def _extract(git: Git, objects: Path, commit: str, tree: Path, budget: _Budget) -> dict[str, str]:
-    """Write the files of a commit; the submodules it has, by path. Raises InvalidInput for too much."""
+    """Write the files of a commit; returns its submodules by path. Raises InvalidInput beyond the limits."""
     links: dict[str, str] = {}
     sizes: list[tuple[int, str]] = []
     for mode, kind, name, size_bytes, path in _entries(
@@ -203,7 +203,7 @@ def _entries(listing: bytes) -> Iterator[tuple[bytes, bytes, str, int, str]]:
 
 
 def _submodule_urls(path: Path, parent: str) -> Mapping[str, str]:
-    """The URLs of the submodules by path; raises InvalidInput for a file that says nothing readable."""
+    """The URLs of the submodules by path; raises InvalidInput for an unreadable file."""
     parser = configparser.RawConfigParser(strict=False, delimiters=("=",), comment_prefixes=("#", ";"))
     try:
         if path.is_symlink():
@@ -223,7 +223,7 @@ def _submodule_urls(path: Path, parent: str) -> Mapping[str, str]:
 
 
 def joined(parent: str, relative: str) -> str:
-    """A URL relative to that of the repository it stands in, as git reads it."""
+    """A URL relative to that of its repository, resolved as git does."""
     base = parent.rstrip("/")
     while relative.startswith(("./", "../")):
         if relative.startswith("./"):
@@ -236,7 +236,7 @@ def joined(parent: str, relative: str) -> str:
 
 
 def _inside(tree: Path, path: str) -> Path:
-    """The place of a submodule, which lies in the tree; raises InvalidInput."""
+    """The path of a submodule inside the tree; raises InvalidInput."""
     clean = posixpath.normpath(path)
     place = tree / clean
     if (
@@ -250,10 +250,10 @@ def _inside(tree: Path, path: str) -> Path:
 
 @contextmanager
 def _key_in_memory(key: str) -> Iterator[str]:
-    """A path that this user's processes can read the key at, until the block is left or this process ends."""
+    """A path at which this user's processes can read the key, until the block or this process ends."""
     descriptor = os.memfd_create("deploy-key", os.MFD_CLOEXEC)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        os.fchmod(descriptor, 0o600)  # ssh takes no key that others could read
-        file.write(key.rstrip("\n") + "\n")  # nor one whose last line has no end
+        os.fchmod(descriptor, 0o600)  # ssh refuses a key that others can read
+        file.write(key.rstrip("\n") + "\n")  # and a key without a final newline
         file.flush()
         yield f"/proc/{os.getpid()}/fd/{descriptor}"

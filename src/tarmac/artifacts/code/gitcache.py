@@ -1,8 +1,8 @@
-"""What was fetched of a repository, kept for the next run that asks for it. Called by `git`.
+"""Caches the fetched commits of a repository for later runs. Called by `git`.
 
 CACHE/HASH/objects.git    single commits without their history: what runs need
-CACHE/HASH/history.git    the names of all commits, where a short one had to be made whole
-CACHE/HASH.lock           held while git writes into either; by git itself, should it outlive us
+CACHE/HASH/history.git    the names of all commits, if a short name had to be completed
+CACHE/HASH.lock           held during writes of git to either; by git itself, if it outlives this process
 
 HASH is of the URL and of the key that opened it.
 """
@@ -37,7 +37,7 @@ class Repo:
         self.objects = directory / "objects.git"
 
     def whole(self, short: str) -> str:
-        """The whole name of the commit that begins so; raises InvalidInput for none, or several."""
+        """The full name of the commit with this prefix; raises InvalidInput for none, or several."""
         found = self._commits(short) if self._history.is_dir() else []
         if len(found) != 1:
             self._init(self._history)
@@ -57,7 +57,7 @@ class Repo:
         return found[0]
 
     def tip(self, branch: str | None) -> str:
-        """The commit that a branch or tag is at now, or the default branch; raises InvalidInput."""
+        """The current commit of a branch or tag, or of the default branch; raises InvalidInput."""
         names = (
             ["HEAD"]
             if branch is None
@@ -76,7 +76,7 @@ class Repo:
         raise InvalidInput(f"{gitrules.shown(self._url)} has no branch or tag {branch!r}")
 
     def ensure(self, commit: str) -> None:
-        """See to it that the commit, with all its files, is here; raises InvalidInput, GitFailed."""
+        """Fetch the commit with all its files if it is missing; raises InvalidInput, GitFailed."""
         self._init(self.objects)
         if self._has(commit):
             return
@@ -104,7 +104,7 @@ class Repo:
         return True
 
     def _commits(self, short: str) -> list[str]:
-        """The commits in the history that begin so."""
+        """The commits in the history with this prefix."""
         output = self._git.run("rev-parse", f"--disambiguate={short}", around=self._history)
         names = output.decode().split()
         kinds = []
@@ -118,7 +118,7 @@ class Repo:
             repository.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._git.run("init", "--quiet", "--bare", "--template=", str(repository), around=repository)
         for leftover in (*repository.glob("*.lock"), *repository.glob("objects/pack/tmp_*")):
-            leftover.unlink(missing_ok=True)  # of a git that was ended: we hold the lock
+            leftover.unlink(missing_ok=True)  # of an interrupted git: this process holds the lock
 
     def _fetch(self, repository: Path, *arguments: str) -> None:
         self._git.run(
@@ -145,7 +145,9 @@ class GitCache:
 
     @contextmanager
     def of(self, url: str, git: Git) -> Iterator[Repo]:
-        """The cache of a repository, for us alone. Raises GaveUp, or InvalidInput when its time is over."""
+        """The cache of a repository, locked for this process. Raises GaveUp, or InvalidInput after its
+        deadline.
+        """
         directory = self._root / hashlib.sha256("\0".join([url, git.owner]).encode()).hexdigest()[:32]
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(f"{directory}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -1,6 +1,6 @@
-"""git as a process that may be given up: limited in time and size. Called by `gitcache` and `git`.
+"""git as a cancellable process with limits of time and size. Called by `gitcache` and `git`.
 
-How it is called, and what it finds around it, is said by `gitrules`.
+`gitrules` defines its command line and its environment.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SAYS_NOTHING = ("hint:", "Please make sure", "and the repository exists")
 
 
 class GitFailed(Exception):
-    """git said no; `lines` are its last ones, without secrets."""
+    """git failed; `lines` are its last ones, without secrets."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         super().__init__("; ".join(lines) or "git failed without a word")
@@ -34,12 +34,12 @@ class GitFailed(Exception):
 
 
 class GaveUp(Unavailable):
-    """Nobody wants it any more."""
+    """The fetch was cancelled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """How far a fetch may go: until `deadline` (monotonic), while `proceed()`, within `limit_bytes`."""
+    """The limits of a fetch: until `deadline` (monotonic), while `proceed()`, within `limit_bytes`."""
 
     deadline: float
     limit_bytes: int
@@ -50,7 +50,7 @@ class Bounds:
 class Git:
     """git under the rules of this machine, for one fetch.
 
-    `owner` names the key of the run that it is for; "": the machine's own.
+    `owner` names the key of its run; "": the machine's own.
     """
 
     rules: GitRules
@@ -65,10 +65,10 @@ class Git:
         grows: Path | None = None,
         lock: int | None = None,
     ) -> bytes:
-        """What git prints, run in the directory `around`; raises GitFailed, InvalidInput, GaveUp.
+        """The output of git, run in the directory `around`; raises GitFailed, InvalidInput, GaveUp.
 
-        `grows` is the directory that takes what is fetched. `lock` is a lock that git holds too, for the
-        case that it outlives us.
+        `grows` is the directory that receives the fetched data. `lock` is a lock that git holds as well, in
+        case it outlives this process.
         """
         before_bytes = _size_bytes(grows)
         with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
@@ -123,7 +123,7 @@ def _left(process: subprocess.Popen[bytes], patience_s: float) -> bool:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Whatever of it still runs: first asked, so that it takes its half-written files away."""
+    """End the remaining processes: first by a request, so that git removes its half-written files."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         if process.poll() is not None:
             break
@@ -131,11 +131,11 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             os.killpg(process.pid, number)
         _left(process, _LEAVE_S)
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)  # ssh, or a remote helper that stayed behind
+        os.killpg(process.pid, signal.SIGKILL)  # ssh, or a remaining remote helper
 
 
 def _size_bytes(directory: Path | None) -> int:
-    """What lies in a directory and those below it, as far as it stands still."""
+    """The size of a directory tree, except files that disappear meanwhile."""
     total_bytes = 0
     for root, _, names in os.walk(directory) if directory is not None else ():
         for name in names:

@@ -1,9 +1,8 @@
-"""What is left out of a code snapshot: `.tarmacignore`, else `.gitignore`, else sane defaults; and `exclude`.
+"""Ignore rules of a code snapshot: `.tarmacignore`, else `.gitignore`, else defaults; and `exclude`.
 
-Called by `tree.py` for every entry on its way down. The rules are git's: the last matching pattern of a
-file decides, a deeper `.gitignore` wins over a higher one, and nothing below a directory that is left out
-can come back in. A dialect may have an ignore file of its own, which then counts alone; what a run file
-excludes by itself counts last.
+Called by `tree.py` for every entry on its way down. The rules are git's: the last matching pattern of a file
+decides, a deeper `.gitignore` overrides a higher one, and nothing below an ignored directory can be included
+again. A dialect may have its own ignore file, which then applies alone; exclusions in a run file apply last.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ OWN_FILE = ".tarmacignore"
 GIT_FILE = ".gitignore"
 
 ALWAYS = frozenset({".git"})
-"""Not part of a snapshot whatever an ignore file says, unless the whole directory is asked for."""
+"""Excluded from every snapshot regardless of ignore files, unless the whole directory is requested."""
 
 DEFAULTS = """\
 .hg/
@@ -45,10 +44,10 @@ node_modules/
 """
 
 LARGEST_BYTES = 1 << 20
-"""The longest ignore file that is read."""
+"""The maximum size of an ignore file that is read."""
 
 ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")
-"""A directory that holds one of these is a Python environment: never part of a snapshot either.
+"""Marker files of a Python environment: such a directory is excluded from every snapshot as well.
 
 It belongs to one machine: its links lead to the Python of that machine.
 """
@@ -56,16 +55,16 @@ It belongs to one machine: its links lead to the Python of that machine.
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """The patterns of one ignore file, last first, which speak of what is below its directory."""
+    """The patterns of one ignore file, last first, which apply below its directory."""
 
     directory: str
     patterns: tuple[Pattern, ...]
 
     def decision(self, path: str, *, is_directory: bool) -> bool | None:
-        """Whether the entry at `path` is left out: the last pattern that means it decides (None: none).
+        """Whether the entry at `path` is ignored: the last matching pattern decides (None: none).
 
-        Only what is said of the entry itself counts, as git has it: the caller has judged the directories
-        above it before.
+        Only matches of the entry itself count, as in git: the caller has checked its parent directories
+        before.
         """
         for pattern in self.patterns:
             if pattern.means(path, is_directory=is_directory):
@@ -77,9 +76,9 @@ class Layer:
 class Rules:
     """Every layer that applies in a directory, outermost first.
 
-    `nested`: ignore files further down count as well; `always` are names that never belong; `exclude` is
-    the layer that counts last; `links_out`: this is a Python environment in a directory that is brought
-    whole, whose links to its Python are left out.
+    `nested`: deeper ignore files count as well; `always` are names that are always excluded; `exclude` is the
+    layer that counts last; `links_out`: this is a Python environment in a directory that is copied whole,
+    whose links to its Python are ignored.
     """
 
     layers: tuple[Layer, ...]
@@ -89,7 +88,7 @@ class Rules:
     exclude: Layer | None = None
 
     def ignores(self, path: str, *, is_directory: bool) -> bool:
-        """Whether the entry at `path` (relative to the snapshot's root) is left out."""
+        """Whether the entry at `path` (relative to the snapshot's root) is ignored."""
         if path.rpartition("/")[2] in self.always:
             return True
         if self.exclude is not None:
@@ -103,7 +102,7 @@ class Rules:
         return False
 
     def within(self, root: Path, path: str) -> Rules | None:
-        """The rules for the directory at `path`; None if it turns out to be left out as a whole."""
+        """The rules for the directory at `path`; None if the whole directory is ignored."""
         directory = root / path
         try:
             if any((directory / mark).exists() for mark in ENVIRONMENT_MARKS):
@@ -111,22 +110,22 @@ class Rules:
             if not self.nested or not (directory / GIT_FILE).is_file():
                 return self
         except PermissionError:
-            return self  # whoever lists the directory will say so
+            return self  # the listing of the directory reports this error
         return replace(self, layers=(*self.layers, Layer(f"{path}/", _read(directory / GIT_FILE))))
 
 
 def rules_of(
     root: Path, *, ignore_file: str | None = None, exclude: Sequence[str] = (), whole: bool = False
 ) -> Rules:
-    """The rules for the snapshot of a directory; raises InvalidInput for a pattern that is none.
+    """The rules for the snapshot of a directory; raises InvalidInput for an invalid pattern.
 
-    With `ignore_file`, that file at the top counts alone, and nothing is left out where it is not there.
+    With `ignore_file`, that file at the top applies alone, and without the file nothing is ignored.
     """
     return replace(_file_rules(root, ignore_file, whole=whole), exclude=excluding(exclude))
 
 
 def excluding(patterns: Sequence[str]) -> Layer | None:
-    """The layer of the patterns that a run file excludes; raises InvalidInput for one that is none."""
+    """The layer of the run file's exclusion patterns; raises InvalidInput for an invalid one."""
     try:
         return Layer("", _patterns("\n".join(patterns))) if patterns else None
     except NoPattern:

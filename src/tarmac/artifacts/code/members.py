@@ -1,4 +1,4 @@
-"""One member of an archive, whatever the format. Made by `zipfiles` and `tarfiles` for `archives`."""
+"""A member of an archive of any format. Made by `zipfiles` and `tarfiles` for `archives`."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from tarmac.artifacts.code.tree import Kind
 
 
 class Bad(Exception):
-    """The archive as a whole is refused; the text says why."""
+    """The whole archive is refused; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A file, directory or link in an archive. `refused` says why it is none of these.
+    """A file, directory or link in an archive. `refused` is the reason if it is none of these.
 
-    `path` is as it stands there, less `./` in front and `/` behind; empty for the archive's own top.
-    `content` gives a file's pieces, once, while the member is the current one.
+    `path` is the recorded one, without `./` in front and `/` behind; empty for the archive's own top.
+    `content` returns a file's pieces, once, while the member is the current one.
     """
 
     path: str
@@ -31,7 +31,7 @@ class Member:
 
 
 def plain(name: str) -> str:
-    """A name as archives write it, as a path in the tree; what is wrong with it stays in it."""
+    """A name in an archive as a path in the tree; its errors remain."""
     while name.startswith("./"):
         name = name[2:].lstrip("/") if name[2:3] == "/" else name[2:]
     return "" if name in (".", "./") else name.removesuffix("/")

@@ -1,8 +1,8 @@
-"""Contents of files, each kept once, many in one file: a pack. Written by snapshots and by uploads.
+"""Contents of files, each stored once, many in one file: a pack. Written by snapshots and by uploads.
 
-A pack is the contents one after another, then its index, then a footer. It is written beside, flushed once
-and renamed: a pack is there whole or not at all, however many contents it holds. Nodes copy straight out of
-packs, at the places that a snapshot names.
+A pack contains the contents one after another, then its index, then a footer. It is written under a temporary
+name, flushed once and renamed: a pack exists completely or not at all, for any number of contents. Nodes copy
+straight out of packs, at the places that a snapshot names.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FOOTER = struct.Struct(">Q8s")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a content lies: so many bytes of a pack from an offset on."""
+    """The place of a content: its pack, its offset and its number of bytes."""
 
     pack: str
     offset: int
@@ -37,9 +37,9 @@ class Place:
 
 
 class PackWriter:
-    """A pack in the making: `write` pieces of a content, then `keep` or `drop` it. Used in a `with` block.
+    """A pack under construction: `write` pieces of a content, then `keep` or `drop` it.
 
-    The lock on its file tells a live one from a leftover.
+    Used in a `with` block. The lock on its file distinguishes an active pack from a leftover.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -62,12 +62,12 @@ class PackWriter:
         self._file.close()
 
     def write(self, chunk: bytes) -> None:
-        """The next piece of the content that is being written."""
+        """The next piece of the current content."""
         self._file.write(chunk)
         self._end += len(chunk)
 
     def keep(self, content: str) -> int:
-        """What was written since the last call is the content of this hash; its size."""
+        """Assign the data written since the last call to the content of this hash; returns its size."""
         size_bytes = self._end - self._began
         if content in self._records:
             self.drop()
@@ -77,13 +77,15 @@ class PackWriter:
         return size_bytes
 
     def drop(self) -> None:
-        """Forget what was written since the last content: it is kept already, or is not what it should be."""
+        """Discard the data of the current content: it is stored already, or is invalid."""
         self._file.seek(self._began)
         self._file.truncate()
         self._end = self._began
 
     def finish(self) -> tuple[str, Mapping[str, Place]]:
-        """Bring the pack to the disk under its name; its contents. One without contents is not kept."""
+        """Write the pack to the disk under its name; returns its contents. A pack without contents is not
+        stored.
+        """
         if not self._records:
             return "", {}
         index = b"".join(
@@ -101,7 +103,7 @@ class PackWriter:
 
 
 class Packs:
-    """All packs of a directory, and where each content lies. Thread-safe."""
+    """All packs of a directory, and the place of each content. Thread-safe."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -113,12 +115,12 @@ class Packs:
             self._places.update(_contents(path))
 
     def place(self, content: str) -> Place | None:
-        """Where the content of this hash lies, if it is kept."""
+        """The place of the content of this hash, if it is stored."""
         with self._lock:
             return self._places.get(content)
 
     def missing(self, contents: Iterable[str]) -> list[str]:
-        """Those of these contents that are not kept, each once."""
+        """The contents among these that are not stored, each once."""
         with self._lock:
             return [content for content in dict.fromkeys(contents) if content not in self._places]
 
@@ -128,21 +130,21 @@ class Packs:
         return PackWriter(self.directory)
 
     def keep(self, writer: PackWriter, content: str) -> None:
-        """What was just written is the content of this hash; it is kept once, whoever brought it first."""
+        """Assign the data just written to the content of this hash; each content is stored once."""
         if self.place(content) is None:
             writer.keep(content)
         else:
             writer.drop()
 
     def add(self, writer: PackWriter) -> Mapping[str, Place]:
-        """Finish a pack: from now on its contents are kept."""
+        """Finish a pack: from now on its contents are stored."""
         _, places = writer.finish()
         with self._lock:
             self._places.update(places)
         return places
 
     def remove(self, *, needed: Collection[str], before: float) -> int:
-        """Remove packs that are not among those needed and were made before a time; how many went."""
+        """Remove packs that are not among those needed and were made before a time; returns their number."""
         removed = 0
         with self._lock:
             for path in self.directory.glob(f"*{PACK_SUFFIX}"):
@@ -157,7 +159,7 @@ class Packs:
 
 
 def sweep_partials(directory: Path) -> None:
-    """Remove what a crash left half-made, but nothing that somebody is still writing."""
+    """Remove unfinished files after a crash, but none with an active writer."""
     for partial in directory.glob(f"{PARTIAL_PREFIX}*"):
         try:
             descriptor = os.open(partial, os.O_RDONLY | os.O_NOFOLLOW)
@@ -174,7 +176,7 @@ def sweep_partials(directory: Path) -> None:
 
 
 def _contents(path: Path) -> Iterator[tuple[str, Place]]:
-    """What the index of a pack says; nothing for a file that is none."""
+    """The entries in the index of a pack; nothing for a file of another kind."""
     with path.open("rb") as file:
         size_bytes = file.seek(0, os.SEEK_END)
         if size_bytes < _FOOTER.size:

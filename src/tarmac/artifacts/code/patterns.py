@@ -1,9 +1,9 @@
-"""One line of an ignore file as a pattern that costs little, whatever a user writes. Called by `ignore.py`.
+"""Compiles a line of an ignore file into a pattern of bounded cost for any input. Called by `ignore.py`.
 
-The meaning is git's. A line becomes a regular expression that never tries the same thing twice: every part
-between two stars is matched where it first fits and is left there (an atomic group). That is enough, because
-the first place leaves the most room for what follows. So the work is at most the length of the pattern times
-that of the path, where an expression with plain stars may need longer than anybody lives.
+The meaning is git's. A line becomes a regular expression without repeated tries: every part between two stars
+is matched at its first place and remains there (an atomic group). This is sufficient, because the first place
+leaves the most room for the following parts. So the work is at most the length of the pattern times that of
+the path, while an expression with plain stars may never finish.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 LONGEST_LINE = 4096
-"""Characters of one pattern: no path is longer."""
+"""The maximum of characters in one pattern: no path is longer."""
 
 _SLASH, _STAR, _NEVER = "/", "*", "(?!)"
 _ANY = "[^/]"
 _DEEP = "(?:[^/]++/)"
-"""One directory on the way down; a path is matched with a slash at its end."""
+"""One directory of a path, which is matched with a slash at its end."""
 
 _CLASSES = {
     "alnum": "0-9A-Za-z",
@@ -37,12 +37,12 @@ _CLASSES = {
 
 
 class NoPattern(ValueError):
-    """A line that is no pattern; the text says why."""
+    """The line is no valid pattern; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One line of an ignore file: `include` is whether it leaves out what it means, or brings it back."""
+    """One line of an ignore file: `include` decides whether it ignores its matches or includes them again."""
 
     include: bool
     regex: re.Pattern[str]
@@ -50,7 +50,7 @@ class Pattern:
     names_only: bool
 
     def means(self, path: str, *, is_directory: bool) -> bool:
-        """Whether it speaks of this entry itself, not of a directory above it."""
+        """Whether the pattern matches this entry itself, not a parent directory."""
         if self.directories_only and not is_directory:
             return False
         text = path.rpartition("/")[2] if self.names_only else path
@@ -58,7 +58,7 @@ class Pattern:
 
 
 def parse(line: str) -> Pattern | None:
-    """The pattern of one line; None for a blank one, a comment, and what can mean nothing."""
+    """The pattern of one line; None for a blank line, a comment, or a pattern that matches nothing."""
     text = _without_spaces(line.removesuffix("\r"))
     if not text or text.startswith("#"):
         return None
@@ -70,7 +70,7 @@ def parse(line: str) -> Pattern | None:
         raise NoPattern(f"is longer than the {LONGEST_LINE:,} characters of a pattern")
     bare = text.removesuffix("/")
     tokens = list(_tokens(bare))
-    names_only = "/" not in bare  # also one in brackets, as git has it
+    names_only = "/" not in bare  # including one in brackets, as in git
     if tokens[:1] == [_SLASH]:
         del tokens[0]
     if not tokens:
@@ -80,7 +80,7 @@ def parse(line: str) -> Pattern | None:
 
 
 def _without_spaces(line: str) -> str:
-    """The line less the blanks at its end, but for one that a backslash keeps."""
+    """The line without trailing blanks, except one after a backslash."""
     text = line.rstrip(" ")
     backslashes = len(text) - len(text.rstrip("\\"))
     return text + " " if backslashes % 2 and len(text) < len(line) else text
@@ -113,7 +113,7 @@ def _literal(char: str) -> str:
 
 
 def _class(text: str, at: int) -> tuple[str, int]:
-    """The expression for the characters in brackets, which never means a slash, and where it ends."""
+    """The expression for the characters in brackets, which never matches a slash, and its end."""
     negated = text[at : at + 1] in ("!", "^")
     at += negated
     first, items = True, ""
@@ -133,9 +133,9 @@ def _class(text: str, at: int) -> tuple[str, int]:
         high = low
         if text[at : at + 1] == "-" and text[at + 1 : at + 2] not in ("]", ""):
             high, at = _member(text, at + 1)
-        high = max(low, high)  # a range the wrong way round means its first character, as with git
+        high = max(low, high)  # a reversed range matches its first character, as in git
         items += f"{re.escape(low)}-{re.escape(high)}"
-    return _NEVER, len(text)  # without its end it means nothing, as with git
+    return _NEVER, len(text)  # without its end it matches nothing, as in git
 
 
 def _one_of(items: str, *, negated: bool) -> str:
@@ -162,7 +162,7 @@ def _segments(tokens: list[str]) -> list[list[str]]:
 
 
 def _path_regex(segments: list[list[str]]) -> str:
-    """What matches a whole path, each part of which ends in a slash."""
+    """The expression for a whole path, each part of which ends in a slash."""
     regex, chunk, deep = "", "", False
     for segment in segments:
         if not _is_deep(segment):
@@ -177,7 +177,7 @@ def _path_regex(segments: list[list[str]]) -> str:
 
 
 def _is_deep(segment: list[str]) -> bool:
-    """Whether it is `**`, which means any number of directories."""
+    """Whether the segment is `**`, which matches any number of directories."""
     return len(segment) > 1 and set(segment) == {_STAR}
 
 
@@ -186,7 +186,7 @@ def _segment_regex(segment: list[str]) -> str:
     for token in segment:
         if token != _STAR:
             parts[-1] += token
-        elif parts[-1] or len(parts) == 1:  # several stars in a row are one
+        elif parts[-1] or len(parts) == 1:  # several stars in a row equal one
             parts.append("")
     if len(parts) == 1:
         return parts[0]

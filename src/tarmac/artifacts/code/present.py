@@ -1,4 +1,4 @@
-"""Whether the files of the submitter's machine that a run brings are there, before anything is kept of it.
+"""Checks that a run's files on the submitter's machine exist, before any of them is stored.
 
 Called by the server for submissions of its own user, and by `tarmac check`.
 """
@@ -16,17 +16,17 @@ from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.spec import LocalDirectory, RunSpec
 
 GLANCE_S = 0.25
-"""The same for one that only the usual limit holds for: what is over it is mostly large files."""
+"""The same under the usual limit alone: an oversized directory mostly has large files."""
 
 COUNT_S = 5.0
-"""How long a directory with a limit may take to be counted before the code is accepted as it is."""
+"""The maximum time to count a directory with a limit, before its code is accepted without a count."""
 
 
 def refuse_unfit(code: LocalDirectory, *, filename: str, usual_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
     """Raise InvalidInput for a directory of code that cannot be copied.
 
-    How much it holds is counted at length where its dialect or the run file sets a limit: the usual run file
-    of a few lines is not slowed by a walk through its directory. `usual_bytes`: the limit of any other code.
+    The count has more time if the dialect or the run file sets a limit: the usual short run file is not
+    delayed by a walk through its directory. `usual_bytes`: the limit of any other code.
     """
     path = Path(code.path)
     if not os.path.exists(path):  # noqa: PTH110 -- a name longer than any file's does not exist either
@@ -42,7 +42,7 @@ def refuse_unfit(code: LocalDirectory, *, filename: str, usual_bytes: int = DEFA
     else:
         limited = code.limit_bytes is not None
         limit_bytes = usual_bytes if code.limit_bytes is None else code.limit_bytes
-        with suppress(TooSlow):  # the copy is counted again, and has more time
+        with suppress(TooSlow):  # the copy counts again, with more time
             entries = scan(path, code=code, check_time=at_most(COUNT_S if limited else GLANCE_S))
             check_size(entries, source=code.path, code=code, limit_bytes=limit_bytes)
         return
@@ -51,7 +51,7 @@ def refuse_unfit(code: LocalDirectory, *, filename: str, usual_bytes: int = DEFA
 
 
 def missing_image(spec: RunSpec, *, directory: str) -> str | None:
-    """What to say of an image of this machine that does not exist: only a rehearsal starts without it."""
+    """The error for a missing image on this machine: only a rehearsal starts without it."""
     image = spec.site.apptainer if spec.site is not None else None
     path = Path(directory, image.source or image.path) if image is not None and not image.remote else None
     if path is None or path.is_file():

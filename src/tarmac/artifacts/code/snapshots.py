@@ -1,7 +1,7 @@
-"""A snapshot on the disk: one small file that lists a tree, and where in the packs each content lies.
+"""A snapshot on the disk: one small file that lists a tree, and the place of each content in the packs.
 
-Written by `store.py`; read by the runner (`node/hooks/code.py`), which makes the tree from it, and when
-snapshots are removed by age. The file is named by the digest of the tree; it is there whole or not at all.
+Written by `store.py`; read by the runner (`node/hooks/code.py`), which creates the tree from it, and when
+snapshots are removed by age. The file is named by the digest of the tree; it exists completely or not at all.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from tarmac.artifacts.durable import flush_directory
 from tarmac.node.files.codestore import PARTIAL_PREFIX, is_digest
 
 VERSION = 1
-_EARLIEST_NS = 315_532_800 * 10**9  # 1980: what a zip can say
+_EARLIEST_NS = 315_532_800 * 10**9  # 1980: the earliest time in a zip file
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a snapshot amounts to."""
+    """The totals of a snapshot."""
 
     size_bytes: int
     packs: frozenset[str]
 
 
 def write_snapshot(root: Path, digest: str, entries: Sequence[Entry], places: Mapping[str, Place]) -> None:
-    """Bring a snapshot to the disk; `places` is where the content of each file lies, by path."""
+    """Write a snapshot to the disk; `places` has the place of each file's content, by path."""
     packs = sorted({place.pack for place in places.values()})
     size_bytes = sum(place.size_bytes for place in places.values())
     now_ns = time.time_ns()
@@ -54,7 +54,7 @@ def write_snapshot(root: Path, digest: str, entries: Sequence[Entry], places: Ma
 
 
 def summary(path: Path) -> Summary:
-    """What a snapshot amounts to; raises OSError where there is none."""
+    """The totals of a snapshot; raises OSError if it does not exist."""
     with path.open(encoding="ascii") as file:
         head = json.loads(file.readline())
     return Summary(head["bytes"], frozenset(head["packs"]))

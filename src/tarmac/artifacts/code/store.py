@@ -1,8 +1,9 @@
-"""`DirectoryCodeStore`: snapshots of code directories and archives, named by the digest of what they hold.
+"""`DirectoryCodeStore`: snapshots of code directories and archives, named by the digest of their content.
 
 Wired in `server/wiring.py`; `control` calls `stage` when it stages a run, the runner makes its working
-directory from `ROOT/DIGEST`, and `arrivals.py` takes in here what clients send. Contents are kept once, in
-packs; a snapshot is a list of them. Both are written beside, flushed and renamed: whole or not at all.
+directory from `ROOT/DIGEST`, and `arrivals.py` stores uploads of clients here. Contents are stored once, in
+packs; a snapshot is a list of them. Both are written under a temporary name, flushed and renamed: completely
+or not at all.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ SCANS = 3
 class DirectoryCodeStore:
     """Snapshots under one root directory. Implements `CodeStore` and `StreamsCode`; thread-safe.
 
-    More than `limit_bytes` is refused where a run file sets no limit of its own, and so is what takes longer
-    to copy than `timeout_s`. `leave_out` are directories
-    that never belong to a snapshot even if they lie inside one, such as the tarmac home; the root never does.
+    Code of more than `limit_bytes` is refused if its run file sets no limit, as is code that takes longer to
+    copy than `timeout_s`. `leave_out` are directories that are excluded from every snapshot even inside its
+    directory, such as the tarmac home; the root is always excluded.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class DirectoryCodeStore:
         return StagedCode(digest=code.digest)
 
     def check_sent(self, code: LocalDirectory) -> None:
-        """Refuse code whose snapshot, sent before, is not here or is more than it may be. Counts as use."""
+        """Refuse code whose uploaded snapshot is missing or exceeds its limit. Counts as use."""
         assert code.digest is not None
         try:
             if not is_digest(code.digest):
@@ -99,11 +100,13 @@ class DirectoryCodeStore:
             )
 
     def limit_of(self, code: LocalDirectory) -> int:
-        """How much this code may hold."""
+        """The size limit of this code."""
         return self.limit_bytes if code.limit_bytes is None else code.limit_bytes
 
     def snapshot(self, code: LocalDirectory | str) -> str:
-        """Keep a copy of a directory, less what stays behind, or of an archive; the digest of the copy."""
+        """Store a copy of a directory, without ignored files, or of an archive; returns the digest of the
+        copy.
+        """
         code = LocalDirectory(path=code) if isinstance(code, str) else code
         with counted(self._root, code):
             try:
@@ -115,7 +118,7 @@ class DirectoryCodeStore:
                 ) from None
 
     def unpack(self, file: BinaryIO, code: LocalDirectory, check_time: Callable[[], None] = no_hurry) -> str:
-        """Keep what an archive holds. It goes from the archive into a pack: no file of it is made here."""
+        """Store the content of an archive. It goes straight into a pack, without files on the disk."""
         try:
             with self.packs.writer() as writer:
                 keep = partial(self.packs.keep, writer)
@@ -132,7 +135,7 @@ class DirectoryCodeStore:
             raise self._no_room(code.path, error) from None
 
     def commit(self, entries: Sequence[Entry], hashes: Mapping[str, str], fresh: Mapping[str, Place]) -> str:
-        """Make the snapshot of a tree whose contents are all kept; `hashes` by path, `fresh` by hash."""
+        """Make the snapshot of a tree with stored contents; `hashes` by path, `fresh` by hash."""
         digest = tree_digest(entries, hashes)
         target = self._root / digest
         if target.exists():
@@ -157,7 +160,7 @@ class DirectoryCodeStore:
             raise Unavailable(f"snapshot {digest} cannot be read: {error}") from None
 
     def changes(self, before: str | None, after: str | None) -> list[CodeChange]:
-        """Which files differ between two snapshots (None: no code); raises NotFound where one is gone."""
+        """The differing files of two snapshots (None: no code); raises NotFound if one was removed."""
         try:
             return code_changes(self._root, before, after)
         except FileNotFoundError:
@@ -167,9 +170,9 @@ class DirectoryCodeStore:
             ) from None
 
     def remove_unused(self, *, snapshots_before: float, packs_before: float) -> int:
-        """Remove snapshots not used since a time, then packs that no snapshot names; how many went.
+        """Remove snapshots not used since a time, then packs that no snapshot names; returns their number.
 
-        Packs get an age of their own: an upload that was broken off finds again what it sent.
+        Packs have their own age: an interrupted upload finds its sent contents again.
         """
         removed = 0
         needed: set[str] = set()
@@ -182,7 +185,7 @@ class DirectoryCodeStore:
         return removed + self.packs.remove(needed=needed, before=packs_before)
 
     def use(self, digests: Iterable[str], *, now: float) -> None:
-        """These snapshots are needed now."""
+        """Record the use of these snapshots at `now`."""
         for digest in digests:
             with contextlib.suppress(OSError):
                 os.utime(self._root / digest, (now, now))
@@ -238,7 +241,7 @@ class DirectoryCodeStore:
         writer: PackWriter,
         write: Callable[[bytes], object],
     ) -> str:
-        """The hash of a file's content, which is kept from now on: copied while it is read, if need be."""
+        """The hash of a file's content, which is stored from now on: copied during the reading if needed."""
         content = known.get(entry.path)
         if content is not None and self.packs.place(content) is not None:
             return content

@@ -35,7 +35,7 @@ def members(file: IO[bytes]) -> Iterator[Member]:
 
 
 class XzReader:
-    """What an xz file holds, read with bounded memory, whatever its header asks for."""
+    """The content of an xz file, read with bounded memory whatever its header requires."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -44,7 +44,7 @@ class XzReader:
         self._ended = False
 
     def read(self, count_bytes: int = -1, /) -> bytes:
-        """At most so many bytes; none at the end."""
+        """At most this number of bytes; none at the end."""
         limit_bytes = CHUNK_BYTES if count_bytes < 0 else count_bytes
         while not self._ended:
             piece = self._inflater.decompress(self._left, limit_bytes)
@@ -70,7 +70,7 @@ class XzReader:
 
 
 class _Info(tarfile.TarInfo):
-    """A header that is not read where it would fill the memory."""
+    """A header that is not read if it would fill the memory."""
 
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
         if self.type in _HEADERS and self.size > LARGEST_HEADER_BYTES:

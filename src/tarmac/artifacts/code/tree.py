@@ -1,8 +1,8 @@
-"""A directory as a list of entries: what a code snapshot will hold, found out without reading any content.
+"""Lists the entries of a directory for a code snapshot, without reading any content.
 
-`store.py` calls `scan` first, and so does a client that sends a directory; only what it returns is read.
-Directories, regular files and symbolic links that stay inside are kept; sockets, FIFOs and device files have
-no content to copy and are left out.
+`store.py` calls `scan` first, as does a client that sends a directory; only the returned entries are read.
+Directories, regular files and symbolic links that stay inside are included; sockets, FIFOs and device files
+have no content to copy and are ignored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tarmac.model.spec import LocalDirectory
 from tarmac.model.text import listed
 
 OWNER_MAY_ENTER = 0o700
-"""Added to every directory's mode: a copy that its owner cannot enter could be neither made nor removed."""
+"""Added to every directory's mode: a copy without this permission could be neither made nor removed."""
 
 LARGEST_SHOWN = 5
 
@@ -29,7 +29,7 @@ LEAVE_OUT_HINT = f"leave it out in {OWN_FILE} if the run does not need it"
 
 
 class Kind(StrEnum):
-    """What an entry is."""
+    """The kind of an entry."""
 
     DIRECTORY = "directory"
     FILE = "file"
@@ -38,9 +38,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing in the tree. `path` is relative; `stamp` changes whenever the content may have changed.
+    """One entry of the tree. `path` is relative; `stamp` changes whenever the content may have changed.
 
-    `mtime_ns` is what a copy of a file is dated; it is no part of what a snapshot is called.
+    `mtime_ns` is the time set on a copy of a file; it is no part of the snapshot's digest.
     """
 
     path: str
@@ -54,7 +54,7 @@ class Entry:
 
 
 def line_of(entry: Entry, *content: object) -> list[object]:
-    """An entry as a snapshot and an upload list it; `content` is what they say of a file's content."""
+    """An entry in the form of snapshots and uploads; `content` are their fields for a file's content."""
     if entry.kind is Kind.DIRECTORY:
         return ["d", entry.mode, entry.path]
     if entry.kind is Kind.LINK:
@@ -63,15 +63,15 @@ def line_of(entry: Entry, *content: object) -> list[object]:
 
 
 class TooSlow(Exception):
-    """Reading a tree took longer than it may."""
+    """The reading of a tree exceeded its time."""
 
 
 def no_hurry() -> None:
-    """For whoever reads their own directory: it may take as long as it takes."""
+    """No time limit, for users who read their own directory."""
 
 
 def at_most(seconds: float) -> Callable[[], None]:
-    """Raises TooSlow when it is called after so long."""
+    """A function that raises TooSlow when it is called after this time."""
     due = time.monotonic() + seconds
 
     def check() -> None:
@@ -88,11 +88,11 @@ def scan(
     leave_out: Sequence[Path] = (),
     check_time: Callable[[], None] = no_hurry,
 ) -> list[Entry]:
-    """The entries of a snapshot of `root`, by path. Raises InvalidInput with the problems: a few of many.
+    """The entries of a snapshot of `root`, by path. Raises InvalidInput with the first few problems.
 
-    `code` says what stays behind (by default what the ignore files say). `leave_out` are directories that
-    are never part of a snapshot: where the snapshots themselves are kept. `check_time` is called for every
-    entry, and may raise.
+    `code` defines the ignored entries (by default through ignore files). `leave_out` are directories that are
+    excluded from every snapshot: those of the snapshots themselves. `check_time` is called for every entry,
+    and may raise.
     """
     code = code or LocalDirectory(path=str(root))
     rules = rules_of(root, ignore_file=code.ignore_file, exclude=code.exclude, whole=code.whole)
@@ -109,7 +109,7 @@ def scan(
 
 
 def readable_directory(directory: str) -> Path:
-    """The path of a directory that can be listed; raises InvalidInput for anything else."""
+    """The path of a readable directory; raises InvalidInput for anything else."""
     path = Path(directory)
     try:
         os.scandir(path).close()
@@ -127,7 +127,7 @@ def readable_directory(directory: str) -> Path:
 
 
 def check_size(entries: Sequence[Entry], *, source: str, code: LocalDirectory, limit_bytes: int) -> None:
-    """Refuse more than `limit_bytes`, naming what was found and the largest files."""
+    """Refuse more than `limit_bytes`, with the size and the largest files."""
     total_bytes = sum(entry.size_bytes for entry in entries)
     if total_bytes <= limit_bytes:
         return
@@ -141,19 +141,19 @@ def check_size(entries: Sequence[Entry], *, source: str, code: LocalDirectory, l
 
 
 def leave_out_hint(code: LocalDirectory) -> str:
-    """How to leave something out of what this code brings."""
+    """A hint on excluding files from this code."""
     if code.whole:
         return "exclude it if the run does not need it"
     return f"leave it out in {code.ignore_file or OWN_FILE} if the run does not need it"
 
 
 def mebibytes(size_bytes: int) -> str:
-    """A size as messages give it."""
+    """A size in the form for messages."""
     return f"{size_bytes / 2**20:,.1f} MiB"
 
 
 def unreadable(path: str | Path, error: OSError, hint: str = LEAVE_OUT_HINT) -> Problem:
-    """The problem that a file or directory cannot be read."""
+    """The problem of an unreadable file or directory."""
     return Problem(message=f"cannot be read: {error.strerror}", file=str(path), hint=hint)
 
 
@@ -176,7 +176,7 @@ class _Scanner:
         self._pending: list[tuple[str, Rules]] = []
 
     def walk(self, rules: Rules) -> Iterator[Entry]:
-        """Every entry. Directories wait in a list: how deep they lie is for a user to say, not for Python."""
+        """Every entry. Directories wait in a list: Python's recursion limit must not bound their depth."""
         self._pending.append(("", rules))
         while self._pending:
             yield from self._below(*self._pending.pop())
@@ -186,7 +186,7 @@ class _Scanner:
             with os.scandir(self._root / directory) as listing:
                 items = list(listing)
         except FileNotFoundError:
-            return  # gone since its parent was listed
+            return  # removed since its parent was listed
         except OSError as error:
             self.problems.append(unreadable(self._root / directory, error, self._hint))
             return
@@ -229,7 +229,7 @@ class _Scanner:
             self.problems.append(Problem(message=message, file=str(full), hint=self._hint))
 
     def _stays_inside(self, path: str, target: str) -> bool:
-        """Whether the link leads inside, both as it is written and as the file system follows it now."""
+        """Whether the link leads inside, both as written and as the file system follows it now."""
         if target.startswith("/"):
             return False
         written = os.path.normpath(os.path.join(os.path.dirname(path), target))  # noqa: PTH118, PTH120

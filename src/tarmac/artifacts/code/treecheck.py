@@ -1,7 +1,7 @@
-"""What a tree from elsewhere may hold: checked by names alone, before anything of it is kept.
+"""Checks a tree from elsewhere by its names alone, before any of it is stored.
 
-Called for archives and for trees that clients send. Nothing here touches a disk: the tree is looked at as it
-would be once it is there, links included.
+Called for archives and for trees that clients send. Nothing here accesses a disk: the tree is checked in its
+later form, links included.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LINKS_FOLLOWED = 40
 
 
 def refusals(entries: Sequence[Entry]) -> list[str]:
-    """Everything that speaks against a tree: names that lead out, clashes, links that leave it."""
+    """All problems of a tree: names that lead out, clashes, links that leave it."""
     if len(entries) > MOST_ENTRIES:
         return [f"holds {len(entries):,} files and directories, more than the {MOST_ENTRIES:,} allowed"]
     found = [problem for entry in entries if (problem := refusal_of_name(entry.path)) is not None]
@@ -27,7 +27,7 @@ def refusals(entries: Sequence[Entry]) -> list[str]:
 
 
 def refusal_of_name(path: str) -> str | None:
-    """What speaks against a path in a tree."""
+    """The problem of a path in a tree, if there is one."""
     parts = path.split("/")
     shown = _shown(path)
     if not path or path.startswith("/"):
@@ -100,7 +100,7 @@ def _leaves(directory: str, target: str, links: dict[str, str]) -> bool:
             if inner.startswith("/"):
                 return True
             if followed > _LINKS_FOLLOWED:
-                return False  # the kernel gives up as well: it leads nowhere
+                return False  # the kernel stops as well: it leads nowhere
             at.pop()
             ahead += inner.split("/")[::-1]
     return False

@@ -1,7 +1,7 @@
-"""How often a server ended while it copied the same code: what kills one server must not kill the next.
+"""Counts the ends of a server during copies of the same code: one input must not kill every next server.
 
-Called by `store.py` around every copy. A file beside the snapshots stands while a copy is being made, so one
-that is found was left by a server that did not come to the end of it.
+Called by `store.py` around every copy. A file beside the snapshots exists during a copy, so a file found
+later is from a server that did not finish it.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ PREFIX = ".trying-"
 MOST = 5
 
 _THIS_PROCESS = secrets.token_hex(8)
-"""Process ids come again, this does not."""
+"""Process ids are reused, this value is not."""
 
 
 @contextlib.contextmanager
 def counted(root: Path, code: LocalDirectory) -> Iterator[None]:
-    """Note that this code is being copied; raises InvalidInput where that was never survived.
+    """Record that this code is being copied; raises InvalidInput if the server ended in too many copies.
 
-    Asked for again after that, it is tried again: the user may have mended it.
+    After this error a repeated request is tried again: the user may have corrected the code.
     """
     mark = root / f"{PREFIX}{hashlib.sha256(repr(code).encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
     before, whose = _read(mark)
-    if whose == _THIS_PROCESS:  # another thread copies the same: one of them is enough to tell
+    if whose == _THIS_PROCESS:  # another thread copies the same: one record suffices
         yield
         return
     if before >= MOST:
@@ -40,7 +40,7 @@ def counted(root: Path, code: LocalDirectory) -> Iterator[None]:
             f"{code.path} cannot be copied: the server ended {before} times while it tried",
             hint="server.log in the tarmac home may tell why",
         )
-    with contextlib.suppress(OSError):  # a full disk: the copy will say so
+    with contextlib.suppress(OSError):  # a full disk: the copy reports it
         untrusted.write_new(str(mark), f"{before + 1} {_THIS_PROCESS}".encode())
     try:
         yield
@@ -50,7 +50,7 @@ def counted(root: Path, code: LocalDirectory) -> Iterator[None]:
 
 
 def _read(mark: Path) -> tuple[int, str]:
-    """How often it was tried, and which process tried last."""
+    """The number of tries, and the process of the last one."""
     try:
         tries, _, whose = untrusted.read_bytes(str(mark), 64).decode().partition(" ")
         return int(tries), whose

@@ -26,7 +26,7 @@ _COMMENT_BYTES = 65_535
 
 
 def members(file: BinaryIO) -> Iterator[Member]:
-    """Every member, in the order of the listing at the end."""
+    """Every member, in the order of the central directory."""
     _check_listing(file)
     with zipfile.ZipFile(file) as archive:
         for info in archive.infolist():
@@ -74,7 +74,9 @@ def _mtime_ns(info: zipfile.ZipInfo) -> int:
 
 
 def _check_listing(file: BinaryIO) -> None:
-    """Refuse a listing that would fill the memory: it is read whole, before its members can be counted."""
+    """Refuse a central directory that would fill the memory: it is read completely before its members can be
+    counted.
+    """
     size_bytes = file.seek(0, 2)
     start = max(0, size_bytes - _COMMENT_BYTES - _END.size - _END_64.size - 20)
     file.seek(start)

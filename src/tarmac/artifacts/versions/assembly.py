@@ -1,8 +1,8 @@
-"""Finds checkpoints of several files that are still being assembled: their files are whole, but some lack.
+"""Finds incomplete checkpoints of several files: each present file is whole, but some are missing.
 
-Called by `select_stable`. Frameworks write a checkpoint file by file; between two of them no file is open.
-Where a framework marks what is complete, its mark decides. A directory is also compared with those beside it:
-it is incomplete if it lacks a file that each of them has.
+Called by `select_stable`. Frameworks write a checkpoint file by file; between two of them no file is open. If
+a framework marks complete checkpoints, its mark decides. A directory is also compared with its siblings: it
+is incomplete if it lacks a file that each of them has.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from tarmac.artifacts.versions.quiescence import Found
 from tarmac.node.files import untrusted
 
 MARKED_S = 60.0
-"""A checkpoint without its framework's mark that was unchanged for so long is all that its program writes."""
+"""A checkpoint without its framework's mark counts as complete after this time without a change."""
 
 COMPARED_S = 20.0
-"""The same for one that lacks what others have."""
+"""The same for a checkpoint that lacks a file of the others."""
 
 COMMITTED = "commit_success.txt"
 """Orbax writes it just before it gives the directory its name."""
@@ -39,11 +39,11 @@ _DIGITS = re.compile(r"\d+")
 _RANDOM = re.compile(r"[0-9a-f]{8,}|[0-9a-zA-Z_-]{20,}")
 
 _Times = Mapping[str, int]
-"""The files that are directly in a directory, each with the time of its last change in ns."""
+"""The files directly in a directory, each with the time of its last change in ns."""
 
 
 def unmarked(root: Path, found: Sequence[Found], *, now: float) -> set[str]:
-    """The checkpoints without their framework's mark: directories, or files where those have no number."""
+    """The checkpoints without their framework's mark: directories, or files of an unnumbered directory."""
     listing = _listing(found)
     alone = _checkpoint_directories(found)
     of_trainer = {path.rpartition("/")[0] for path, times in listing.items() if _TRAINER_STATE in times}
@@ -61,9 +61,9 @@ def unmarked(root: Path, found: Sequence[Found], *, now: float) -> set[str]:
 
 
 def unlike(found: Sequence[Found], known: Mapping[str, Entry], *, now: float) -> set[str]:
-    """The new directories of checkpoints that lack something which others of their kind have.
+    """The new checkpoint directories that lack a file which others of their kind have.
 
-    `known` are the entries of the last version: its directories are examples, too.
+    `known` are the entries of the last version: its directories are examples as well.
     """
     files = _files_below(item.path for item in found if item.kind == FILE)
     accepted = _files_below(path for path, entry in known.items() if entry.kind == FILE)
@@ -85,7 +85,7 @@ def unlike(found: Sequence[Found], known: Mapping[str, Entry], *, now: float) ->
 
 
 def committed(found: Iterable[Found]) -> set[str]:
-    """What Orbax (a directory) and DCP of PyTorch (files) have marked as whole."""
+    """The checkpoints marked as whole by Orbax (a directory) and by DCP of PyTorch (files)."""
     whole: set[str] = set()
     for directory, times in _listing(found).items():
         parts, is_marked = _parts_of_dcp(times)
@@ -97,28 +97,28 @@ def committed(found: Iterable[Found]) -> set[str]:
 
 
 def leftovers(found: Sequence[Found]) -> set[str]:
-    """What no version has: drafts of safetensors, and directories of checkpoints without any file in them."""
+    """Entries that no version includes: drafts of safetensors, and checkpoint directories without files."""
     filled = {above for item in found if item.kind != DIRECTORY for above in quiescence.parents(item.path)}
     drafts = {item.path for item in found if _SAFETENSORS_DRAFT.fullmatch(_name(item.path))}
     return drafts | (_checkpoint_directories(found) - filled)
 
 
 def is_draft(name: str) -> bool:
-    """Whether a file or directory of this name is renamed once it is whole, as frameworks do it."""
+    """Whether a file or directory of this name is a draft, which frameworks rename once it is whole."""
     return _DRAFT.fullmatch(name) is not None
 
 
 def _checkpoint_directories(found: Iterable[Found]) -> set[str]:
-    """Those with a number in their name; one that holds others of that sort is no checkpoint itself."""
+    """The directories with a number in their name, except those that contain others of this form."""
     numbered = {item.path for item in found if item.kind == DIRECTORY and _DIGITS.search(_name(item.path))}
     return numbered - {path.rpartition("/")[0] for path in numbered}
 
 
 def _without_mark(directory: Path, times: _Times, *, numbered: bool) -> Iterator[Iterable[str]]:
-    """The files of each checkpoint in a directory whose framework's mark says that more is to come.
+    """The files of each checkpoint in a directory whose framework's mark shows that files are missing.
 
     DCP of PyTorch writes `.metadata` last, safetensors an index that names its shards. A mark that is older
-    than what it marks is that of the checkpoint before.
+    than its files belongs to the previous checkpoint.
     """
     parts, is_marked = _parts_of_dcp(times)
     if parts and not is_marked:
@@ -141,13 +141,13 @@ def _without_mark(directory: Path, times: _Times, *, numbered: bool) -> Iterator
 
 
 def _parts_of_dcp(times: _Times) -> tuple[set[str], bool]:
-    """The parts of a checkpoint of DCP, and whether its mark is there and none of them was written since."""
+    """The parts of a checkpoint of DCP, and whether its mark exists and is newer than all of them."""
     parts = {name for name in times if name.endswith(".distcp")}
     return parts, times.get(_DCP_MARK, 0) >= max((times[name] for name in parts), default=0)
 
 
 def _shards_of(index: Path) -> set[str]:
-    """The files that an index of shards names; none where it is no such index."""
+    """The files in an index of shards; none if it is not such an index."""
     try:
         listed = json.loads(untrusted.read_bytes(str(index), _MOST_INDEX_BYTES))["weight_map"]
         return {str(name) for name in listed.values()}
@@ -156,19 +156,19 @@ def _shards_of(index: Path) -> set[str]:
 
 
 def _may_be_of_trainer(path: str, files: Mapping[str, set[str]]) -> bool:
-    """Whether the first checkpoint of a run has what the Trainer writes first, but not its last file."""
+    """Whether the first checkpoint of a run has the Trainer's first file, but not its last."""
     names = files.get(path, set())
     return bool(_TRAINER.fullmatch(_name(path))) and "config.json" in names and _TRAINER_STATE not in names
 
 
 def _like(path: str, examples: Iterable[str]) -> list[str]:
-    """The other directories whose path differs by its numbers."""
+    """The other directories whose path differs only by its numbers."""
     kind = quiescence.kind_of(path)
     return [other for other in examples if other != path and quiescence.kind_of(other) == kind]
 
 
 def _lacks_file(path: str, others: Sequence[str], examples: Mapping[str, Counter[str]]) -> bool:
-    """Whether it has no file at all, or each other directory of its kind has one that this lacks."""
+    """Whether it has no file at all, or lacks one that each other directory of its kind has."""
     if path not in examples or not others:
         return path not in examples
     common = examples[others[0]]
@@ -178,12 +178,12 @@ def _lacks_file(path: str, others: Sequence[str], examples: Mapping[str, Counter
 
 
 def _kinds(names: Iterable[str]) -> Counter[str]:
-    """How many files there are of each name, but for the numbers in it; random names are left out."""
+    """The number of files of each name without its numbers; random names are left out."""
     return Counter(quiescence.kind_of(name) for name in names if not _RANDOM.search(_name(name)))
 
 
 def _files_below(paths: Iterable[str]) -> dict[str, set[str]]:
-    """The files below each directory, by their path from there."""
+    """The files below each directory, by their relative path."""
     below: dict[str, set[str]] = {}
     for path in paths:
         for above in quiescence.parents(path):
@@ -192,7 +192,7 @@ def _files_below(paths: Iterable[str]) -> dict[str, set[str]]:
 
 
 def _last_changes(found: Iterable[Found]) -> dict[str, int]:
-    """When a file below each directory was last changed, in ns."""
+    """The time of the last change of a file below each directory, in ns."""
     last: dict[str, int] = {}
     for item in found:
         for above in quiescence.parents(item.path) if item.kind == FILE else ():
@@ -201,7 +201,7 @@ def _last_changes(found: Iterable[Found]) -> dict[str, int]:
 
 
 def _listing(found: Iterable[Found]) -> dict[str, dict[str, int]]:
-    """The files that are directly in each directory, with their times."""
+    """The files directly in each directory, with their times."""
     listing: dict[str, dict[str, int]] = {}
     for item in found:
         directory, _, name = item.path.rpartition("/")
@@ -211,7 +211,7 @@ def _listing(found: Iterable[Found]) -> dict[str, dict[str, int]]:
 
 
 def _in(directory: str, names: Iterable[str]) -> set[str]:
-    """The paths of files that are directly in a directory."""
+    """The paths of files directly in a directory."""
     return {f"{directory}/{name}" if directory else name for name in names}
 
 

@@ -18,7 +18,7 @@ from tarmac.model.errors import Unavailable
 
 
 class Piece(NamedTuple):
-    """One piece in a store, as listed."""
+    """One piece in the listing of a store."""
 
     name: str
     size_bytes: int
@@ -26,22 +26,22 @@ class Piece(NamedTuple):
 
 
 class Blobs(Protocol):
-    """A store. Every method may be called from several threads, and raises Unavailable when it is down."""
+    """A store. Every method may be called from several threads, and raises Unavailable if it is down."""
 
     def put(self, name: str, data: bytes) -> None:
         """Store these bytes under a name, in one step: readers see the old bytes or the new ones."""
         ...
 
     def create(self, name: str, data: bytes) -> bool:
-        """The same, unless the name is taken: then change nothing and return False."""
+        """Store these bytes in one step, unless the name is taken: then change nothing and return False."""
         ...
 
     def get(self, name: str) -> bytes | None:
-        """The bytes under a name; None when there are none."""
+        """The bytes under a name; None if there are none."""
         ...
 
     def has(self, name: str) -> bool:
-        """Whether there is anything under a name."""
+        """Whether the name exists."""
         ...
 
     def remove(self, name: str) -> None:
@@ -54,22 +54,22 @@ class Blobs(Protocol):
 
 
 MARK = "tarmac-artifacts"
-"""Every store holds this name, so that an unmounted disk or emptied bucket is not taken for a new store."""
+"""Every store has this name, so that an unmounted disk or emptied bucket is not taken for a new store."""
 
 
 def begin_store(blobs: Blobs) -> None:
-    """Make a store of an empty place."""
+    """Create a store in an empty place."""
     blobs.create(MARK, b"1")
 
 
 def check_store(blobs: Blobs) -> None:
-    """Raises Unavailable where there is no store (any more)."""
+    """Raise Unavailable if the store does not exist or has disappeared."""
     if not blobs.has(MARK):
         raise Unavailable(f"there is no artifact store: it holds no {MARK!r}")
 
 
 class DirectoryBlobs:
-    """A store in a directory, on any disk that renames in one step."""
+    """A store in a directory, on any disk with atomic renames."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -80,7 +80,7 @@ class DirectoryBlobs:
         self.put_pieces(name, (data,))
 
     def put_pieces(self, name: str, pieces: Iterable[bytes]) -> None:
-        """The same with the bytes in pieces, which need not be in memory at once. Raises what they raise."""
+        """Store pieces of bytes, which need not be in memory at once. Raises the errors of their iterator."""
         with _store_errors(f"writing {name}"):
             draft = self._draft(name, pieces)
             draft.replace(self._root / name)
@@ -89,7 +89,7 @@ class DirectoryBlobs:
 
     def create(self, name: str, data: bytes) -> bool:
         with _store_errors(f"writing {name}"):
-            with self._lock:  # the directories of earlier pieces reach the disk before this name
+            with self._lock:  # flush the directories of earlier pieces before this name
                 unflushed, self._unflushed = self._unflushed, set()
             for directory in unflushed:
                 flush_directory(directory)
@@ -111,7 +111,7 @@ class DirectoryBlobs:
                 return None
 
     def get_pieces(self, name: str, most_bytes: int) -> Iterator[bytes] | None:
-        """The bytes under a name, so many at a time; None when there are none."""
+        """The bytes under a name, in pieces of at most `most_bytes`; None if there are none."""
         with _store_errors(f"reading {name}"):
             try:
                 file = (self._root / name).open("rb")
@@ -140,7 +140,7 @@ class DirectoryBlobs:
                         yield Piece(key, found.st_size, found.st_mtime)
 
     def _draft(self, name: str, pieces: Iterable[bytes]) -> Path:
-        """A file with these bytes, on the disk, beside its later place."""
+        """A file with these bytes, flushed to the disk, beside its later place."""
         directory = (self._root / name).parent
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, draft = tempfile.mkstemp(prefix=_DRAFT, dir=directory)
@@ -166,7 +166,7 @@ def _read_pieces(file: BinaryIO, name: str, most_bytes: int) -> Iterator[bytes]:
 
 
 def _raise_unless_gone(error: OSError) -> None:
-    """A missing directory holds nothing; one that cannot be read is an error."""
+    """Ignore a missing directory, which has no content; raise the error of an unreadable one."""
     if not isinstance(error, FileNotFoundError):
         raise error
 

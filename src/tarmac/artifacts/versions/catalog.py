@@ -1,4 +1,4 @@
-"""The versions in a store of artifacts, as the server lists, finds, reads and removes them.
+"""The versions in a store of artifacts: the server lists, finds, reads and removes them here.
 
 Summaries are cached: the only change of a manifest is `reduce`.
 """
@@ -36,7 +36,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionSummary:
-    """One version, as lists show it."""
+    """One version in lists."""
 
     version: Version
     attempt: int
@@ -56,9 +56,9 @@ class Catalog:
         self._lock = Lock()
 
     def begin(self, marker: Path) -> None:
-        """Make a store of an empty place, once. Then the file `marker` names it, and it must not be empty.
+        """Create a store in an empty place, once. Then the file `marker` names it, and it must not be empty.
 
-        Raises Unavailable while it cannot be reached, or is gone.
+        Raises Unavailable while it cannot be reached, or has disappeared.
         """
         if marker.exists() and marker.read_text() == self._url:
             check_store(self.blobs)
@@ -68,12 +68,12 @@ class Catalog:
 
     @property
     def url(self) -> str:
-        """Where the store is."""
+        """The URL of the store."""
         return self._url
 
     @property
     def blobs(self) -> Blobs:
-        """The store itself, opened when it is first needed."""
+        """The store itself, opened on its first use."""
         if self._blobs is None:
             self._blobs = open_blobs(self._url)
         return self._blobs
@@ -88,7 +88,7 @@ class Catalog:
         return found
 
     def exact(self, reference: str) -> Version | None:
-        """The version that an id names (the latest one, where it names none); None for any other text."""
+        """The version that an id names (the latest one without a number); None for any other text."""
         parts = parse_id(reference)
         if parts is None:
             return None
@@ -99,7 +99,7 @@ class Catalog:
         return version if version is not None and self.blobs.has(version.name) else None
 
     def holds(self, reference: Reference) -> bool:
-        """Whether the very version that a reference names is in the store."""
+        """Whether the store has exactly the version that a reference names."""
         version = reference.version
         return version is not None and self.blobs.has(version.name)
 
@@ -108,7 +108,7 @@ class Catalog:
         return latest(self.blobs, run_id, kind, rank)
 
     def manifest(self, version: Version) -> Manifest:
-        """What a version holds; raises NotFound when it is not there, or damaged."""
+        """The content of a version; raises NotFound if it does not exist, or is damaged."""
         try:
             return read_manifest(self.blobs, version)
         except Broken as error:
@@ -124,14 +124,14 @@ class Catalog:
             raise NotFound(str(error)) from error
 
     def remove(self, versions: Sequence[Version]) -> None:
-        """Remove versions. `retention.collect` later removes the pieces that no other version needs."""
+        """Remove versions. `retention.collect` later removes the unused pieces."""
         for version in versions:
             self.blobs.remove(version.name)
             with self._lock:
                 self._summaries.pop(version, None)
 
     def reduce(self, manifest: Manifest, left: Sequence[Entry]) -> None:
-        """Leave only these entries in a version; without a file among them the version is removed."""
+        """Reduce a version to these entries; without a file among them the version is removed."""
         if any(entry.kind == FILE for entry in left):
             self.blobs.put(manifest.version.name, to_bytes(manifest._replace(entries=tuple(left))))
         else:

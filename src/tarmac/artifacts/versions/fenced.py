@@ -1,9 +1,8 @@
-"""A store that nodes reach by themselves, where an attempt may be cut off from the server: who may write.
+"""A store that nodes access directly, even an attempt that is cut off from the server: permission to write.
 
-Opened for sidecars by `open_store`. Nobody can be asked there, so an attempt leaves a mark before it does
-anything (`fences/RUN/NUMBER`), and makes no version once a later one has left its own, nor after its lease.
-Looking and making a version are two steps: where both happen within one moment, the version may still come
-to be.
+Opened for sidecars by `open_store`. Without a server to ask, an attempt writes a mark before its first action
+(`fences/RUN/NUMBER`), and makes no version after a later attempt has written a mark, nor after its lease. The
+check and the new version are two steps: if a mark is written between them, the version may still appear.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def open_store(order: Order) -> Blobs:
 
 
 class FencedBlobs:
-    """The store as one attempt of a run may use it. Raises Refused for a version that would not count."""
+    """The store for one attempt of a run. Raises Refused for a version that would be invalid."""
 
     def __init__(self, blobs: Blobs, order: Order) -> None:
         self._blobs = blobs
@@ -55,7 +54,7 @@ class FencedBlobs:
         self._blobs.remove(name)
 
     def pieces(self, prefix: str) -> Iterator[Piece]:
-        if not self._marked:  # what is listed is what this attempt goes on from
+        if not self._marked:  # the attempt continues from the listed versions
             self._blobs.create(self._mark(self._order.writer.number), b"1")
             self._marked = True
         return self._blobs.pieces(prefix)

@@ -1,7 +1,7 @@
-"""Which files show by their content that they are whole, or cut. Called by `select_stable`.
+"""Recognizes whole and truncated files by their content. Called by `select_stable`.
 
-A writer that is struck in the very moment in which it closes a file cannot be told from one that is struck
-before; formats that are checked to their end can.
+A writer killed at the moment of closing a file looks like one killed before; formats with a verifiable end
+show the difference.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _UNREADABLE = (
 
 
 def is_complete(path: Path) -> bool:
-    """Whether it is a whole zip archive (torch.save, .npz, .keras) with right sums, safetensors, or JSON.
+    """Whether it is a whole zip archive (torch.save, .npz, .keras) with valid sums, safetensors, or JSON.
 
-    Or a few words, as of a file that names the latest checkpoint: they reach the disk all at once.
+    Also a few words, as in a file that names the latest checkpoint: they reach the disk at once.
     """
     with suppress(*_UNREADABLE):
         return _is_whole_text(path) or _is_whole_zip(path) or _is_whole_tensors(path)
@@ -45,9 +45,9 @@ def is_complete(path: Path) -> bool:
 
 
 def is_cut(path: Path) -> bool:
-    """Whether it is a zip archive, safetensors or a JSON document without its end: a save that failed.
+    """Whether the file is a zip archive, safetensors or a JSON document without its end: a failed save.
 
-    Or an empty file with the name of a checkpoint: that save failed before its first byte.
+    Also an empty file with the name of a checkpoint: that save failed before its first byte.
     """
     with suppress(*_UNREADABLE):
         with _opened(path) as file:
@@ -88,7 +88,7 @@ def _is_whole_zip(path: Path) -> bool:
 
 
 def _is_whole_tensors(path: Path) -> bool:
-    """A length, a JSON object with the place of each tensor, and as many bytes as those need."""
+    """A length, a JSON object with the place of each tensor, and the required number of bytes."""
     with _opened(path) as file:
         length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
         if not 2 <= length <= _MOST_HEADER_BYTES:

@@ -1,4 +1,4 @@
-"""Which versions a store holds, and what is in them. For the sidecar and the server's catalogue."""
+"""The versions in a store, and their content. For the sidecar and the server's catalogue."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tarmac.model.errors import NotFound
 
 
 def versions(blobs: Blobs, run_id: str | None = None) -> list[Version]:
-    """All of a run (or of all runs), in order."""
+    """All versions of a run (or of all runs), in order."""
     return sorted(_versions(blobs, f"{MANIFESTS}/{run_id}" if run_id else MANIFESTS))
 
 
@@ -31,7 +31,7 @@ def latest(blobs: Blobs, run_id: str, kind: str, rank: int) -> Version | None:
 
 
 def read_manifest(blobs: Blobs, version: Version) -> Manifest:
-    """What a version holds; raises NotFound when there is none such, Broken when it is damaged."""
+    """The content of a version; raises NotFound if it does not exist, Broken if it is damaged."""
     data = blobs.get(version.name)
     if data is None:
         raise NotFound(f"there is no artifact {version.id}")
@@ -39,14 +39,14 @@ def read_manifest(blobs: Blobs, version: Version) -> Manifest:
 
 
 def manifests(blobs: Blobs, run_id: str, kind: str, rank: int) -> Iterator[Manifest]:
-    """What the versions from the node of that rank hold, newest first, less those that cannot be read."""
+    """The readable versions from the node of that rank, newest first."""
     for version in sorted(_versions(blobs, directory_of(run_id, kind, rank)), reverse=True):
         with suppress(NotFound, Broken):  # removed meanwhile, or damaged
             yield read_manifest(blobs, version)
 
 
 def read_chunk(blobs: Blobs, chunk: Chunk) -> bytes:
-    """A piece of a file; raises Broken when it is not there or not what it was."""
+    """A piece of a file; raises Broken if it is missing or damaged."""
     data = blobs.get(chunk.name)
     if data is None:
         raise Broken(f"the piece {chunk.digest[:12]} is gone from the artifact store")

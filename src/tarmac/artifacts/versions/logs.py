@@ -1,8 +1,8 @@
-"""Tells logs from checkpoints of text: a log is useful wherever its writing ends, a checkpoint is not.
+"""Tells logs from text checkpoints: a log is useful up to any point, a checkpoint is not.
 
-Programs often hold a log open for as long as they run. A log that is cut short lacks its last lines at most,
-so it is kept as far as it goes. Lines of text alone do not make a log: models, vocabularies and states are
-written as text, too. Text is a log once one program has held it open for LOG_S and has only added to it.
+Programs often hold a log open during their whole run. A truncated log lacks its last lines at most, so its
+present part is stored. Lines of text alone do not make a log: models, vocabularies and states are text as
+well. Text is a log after one program has held it open for LOG_S and has only appended to it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tarmac.node.kernel.inotify import Inotify
 from tarmac.node.kernel.syscalls import IN_CLOSE_WRITE
 
 LOG_S = 10.0
-"""A program that writes a checkpoint of text closes it sooner; each further one is another opening."""
+"""A program closes a text checkpoint sooner than this; each later one is another opening."""
 
 _PIECE_BYTES = 4096
 _TEXT_CONTROLS = frozenset(b"\t\n\r\f\b\x1b")
@@ -34,7 +34,7 @@ _EVENTS = "tfevents"
 
 
 class _Text(NamedTuple):
-    """A text file as it was first seen open for writing; `closings`: how often it was closed since."""
+    """A text file in the state of its first open writing; `closings`: the number of its closings since."""
 
     file_id: tuple[int, int]
     size_bytes: int
@@ -46,7 +46,7 @@ class _Text(NamedTuple):
 
 
 class Logs:
-    """The logs of one artifact directory, followed from look to look. Used by one thread."""
+    """The logs of one artifact directory, followed over several scans. Used by one thread."""
 
     def __init__(self, root: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._root = root
@@ -56,7 +56,7 @@ class Logs:
         self._directories: dict[int, str] = {}
 
     def has(self, item: Found, *, ended: bool = False) -> bool:
-        """Whether a file that is being written, or was when its writer `ended`, is a log."""
+        """Whether a file with a writer, or one whose writer has `ended`, is a log."""
         path = Path(self._root, item.path)
         if is_log_format(path):
             return True
@@ -70,7 +70,7 @@ class Logs:
         return text.is_log
 
     def _begin(self, item: Found, path: Path) -> None:
-        """Follow a file from now on, if it is text and this node tells when it is closed."""
+        """Follow a file from now on, if it is text and this node reports its closing."""
         self._texts.pop(item.path, None)
         if not is_text_lines(path):
             return
@@ -98,9 +98,9 @@ class Logs:
 
 
 def newest_checkpoint(root: str, items: Sequence[Found | Entry]) -> tuple[float, int | None]:
-    """When the newest checkpoint among these was written, 0: there is none; and its step, where known.
+    """The time of the newest checkpoint among these (0: there is none), and its step, if known.
 
-    Of those that the SDK made, it is the one that the link names: programs resume from that.
+    Of checkpoints made by the SDK, the one that the link names counts: programs resume from that.
     """
     names = (item.target for item in items if item.kind == LINK and item.path == protocol.LATEST)
     step = protocol.STEP.fullmatch(next(names, ""))
@@ -110,17 +110,17 @@ def newest_checkpoint(root: str, items: Sequence[Found | Entry]) -> tuple[float,
 
 
 def _written_at(root: str, items: Sequence[Found | Entry]) -> float:
-    """When the newest of these files was written, in seconds since the epoch; 0 where there is none.
+    """The time of the newest of these files, in seconds since the epoch; 0 if there is none.
 
-    A log says nothing of it, unless there is nothing else: it may be written at any time. Drafts and the
-    configuration of a model never do: the next save begins with them.
+    A log counts only without other files: it may be written at any time. Drafts and the configuration of a
+    model never count: the next save begins with them.
     """
     of_text = 0.0
     files = [item for item in items if item.kind == FILE and item.size_bytes and not _begins_save(item.path)]
     for item in sorted(files, key=lambda item: item.mtime_ns, reverse=True):
         path = Path(root, item.path)
         with suppress(OSError):
-            if path.lstat().st_mtime_ns == item.mtime_ns:  # else an earlier content of it is meant
+            if path.lstat().st_mtime_ns == item.mtime_ns:  # otherwise an earlier content is meant
                 if is_log_format(path):
                     continue
                 if is_text_lines(path):
@@ -135,7 +135,7 @@ def _begins_save(path: str) -> bool:
 
 
 def is_log_format(path: Path) -> bool:
-    """Whether a file holds the events of TensorBoard, or is a database, which survives a cut."""
+    """Whether a file has events of TensorBoard, or is a database, which survives a truncation."""
     if _EVENTS in path.name or path.name.endswith(_DATABASE_PARTS):
         return True
     try:
@@ -145,7 +145,7 @@ def is_log_format(path: Path) -> bool:
 
 
 def is_text_lines(path: Path) -> bool:
-    """Whether a file is lines of text, as far as its ends show, and not one JSON document."""
+    """Whether a file has lines of text, judged by its two ends, and is not a single JSON document."""
     try:
         head, tail = _ends(path, path.lstat().st_size)
     except OSError:
@@ -154,7 +154,7 @@ def is_text_lines(path: Path) -> bool:
 
 
 def _ends(path: Path, size_bytes: int) -> tuple[bytes, bytes]:
-    """The first and the last piece of so many bytes of a file."""
+    """The first and the last piece of a file of this size."""
     with os.fdopen(untrusted.open_to_read(str(path)), "rb") as file:
         head = file.read(min(_PIECE_BYTES, size_bytes))
         file.seek(max(0, size_bytes - _PIECE_BYTES))
@@ -162,14 +162,14 @@ def _ends(path: Path, size_bytes: int) -> tuple[bytes, bytes]:
 
 
 def _is_text(piece: bytes) -> bool:
-    """A character cut at either end is none the less text."""
+    """Whether a piece is text, even with a character cut at either end."""
     if any(byte < 32 and byte not in _TEXT_CONTROLS for byte in piece):
         return False
     return "\ufffd" not in piece.decode("utf-8", "replace")[3:-3]
 
 
 def _is_document(head: bytes) -> bool:
-    """Whether it is one JSON document, which is half until its last bracket; not one on each line."""
+    """Whether it is a single JSON document, incomplete before its last bracket, not one on each line."""
     if head.lstrip()[:1] not in (b"{", b"["):
         return False
     try:

@@ -1,13 +1,13 @@
 """The manifest of a version: its entries with digests, stored as one piece. Pure.
 
-A version exists once its manifest does. `Entry.chunks` name the pieces that hold a file, in order, by the
-SHA-256 of their content; so equal content is kept once, whichever version, run or file it belongs to.
+A version exists once its manifest does. `Entry.chunks` name the pieces of a file, in order, by the SHA-256 of
+their content; so equal content is stored once, for all versions, runs and files.
 
-    manifests/RUN/KIND/RANK/NUMBER      one version: RANK is that of the node it came from
+    manifests/RUN/KIND/RANK/NUMBER      one version: RANK is that of its node
     blobs/aa/aabbcc...                  one piece of content
     syncing/...  collecting             the locks (see `store_lock`)
 
-A version is called RUN.KIND.NUMBER; what came from a node of another rank than 0, RUN.KIND.NUMBER.RANK.
+The id of a version is RUN.KIND.NUMBER; from a node of another rank than 0, RUN.KIND.NUMBER.RANK.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tarmac.node.attempt.protocol import ARTIFACT_KINDS as KINDS
 
 FORMAT = 1
 CHUNK_BYTES = 8 * 1024 * 1024
-"""A bigger file is several pieces: what did not change of it is kept once, and a broken-off sync goes on."""
+"""A bigger file is split into pieces: unchanged pieces are stored once, and an interrupted sync continues."""
 
 FILE, DIRECTORY, LINK = "file", "directory", "link"
 
@@ -47,7 +47,7 @@ class Chunk(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its name in the store."""
+        """The name of the piece in the store."""
         return f"{BLOBS}/{self.digest[:2]}/{self.digest}"
 
 
@@ -68,7 +68,7 @@ class Entry(NamedTuple):
 
 
 class Version(NamedTuple):
-    """Which version: orders by run, kind, rank and number."""
+    """The identity of a version: orders by run, kind, rank and number."""
 
     run_id: str
     kind: str
@@ -88,10 +88,10 @@ class Version(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """A version and its entries. `read_at` is when the directory was read.
+    """A version and its entries. `read_at` is the time of the directory's reading.
 
-    `left_out` are the paths of files and directories that were not whole. Of checkpoints, `saved_at` is when
-    the newest was saved (0: there is none), and `step` the step of one that the SDK made.
+    `left_out` are the paths of incomplete files and directories. For checkpoints, `saved_at` is the save time
+    of the newest (0: there is none), and `step` its step if the SDK made it.
     """
 
     version: Version
@@ -105,17 +105,17 @@ class Manifest(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Of all its files together."""
+        """The total size of its files."""
         return sum(entry.size_bytes for entry in self.entries)
 
     @property
     def files(self) -> int:
-        """How many files it holds."""
+        """The number of its files."""
         return sum(entry.kind == FILE for entry in self.entries)
 
 
 def directory_of(run_id: str, kind: str, rank: int) -> str:
-    """Where the manifests of one node's artifact of a run lie."""
+    """The prefix of the manifests of one node's artifact of a run."""
     return f"{MANIFESTS}/{run_id}/{kind}/{rank}"
 
 
@@ -128,7 +128,7 @@ def version_named(name: str) -> Version | None:
 
 
 class Reference(NamedTuple):
-    """What a user typed that looks like the id of an artifact; without a number, the latest version."""
+    """A reference in the form of an artifact id; without a number, the latest version."""
 
     run_id: str
     kind: str
@@ -137,12 +137,12 @@ class Reference(NamedTuple):
 
     @property
     def version(self) -> Version | None:
-        """The version of that number; None where the latest is meant."""
+        """The version of that number; None if the latest is meant."""
         return None if self.number is None else Version(self.run_id, self.kind, self.rank, self.number)
 
 
 def parse_id(text: str) -> Reference | None:
-    """The artifact that an id names; None for a text that can be none."""
+    """The artifact that an id names; None for a text of another form."""
     match = _ID.fullmatch(text)
     if match is None or match["kind"] not in KINDS:
         return None
@@ -151,7 +151,7 @@ def parse_id(text: str) -> Reference | None:
 
 
 def to_bytes(manifest: Manifest) -> bytes:
-    """The manifest as it is kept, with a digest over itself."""
+    """The manifest in its stored form, with a digest over itself."""
     fields = {
         "format": FORMAT,
         "version": manifest.version.id,
@@ -167,7 +167,7 @@ def to_bytes(manifest: Manifest) -> bytes:
 
 
 def from_bytes(data: bytes, version: Version) -> Manifest:
-    """The manifest in these bytes; raises Broken. Paths are checked: what they name lies inside."""
+    """The manifest in these bytes; raises Broken. Paths are checked to be inside."""
     try:
         fields = json.loads(data)
         digest = fields.pop("digest")
@@ -188,7 +188,7 @@ def from_bytes(data: bytes, version: Version) -> Manifest:
 
 
 def clashes(manifests: Sequence[Manifest]) -> Mapping[str, tuple[str, str]]:
-    """Paths that two artifacts of one kind both hold, other than as a directory, and which two."""
+    """Paths that two artifacts of one kind share, other than as a directory, with the two artifacts."""
     seen: dict[tuple[str, str], tuple[str, str]] = {}
     found: dict[str, tuple[str, str]] = {}
     for manifest in manifests:
@@ -233,7 +233,7 @@ def _entry(fields: Mapping[str, Any]) -> Entry:
 
 
 def check_path(path: str) -> None:
-    """Raises ValueError for a path that does not stay inside."""
+    """Raise ValueError for a path that does not remain inside."""
     if not path or path.startswith("/") or "\0" in path or {"", ".", ".."} & set(path.split("/")):
         raise ValueError(f"{path!r} would lie outside the artifact")
 

@@ -1,4 +1,4 @@
-"""The order of a sidecar, from attempt.json: which store, which directories, how often."""
+"""The order of a sidecar, from attempt.json: its store, its directories, its interval."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tarmac.node.processes.lease import Lease, lease_of
 
 
 class Order(NamedTuple):
-    """One node's part. `state` is a file beside the directories that says what they hold.
+    """One node's part. `state` is a file beside the directories that describes their content.
 
-    `rejected_by`: the attempt that failed at once with the checkpoint it began from (see `SyncPart`).
+    `rejected_by`: the attempt that failed at once with its first checkpoint (see `SyncPart`).
     """
 
     run_id: str

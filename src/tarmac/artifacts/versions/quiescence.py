@@ -1,11 +1,10 @@
 """Finds the whole files of an artifact directory while programs still write there.
 
-A checkpoint that is being written must never become a version, and one that is whole never
-stays out. A file is whole that no program has open for writing. A directory with a number in its name is one
-checkpoint: what of it is half-written, or was changed a moment ago, leaves all of it out. What a link to the
-latest checkpoint names (that of the SDK, or a `*.latest_checkpoint` as AtomicDirectory makes them) is whole,
-and so are the older ones beside it; so is what a file with the name of the latest one names (`latest` of
-DeepSpeed), unless it was changed since.
+An incomplete checkpoint must never become a version, and a whole one must never be left out. A file is whole
+if no program has it open for writing. A directory with a number in its name is one checkpoint: a half-written
+or just changed file in it excludes the whole directory. The target of a link to the latest checkpoint (that
+of the SDK, or a `*.latest_checkpoint` as AtomicDirectory makes them) is whole, with its older siblings; so is
+the target of a file with the name of the latest one (`latest` of DeepSpeed), unless it was changed since.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from tarmac.node.kernel import procfs
 from tarmac.node.kernel.writers import mapped_for_writing, open_for_writing
 
 QUIET_S = 2.0
-"""A directory that was changed more recently may get more files: they are written one after the other."""
+"""A directory with a newer change may get more files: they are written one after the other."""
 
 _ATOMIC_LINK = re.compile(r"(.*\.latest_checkpoint|latest_pt)")
 _SDK_LINK = "latest"
@@ -37,8 +36,8 @@ _DIGITS = re.compile(r"\d+")
 class Found(NamedTuple):
     """One file, directory or link; `stamp` changes whenever the content may have changed.
 
-    `file_id` is its inode; `renamed_ns` when its name was changed after its content, 0 where that is not so.
-    `target` is where a link leads, or what a file that names the latest checkpoint says.
+    `file_id` is its inode; `renamed_ns` the time of a rename after its last change, otherwise 0. `target` is
+    the target of a link, or the text of a file that names the latest checkpoint.
     """
 
     path: str
@@ -58,7 +57,7 @@ def scan(root: str) -> list[Found]:
 
 
 def finished(found: Iterable[Found], *, seen_at: Collection[str]) -> list[Found]:
-    """All but the directories of checkpoints that no link to the latest one names yet.
+    """All entries except checkpoint directories that no link to the latest one names yet.
 
     `seen_at` are the paths under which programs know the artifact directory: links may be absolute.
     """
@@ -104,7 +103,7 @@ def linked(found: Iterable[Found], *, seen_at: Collection[str]) -> set[str]:
 
 
 def names_earlier(pointer: Found, directory: str) -> bool:
-    """Whether a file that names the latest checkpoint names one before this, which was made since."""
+    """Whether a file that names the latest checkpoint names an earlier one, and this one is newer."""
     parent, name = _split(directory)
     numbered, named = _NUMBERED.fullmatch(name), _NUMBERED.fullmatch(pointer.target)
     if _split(pointer.path)[0] != parent or numbered is None or named is None:
@@ -118,7 +117,7 @@ def below(path: str, directories: Collection[str]) -> bool:
 
 
 def parents(path: str) -> list[str]:
-    """The directories that a path is in, the outermost first."""
+    """The parent directories of a path, the outermost first."""
     parts = path.split("/")
     return ["/".join(parts[:length]) for length in range(1, len(parts))]
 
@@ -129,7 +128,7 @@ def kind_of(path: str) -> str:
 
 
 def inside(target: str, *, seen_at: Collection[str]) -> str | None:
-    """The path within the artifact that an absolute link names; None where it leads elsewhere."""
+    """The path within the artifact that an absolute link names; None if it leads elsewhere."""
     for place in seen_at:
         if target == place:
             return ""
@@ -140,9 +139,9 @@ def inside(target: str, *, seen_at: Collection[str]) -> str | None:
 
 
 def being_written(found: Iterable[Found]) -> dict[str, bool]:
-    """The files among these that a program of this user holds open for writing, or in its memory.
+    """The files among these that a program of this user has open for writing, or mapped in memory.
 
-    True for those that are only appended to.
+    True for files that are only appended to.
     """
     paths = {item.file_id: item.path for item in found if item.kind == FILE}
     if not paths:
@@ -158,10 +157,10 @@ def being_written(found: Iterable[Found]) -> dict[str, bool]:
 
 
 def unit_of(item: Found, found: Collection[Found], known: Collection[str]) -> str:
-    """What is whole or half-written together with a file: the directory that is one checkpoint, or itself.
+    """The unit of a file that is whole or half-written: the directory of one checkpoint, or the file itself.
 
-    That is the nearest directory above it with a number in its name, unless it was there before (`known`), or
-    holds others of the file's kind, which differ from it by a number: then it may hold several checkpoints.
+    The directory is the nearest parent with a number in its name, unless it existed before (`known`), or has
+    others of the file's kind, which differ from it by a number: then it may hold several checkpoints.
     """
     directory, name = _split(item.path)
     kind = kind_of(name)
@@ -177,7 +176,7 @@ def unit_of(item: Found, found: Collection[Found], known: Collection[str]) -> st
 
 
 def has_later(directory: str, found: Iterable[Found]) -> bool:
-    """Whether there is a directory beside this one with a higher number: its writer has gone on."""
+    """Whether a sibling directory with a higher number exists: its writer has continued."""
     parent, name = _split(directory)
     match = _NUMBERED.fullmatch(name)
     if match is None:
@@ -197,7 +196,7 @@ def changed_since(found: Iterable[Found], since: float) -> set[str]:
 
 
 def _pointed_to(pointer: Found, found: Iterable[Found]) -> str | None:
-    """The directory that a file names as the latest checkpoint, where nothing in it was changed since."""
+    """The directory that a file names as the latest checkpoint, if nothing in it was changed since."""
     parent, _ = _split(pointer.path)
     number = int(pointer.target) if pointer.target.isdecimal() else None
     for item in found:
@@ -218,7 +217,7 @@ def _walk(root: str, directory: str) -> Iterator[Found]:
         with os.scandir(os.path.join(root, directory)) as listing:  # noqa: PTH118 - names may be any bytes
             items = list(listing)
     except (FileNotFoundError, NotADirectoryError):
-        return  # gone since its parent was listed
+        return  # removed since its parent was listed
     for item in items:
         if _DRAFTS.fullmatch(item.name):
             continue
@@ -253,7 +252,7 @@ def _found(item: os.DirEntry[str], path: str, status: os.stat_result) -> Found |
 
 
 def _pointer_text(item: os.DirEntry[str], status: os.stat_result) -> str:
-    """What a file says that names the latest checkpoint by its own name; "" for any other."""
+    """The text of a file that names the latest checkpoint by its own name; "" for any other."""
     if item.name not in _POINTERS or not stat.S_ISREG(status.st_mode):
         return ""
     try:
@@ -275,7 +274,7 @@ def _number(path: str) -> list[str]:
 
 
 def _sibling(link: Found, parent: str, seen_at: Collection[str]) -> str | None:
-    """The name beside a link that it leads to."""
+    """The sibling name to which a link leads."""
     target = link.target
     path = inside(target, seen_at=seen_at) if target.startswith("/") else _join(parent, target)
     if path is None:

@@ -1,14 +1,14 @@
-"""A store that the server keeps and this node does not see: every request goes through the relay of the node.
+"""A store of the server without access from this node: every request passes through the relay of the node.
 
 Opened by `fenced.open_store` for sidecars; `node/host/relay.py` takes the requests, `store_server` answers
-them. Each thread has a connection of its own while it asks.
+them. Each thread has its own connection during a request.
 
     {"do": "put" | "create", "name", "digest"} with content   {} or {"made": true or false}
     {"do": "get" | "has" | "remove", "name"}                  {"there": true or false}; `get`: and its content
     {"do": "pieces", "prefix"}                                content: JSON [[name, size, changed at], ...]
 
-Every request names the attempt and carries its token. {"refused": why} stands for a request that will be
-refused again, {"down": why} for one that may succeed later.
+Every request names the attempt and has its token. {"refused": why} answers a request that will be refused
+again, {"down": why} one that may succeed later.
 """
 
 from __future__ import annotations
@@ -28,26 +28,28 @@ from tarmac.node.host.relay import PIECE_BYTES
 from tarmac.node.kernel import sockets
 
 SCHEME = "relay"
-"""Of the URL of such a store; its path is the directory that `relay.socket_path` takes."""
+"""The scheme of such a store's URL; its path is the directory that `relay.socket_path` takes."""
 
 ANSWER_S = 60.0
-"""How long nothing may happen on a connection."""
+"""The maximum time without data on a connection."""
 
 
 class Writer(NamedTuple):
-    """Who asks: an attempt, and the token that only it was given."""
+    """The client: an attempt, and its secret token."""
 
     attempt_id: str
     token: str
 
     @property
     def number(self) -> int:
-        """Of the attempt: also while its sidecar makes up for the last sync of a lost one."""
+        """The number of the attempt, also during the last sync of a lost one by its sidecar."""
         return int(self.attempt_id.rpartition(".")[2])
 
 
 class RelayedBlobs:
-    """The store behind the relay at a socket. Raises Refused for what an attempt may not do (any more)."""
+    """The store behind the relay at a socket. Raises Refused for actions that an attempt may not (or no
+    longer) do.
+    """
 
     def __init__(self, path: str, writer: Writer) -> None:
         self._path = path
@@ -82,7 +84,7 @@ class RelayedBlobs:
             raise Broken(f"the list of {prefix} cannot be read: {error}") from error
 
     def _ask(self, do: str, content: bytes = b"", **fields: str) -> tuple[dict[str, Any], bytes]:
-        """One request and its answer. A connection that fails is not used again."""
+        """One request and its answer. A failed connection is not used again."""
         request = {"do": do, "attempt": self._writer.attempt_id, "token": self._writer.token, **fields}
         connection = None
         try:
@@ -111,7 +113,7 @@ class RelayedBlobs:
             if self._idle:
                 return self._idle.pop()
         with sockets.connect(self._path, timeout_s=ANSWER_S) as made:
-            return cast(BinaryIO, made.makefile("rwb"))  # the connection lasts as long as this
+            return cast(BinaryIO, made.makefile("rwb"))  # the stream keeps the connection open
 
 
 def _send(connection: BinaryIO, request: dict[str, Any], content: bytes) -> None:

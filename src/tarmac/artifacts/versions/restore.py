@@ -1,4 +1,4 @@
-"""Fills an artifact directory with whole versions from the store; mends it at the end.
+"""Fills an artifact directory with whole versions from the store; repairs it at the end.
 
 Every piece is checked against its digest; links come last, so that nothing is ever written through one.
 """
@@ -22,9 +22,9 @@ _WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def fill(blobs: Blobs, manifests: Sequence[Manifest], root: Path, *, seen_at: str) -> None:
-    """Make `root` hold these versions and nothing else. `seen_at` is the path under which programs know it.
+    """Make `root` hold exactly these versions. `seen_at` is the path under which programs know it.
 
-    The directory itself stays: it may be mounted elsewhere. May be broken off at any point and done again.
+    The directory itself remains: it may be mounted elsewhere. May be interrupted at any point and repeated.
     """
     clear(root)
     entries = {entry.path: entry for manifest in manifests for entry in manifest.entries}
@@ -45,9 +45,9 @@ def fill(blobs: Blobs, manifests: Sequence[Manifest], root: Path, *, seen_at: st
 
 
 def mend(blobs: Blobs, root: Path, *, seen_at: str, torn: Sequence[str], put_back: Sequence[Entry]) -> None:
-    """Take what was cut short out of the way, and put what the last version has in its place.
+    """Move truncated files away, and put the content of the last version in their place.
 
-    What was there is kept in `.torn` until the next time: it may be of use to a person, never to a program.
+    The moved files remain in `.torn` until the next time: they may be useful to a person, never to a program.
     """
     aside = root / TORN
     shutil.rmtree(aside, ignore_errors=True)
@@ -84,7 +84,7 @@ def clear(root: Path) -> None:
 
 
 def _target(entry: Entry, seen_at: str) -> str:
-    """Where a link leads, for programs that know the directory by the path `seen_at`."""
+    """The target of a link, for programs that know the directory by the path `seen_at`."""
     return os.path.join(seen_at, entry.target) if entry.inside else entry.target  # noqa: PTH118
 
 

@@ -1,9 +1,9 @@
 """Fills a node's artifact directories with the last whole versions, before an attempt's workers start.
 
-A directory keeps its content where the store holds nothing newer: an attempt that comes back to its node goes
-on with what it left there. The run's checkpoint is that of the node of rank 0, on every node; of the other
-kinds each node has those of its own rank. Where an attempt failed at once with its checkpoint, the next one
-gets the version before, until an attempt has saved a newer one.
+A directory keeps its content if the store has nothing newer: an attempt that returns to its node continues
+with the files there. The run's checkpoint is that of the node of rank 0, on every node; of the other kinds
+each node has those of its own rank. After an attempt failed at once with its checkpoint, the next one gets
+the previous version, until an attempt has saved a newer one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class State(NamedTuple):
 def restore_inputs(
     blobs: Blobs, order: Order, *, seen: Mapping[str, str], lost: Lost | None = None
 ) -> list[Version]:
-    """Fill what has to be filled; which versions were placed. Raises Unavailable, NotFound or Broken."""
+    """Fill directories as required; return the placed versions. Raises Unavailable, NotFound or Broken."""
     state, older = _state(order, lost), _version_before(blobs, order)
     placed: list[Version] = []
     checkpoint: str | None = None
@@ -60,7 +60,7 @@ def restore_inputs(
 
 
 def unsynced_kinds(blobs: Blobs, order: Order, lost: Lost) -> list[str]:
-    """The kinds whose directories a lost attempt changed last, and whose next attempt goes on with them."""
+    """The kinds whose directories a lost attempt changed last, and whose next attempt continues with them."""
     state = _state(order, lost)
     if state is None or state.attempt != lost.number:
         return []
@@ -68,7 +68,7 @@ def unsynced_kinds(blobs: Blobs, order: Order, lost: Lost) -> list[str]:
 
 
 def placed_checkpoint(blobs: Blobs, order: Order) -> Manifest | None:
-    """The checkpoint that this node has from another one, which syncs it, or that is not the newest."""
+    """The checkpoint on this node that another one syncs, or that is not the newest."""
     state, newest = read_state(order.state), _newest(blobs, order, _CHECKPOINT)
     reference = parse_id(state.checkpoint or "") if state and state.attempt == order.attempt else None
     if reference is None or (order.rank != 0 and not order.own_disk):
@@ -81,7 +81,7 @@ def placed_checkpoint(blobs: Blobs, order: Order) -> Manifest | None:
 
 
 def read_state(path: Path) -> State | None:
-    """What the directories of a node hold; None where no attempt has used them."""
+    """The content of a node's directories; None if no attempt has used them."""
     try:
         record = untrusted.read_object(str(path))
         return State(attempt=int(record["attempt"]), rank=int(record["rank"]), checkpoint=record.get("given"))
@@ -90,7 +90,7 @@ def read_state(path: Path) -> State | None:
 
 
 def write_state(path: Path, state: State) -> None:
-    """Write what they hold now, in one step."""
+    """Write the current content, in one step."""
     record = {"attempt": state.attempt, "rank": state.rank, "given": state.checkpoint}
     untrusted.replace(str(path), json.dumps(record).encode())
 
@@ -98,7 +98,7 @@ def write_state(path: Path, state: State) -> None:
 def _manifests_to_place(
     blobs: Blobs, order: Order, kind: str, state: State | None
 ) -> Sequence[Manifest] | None:
-    """What a directory is to hold; None: leave it as it is."""
+    """The versions to place in a directory; None: leave it unchanged."""
     newest = _newest(blobs, order, kind)
     is_replaced = kind == _CHECKPOINT and order.rejected_by is not None and newest is not None
     if state is not None and _is_newest(blobs, order, kind, state) and not is_replaced:
@@ -110,9 +110,9 @@ def _manifests_to_place(
 
 
 def _version_before(blobs: Blobs, order: Order) -> Manifest | None:
-    """The newest version with another checkpoint than the one that an attempt has failed with.
+    """The newest version with another checkpoint than the one with which an attempt failed.
 
-    None where nothing was rejected, there is no earlier version, or a newer checkpoint was saved since.
+    None if nothing was rejected, there is no earlier version, or a newer checkpoint was saved since.
     """
     if order.rejected_by is None:
         return None
@@ -128,12 +128,12 @@ def _version_before(blobs: Blobs, order: Order) -> Manifest | None:
 
 
 def _state(order: Order, lost: Lost | None) -> State | None:
-    """What the directories of a node hold; those on a disk that all share hold what the last attempt left."""
+    """The content of a node's directories; on a shared disk, that of the last attempt."""
     return read_state(order.state) if lost is None or order.own_disk else State(lost.number, order.rank)
 
 
 def _is_newest(blobs: Blobs, order: Order, kind: str, state: State) -> bool:
-    """Whether what this node has is its own, and no later attempt has kept another."""
+    """Whether this node's content is its own, and no later attempt has stored another."""
     if state.rank != order.rank or (kind == _CHECKPOINT and order.rank != 0):
         return False
     newest = _newest(blobs, order, kind)
@@ -146,12 +146,12 @@ def _newest(blobs: Blobs, order: Order, kind: str) -> Manifest | None:
 
 
 def input_manifests(blobs: Blobs, order: Order, kind: str) -> list[Manifest]:
-    """What a run names as its input of that kind; raises NotFound for what is gone."""
+    """The run's inputs of that kind; raises NotFound for a removed one."""
     return [read_manifest(blobs, version) for version in inputs_of(order.inputs) if version.kind == kind]
 
 
 def inputs_of(ids: Sequence[str]) -> list[Version]:
-    """The versions that a run names as its input; raises NotFound for what was never pinned down."""
+    """The versions that a run names as its input; raises NotFound for an unresolved one."""
     found = []
     for text in ids:
         reference = parse_id(text)

@@ -1,7 +1,7 @@
-"""Retention: which versions are old enough to remove, and removal of the pieces that no version needs.
+"""Retention: selects versions to remove by age and number, and removes unused pieces.
 
-`expired_versions` is pure. It names the oldest versions beyond the number to keep, and all versions of runs
-that ended too long ago; never the latest version of a live run, nor the input of another live run.
+`expired_versions` is pure. It selects the oldest versions beyond the retained number, and all versions of
+runs that ended too long ago; never the latest version of a live run, nor the input of another live run.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from tarmac.artifacts.versions.manifest import BLOBS, Version
 
 DAY_S = 86_400.0
 FENCE_DAYS = 90.0
-"""So long after the last attempt began nobody is cut off any more."""
+"""The time since the start of the last attempt after which no attempt is cut off any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """How many versions of an artifact are kept, and how long after the end of their run (None: always)."""
+    """The retained number of versions of an artifact, and their time after the end of their run (None:
+    always).
+    """
 
     versions: int
     days: float | None
@@ -40,9 +42,9 @@ def expired_versions(
     inputs: Collection[str],
     spared: Collection[str] = (),
 ) -> list[Version]:
-    """The versions to remove. `ended_at` holds the end of every known run (None: a live run).
+    """The versions to remove. `ended_at` has the end of every known run (None: a live run).
 
-    Versions of `spared` go with age alone, however many there are.
+    Versions of `spared` expire by age alone, regardless of their number.
     """
     artifacts: dict[tuple[str, str, int], list[Version]] = defaultdict(list)
     for item in summaries:
@@ -50,7 +52,7 @@ def expired_versions(
     old: list[Version] = []
     for (run_id, _, _), found in artifacts.items():
         if run_id not in ended_at:
-            continue  # perhaps a run of another server
+            continue  # possibly a run of another server
         at = ended_at[run_id]
         newest_first = sorted(found, reverse=True)
         too_old = rules.days is not None and at is not None and now - at > rules.days * DAY_S
@@ -61,7 +63,7 @@ def expired_versions(
 
 
 def collect(blobs: Blobs) -> int | None:
-    """Remove every piece that no version names; how many. None: a sync runs, nothing was removed."""
+    """Remove every unused piece; returns their number. None: a sync runs, nothing was removed."""
     with store_lock.collecting(blobs) as exclusive:
         if not exclusive:
             return None
@@ -79,7 +81,7 @@ def collect(blobs: Blobs) -> int | None:
 
 
 def _old_fences(blobs: Blobs, run_ids: Collection[str]) -> list[str]:
-    """The marks of attempts that began long ago, of runs that have no versions (any more)."""
+    """The marks of attempts that began long ago, of runs without versions."""
     before = time.time() - FENCE_DAYS * DAY_S
     marks = [piece for piece in blobs.pieces(FENCES) if piece.changed_at < before]
     return [piece.name for piece in marks if piece.name.split("/")[1] not in run_ids]

@@ -1,8 +1,8 @@
-"""Selects the files of a checkpoint directory that go into a version now.
+"""Selects the files of a checkpoint directory for a new version.
 
-Whole files are taken, half-written ones are left out. Where a file of the last version is being written
-again, its old entry stays, or there is no version until the file is whole. Where the only checkpoint that is
-there is half-written, and an earlier one was removed, that one stays.
+Whole files are taken, half-written ones are left out. If a file of the last version is being written again,
+its old entry remains, or there is no version until the file is whole. If the only present checkpoint is
+half-written, and an earlier one was removed, the earlier one remains in the version.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from tarmac.artifacts.versions.quiescence import Found
 from tarmac.node.files import untrusted
 
 DOUBT_S = 5.0
-"""Where closings tell nothing: a file written so shortly before a violent end may be half-written."""
+"""Without reports of closings: a file written within this time before a violent end may be half-written."""
 
 ROOM_BYTES = 1 << 20
-"""Where a disk has less room, a write may just have failed."""
+"""On a disk with less space, a write may just have failed."""
 
 
 class Unstable(Exception):
-    """The directory is changing, or holds half-written files: there is no version now."""
+    """The directory is changing, or has half-written files: there is no version now."""
 
 
 class Ending(NamedTuple):
-    """The attempt's workers have ended. `clean`: each of them left with 0.
+    """The attempt's workers have ended. `clean`: each exited with 0.
 
-    `torn` are the files that were cut short, each with its size when it was opened; None: not known. `full`:
-    the disk had no room at that time, whatever room there is now.
+    `torn` are the truncated files, each with its size when it was opened; None: unknown. `full`: the disk was
+    full at that time, whatever its space now.
     """
 
     at: float
@@ -48,8 +48,8 @@ class Ending(NamedTuple):
 class Selection(NamedTuple):
     """The files to take, and the entries of the last version that replace others.
 
-    `left_out` are the files and directories that are not whole, `growing` the logs that are taken as far as
-    they go; `restless`: more may follow in a moment.
+    `left_out` are the incomplete files and directories, `growing` the logs taken up to their present end;
+    `restless`: more files may follow in a moment.
     """
 
     taken: tuple[Found, ...]
@@ -60,9 +60,9 @@ class Selection(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What a directory holds: `known` is what the last version has, `changed` the files that differ.
+    """The content of a directory: `known` are the entries of the last version, `changed` the differing files.
 
-    `full`: its disk has no room left, so a program may have closed half a file itself.
+    `full`: its disk is full, so a program may have closed half a file itself.
     """
 
     root: Path
@@ -76,7 +76,7 @@ class Look(NamedTuple):
 def select_stable(
     look: Look, *, seen_at: Collection[str], ending: Ending | None = None, torn: Collection[str] = ()
 ) -> Selection:
-    """Decide. `ending` None: the attempt goes on; `torn` are the files that its end cut short."""
+    """Decide. `ending` None: the attempt continues; `torn` are the files that its end truncated."""
     found = quiescence.finished(look.found, seen_at=seen_at)
     drafts = assembly.leftovers(found)
     look = look._replace(found=[item for item in found if not quiescence.below(item.path, drafts)])
@@ -95,15 +95,15 @@ def select_stable(
 
 
 def is_full(directory: str) -> bool:
-    """Whether this user may write next to nothing on the disk of a directory."""
-    with suppress(OSError):  # the directory itself is gone
+    """Whether the disk of a directory has almost no space for this user."""
+    with suppress(OSError):  # the directory itself was removed
         found = os.statvfs(directory)
         return (found.f_bfree if os.geteuid() == 0 else found.f_bavail) * found.f_frsize < ROOM_BYTES
     return False
 
 
 def cut_short(found: Sequence[Found], ending: Ending, *, seen_at: Collection[str]) -> set[str]:
-    """The files that the end cut short, or may have: where nobody saw it, or the disk was full."""
+    """The files that the end truncated, or may have: if it was not observed, or the disk was full."""
     torn = set(ending.torn or ())
     if not ending.clean and (ending.torn is None or ending.full):
         torn |= _in_doubt(found, ending.at)
@@ -114,15 +114,15 @@ def cut_short(found: Sequence[Found], ending: Ending, *, seen_at: Collection[str
 def replace_suspects(
     known: dict[str, Entry], found: Sequence[Found], torn: Collection[str], earlier: Iterable[Sequence[Entry]]
 ) -> None:
-    """Replace in `known` what the last version may hold torn: it may have been made after a writer had died.
+    """Replace possibly torn entries in `known`: the last version may be newer than the death of a writer.
 
-    The entries of `earlier` versions take their place: of the same file with another content, or, where that
-    was all of its kind, the newest others.
+    The entries of `earlier` versions replace them: of the same file with another content, or, if that was the
+    only one of its kind, the newest others.
     """
     times = {item.path: item.mtime_ns for item in found if item.path in torn}
     same = [path for path, entry in known.items() if times.get(path) == entry.mtime_ns]
     suspect = {path: known.pop(path) for path in same}
-    # A directory may have come with what was torn: an earlier version tells.
+    # A directory may have come with the torn files: an earlier version shows it.
     above = {path for each in suspect for path in quiescence.parents(each) if known.pop(path, None)}
     kinds = set(map(quiescence.kind_of, suspect)) - set(map(quiescence.kind_of, known))
     for entries in earlier if suspect else ():
@@ -143,12 +143,12 @@ def _in_doubt(found: Sequence[Found], now: float) -> set[str]:
 
 
 def _surely_whole(found: Sequence[Found], seen_at: Collection[str]) -> set[str]:
-    """The directories that their program itself calls whole."""
+    """The directories that their program itself marks as whole."""
     return quiescence.linked(found, seen_at=seen_at) | assembly.committed(found)
 
 
 def _was_renamed(item: Found, named_at: Mapping[str, int]) -> bool:
-    """Whether a file, or a directory that it is in, got its name after the file was written."""
+    """Whether a file, or a directory above it, got its name after the file was written."""
     paths = (item.path, *quiescence.parents(item.path))
     return any(named_at.get(path, -1) >= item.mtime_ns for path in paths)
 
@@ -214,10 +214,10 @@ def _at_the_end(look: Look, ending: Ending, torn: Collection[str], incomplete: C
 def _predecessors(
     left_out: Collection[str], taken: Sequence[Found], known: Mapping[str, Entry], found: Sequence[Found]
 ) -> list[Entry]:
-    """What the last version has in place of checkpoints that are left out.
+    """The entries of the last version in place of checkpoints that are left out.
 
-    That is their own earlier content, or, where no other of their kind is taken, the checkpoints before. What
-    has a later one beside it is being removed.
+    These are their own earlier content, or, if no other of their kind is taken, the previous checkpoints. A
+    directory with a later sibling is being removed.
     """
     kept: dict[str, Entry] = {}
     for path in left_out:
@@ -235,7 +235,7 @@ def _predecessors(
 
 
 def _only_grew(root: Path, item: Found, old: Entry, *, pieces: int) -> bool:
-    """Whether a file was only appended to, as far as so many of its first pieces tell: a log does so."""
+    """Whether a file was only appended to, judged by its first `pieces` pieces, as logs are."""
     if old.kind != FILE or item.size_bytes < old.size_bytes:
         return False
     if not old.chunks:

@@ -3,21 +3,21 @@
     python -m tarmac.artifacts.versions.sidecar fill ATTEMPT_DIRECTORY NODE [KIND=PATH ...]
     python -m tarmac.artifacts.versions.sidecar sync ATTEMPT_DIRECTORY NODE [KIND=PATH ...]
 
-KIND=PATH is the path under which the workers see a directory. `fill` runs before them and ends; where the
-runner of the attempt before was killed, `fill` does that attempt's last sync first. `sync` runs beside the
-workers until its input says {"end": {"at", "clean", "torn"}}, `torn` with the size of each file when it was
-opened: then it syncs once more, mends the files that were cut short, and ends. A closed input means that the
-runner is gone. The sidecar may be killed at any point. It reports in lines of JSON on its output:
+KIND=PATH is the path under which the workers see a directory. `fill` runs before them and ends; if the runner
+of the previous attempt was killed, `fill` first does that attempt's last sync. `sync` runs beside the workers
+until its input has {"end": {"at", "clean", "torn"}}, `torn` with the size of each file when it was opened:
+then it syncs once more, repairs truncated files, and ends. A closed input means that the runner has ended.
+The sidecar may be killed at any point. It reports in lines of JSON on its output:
 
     {"synced": ID, "files", "bytes", "took_s", "left_out"}      a version, less the paths left out
     {"placed": ID}                                              a version was placed into its directory
-    {"restored": AT, "step"}                                    when the checkpoint that they find was saved,
-                                                                0: there is none; the step, where known
-    {"kept": AT, "step"}                                        the same of that in the newest version, with
+    {"restored": AT, "step"}                                    the save time of the placed checkpoint,
+                                                                0: there is none; its step, if known
+    {"kept": AT, "step"}                                        the same for the newest version, with
                                                                 each, and at the end of the attempt
     {"failed": KIND, "why", "again_s": seconds or null}
-    {"notice": KIND, "why"}                                     what the end of the attempt cut short, or why
-                                                                this one begins from an older checkpoint
+    {"notice": KIND, "why"}                                     files truncated by the end of the attempt, or
+                                                                the reason for an older first checkpoint
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ LONGEST_DELAY_S = 60.0
 STILL_AGAIN_S = 3.0
 _NEVER_S = 1e6
 _REPORT_UNSETTLED = 10
-"""After so many tries in a row at changing files, the next try comes after the whole interval."""
+"""After this number of tries in a row at changing files, the next try waits for the whole interval."""
 
 _SHOWN = 3
 _CHECKPOINT = "checkpoint"
@@ -68,7 +68,7 @@ _FAILURES = (TarmacError, Broken, OSError)
 
 
 def main(arguments: list[str]) -> int:
-    """Run one of the two commands; its exit code."""
+    """Run one of the two commands; returns its exit code."""
     command, directory, node, *seen = arguments
     order = read_order(Path(directory), node)
     paths = dict(item.split("=", 1) for item in seen)
@@ -79,13 +79,13 @@ def main(arguments: list[str]) -> int:
 
 
 def report(**message: object) -> None:
-    """One line to the runner."""
+    """Write one line to the runner."""
     os.write(1, json.dumps({"at": round(time.time(), 3), **message}).encode() + b"\n")
 
 
 def _fill(order: Order, paths: Mapping[str, str], lost: Lost | None) -> int:
-    """Fill, and try again for as long as the order's patience lasts."""
-    if order.rejected_by is not None and lost is None:  # what is not kept yet would be removed
+    """Fill, and retry within the order's patience."""
+    if order.rejected_by is not None and lost is None:  # files that are not stored yet would be removed
         state = read_state(order.state) if order.own_disk else None
         lost = Lost(order.attempt - 1 if state is None else state.attempt, time.time())
     deadline, delay_s = time.monotonic() + order.patience_s, FIRST_DELAY_S
@@ -119,7 +119,7 @@ def _fill(order: Order, paths: Mapping[str, str], lost: Lost | None) -> int:
 
 
 def _sync_lost(blobs: Blobs, order: Order, paths: Mapping[str, str], lost: Lost) -> None:
-    """The last sync of an attempt that may not have made it: times alone say which files are torn."""
+    """The possibly missing last sync of a lost attempt: times alone show its torn files."""
     sidecar = Sidecar(order._replace(attempt=lost.number), paths)
     for kind in unsynced_kinds(blobs, order, lost):
         sidecar.end(kind, Ending(at=lost.at, clean=False), f"attempt {lost.number}")
@@ -127,7 +127,7 @@ def _sync_lost(blobs: Blobs, order: Order, paths: Mapping[str, str], lost: Lost)
 
 @dataclass
 class _Kind:
-    """One kind of artifact and when its next sync is due."""
+    """One kind of artifact and the time of its next sync."""
 
     kind: str
     every_s: float
@@ -156,7 +156,7 @@ class Sidecar:
         ]
 
     def run(self) -> int:
-        """Until the runner is gone, or the last sync is done; 0 when everything is in the store."""
+        """Run until the runner has ended, or the last sync is done; 0 if everything is in the store."""
         self._listen(0.0)
         while self._ending is None and not self._gone:
             due = min(kind.due_at for kind in self._kinds)
@@ -169,7 +169,7 @@ class Sidecar:
         return self._finish(self._ending) if self._ending is not None else 1
 
     def _sync(self, kind: _Kind) -> None:
-        """One sync on its interval; whatever goes wrong is tried again."""
+        """One sync on its interval; every failure is tried again."""
         began = time.monotonic()
         try:
             self._sync_once(kind, None)
@@ -192,13 +192,13 @@ class Sidecar:
             kind.due_at = max(began + kind.every_s, time.monotonic())
 
     def _give_up(self, kind: _Kind, error: Refused) -> None:
-        """The store takes nothing of this attempt any more: what changes from here on stays on this node."""
+        """The store accepts nothing more from this attempt: later changes remain on this node."""
         report(failed=kind.kind, why=str(error), again_s=None)
         for each in self._kinds:
             each.due_at = time.monotonic() + _NEVER_S
 
     def _again_soon(self, kind: _Kind, why: str) -> None:
-        """Try changing files again in a moment, not after an interval; unless they never stop."""
+        """Retry changing files in a moment, not after an interval; unless they never stop."""
         kind.unsettled += 1
         if kind.unsettled == _REPORT_UNSETTLED and why:
             report(failed=kind.kind, why=f"it never holds still: {why}", again_s=kind.every_s)
@@ -208,11 +208,11 @@ class Sidecar:
             kind.unsettled = 0
 
     def end(self, kind: str, ending: Ending, what: str) -> None:
-        """The last sync of one kind, when `what` has ended. Raises what a store that is down does."""
+        """The last sync of one kind, after `what` has ended. Raises the errors of an unreachable store."""
         self._end(next(item for item in self._kinds if item.kind == kind), ending, what)
 
     def _finish(self, ending: Ending) -> int:
-        """The last sync of every kind; bounded in time where the store is down."""
+        """The last sync of every kind; bounded in time if the store is down."""
         deadline, delay_s = time.monotonic() + self._order.patience_s, FIRST_DELAY_S
         left = list(self._kinds)
         while left:
@@ -259,13 +259,13 @@ class Sidecar:
         self._report_kept(kind)
 
     def _report_kept(self, kind: _Kind) -> None:
-        """When the checkpoint was saved that the next attempt begins from."""
+        """Report the save time of the next attempt's first checkpoint."""
         if kind.kind == _CHECKPOINT and self._order.rank == 0 and kind.syncer is not None:
             last = kind.syncer.last
             report(kept=0.0 if last is None else last.saved_at, step=last and last.step)
 
     def _mend(self, kind: _Kind, what: str) -> None:
-        """After the last sync: what was cut short must not be taken for a checkpoint by the next attempt."""
+        """After the last sync: the next attempt must not take truncated files for a checkpoint."""
         assert self._blobs is not None
         assert kind.syncer is not None
         torn, put_back = kind.syncer.left_out, kind.syncer.put_back
@@ -301,12 +301,12 @@ class Sidecar:
         return Syncer(self._blobs, place, foreign=foreign, older=older, inputs=inputs, logs=logs)
 
     def _forget(self, kind: _Kind) -> None:
-        """After a failure open the store anew: another sidecar may have written there meanwhile."""
+        """Open the store again after a failure: another sidecar may have written there meanwhile."""
         kind.syncer = None
         self._blobs = None
 
     def _listen(self, patience_s: float) -> None:
-        """Read the runner's messages, for at most so long."""
+        """Read the runner's messages, for at most this time."""
         if self._gone or not select.select([0], [], [], patience_s)[0]:
             return
         heard = os.read(0, 65536)
@@ -320,14 +320,14 @@ class Sidecar:
                 self._ending = Ending(
                     at=float(end["at"]),
                     clean=bool(end["clean"]),
-                    # A runner of an earlier version gives the paths alone.
+                    # A runner of an earlier version sends the paths alone.
                     torn=dict.fromkeys(torn, 0) if isinstance(torn, list) else torn,
                     full=any(map(is_full, self._order.directories.values())),
                 )
 
 
 def in_words(paths: Sequence[str]) -> str:
-    """The first few of some paths, as the subject of a sentence: "a was", "a, b and 7 others were"."""
+    """The first few paths as the subject of a sentence: "a was", "a, b and 7 others were"."""
     shown = list(paths[:_SHOWN])
     if len(paths) > _SHOWN:
         shown.append(f"{len(paths) - _SHOWN} others")

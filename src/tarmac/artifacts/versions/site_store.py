@@ -1,9 +1,9 @@
-"""A store of artifacts in the directory of a site, and what goes between it and the server's own.
+"""A store of artifacts in the directory of a site, and its exchange with the server's own.
 
-Nodes of a site that see neither the server's disk nor a URL keep versions there by themselves, whether the
-server is there or not. The server fetches them (`SiteArtifacts`), and sends what a run starts from
-(`Delivery` of an engine). What was fetched is marked, so that each version is fetched once, and is removed at
-the site after it was removed here:
+Nodes of a site without access to the server's disk or a URL store versions there by themselves, with or
+without a running server. The server fetches them (`SiteArtifacts`), and sends the inputs of a run (`Delivery`
+of an engine). Fetched versions are marked, so that each is fetched once, and is removed at the site after it
+was removed here:
 
     fetched/STORE/RUN/KIND/RANK/NUMBER      the server's store, by the digest of its URL, has had this version
 """
@@ -27,14 +27,14 @@ from tarmac.model.errors import NotFound, Unavailable
 
 FETCHED = "fetched"
 PIECE_BYTES = 1 << 20
-"""So much goes over the connection at once: larger pieces would hold up what else goes there."""
+"""The size of one transfer: larger pieces would delay other traffic on the connection."""
 
 THREADS = 4
-"""So many chunks are under way at once: one after the other, each would wait for the way there and back."""
+"""The number of parallel chunks: one after the other, each would wait for a round trip."""
 
 
 class SiteBlobs:
-    """The store at the site. `ending` ends what is under way: the server leaves."""
+    """The store at the site. `ending` cancels running transfers: the server stops."""
 
     def __init__(self, files: StoreFiles, ending: Event) -> None:
         self._files = files
@@ -87,7 +87,7 @@ class SiteStore:
         self._far = SiteBlobs(files, ending)
 
     def begin(self) -> None:
-        """Make a store there of an empty place; a site that removes what is old keeps its name."""
+        """Create a store in an empty place there; a site that removes old files retains its name."""
         self._far.put(MARK, b"1")
 
     def unfetched(self, run_id: str | None = None) -> list[Version]:
@@ -97,7 +97,7 @@ class SiteStore:
         return [version for version in found if version not in marked]
 
     def fetch(self, version: Version) -> None:
-        """Have it in the server's store as well: whole or not at all. Raises NotFound where it is gone."""
+        """Copy it to the server's store: completely or not at all. Raises NotFound if it was removed."""
         near = self._near()
         check_store(near)
         if not near.has(version.name):
@@ -105,7 +105,7 @@ class SiteStore:
         self._mark(version)
 
     def send(self, run_id: str, inputs: Sequence[str]) -> None:
-        """See to it that an attempt finds its inputs there, and the newest versions of its run."""
+        """Send the inputs of an attempt and the newest versions of its run, if they are missing there."""
         near = self._near()
         newest = {(version.kind, version.rank): version for version in versions(near, run_id)}
         found = versions(self._far, run_id) if newest else []
@@ -113,14 +113,14 @@ class SiteStore:
         own = [version for place, version in newest.items() if there.get(place, 0) < version.number]
         for version in (*inputs_of(inputs), *own):
             if not self._far.has(version.name):
-                with suppress(NotFound):  # removed since: the sidecar says so
+                with suppress(NotFound):  # removed since: the sidecar reports it
                     _copy(version, near, self._far)
                     self._mark(version)
 
     def clear(self, *, inputs: Collection[str], old: Collection[Version]) -> int:
-        """Remove what the server's store had and has no longer, and `old`; how many versions and pieces.
+        """Remove versions that the server's store no longer has, and `old`; returns the number of removals.
 
-        `inputs` are versions that live runs start from.
+        That number counts versions and pieces. `inputs` are versions that live runs start from.
         """
         near = self._near()
         check_store(near)
@@ -133,7 +133,7 @@ class SiteStore:
         return len(names) + (collect(self._far) or 0)
 
     def remove(self, run_id: str) -> None:
-        """Remove every version of a run there; pieces that no other needs go later, by `clear`."""
+        """Remove every version of a run there; `clear` later removes unused pieces."""
         self._files.remove([f"{MANIFESTS}/{run_id}", f"{self._marks}/{run_id}"])
 
     def _marked(self, run_id: str | None) -> set[Version]:
@@ -149,7 +149,7 @@ class SiteStore:
 
 
 def _copy(version: Version, source: Blobs, target: Blobs) -> None:
-    """Copy a version, its pieces first. What broke off goes on where it was."""
+    """Copy a version, its pieces first. An interrupted copy continues from its last point."""
     data = source.get(version.name)
     if data is None:
         raise NotFound(f"there is no artifact {version.id}")
@@ -157,7 +157,7 @@ def _copy(version: Version, source: Blobs, target: Blobs) -> None:
     with store_lock.syncing(target, f"{version.run_id}.site"):
         with ThreadPoolExecutor(THREADS) as threads:
             for _ in threads.map(lambda chunk: _copy_chunk(chunk, source, target), chunks.values()):
-                pass  # the first that breaks off keeps the others from being begun
+                pass  # the first failure prevents the start of the others
         target.create(version.name, data)
 
 

@@ -1,8 +1,8 @@
-"""The lock between syncs and the collector of unused pieces: never do both run.
+"""The lock between syncs and the collector of unused pieces: they never run together.
 
 A sync writes its claim, then looks for a collector; a collector writes its claim, then looks for syncs. The
-second one sees the first, so the collector removes no piece that a sync counts on. A claim that is not
-renewed for a while has expired: its holder is dead.
+second one sees the first, so the collector removes no piece that a sync needs. A claim that is not renewed
+for a while has expired: its holder is dead.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PATIENCE_S = 120.0
 
 @contextmanager
 def syncing(blobs: Blobs, name: str) -> Iterator[None]:
-    """While inside, no piece is removed from the store. Raises Unavailable when a collector does not end."""
+    """While inside, no piece is removed from the store. Raises Unavailable if a collector does not end."""
     key = f"{SYNCING}/{name}"
     with _claim(blobs, key):
         deadline = time.monotonic() + _PATIENCE_S
@@ -39,7 +39,7 @@ def syncing(blobs: Blobs, name: str) -> Iterator[None]:
 
 @contextmanager
 def collecting(blobs: Blobs, *, patience_s: float = 30.0) -> Iterator[bool]:
-    """While inside, no sync runs; False when syncs never pause, or another collector runs."""
+    """While inside, no sync runs; False if syncs never pause, or another collector runs."""
     if _fresh(blobs, COLLECTING):
         yield False
         return
@@ -77,7 +77,7 @@ def _renew(put: Callable[[], None], done: Event) -> None:
 
 
 def _fresh(blobs: Blobs, key: str) -> bool:
-    """By the time in the claim: the clock of the store's machine may differ, and listings may lack a time."""
+    """Whether the claim's own time is recent: the store's clock may differ, and listings may lack a time."""
     stamp = blobs.get(key)
     try:
         return stamp is not None and time.time() - float(stamp) < LEASE_S
@@ -86,5 +86,5 @@ def _fresh(blobs: Blobs, key: str) -> bool:
 
 
 def timestamp() -> bytes:
-    """What a claim holds while its holder lives."""
+    """The content of a claim whose holder lives."""
     return f"{time.time():.3f}".encode()

@@ -1,8 +1,8 @@
-"""The server's end of the relay: answers what sidecars on nodes ask of a store that only the server sees.
+"""The server's end of the relay: answers requests of sidecars for a store that only the server can access.
 
-Called through `engines/hosts/relaying.py`, for each node; `relayed` says what is asked. An
-attempt may write versions of its own run, and only while it is the live one: what an older attempt sends,
-from a node that was cut off meanwhile, is refused, and the store stays as it is.
+Called through `engines/hosts/relaying.py`, for each node; `relayed` defines the requests. An attempt may
+write versions of its own run, and only while it is the live one: requests of an older attempt, from a node
+that was cut off meanwhile, are refused, and the store remains unchanged.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _CONTENT = re.compile(rf"{BLOBS}/([0-9a-f]{{2}})/(\1[0-9a-f]{{62}})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """What a live attempt may do: its run and number, and the versions it may read beside its own."""
+    """The permissions of a live attempt: its run and number, and the versions it may read beside its own."""
 
     run_id: str
     number: int
@@ -48,15 +48,14 @@ class Grant:
 
 
 FindGrant = Callable[[str, str], Grant | None]
-"""That of an attempt (id) with this token; None where there is none such, or it has ended. May raise
-Unavailable."""
+"""The grant of an attempt (id) with this token; None if unknown or ended. May raise Unavailable."""
 
 
 Answer = tuple[Mapping[str, Any], Iterator[bytes]]
 
 
 class _Content(NamedTuple):
-    """What came with a request."""
+    """The content of a request."""
 
     size_bytes: int
     pieces: Iterator[bytes]
@@ -73,7 +72,9 @@ class StoreServer:
         self._lock = Lock()
 
     def answer(self, request: Mapping[str, Any], size_bytes: int, pieces: Iterator[bytes]) -> Answer:
-        """Do what is asked: the answer and its content, in pieces, as the content of the request comes."""
+        """Execute the request: returns the answer and its content, in pieces, as the request's content
+        arrives.
+        """
         try:
             return self._answer(request, _Content(size_bytes, pieces))
         except Unavailable as error:
@@ -103,7 +104,7 @@ class StoreServer:
     # --- who may what
 
     def _grant(self, request: Mapping[str, Any]) -> Grant:
-        """That of who asks; from the first request of an attempt on, the older ones have none."""
+        """The grant of the client; the first request of an attempt revokes those of older ones."""
         attempt_id = str(request["attempt"])
         grant = self._known(attempt_id, str(request["token"]))
         if grant is not None:
@@ -114,7 +115,7 @@ class StoreServer:
         raise Refused(f"attempt {attempt_id} is not the live one of its run: the store takes nothing of it")
 
     def _known(self, attempt_id: str, token: str) -> Grant | None:
-        """What was found a moment ago holds for all but a new version."""
+        """A grant found a moment ago is valid for all requests except a new version."""
         key, now = (attempt_id, token), time.monotonic()
         known = self._grants.get(key)
         if known is not None and now - known[1] < GRANT_S:
@@ -150,7 +151,7 @@ class StoreServer:
         return {}, iter(())
 
     def _create(self, grant: Grant, request: Mapping[str, Any], name: str, content: _Content) -> Answer:
-        """A version comes to be here, once all of it is in the store."""
+        """Create a version, once all of its content is in the store."""
         version = _version(name)
         if version is None or version.run_id != grant.run_id:
             raise _not_allowed(name)
@@ -162,7 +163,7 @@ class StoreServer:
         for name_of_piece in {chunk.name for entry in manifest.entries for chunk in entry.chunks}:
             if not blobs.has(name_of_piece):
                 raise Unavailable(f"{version.id} names a piece that the store does not hold")
-        with self._lock:  # a later attempt that has asked for anything finds this version, or keeps it out
+        with self._lock:  # a later attempt with any earlier request finds this version, or prevents it
             if (
                 self._newest[grant.run_id] != grant.number
                 or self._find_grant(str(request["attempt"]), str(request["token"])) is None
@@ -198,7 +199,7 @@ def _not_allowed(name: str) -> Refused:
 
 
 def _version(name: str) -> Version | None:
-    """The version of that name, where tarmac could have made the name."""
+    """The version of that name, if tarmac could have made the name."""
     version = version_named(name)
     return (
         version if version is not None and version.kind in ARTIFACT_KINDS and version.name == name else None
@@ -206,12 +207,12 @@ def _version(name: str) -> Version | None:
 
 
 def _is_claim_of(grant: Grant, name: str) -> bool:
-    """Whether it is a claim of this run that a sync is at work (see `store_lock`)."""
+    """Whether the name is a claim of a running sync of this run (see `store_lock`)."""
     return re.fullmatch(rf"{store_lock.SYNCING}/{re.escape(grant.run_id)}\.[a-z0-9.]+", name) is not None
 
 
 def _checked(content: _Content, digest: str, limit_bytes: int) -> Iterator[bytes]:
-    """The pieces of what came; raises before the last one is taken for it, where it is not what was sent."""
+    """The received pieces; raises before the last one if the content does not match its digest."""
     if content.size_bytes > limit_bytes:
         raise Refused(f"{content.size_bytes} bytes are more than the {limit_bytes} that may come at once")
     found = hashlib.sha256()

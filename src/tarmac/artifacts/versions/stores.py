@@ -11,7 +11,7 @@ from tarmac.model.errors import InvalidInput
 
 
 def open_blobs(url: str) -> Blobs:
-    """The store at a URL, or in a directory named by its path. Raises InvalidInput for what can be none."""
+    """The store at a URL, or in a directory named by its path. Raises InvalidInput for an invalid one."""
     parts = urlsplit(url)
     if parts.scheme not in ("", "file"):
         return RemoteBlobs(url)

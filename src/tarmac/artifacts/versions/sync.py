@@ -1,7 +1,7 @@
 """One sync of an artifact directory: makes a new version in the store, or none.
 
-When a sync breaks off, the pieces that reached the store stay there and are not sent again. The manifest
-comes last: with it the version exists.
+After an interruption the pieces in the store remain there and are not sent again. The manifest comes last:
+with it the version exists.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tarmac.artifacts.versions.quiescence import Found
 from tarmac.artifacts.versions.select_stable import Ending, Look, Selection, Unstable
 
 THREADS = 4
-"""How many pieces are sent at once: each is in memory."""
+"""The number of pieces sent at once: each is in memory."""
 
 _QUIET_S = 2.0
 _TRIES = 10
@@ -48,7 +48,7 @@ class _Moment(Unstable):
 
 
 class Place(NamedTuple):
-    """One artifact directory of a run on a node. `seen_at` are the paths programs know it by."""
+    """One artifact directory of a run on a node. `seen_at` are the paths under which programs know it."""
 
     run_id: str
     attempt: int
@@ -59,7 +59,7 @@ class Place(NamedTuple):
 
 
 class Syncer:
-    """Keeps one artifact directory in the store. Used by one thread."""
+    """Stores one artifact directory. Used by one thread."""
 
     def __init__(
         self,
@@ -75,9 +75,10 @@ class Syncer:
     ) -> None:
         """`foreign` was placed into the directory from another node, which syncs it.
 
-        `older` is what the attempt began from instead of the newest version: only a checkpoint that it has
-        saved supersedes that. `inputs` are the artifacts that the run starts from, while it has no version of
-        its own; `logs` are those of an earlier syncer. `is_full` tells whether the disk of a directory is.
+        `older` is the attempt's first checkpoint in place of the newest version: only a checkpoint saved by
+        the attempt supersedes it. `inputs` are the artifacts that the run starts from, while it has no
+        version of its own; `logs` are those of an earlier syncer. `is_full` returns whether the disk of a
+        directory is full.
         """
         self._blobs = blobs
         self._place = place
@@ -88,18 +89,18 @@ class Syncer:
         self._threads = threads
         self._is_full = is_full
         self.last = older
-        """The version that holds what was there at the last sync, less what that left out."""
+        """The version of the last sync's content, without the files that it left out."""
         self._newest: int | None = None
         self._sent: set[str] = set()
         self.left_out: tuple[str, ...] = ()
-        """What the last sync left out: half-written files, and those whose writer was ended."""
+        """The files left out by the last sync: half-written ones, and those whose writer was ended."""
         self.put_back: tuple[Entry, ...] = ()
-        """The entries of the version before that stay in place of those."""
+        """The entries of the previous version that remain in place of those."""
         self.restless = False
-        """Whether the last sync may soon be followed by another version."""
+        """Whether another version may follow the last sync soon."""
 
     def sync(self, ending: Ending | None = None) -> Manifest | None:
-        """A new version, or None where nothing changed. Raises Unstable, and Unavailable (try later)."""
+        """A new version, or None if nothing changed. Raises Unstable, and Unavailable (try later)."""
         if self._newest is None:
             found = latest(self._blobs, self._place.run_id, self._place.kind, self._place.rank)
             if self._older is None and found is not None:
@@ -120,7 +121,7 @@ class Syncer:
         if self._unchanged(taken, carried):
             return None
         with ExitStack() as opened:
-            # What is open can be read to its end, also once it was removed: as older checkpoints are.
+            # An open file can be read to its end even after its removal, as happens to older checkpoints.
             handles = self._hold(selection, opened)
             if ending is None and self._strict and not _equal(selection, self._select(self._scan(), ending)):
                 raise _Moment("its files change at this moment")
@@ -147,14 +148,16 @@ class Syncer:
 
     @property
     def _strict(self) -> bool:
-        """Whether a version must be what lay there at one moment; other files are kept as far as they go."""
+        """Whether a version must be the content of one moment; other files are stored up to their present
+        end.
+        """
         return self._place.kind in (_CHECKPOINT, _CRUD)
 
     def _scan(self) -> list[Found]:
         return [item for item in quiescence.scan(self._place.root) if not self._is_foreign(item)]
 
     def _select(self, found: list[Found], ending: Ending | None) -> Selection:
-        """What is taken, and what is not: half-written files never are."""
+        """The taken and the left out files: half-written files are never taken."""
         if self._place.kind != _CHECKPOINT:
             return Selection(taken=tuple(found))
         known = {entry.path: entry for entry in self.last.entries} if self.last is not None else {}
@@ -178,7 +181,7 @@ class Syncer:
         return {entry.path: entry for entry in entries if all(has(chunk.name) for chunk in entry.chunks)}
 
     def _earlier(self) -> Iterator[Sequence[Entry]]:
-        """What the versions before the last one have, the newest first, and then the inputs."""
+        """The entries of the versions before the last one, the newest first, and then of the inputs."""
         place = self._place
         for manifest in manifests(self._blobs, place.run_id, place.kind, place.rank):
             if self.last is None or manifest.version < self.last.version:
@@ -186,14 +189,14 @@ class Syncer:
         yield tuple(self._restorable_inputs().values())
 
     def _is_foreign(self, item: Found) -> bool:
-        """Whether this was placed here from another node, and not changed since."""
+        """Whether this was placed here from another node, and is unchanged since."""
         entry = self._foreign.get(item.path)
         if entry is None or entry.kind != item.kind:
             return False
         return item.kind != FILE or (item.size_bytes, item.mtime_ns) == (entry.size_bytes, entry.mtime_ns)
 
     def _same(self, item: Found, entry: Entry | None) -> bool:
-        """Whether a file is as it was in the last version, without reading it."""
+        """Whether a file equals that of the last version, without reading it."""
         if entry is None or self.last is None or entry.kind != item.kind:
             return False
         if item.kind == LINK:
@@ -205,9 +208,9 @@ class Syncer:
         return item.mode == entry.mode
 
     def _all_torn(self, selection: Selection, ending: Ending | None) -> bool:
-        """Whether the last version holds what was torn, and nothing else is left: then the next is empty.
+        """Whether the last version has torn files, and no other files remain: then the next is empty.
 
-        Without one, that would be the newest, and be taken for a checkpoint.
+        Without a next version the last one would be the newest, and be taken for a checkpoint.
         """
         if ending is None or self.last is None:
             return False
@@ -226,7 +229,7 @@ class Syncer:
     # --- sending
 
     def _hold(self, selection: Selection, opened: ExitStack) -> dict[str, int]:
-        """Open the files that are to be read, as many as may be; by path."""
+        """Open the files to read, within the limit; by path."""
         taken = selection.taken
         known = {entry.path: entry for entry in self.last.entries} if self.last is not None else {}
         room = _raise_limit() - _SPARE_HANDLES
@@ -250,7 +253,9 @@ class Syncer:
             raise _Moment(f"{item.path} cannot be read: {error.strerror}") from error
 
     def _send(self, selection: Selection, handles: Mapping[str, int]) -> list[Entry]:
-        """Every entry, its content in the store. Raises Unstable where a file changed while it was read."""
+        """Store the content of every entry; returns the entries. Raises Unstable if a file changed during the
+        reading.
+        """
         taken = selection.taken
         known = {entry.path: entry for entry in self.last.entries} if self.last is not None else {}
         self._sent.update(chunk.digest for entry in known.values() for chunk in entry.chunks)
@@ -279,7 +284,7 @@ class Syncer:
         return entries
 
     def _send_piece(self, item: Found, handles: Mapping[str, int], start: int) -> Chunk | None:
-        """One piece of a file, in the store when this returns; None where the file has become shorter."""
+        """Store one piece of a file; None if the file has become shorter."""
         length = min(CHUNK_BYTES, item.size_bytes - start)
         opened = handles.get(item.path)
         handle = self._open(item) if opened is None else opened
@@ -300,7 +305,7 @@ class Syncer:
         return chunk
 
     def _is_unchanged(self, item: Found, handles: Mapping[str, int]) -> bool:
-        """Whether a file is as it was when it was found."""
+        """Whether a file is unchanged since the scan."""
         try:
             if item.path in handles:
                 return _matches(os.fstat(handles[item.path]), item)
@@ -321,14 +326,14 @@ class Syncer:
         )
 
     def _link(self, item: Found) -> tuple[str, bool]:
-        """What a link is kept as: an absolute one into the artifact by the path within."""
+        """The stored form of a link: an absolute one into the artifact becomes the path within."""
         if item.kind != LINK:
             return "", False
         path = quiescence.inside(item.target, seen_at=self._place.seen_at)
         return (item.target, False) if path is None else (path, True)
 
     def _commit(self, entries: list[Entry], **facts: Any) -> Manifest:
-        """The new version, with these facts of its manifest, is in the store when this returns."""
+        """Store the new version, with these facts in its manifest."""
         place = self._place
         while True:
             self._newest = (self._newest or 0) + 1
@@ -353,12 +358,12 @@ def _equal(one: Selection, other: Selection) -> bool:
 
 
 def _matches(now: os.stat_result, item: Found) -> bool:
-    """Not by the time of its names: a file that is only removed meanwhile is still what it was."""
+    """Compares without the time of names: a file that was only removed meanwhile is unchanged."""
     return (now.st_ino, now.st_size, now.st_mtime_ns) == item.stamp
 
 
 def _raise_limit() -> int:
-    """How many files may be open at once: as many as this user may ask for."""
+    """The maximum of open files: the limit that this user may request."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         with suppress(ValueError, OSError):
