@@ -88,10 +88,10 @@ FRAME = """\
 
 *This page is generated: `python tools/lifecycle_diagram.py` writes it from `src/tarmac/model/lifecycle.py`.*
 
-A run is in one state at a time, and a state exists only where there may be a long wait. Every change of
-state appends an event to the run's history in the same transaction; replaying the history gives the stored
-state, and a test holds both to that. The SQL guards of the store are computed from the same table as this
-page, so an illegal step is refused twice.
+A run is in one state at a time, and each state allows a long wait. Every change of state appends an event
+to the run's history in the same transaction; replaying the history gives the stored state, as a test checks.
+The SQL guards of the store are computed from the same table as this page, so an illegal step is refused
+twice.
 
 ```mermaid
 {diagram}
@@ -101,7 +101,7 @@ page, so an illegal step is refused twice.
 
 {states}
 
-In exactly the states marked so there is a live attempt, and it holds slots; only one that is `submitted` to a
+The marked states are those with a live attempt, which holds slots; only an attempt that is `submitted` to a
 cluster with a queue of its own holds none yet.
 
 ## Events: what has happened
@@ -110,19 +110,18 @@ cluster with a queue of its own holds none yet.
 
 ## Attempts
 
-An attempt is one stretch of running; a run that is paused and resumed, retried or preempted has several,
-numbered from 1. `state` says what is awaited, `outcome` how it ended, `cause` why, with the worker, the node
-and the last lines where known.
+An attempt is one interval of running; a run that is paused and resumed, retried or preempted has several,
+numbered from 1. `state` names the awaited event, `outcome` the kind of end, and `cause` its reason, with the
+worker, the node and the last lines if known.
 
 {attempts}
 
 On a node that can be cut off from the server an attempt has a lease, which the server renews whenever it
-asks about the attempt there, and the cluster while it reaches the node: a server may be down for longer.
-A node that cannot be reached is given up after some seconds, and the next attempt starts elsewhere.
-Where it was only cut off, the older attempt notices that its lease has expired: its workers are asked to
-save as at a pause, and it ends as `lost` with the cause `lease_expired`. What it
-saves does not count: the [store](artifacts.md#one-attempt-counts) refuses an attempt that the server has
-given up ([why](../contributing/decisions/0040-a-lease-shows-the-servers-contact.md)).
+queries the attempt there, and the cluster while it reaches the node: a server may be down for longer.
+The server gives up an unreachable node after some seconds, and starts the next attempt elsewhere. If the
+node was only cut off, the older attempt notices that its lease has expired: its workers are asked to save as
+at a pause, and it ends as `lost` with the cause `lease_expired`. Its files from then on do not count: the
+[store](artifacts.md#one-attempt-counts) refuses an attempt that the server has given up ([why](../contributing/decisions/0040-a-lease-shows-the-servers-contact.md)).
 """
 
 

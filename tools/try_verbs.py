@@ -44,9 +44,9 @@ READS = re.compile(
 
 INTRO = """# Every verb, tried
 
-Each line was typed on a local cluster, on a real Slurm of two nodes, and on a real Ray of three, and this is
-what came. The page is written by `python tools/try_verbs.py`, which starts all three. A `!` stands before an
-answer that has to be a refusal. What the options mean is on the page about [the command line](cli.md).
+Each line was typed on a local cluster, on a real Slurm of two nodes, and on a real Ray of three, with these
+results. `python tools/try_verbs.py` starts all three and writes the page. A `!` marks an answer that
+must be a refusal. The page about [the command line](cli.md) explains the options.
 
 """
 
