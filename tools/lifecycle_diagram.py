@@ -121,7 +121,8 @@ queries the attempt there, and the cluster while it reaches the node: a server m
 The server gives up an unreachable node after some seconds, and starts the next attempt elsewhere. If the
 node was only cut off, the older attempt notices that its lease has expired: its workers are asked to save as
 at a pause, and it ends as `lost` with the cause `lease_expired`. Its files from then on do not count: the
-[store](artifacts.md#one-attempt-counts) refuses an attempt that the server has given up ([why](../contributing/decisions/0040-a-lease-shows-the-servers-contact.md)).
+[store](artifacts.md#one-attempt-counts) refuses an attempt that the server has
+given up ([why](../contributing/decisions/0040-a-lease-shows-the-servers-contact.md)).
 """
 
 
