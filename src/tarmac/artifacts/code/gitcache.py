@@ -1,6 +1,6 @@
 """Caches the fetched commits of a repository for later runs. Called by `git`.
 
-CACHE/HASH/objects.git    single commits without their history: what runs need
+CACHE/HASH/objects.git    single commits without their history: needed by runs
 CACHE/HASH/history.git    the names of all commits, if a short name had to be completed
 CACHE/HASH.lock           held during writes of git to either; by git itself, if it outlives this process
 
