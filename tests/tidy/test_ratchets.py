@@ -19,7 +19,7 @@ from source_tree import ROOT, Module, package_modules, snippet
 CODE_LINES = {
     "": 73,
     "api": 666,
-    "artifacts": 5011,
+    "artifacts": 5013,
     "cli": 8877,
     "client": 1653,
     "clusterfudge": 1042,
