@@ -100,6 +100,8 @@ def wrong_report(
     """
     assert attempt["started_at"] is not None
     saved_at = ledger.save_nearest(step, reported["checkpoint_at"] or 0.0) if step else 0.0
+    if saved_at is not None and saved_at < attempt["started_at"] <= ledger.newest_before(step):
+        saved_at = None  # the note is an earlier attempt's: this one saved the step again, and was cut then
     unnoted = saved_at is None
     since = max(attempt["started_at"], ledger.newest_before(step) if saved_at is None else saved_at)
     lost_s = max(0.0, left_at - since)
