@@ -26,11 +26,11 @@ experiment_name = "foo experiment"
 gpus = 4
 max_rapid_cycles = 2
 command = '''
-cat "$OUTPUT_PATH/state" 2> /dev/null;
+cat "$OUTPUT_PATH/state.$RANK" 2> /dev/null;
 echo "turn $STRONG_CYCLE_COUNT $STRONG_COMPUTE_MODE $STRONG_CYCLE_TIME_MS in $SLURM_JOB_ID";
 echo "rank $RANK of $IP_TO_RANK_MAPPING" &&
 echo "left by turn $STRONG_CYCLE_COUNT" > "$OUTPUT_PATH/draft.$RANK" &&
-mv "$OUTPUT_PATH/draft.$RANK" "$OUTPUT_PATH/state" &&
+mv "$OUTPUT_PATH/draft.$RANK" "$OUTPUT_PATH/state.$RANK" &&
 exec sleep 3600'''
 """
 INTERRUPTIBLE = """isc_project_id = "prj-hail-250517"
