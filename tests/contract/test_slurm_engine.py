@@ -12,6 +12,7 @@ import pytest
 from attempts import wait_until
 from engine_harness import BOUND_S, Work, ended, started, submit
 from slurm_harness import SlurmHarness, StandInHarness
+from tarmac.engines.slurm.files import SCRIPT_FILE
 from tarmac.engines.slurm.tempo import Tempo
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import InvalidInput, Unavailable
@@ -176,6 +177,18 @@ def test_a_turn_that_asks_for_other_nodes_has_a_job_of_its_own(standin: StandInH
     second = submit(standin, Work(), nodes=2, number=2, turns=1)
     assert standin.job(second) != standin.job(first)
     assert standin.settle(second, ended).outcome is Outcome.COMPLETED
+
+
+def test_a_turn_after_one_that_wrote_over_its_script_has_a_job_of_its_own(standin: StandInHarness) -> None:
+    """The script is in a directory where the run may write: bytes that are no text are no script of ours."""
+    first = started(standin, Work(lasts=True), turns=2)
+    (script,) = standin.home.rglob(SCRIPT_FILE)
+    script.write_bytes(b"\xff")
+    standin.engine.request_leave(first, LeaveRequest.PREEMPT)
+    standin.settle(first, ended)
+    second = submit(standin, Work(), number=2, turns=1)
+    assert standin.settle(second, ended).outcome is Outcome.COMPLETED
+    assert standin.job(second) != standin.job(first)
 
 
 def test_a_server_that_comes_back_between_two_turns_finds_their_job(slurm_harness: SlurmHarness) -> None:

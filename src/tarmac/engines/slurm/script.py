@@ -133,7 +133,7 @@ class SlurmRequest:
 
     def is_like(self, script: bytes) -> bool:
         """Whether another attempt's script requests the same job, and starts the same runner."""
-        return _OF_ONE_TURN.sub("", script.decode()) == _OF_ONE_TURN.sub("", self.script)
+        return _OF_ONE_TURN.sub("", script.decode(errors="replace")) == _OF_ONE_TURN.sub("", self.script)
 
     @property
     def artifact_paths(self) -> Mapping[str, str]:
