@@ -19,7 +19,7 @@ from source_tree import ROOT, Module, package_modules, snippet
 CODE_LINES = {
     "": 73,
     "api": 666,
-    "artifacts": 5013,
+    "artifacts": 5011,
     "cli": 8877,
     "client": 1653,
     "clusterfudge": 1042,
@@ -42,8 +42,8 @@ CODE_LINES = {
 MIRRORED_RECORDS = 157
 """Classes that repeat the fields of another one (see `mirrored`)."""
 
-MARKED_DOCSTRINGS = 29
-MARKED_SENTENCES = 35
+MARKED_DOCSTRINGS = 28
+MARKED_SENTENCES = 6
 """Docstrings, and sentences of the pages, with a turn of phrase that plain English avoids."""
 
 _LEAST_FIELDS = 4

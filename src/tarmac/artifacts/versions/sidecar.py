@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tarmac.artifacts.versions import assembly, quiescence
+from tarmac.artifacts.versions import quiescence
 from tarmac.artifacts.versions.blobs import Blobs, check_store
 from tarmac.artifacts.versions.fenced import open_store
 from tarmac.artifacts.versions.logs import Logs, newest_checkpoint
@@ -100,9 +100,7 @@ def _fill(order: Order, paths: Mapping[str, str], lost: Lost | None) -> int:
             if (root := order.directories.get(_CHECKPOINT)) is not None:
                 seen_at = (root, paths.get(_CHECKPOINT, root))
                 found = quiescence.finished(quiescence.scan(root), seen_at=seen_at)
-                halves = assembly.unmarked(Path(root), found, now=time.time())
-                whole = [item for item in found if not quiescence.below(item.path, halves)]
-                saved_at, step = newest_checkpoint(root, whole)
+                saved_at, step = newest_checkpoint(root, found)
                 report(restored=round(min(time.time(), saved_at), 6), step=step)
             if order.rank == 0 and (older := placed_checkpoint(blobs, order)) is not None:
                 rejected = (
