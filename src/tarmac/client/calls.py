@@ -8,12 +8,16 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
+
+import msgspec
 
 import tarmac
 from tarmac.client.transport import Answer, Transport
-from tarmac.model.errors import NotFound
+from tarmac.model.errors import NotFound, Unavailable
+
+Record = TypeVar("Record")
 
 
 def segment(what: str, name: str) -> str:
@@ -36,6 +40,14 @@ class Calls:
         chosen = urlencode({key: value for key, value in query.items() if value is not None}, doseq=True)
         return self._answer(self._transport.request("GET", f"{path}?{chosen}" if chosen else path))
 
+    def _get_as(self, kind: type[Record], path: str, /, **query: object) -> Record:
+        """Like `_get`, decoded into a record of this class (or a list of such records)."""
+        return decoded(kind, self._get(path, **query))
+
+    def _send_as(self, kind: type[Record], method: str, path: str, body: Any = None) -> Record:
+        """Like `_send`, decoded as in `_get_as`."""
+        return decoded(kind, self._send(method, path, body))
+
     def _bytes(self, path: str, /, **query: object) -> bytes:
         """Like `_get`, for an answer that is content and not JSON."""
         chosen = urlencode({key: value for key, value in query.items() if value is not None})
@@ -52,6 +64,17 @@ class Calls:
         if answer.notice:
             self._on_notice(answer.notice)
         return json.loads(answer.body) if answer.body else None
+
+
+def decoded(kind: type[Record], answer: Any) -> Record:
+    """The record that an answer (parsed JSON) describes; unknown fields of a newer server are ignored.
+
+    Raises Unavailable for the answer of another API.
+    """
+    try:
+        return msgspec.convert(answer, kind)
+    except msgspec.ValidationError as error:
+        raise Unavailable(f"the server sent an answer that this version cannot read: {error}") from None
 
 
 def _other_version(version: str | None) -> str:

@@ -9,11 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
+from fastapi.datastructures import DefaultPlaceholder
 
 import tarmac
 from tarmac import api
 from tarmac.model.home import Home
 from tarmac.server.http import errors
+from tarmac.server.http.answers import Answers
 from tarmac.server.http.auth import Access, AuthMiddleware
 from tarmac.server.http.bodies import Bodies
 from tarmac.server.http.opening import OpenInTurn
@@ -97,12 +99,10 @@ class Application(FastAPI):
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
             described = FastAPI(**_TITLE)
-            _add_routes(
-                described,
-                self._service,
-                lambda prefix, tag: APIRouter(prefix=prefix, tags=[tag], responses=_ERRORS),
-            )
+            answers = Answers()
+            _add_routes(described, self._service, lambda prefix, tag: DescribedRouter(answers, prefix, tag))
             self.openapi_schema = described.openapi()
+            self.openapi_schema["components"]["schemas"] |= answers.schemas()
         return self.openapi_schema
 
 
@@ -111,6 +111,22 @@ class ServedRouter(APIRouter):
 
     def add_api_route(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         super().add_api_route(path, endpoint, **{**options, "response_model": None})
+
+
+class DescribedRouter(APIRouter):
+    """A router whose routes are described with the records that they answer."""
+
+    def __init__(self, answers: Answers, prefix: str, tag: str) -> None:
+        super().__init__(prefix=prefix, tags=[tag])
+        self._answers = answers
+
+    def add_api_route(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        responses = {"4XX": self._answers.described(api.Error), "5XX": self._answers.described(api.Error)}
+        kind = options.pop("response_model", None)
+        if kind is not None and not isinstance(kind, DefaultPlaceholder):
+            responses[options.get("status_code") or 200] = self._answers.described(kind)
+        responses |= options.pop("responses", None) or {}
+        super().add_api_route(path, endpoint, response_model=None, responses=responses, **options)
 
 
 def _add_routes(app: FastAPI, service: Service, router_of: Callable[[str, str], APIRouter]) -> None:
@@ -131,4 +147,3 @@ _TITLE: Any = {
     "docs_url": None,  # both pages would load scripts from other servers
     "redoc_url": None,
 }
-_ERRORS: Any = {"4XX": {"model": api.Error}, "5XX": {"model": api.Error}}

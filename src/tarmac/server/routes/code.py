@@ -45,9 +45,9 @@ def code_routes(router: APIRouter, service: Service) -> None:
         found = service.code.changes(before, then)
         return JsonAnswer([copy_fields(api.CodeChange, item) for item in found])
 
-    uploads = APIRouter(dependencies=[allowed(Action.SUBMIT)])
+    submitters = [allowed(Action.SUBMIT)]
 
-    @uploads.post("/code/needed", response_model=api.CodeNeeded)
+    @router.post("/code/needed", dependencies=submitters, response_model=api.CodeNeeded)
     def needed(request: Request, body: SubmissionBody) -> Response:
         """Return the client's directory that a submission needs, and its exclusions."""
         code = code_directory(draft_of(request, body, service), plane)
@@ -56,13 +56,17 @@ def code_routes(router: APIRouter, service: Service) -> None:
         limit_bytes = arrivals.limit_bytes if code.limit_bytes is None else code.limit_bytes
         return JsonAnswer({"directory": copy_fields(api.CodeDirectory, code, limit_bytes=limit_bytes)})
 
-    @uploads.post("/code/missing", response_model=api.MissingContents)
+    @router.post("/code/missing", dependencies=submitters, response_model=api.MissingContents)
     def missing(body: ContentsBody) -> Response:
         """Return the contents that the client has to send."""
         return JsonAnswer({"missing": arrivals.missing(body.contents)})
 
-    @uploads.post(
-        "/code/packs", status_code=201, response_model=api.UploadedPack, openapi_extra={"requestBody": _PACK}
+    @router.post(
+        "/code/packs",
+        status_code=201,
+        dependencies=submitters,
+        response_model=api.UploadedPack,
+        openapi_extra={"requestBody": _PACK},
     )
     async def packs(request: Request) -> Response:
         """Store contents. The answer follows when they are durable; a pack is stored whole or not at all."""
@@ -73,8 +77,12 @@ def code_routes(router: APIRouter, service: Service) -> None:
         except OSError as error:
             raise StorageFull(f"the pack cannot be kept: {error.strerror}") from error
 
-    @uploads.post(
-        "/code/trees", status_code=201, response_model=api.UploadedTree, openapi_extra={"requestBody": _TREE}
+    @router.post(
+        "/code/trees",
+        status_code=201,
+        dependencies=submitters,
+        response_model=api.UploadedTree,
+        openapi_extra={"requestBody": _TREE},
     )
     async def trees(request: Request) -> Response:
         """Make a snapshot of a tree whose contents are all on the server."""
@@ -91,8 +99,6 @@ def code_routes(router: APIRouter, service: Service) -> None:
         except (ValueError, RecursionError) as error:
             raise InvalidInput(f"the tree is not JSON: {error}") from None
         return JsonAnswer({"digest": await run_in_threadpool(arrivals.commit, sent)}, status_code=201)
-
-    router.include_router(uploads)
 
 
 async def _take(request: Request, receiver: Receiver) -> int:
