@@ -121,6 +121,7 @@ class DescribedRouter(APIRouter):
         self._answers = answers
 
     def add_api_route(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        responses: dict[int | str, dict[str, Any]]
         responses = {"4XX": self._answers.described(api.Error), "5XX": self._answers.described(api.Error)}
         kind = options.pop("response_model", None)
         if kind is not None and not isinstance(kind, DefaultPlaceholder):

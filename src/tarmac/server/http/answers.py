@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 
 class JsonAnswer(Response):
-    """A body of records, plain values, dicts and lists; a record has all its fields, and an enum its value."""
+    """A body of records and plain values; a record has all its fields, an enum its value."""
 
     media_type = "application/json"
 
