@@ -43,7 +43,7 @@ _LAZY = {
 }
 """Public name -> the module that has it."""
 
-_MODULES = ("clusterfudge",)
+_MODULES = {"clusterfudge": "tarmac.systems.clusterfudge.scripts"}
 """Modules that are public by themselves."""
 
 __all__ = [
@@ -80,7 +80,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name in _MODULES:
-        return import_module(f"{__name__}.{name}")
+        return import_module(_MODULES[name])
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_LAZY[name]), name)

@@ -1,4 +1,3 @@
-from tarmac import clusterfudge as clusterfudge
 from tarmac.client import Client as Client
 from tarmac.client.launching import GitRepo as GitRepo
 from tarmac.client.launching import LocalDir as LocalDir

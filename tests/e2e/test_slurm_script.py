@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from slurm_clusters import Missing, running_slurm
-from tarmac.dialects import read
 from tarmac.dialects.dialect import Extras
 from tarmac.launch.batch_script import batch_script
 from tarmac.launch.unicore_job import unicore_description
 from tarmac.model.spec import RunSpec
+from tarmac.systems.registry import read
 
 NAME = r"""it's \ a "name" # $(x) ü"""
 VALUE = 'it\'s "one" $(touch x) `y`\n#SBATCH --nodes=9 ü'

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tarmac.clusterfudge.asking import SOCKET_VARIABLE
-from tarmac.clusterfudge.broker import answering, script_environment
+from tarmac.systems.clusterfudge.scripts.asking import SOCKET_VARIABLE
+from tarmac.systems.clusterfudge.scripts.broker import answering, script_environment
 
 VERSIONS = ("3.9", "3.10", "3.12", "3.13")
 PYENV = Path.home() / ".pyenv/versions"

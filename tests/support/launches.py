@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tarmac.dialects import read
 from tarmac.launch import compose
 from tarmac.model.cluster import Node
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.resources import Resources
 from tarmac.model.run import Allocation, Attempt, Run, WorkerPlacement
 from tarmac.node.attempt.document import Launch, WorkerLaunch
+from tarmac.systems.registry import read
 
 
 def node(name: str, address: str = "10.0.0.1", *, slots: int = 8, cpus: float = 64.0) -> Node:

@@ -40,9 +40,6 @@ from tarmac.node.attempt.document import Launch
 from tarmac.node.container.trial import Trial
 from tarmac.server.app import routed
 from tarmac.server.changes import Changes
-from tarmac.server.determined.application import at_addresses
-from tarmac.server.determined.gateway import Gateway
-from tarmac.server.determined.tokens import TokenMaker
 from tarmac.server.http.auth import Access, AuthMiddleware
 from tarmac.server.http.bodies import SILENCE_S, Bodies
 from tarmac.server.http.connections import Limits, limited
@@ -58,6 +55,9 @@ from tarmac.server.storage.secret_service import SecretService
 from tarmac.server.storage.site_artifacts import SiteArtifacts
 from tarmac.server.submitting.submissions import resolve_references
 from tarmac.store.memory import MemoryStore
+from tarmac.systems.determined.gateway.application import at_addresses
+from tarmac.systems.determined.gateway.gateway import Gateway
+from tarmac.systems.determined.gateway.tokens import TokenMaker
 from tarmac.vault import KeyFile, Vault
 
 OWNER = "ada"

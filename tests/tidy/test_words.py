@@ -117,7 +117,7 @@ NATIVE = {
     "tarmac.engines.slurm": {"job", "jobs", "task", "partition", "gpu", "gpus", "cancel"},
     "tarmac.client": {"host"},  # the address of a server
     "tarmac.server": {"host", "task", "tasks", "cancel"},  # the same, and asyncio's own words
-    "tarmac.server.determined": {
+    "tarmac.systems.determined.gateway": {
         "job",
         "jobs",
         "kill",

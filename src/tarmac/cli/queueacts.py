@@ -20,10 +20,10 @@ from tarmac.model.errors import InvalidInput, NotFound, Problem
 if TYPE_CHECKING:
     from tarmac import api
     from tarmac.client import Client
+    from tarmac.dialects.priorities import Scale
 
-_DETERMINED = "determined"
-_ITS_SCALE = "tarmac.dialects.determined.statuses"
-"""Imported only for runs of Determined: it imports all readers."""
+_DIALECTS = "tarmac.systems.registry"
+"""Imported only for changes of priorities: it imports all readers."""
 
 
 def change_queue(changes: Sequence[Change], *, as_json: bool, dialect: str | None = None) -> None:
@@ -55,31 +55,33 @@ def print_queue(pools: Sequence[api.QueuePool], *, as_json: bool) -> None:
 
 
 def _on_our_scale(client: Client, changes: Sequence[Change], *, dialect: str | None) -> list[Change]:
-    """The changes with tarmac's priorities; raises InvalidInput with all that exceed Determined's scale."""
+    """The changes with tarmac's priorities; raises InvalidInput with all that exceed their system's scale."""
     problems: list[Problem] = []
     found: list[Change] = []
     for change in changes:
-        own = "priority" in change and (dialect or _dialect(client, change["run"])) == _DETERMINED
-        found.append(_of_determined(change, problems) if own else change)
+        scale = _scale(dialect or _dialect(client, change["run"])) if "priority" in change else None
+        found.append(change if scale is None else _rescaled(change, scale, problems))
     if problems:
         raise InvalidInput(problems)
     return found
 
 
-def _of_determined(change: Change, problems: list[Problem]) -> Change:
-    scale, native = import_module(_ITS_SCALE), change["priority"]
-    if not scale.FIRST <= native <= scale.LAST:
-        message = (
-            f"a priority of Determined is from {scale.FIRST} (first) to {scale.LAST} (last), not {native}"
-        )
-        problems.append(
-            Problem(message=f"{change['run']}: {message}", hint=f"{scale.USUAL} is the usual one")
-        )
+def _scale(dialect: str | None) -> Scale | None:
+    """The scale of a dialect's priorities; None is tarmac's."""
+    found: Scale | None = import_module(_DIALECTS).dialect_of(dialect).scale
+    return found
+
+
+def _rescaled(change: Change, scale: Scale, problems: list[Problem]) -> Change:
+    native = change["priority"]
+    if not scale.first <= native <= scale.last:
+        allowed = f"from {scale.first} (first) to {scale.last} (last)"
+        message = f"{change['run']}: a priority of {scale.system} is {allowed}, not {native}"
+        problems.append(Problem(message=message, hint=f"{scale.usual} is the usual one"))
         return change
-    priority: int = scale.to_tarmac(native)
-    remark(
-        f"{change['run']}: priority {native} of Determined, where {scale.FIRST} is first, is {priority} here"
-    )
+    priority = scale.to_tarmac(native)
+    of_system = f"of {scale.system}, where {scale.first} is first"
+    remark(f"{change['run']}: priority {native} {of_system}, is {priority} here")
     return {**change, "priority": priority}
 
 

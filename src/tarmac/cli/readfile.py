@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tarmac.cli.reading import How
 from tarmac.cli.runfile import RunText, read_run_file
-from tarmac.dialects import Reading, read
-from tarmac.dialects.dialect import Extras
+from tarmac.dialects.dialect import Extras, Reading
+from tarmac.systems.registry import read
 
 
 def reading_of(file: str, how: How) -> tuple[RunText, Reading]:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
 
+from tarmac.dialects.priorities import Scale
 from tarmac.model.lifecycle import RunState
-from tarmac.model.run import Attempt, CauseCode, Outcome, Run
+from tarmac.model.run import Attempt, Cause, CauseCode, Outcome, Run
 from tarmac.model.spec import Mode, RunSpec
 from tarmac.node.attempt.document import Launch
 
@@ -101,6 +102,11 @@ class Dialect:
     in this syntax; the file name alone decides nothing. `apply_conventions(run, attempt, launch)` returns the
     launch with the variables, files and mounts that this system promises to its runs; it also decides where
     the user's own variables win. `status` is this system's own word for the state of a run.
+
+    `explain(cause)` adds details to the cause of a failure that only these conventions provide. `scale` is
+    that of priorities (None: tarmac's). `own_packages`: setup steps expect a disposable container, and
+    `pip install` changes only that. `adds_setup`: the conventions install something in every run.
+    `every_secret`: a run may read all secrets of its user that are for every run.
     """
 
     name: str
@@ -108,6 +114,11 @@ class Dialect:
     read: Read
     apply_conventions: Callable[[Run, Attempt, Launch], Launch]
     status: Callable[[Report], str]
+    explain: Callable[[Cause], Cause] = lambda cause: cause
+    scale: Scale | None = None
+    own_packages: bool = False
+    adds_setup: bool = False
+    every_secret: bool = False
 
 
 def no_conventions(_run: Run, _attempt: Attempt, launch: Launch) -> Launch:

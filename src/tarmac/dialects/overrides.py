@@ -22,7 +22,7 @@ from tarmac.dialects.native.reader import RETRIES, WEIGHT, read_target
 from tarmac.dialects.native.roles import MOST_NODES
 from tarmac.dialects.native.secrets import read_secrets
 from tarmac.dialects.native.slurm import read_slurm
-from tarmac.dialects.priorities import priority
+from tarmac.dialects.priorities import Scale, priority
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.rehearsals import TARGET_FIELDS, read_rehearsal, with_rehearsal
 from tarmac.dialects.secrets import with_references, without_variables
@@ -42,8 +42,11 @@ OVERRIDES = Fields(
 )
 
 
-def override(spec: RunSpec, overrides: Mapping[str, Any]) -> RunSpec:
-    """The spec with these values in place of its own; None means not given. Raises InvalidInput."""
+def override(spec: RunSpec, overrides: Mapping[str, Any], *, scale: Scale | None = None) -> RunSpec:
+    """The spec with these values in place of its own; None means not given. Raises InvalidInput.
+
+    A priority is on `scale`, by default tarmac's.
+    """
     problems = Problems(None)
     tree = from_plain({key: value for key, value in overrides.items() if value is not None})
     assert isinstance(tree, Table)
@@ -55,7 +58,7 @@ def override(spec: RunSpec, overrides: Mapping[str, Any]) -> RunSpec:
         roles=_roles(spec, flags),
         mode=mode,
         max_rapid_cycles=read_rapid_cycles(flags, mode, spec.max_rapid_cycles),
-        priority=flags.read("priority", _unquoted(priority(spec.dialect)), spec.priority),
+        priority=flags.read("priority", _unquoted(priority(scale)), spec.priority),
         weight=flags.read("weight", WEIGHT, spec.weight),
         queueing=flags.read("queueing", choice(Queueing), spec.queueing),
         after=read_after(flags, spec.after),

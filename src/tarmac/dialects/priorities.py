@@ -5,7 +5,8 @@ Used by the native reader and by overrides.
 
 from __future__ import annotations
 
-from tarmac.dialects.determined import statuses as determined
+from dataclasses import dataclass
+
 from tarmac.dialects.kinds import Kind, integer
 from tarmac.dialects.located import Scalar
 
@@ -14,13 +15,26 @@ PRIORITY_WORDS = {"highest": 2, "high": 1, "medium": 0, "auto": 0, "low": -1, "l
 """Priorities by name, as in other systems."""
 
 
-def priority(dialect: str = "native") -> Kind[int]:
-    """A number on the dialect's scale, or a word, as a priority of tarmac."""
-    of_determined = dialect == "determined"
-    if of_determined:
-        numbers = integer(determined.FIRST, determined.LAST)
-        scale = f"Determined's scale: {determined.FIRST} is first, {determined.USUAL} usual"
-        description = f"{numbers.description} ({scale})"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """A scale of a system whose smaller numbers are sooner; `usual` is 0 on tarmac's."""
+
+    system: str
+    first: int
+    usual: int
+    last: int
+
+    def to_tarmac(self, number: int) -> int:
+        """The priority on tarmac's scale."""
+        return self.usual - number
+
+
+def priority(scale: Scale | None = None) -> Kind[int]:
+    """A number on this scale (by default tarmac's), or a word, as a priority of tarmac."""
+    if scale is not None:
+        numbers = integer(scale.first, scale.last)
+        words = f"{scale.system}'s scale: {scale.first} is first, {scale.usual} usual"
+        description = f"{numbers.description} ({words})"
     else:
         numbers = integer(-HIGHEST_PRIORITY, HIGHEST_PRIORITY)
         description = numbers.description
@@ -29,6 +43,6 @@ def priority(dialect: str = "native") -> Kind[int]:
         if scalar.text.lower() in PRIORITY_WORDS:
             return PRIORITY_WORDS[scalar.text.lower()]
         number = numbers.read(scalar)
-        return determined.to_tarmac(number) if of_determined else number
+        return number if scale is None else scale.to_tarmac(number)
 
     return Kind(f"{description}, or one of {', '.join(PRIORITY_WORDS)},", read)

@@ -2,7 +2,7 @@
 
 `compose` makes the launch common to every run, whatever its file; `unicore_job` and `batch_script` make the
 texts for a batch system. The dialect of a run adds its system's promises to the finished launch
-(`dialects.registry.apply_conventions`).
+(`systems.registry.apply_conventions`).
 """
 
 from tarmac.launch.compose import compose

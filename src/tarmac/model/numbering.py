@@ -1,6 +1,6 @@
 """Whole numbers for things of tarmac, for programs of other systems that need them.
 
-The store assigns a number on the first request; `server.determined` makes the requests.
+The store assigns a number on the first request; `systems.determined.gateway` makes the requests.
 """
 
 from __future__ import annotations

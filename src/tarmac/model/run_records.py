@@ -1,6 +1,6 @@
 """Records that the code of a run stores with the server by name: checkpoints, metadata, progress.
 
-Requested by `server.determined`, whose library stores such records with its master.
+Requested by `systems.determined.gateway`, whose library stores such records with its master.
 """
 
 from __future__ import annotations

@@ -19,16 +19,16 @@ from starlette.types import ASGIApp
 
 from tarmac.model.home import Home
 from tarmac.server.app import build
-from tarmac.server.determined.application import at_addresses
-from tarmac.server.determined.gateway import Gateway
-from tarmac.server.determined.launching import with_gateway
-from tarmac.server.determined.tokens import TokenMaker
 from tarmac.server.http.auth import Access
 from tarmac.server.http.connections import limited, usual_limits
 from tarmac.server.http.listeners import listen_on_home, listen_on_loopback, token_of
 from tarmac.server.service import Service
 from tarmac.server.settings import Settings
 from tarmac.server.wiring import Parts, join, service_of
+from tarmac.systems.determined.gateway.application import at_addresses
+from tarmac.systems.determined.gateway.gateway import Gateway
+from tarmac.systems.determined.gateway.launching import with_gateway
+from tarmac.systems.determined.gateway.tokens import TokenMaker
 
 KEEP_ALIVE_S = 75
 FAREWELL_S = 2

@@ -14,7 +14,6 @@ from tarmac.artifacts.code.arrivals import Arrivals
 from tarmac.artifacts.code.store import DirectoryCodeStore
 from tarmac.control.service import ControlPlane
 from tarmac.dialects.dialect import Dialect
-from tarmac.dialects.registry import DIALECTS
 from tarmac.dialects.site_names import NO_NAMES, Names
 from tarmac.model.containers import ContainerSettings
 from tarmac.model.numbering import Numbers
@@ -30,6 +29,7 @@ from tarmac.server.storage.dataset_service import DatasetService
 from tarmac.server.storage.image_service import ImageService
 from tarmac.server.storage.run_remover import RunRemover
 from tarmac.server.storage.secret_service import SecretService
+from tarmac.systems.registry import DIALECTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

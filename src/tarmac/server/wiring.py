@@ -17,8 +17,6 @@ from tarmac.artifacts.versions.retention import Rules
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane
 from tarmac.control.state.engines import AttachedEngine
-from tarmac.dialects.determined.defaults import read_defaults
-from tarmac.dialects.registry import apply_conventions, for_cluster
 from tarmac.dialects.site_names import Names
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import ArtifactStoring
@@ -41,8 +39,6 @@ from tarmac.node.host.forwarding import loopback
 from tarmac.node.starting import NODE_DIRECTORY
 from tarmac.samplers import searcher_of
 from tarmac.server.changes import Changes
-from tarmac.server.determined.run_numbers import with_numbers
-from tarmac.server.determined.warm_starts import with_sources
 from tarmac.server.health import DatabaseCheck
 from tarmac.server.http.connections import allow_open_files
 from tarmac.server.http.listeners import loopback_address
@@ -64,6 +60,10 @@ from tarmac.server.storage.secret_service import SecretService
 from tarmac.server.storage.site_artifacts import SiteArtifacts
 from tarmac.server.submitting.submissions import resolve_references
 from tarmac.store import SqlStore, open_store
+from tarmac.systems.determined.defaults import read_defaults
+from tarmac.systems.determined.gateway.run_numbers import with_numbers
+from tarmac.systems.determined.gateway.warm_starts import with_sources
+from tarmac.systems.registry import apply_conventions, for_cluster
 from tarmac.vault import KeyFile, Vault
 
 log = logging.getLogger(__name__)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from golden import assert_golden
-from tarmac.dialects import read
-from tarmac.dialects.clusterfudge.script import check_script, is_launch_script
 from tarmac.model.codec import decode, encode
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import RunSpec
+from tarmac.systems.clusterfudge.script import check_script, is_launch_script
+from tarmac.systems.registry import read
 
 HERE = Path(__file__).parent / "clusterfudge"
 REQUESTS = sorted(path for path in (HERE / "good").glob("*.json") if ".spec" not in path.suffixes)

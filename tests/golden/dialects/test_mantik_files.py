@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 
 from golden import assert_golden
-from tarmac.dialects import read
 from tarmac.dialects.dialect import Extras
-from tarmac.dialects.registry import DIALECTS, choose
 from tarmac.model.codec import decode, encode
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import RunSpec
+from tarmac.systems.registry import DIALECTS, choose, read
 
 HERE = Path(__file__).parent / "mantik"
 EXPECTED = ".spec.json"

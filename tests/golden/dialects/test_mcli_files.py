@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from golden import assert_golden
-from tarmac.dialects import read
-from tarmac.dialects.registry import DIALECTS, choose
 from tarmac.model.codec import decode, encode
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import RunSpec
+from tarmac.systems.registry import DIALECTS, choose, read
 
 HERE = Path(__file__).parent / "mcli"
 GOOD = sorted((HERE / "good").glob("*.yaml"))

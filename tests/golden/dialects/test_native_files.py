@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from golden import assert_golden
-from tarmac.dialects import read
 from tarmac.model.codec import decode, encode
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import RunSpec
+from tarmac.systems.registry import read
 
 HERE = Path(__file__).parent
 GOOD = sorted((HERE / "native" / "good").glob("*.yaml"))

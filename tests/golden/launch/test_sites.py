@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from golden import assert_golden
-from tarmac.dialects import read
 from tarmac.dialects.dialect import Extras
 from tarmac.launch.batch_script import batch_script
 from tarmac.launch.unicore_job import site_text, unicore_description
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import RunSpec
+from tarmac.systems.registry import read
 
 HERE = Path(__file__).parent / "sites"
 GOOD = Path(__file__).parents[1] / "dialects" / "mantik" / "good"

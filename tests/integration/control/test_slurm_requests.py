@@ -14,7 +14,6 @@ from simulated import CountingIds, InstantCode, nodes, spec
 from slurm_clusters import install_standin
 from tarmac.control.delegation import request_of
 from tarmac.control.service import ControlPlane, Submission
-from tarmac.dialects import read
 from tarmac.engines.hosts.local import local_host
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.engines.slurm.engine import SlurmEngine
@@ -23,6 +22,7 @@ from tarmac.model.errors import NeverFits, Refused
 from tarmac.model.spec import RunSpec, Target
 from tarmac.sched import Placement, Refusal
 from tarmac.store.memory import MemoryStore
+from tarmac.systems.registry import read
 
 
 class Site:

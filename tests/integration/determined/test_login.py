@@ -13,10 +13,10 @@ import pytest
 
 from determined_calls import DeterminedCalls
 from served import HELLO, OWNER, TOKEN, Served, served
-from tarmac.server.determined.calls import Access
-from tarmac.server.determined.peers import uid_of_peer
-from tarmac.server.determined.route_list import ROUTES
-from tarmac.server.determined.tokens import SESSION_S, Claim, TokenKind, TokenMaker, salted
+from tarmac.systems.determined.gateway.calls import Access
+from tarmac.systems.determined.gateway.peers import uid_of_peer
+from tarmac.systems.determined.gateway.route_list import ROUTES
+from tarmac.systems.determined.gateway.tokens import SESSION_S, Claim, TokenKind, TokenMaker, salted
 
 
 @pytest.fixture

@@ -15,13 +15,13 @@ from determined_calls import Answer, DeterminedCalls
 from determined_experiments import create, logged_in, turn
 from served import TOKEN, Served, served
 from tarmac.control.reconcilers.deliver import launch_of
-from tarmac.dialects.registry import apply_conventions
 from tarmac.engines.sim import Behaviour
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.run import Run
 from tarmac.node.attempt.document import Launch
-from tarmac.server.determined.launching import with_gateway
-from tarmac.server.determined.tokens import Claim, TokenKind, TokenMaker
+from tarmac.systems.determined.gateway.launching import with_gateway
+from tarmac.systems.determined.gateway.tokens import Claim, TokenKind, TokenMaker
+from tarmac.systems.registry import apply_conventions
 
 UUID = "8d8a3c0e-4f7e-4d5e-9f53-6a8f9f2f3a11"
 SINGLE = """\

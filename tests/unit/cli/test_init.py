@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tarmac.cli.commands.init import FRAMEWORKS, TEMPLATES, init
-from tarmac.dialects import read
 from tarmac.model.errors import InvalidInput
+from tarmac.systems.registry import read
 
 GUIDE = Path(__file__).resolve().parents[3] / "docs/using/guides/checkpoints.md"
 

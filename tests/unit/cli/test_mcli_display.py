@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tarmac.cli.displays.mcli import DISPLAY
 from tarmac.cli.views.terminal import Terminal
+from tarmac.systems.mcli.display import DISPLAY
 
 PLAIN = Terminal()
 CREATED = datetime(2022, 6, 12, 18, 53, 10, tzinfo=UTC).timestamp()

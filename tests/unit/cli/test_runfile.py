@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tarmac.cli.runfile import from_command, name_of, read_run_file
-from tarmac.dialects import read
 from tarmac.model.errors import InvalidInput
+from tarmac.systems.registry import read
 
 HOME = Path("/home/ada")
 

@@ -6,9 +6,9 @@ import pytest
 
 import tarmac
 from tarmac.client.launching import run_file
-from tarmac.dialects import read
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import LocalDirectory, Repository, RunSpec
+from tarmac.systems.registry import read
 
 
 def test_the_shortest_run() -> None:

@@ -12,13 +12,13 @@ import pytest
 
 from tarmac import clusterfudge as cf
 from tarmac.client.failures import failure
-from tarmac.clusterfudge.asking import SOCKET_VARIABLE, ask
-from tarmac.clusterfudge.broker import answering
-from tarmac.clusterfudge.errors import TarmacError
-from tarmac.clusterfudge.gateway import error_form
-from tarmac.clusterfudge.hook import sentence
 from tarmac.model import errors
 from tarmac.server.records import errors as records
+from tarmac.systems.clusterfudge.scripts.asking import SOCKET_VARIABLE, ask
+from tarmac.systems.clusterfudge.scripts.broker import answering
+from tarmac.systems.clusterfudge.scripts.errors import TarmacError
+from tarmac.systems.clusterfudge.scripts.gateway import error_form
+from tarmac.systems.clusterfudge.scripts.hook import sentence
 
 
 @pytest.fixture

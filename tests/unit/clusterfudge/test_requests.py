@@ -11,13 +11,13 @@ import pytest
 
 from tarmac import clusterfudge as cf
 from tarmac.client.launching import json_text
-from tarmac.clusterfudge import project
-from tarmac.clusterfudge.form import request_form
-from tarmac.dialects import read
-from tarmac.dialects.clusterfudge.reader import LARGEST_PROJECT_BYTES
 from tarmac.model.errors import InvalidInput
 from tarmac.model.resources import Resources
 from tarmac.model.spec import FailureBehaviour, LocalDirectory, Queueing, Repository, RunSpec
+from tarmac.systems.clusterfudge.reader import LARGEST_PROJECT_BYTES
+from tarmac.systems.clusterfudge.scripts import project
+from tarmac.systems.clusterfudge.scripts.form import request_form
+from tarmac.systems.registry import read
 
 PROCESS = cf.Process(["true"])
 JOB = cf.Job("a", 1, [PROCESS])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.dialects import read
 from tarmac.dialects.kinds import LARGEST_TEXT_BYTES
 from tarmac.dialects.problems import MOST_LISTED
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import RunSpec
+from tarmac.systems.registry import read
 
 
 def spec(text: str, filename: str = "digits.yaml") -> RunSpec:

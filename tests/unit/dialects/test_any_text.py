@@ -12,12 +12,12 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tarmac.dialects import override, read
 from tarmac.dialects.native.fields import ENVIRONMENT, PAUSE, PROCESS, RESOURCES, ROLE, RUN
-from tarmac.dialects.registry import DIALECTS, choose
+from tarmac.dialects.overrides import override
 from tarmac.model.codec import decode, encode
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import RunSpec
+from tarmac.systems.registry import DIALECTS, choose, read
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "dialects"
 NAMES = sorted(dialect.name for dialect in DIALECTS)

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from tarmac.dialects import changed, read
 from tarmac.dialects.dialect import Extras
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.spec import LocalDirectory, RunSpec
+from tarmac.systems.registry import changed, read
 
 FILE = """\
 name: digits

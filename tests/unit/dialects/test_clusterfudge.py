@@ -14,9 +14,14 @@ from hypothesis import strategies as st
 
 import tarmac
 from tarmac.client.launching import json_text
-from tarmac.clusterfudge.form import KIND as SENT_KIND
-from tarmac.dialects import read
-from tarmac.dialects.clusterfudge.fields import (
+from tarmac.dialects.dialect import Report
+from tarmac.dialects.slot_types import KNOWN
+from tarmac.model.codec import decode, encode
+from tarmac.model.errors import InvalidInput
+from tarmac.model.lifecycle import RunState
+from tarmac.model.run import Outcome
+from tarmac.model.spec import RunSpec
+from tarmac.systems.clusterfudge.fields import (
     DEPLOYMENT,
     GROUP,
     KIND,
@@ -25,18 +30,12 @@ from tarmac.dialects.clusterfudge.fields import (
     RESOURCES,
     SLOT_TYPES,
 )
-from tarmac.dialects.clusterfudge.identity import launch_number, launch_uuid
-from tarmac.dialects.clusterfudge.script import check_script, is_launch_script
-from tarmac.dialects.clusterfudge.signatures import OTHER_NAMES, SIGNATURES
-from tarmac.dialects.clusterfudge.statuses import OUTCOMES, STATES, status
-from tarmac.dialects.dialect import Report
-from tarmac.dialects.registry import choose
-from tarmac.dialects.slot_types import KNOWN
-from tarmac.model.codec import decode, encode
-from tarmac.model.errors import InvalidInput
-from tarmac.model.lifecycle import RunState
-from tarmac.model.run import Outcome
-from tarmac.model.spec import RunSpec
+from tarmac.systems.clusterfudge.identity import launch_number, launch_uuid
+from tarmac.systems.clusterfudge.script import check_script, is_launch_script
+from tarmac.systems.clusterfudge.scripts.form import KIND as SENT_KIND
+from tarmac.systems.clusterfudge.signatures import OTHER_NAMES, SIGNATURES
+from tarmac.systems.clusterfudge.statuses import OUTCOMES, STATES, status
+from tarmac.systems.registry import choose, read
 
 ROOT = Path(__file__).resolve().parents[3]
 WORDS = sorted(
@@ -159,20 +158,20 @@ def test_ids_are_the_same_every_time_and_differ_from_run_to_run() -> None:
 
 
 def test_every_state_has_a_status_that_scripts_know() -> None:
-    known = set(tarmac.clusterfudge.LaunchStatus.keys())
+    known = set(tarmac.systems.clusterfudge.scripts.LaunchStatus.keys())
     assert {*OUTCOMES.values(), *STATES.values()} <= known
     assert {*STATES, RunState.ENDED} == set(RunState)
     assert status(Report(state=RunState.ENDED, outcome=Outcome.FAILED)) == "LAUNCH_STATUS_FAILED"
-    assert tarmac.clusterfudge.LaunchStatus.Name(2) == "LAUNCH_STATUS_RUNNING"
-    assert tarmac.clusterfudge.LaunchStatus.LAUNCH_STATUS_QUEUED == 7
+    assert tarmac.systems.clusterfudge.scripts.LaunchStatus.Name(2) == "LAUNCH_STATUS_RUNNING"
+    assert tarmac.systems.clusterfudge.scripts.LaunchStatus.LAUNCH_STATUS_QUEUED == 7
     with pytest.raises(ValueError, match="no status 99"):
-        tarmac.clusterfudge.LaunchStatus.Name(99)
+        tarmac.systems.clusterfudge.scripts.LaunchStatus.Name(99)
 
 
 @pytest.mark.parametrize("name", sorted(SIGNATURES))
 def test_scripts_are_judged_by_the_signatures_that_there_are(name: str) -> None:
     """C1, C3: what `check` knows of a call is what the class takes."""
-    made = getattr(tarmac.clusterfudge, name)
+    made = getattr(tarmac.systems.clusterfudge.scripts, name)
     parameters = [item for item in inspect.signature(made).parameters.values() if item.name != "self"]
     assert [item.name for item in SIGNATURES[name]] == [item.name for item in parameters]
     for known, there in zip(SIGNATURES[name], parameters, strict=True):
@@ -180,13 +179,13 @@ def test_scripts_are_judged_by_the_signatures_that_there_are(name: str) -> None:
 
 
 def test_every_public_name_is_known_to_the_check() -> None:
-    public = set(tarmac.clusterfudge.__all__)
+    public = set(tarmac.systems.clusterfudge.scripts.__all__)
     assert public <= {*SIGNATURES, *OTHER_NAMES}
 
 
 def test_all_twenty_accelerators_are_slot_types() -> None:
     """C3: h100=2 and so on, by position too."""
-    fields = [field.name for field in dataclasses.fields(tarmac.clusterfudge.Resources)]
+    fields = [field.name for field in dataclasses.fields(tarmac.systems.clusterfudge.scripts.Resources)]
     assert fields == ["cpus", "memory_mb", *SLOT_TYPES]
     assert len(SLOT_TYPES) == 20
     assert set(SLOT_TYPES) <= KNOWN

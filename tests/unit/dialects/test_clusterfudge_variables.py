@@ -5,12 +5,12 @@ from __future__ import annotations
 import pages
 from histories import attempt_of
 from tarmac.client.launching import json_text
-from tarmac.dialects import read
-from tarmac.dialects.clusterfudge.conventions import apply_conventions
-from tarmac.dialects.clusterfudge.identity import launch_uuid
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Run
 from tarmac.node.attempt.document import Launch, NodeLaunch, WorkerLaunch
+from tarmac.systems.clusterfudge.conventions import apply_conventions
+from tarmac.systems.clusterfudge.identity import launch_uuid
+from tarmac.systems.registry import read
 
 REQUEST = {
     "clusterfudge": "CreateLaunchRequest",

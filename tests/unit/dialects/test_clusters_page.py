@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.dialects import read
 from tarmac.dialects.clusterfile import CLUSTER, read_cluster
 from tarmac.dialects.node_groups import GROUP
 from tarmac.dialects.pool_rules import POOL
 from tarmac.engines.slurm.settings import FIELDS
+from tarmac.systems.registry import read
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs/operating/clusters.md").read_text(encoding="utf-8")
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.dialects import read
 from tarmac.dialects.dialect import Extras
 from tarmac.dialects.native.view import write
 from tarmac.model.spec import RunSpec
+from tarmac.systems.registry import read
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "dialects"
 EXPECTED = '{\n "spec": {'

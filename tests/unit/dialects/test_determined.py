@@ -7,11 +7,6 @@ from typing import Any
 
 import pytest
 
-from tarmac.dialects.determined.defaults import read_defaults
-from tarmac.dialects.determined.dialect import determined_dialect
-from tarmac.dialects.determined.hyperparameters import draw_values
-from tarmac.dialects.determined.identity import experiment_id, trial_id
-from tarmac.dialects.determined.statuses import queue_word
 from tarmac.dialects.dialect import Extras, Report
 from tarmac.dialects.kinds import yaml12
 from tarmac.dialects.located import Scalar
@@ -19,6 +14,11 @@ from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Outcome
 from tarmac.model.spec import Bind, RunSpec
+from tarmac.systems.determined.defaults import read_defaults
+from tarmac.systems.determined.dialect import determined_dialect
+from tarmac.systems.determined.hyperparameters import draw_values
+from tarmac.systems.determined.identity import experiment_id, trial_id
+from tarmac.systems.determined.statuses import queue_word
 
 PAGE = Path(__file__).parents[3] / "docs/using/dialects/determined.md"
 LEAST = "entrypoint: python3 train.py\nsearcher: {name: single, metric: loss}\n"

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 import pages
 from launches import launch, node, placement
-from tarmac.dialects import read
-from tarmac.dialects.determined.dialect import determined_dialect
-from tarmac.dialects.determined.fields import EXPERIMENT
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.run import Allocation, Attempt, Run
 from tarmac.model.spec import Conventions, RunSpec
 from tarmac.node.attempt.document import Launch
+from tarmac.systems.determined.dialect import determined_dialect
+from tarmac.systems.determined.fields import EXPERIMENT
+from tarmac.systems.registry import read
 
 SOURCE = """
 entrypoint: python3 train.py

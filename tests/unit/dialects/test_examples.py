@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.dialects import read
+from tarmac.systems.registry import read
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 FILES = sorted(EXAMPLES.glob("*/run.yaml"))

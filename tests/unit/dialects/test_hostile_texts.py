@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarmac.dialects.isc.commands import joined
+from tarmac.systems.isc.commands import joined
 
 DEADLINE_S = 90
 """Each of these took minutes to years, and takes milliseconds."""
 
 HOSTILE = {
-    "blanks in isc": "from tarmac.dialects.isc.commands import joined as f; s = 'a' + ' ' * N + 'b'",
-    "backslashes in an isc command": r"from tarmac.dialects.isc.commands import joined as f; s = '\\ ' * N",
-    "empty lines": r"from tarmac.dialects.registry import _COMMENTS as c; s = '\n' * N; f = c.findall",
-    "capitals": "from tarmac.dialects.mcli.fields import _SHOUTED as c; s = 'A_' * N + '1'; f = c.fullmatch",
-    "an account": "from tarmac.dialects.mcli.integrations import _ACCOUNT as c; s = 'a' * N; f = c.search",
+    "blanks in isc": "from tarmac.systems.isc.commands import joined as f; s = 'a' + ' ' * N + 'b'",
+    "backslashes in an isc command": r"from tarmac.systems.isc.commands import joined as f; s = '\\ ' * N",
+    "empty lines": r"from tarmac.systems.registry import _COMMENTS as c; s = '\n' * N; f = c.findall",
+    "capitals": "from tarmac.systems.mcli.fields import _SHOUTED as c; s = 'A_' * N + '1'; f = c.fullmatch",
+    "an account": "from tarmac.systems.mcli.integrations import _ACCOUNT as c; s = 'a' * N; f = c.search",
     "a slot type": "from tarmac.dialects.quantities import _slots_hint as f; s = 'a' + '1' * N + '!'",
 }
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.dialects import read
 from tarmac.dialects.native.view import write
 from tarmac.launch.container import container_launch
 from tarmac.launch.secrets import secret_launches
 from tarmac.model.secret import SecretForm, SecretUse, registry_secrets
 from tarmac.model.spec import RunSpec
 from tarmac.node.attempt.document import SecretLaunch
+from tarmac.systems.registry import read
 
 DETERMINED = """
 name: d

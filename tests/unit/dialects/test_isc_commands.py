@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
-from tarmac.dialects import read
 from tarmac.dialects.dialect import Extras
-from tarmac.dialects.isc.commands import command_of, doubts, joined
+from tarmac.systems.isc.commands import command_of, doubts, joined
+from tarmac.systems.registry import read
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,14 @@ import pytest
 
 import pages
 from launches import launch, node, placement, workers
-from tarmac.dialects import override, read
 from tarmac.dialects.native.view import write
-from tarmac.dialects.registry import apply_conventions
+from tarmac.dialects.overrides import override
 from tarmac.launch.datasets import with_datasets
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.run import Allocation, Attempt, Run
 from tarmac.model.spec import Mode
 from tarmac.node.attempt.document import Launch
+from tarmac.systems.registry import apply_conventions, read
 
 PAGE = Path(__file__).parents[3] / "docs/using/dialects/isc.md"
 SOURCE = """

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tarmac.dialects import override
 from tarmac.dialects.dialect import Certainty, Extras, Report
-from tarmac.dialects.mantik.dialect import MANTIK
-from tarmac.dialects.mantik.fields import APPTAINER, CONFIG, ENVIRONMENT, FIRECREST, RESOURCES
-from tarmac.dialects.mantik.mlproject import ENTRY_POINT, PROJECT
+from tarmac.dialects.overrides import override
 from tarmac.model.codec import decode, encode
 from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import RUN_OUTCOMES, Outcome
 from tarmac.model.spec import RunSpec
 from tarmac.node.files.secrecy import names_secret
+from tarmac.systems.mantik.dialect import MANTIK
+from tarmac.systems.mantik.fields import APPTAINER, CONFIG, ENVIRONMENT, FIRECREST, RESOURCES
+from tarmac.systems.mantik.mlproject import ENTRY_POINT, PROJECT
 
 PAGE = Path(__file__).parents[3] / "docs/using/dialects/mantik.md"
 CONFIGURATION = "UnicoreApiUrl: https://site.example/rest/core\nResources: {Queue: batch}\n"

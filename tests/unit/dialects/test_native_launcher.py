@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.dialects import read
 from tarmac.dialects.native.view import write
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import Launcher
+from tarmac.systems.registry import read
 
 
 def problem(text: str) -> str:

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from tarmac.dialects import override, read
+from tarmac.dialects.overrides import override
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import LocalDirectory, Mode, Queueing, Rehearsal, RunSpec
+from tarmac.systems.registry import dialect_of, read
 
 
 def spec(text: str = "slots: h100:8\ncommand: python train.py\n") -> RunSpec:
@@ -96,16 +97,12 @@ def test_priorities_have_names_too(word: str, number: int) -> None:
 
 def test_a_priority_is_on_the_scale_of_the_file_it_stands_in_for() -> None:
     """Determined's goes from 1, which is first, to 99; 42 is usual."""
-    determined = replace(spec(), dialect="determined")
-    assert [override(determined, {"priority": word}).priority for word in (1, "42", 99, "high")] == [
-        41,
-        0,
-        -57,
-        1,
-    ]
+    scale = dialect_of("determined").scale
+    found = [override(spec(), {"priority": word}, scale=scale).priority for word in (1, "42", 99, "high")]
+    assert found == [41, 0, -57, 1]
     for beyond in (0, 100, -1):
         with pytest.raises(InvalidInput, match=r"from 1 to 99 \(Determined's scale: 1 is first, 42 usual\)"):
-            override(determined, {"priority": beyond})
+            override(spec(), {"priority": beyond}, scale=scale)
 
 
 def test_slots_are_split_over_as_many_nodes_as_asked_for() -> None:

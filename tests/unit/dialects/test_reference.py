@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.dialects import read
 from tarmac.dialects.native.code import DIRECTORY, REPOSITORY
 from tarmac.dialects.native.commands import HOOKS
 from tarmac.dialects.native.conventions import CONVENTIONS
@@ -15,6 +14,7 @@ from tarmac.dialects.native.fields import ENVIRONMENT, PAUSE, PROCESS, RESOURCES
 from tarmac.dialects.native.inputs import ARTIFACTS, BIND
 from tarmac.dialects.native.log_policies import POLICY as LOG_POLICY
 from tarmac.dialects.section import Fields
+from tarmac.systems.registry import read
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs/using/run-file.md").read_text(encoding="utf-8")
 TABLES = re.findall(r"^\| field \| type \| default \| example \|\n((?:\|.*\n)+)", PAGE, re.MULTILINE)

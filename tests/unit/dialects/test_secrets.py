@@ -6,12 +6,13 @@ import json
 
 import pytest
 
-from tarmac.dialects import override, read
 from tarmac.dialects.dialect import Extras
 from tarmac.dialects.native.view import write
+from tarmac.dialects.overrides import override
 from tarmac.model.errors import InvalidInput
 from tarmac.model.secret import SecretForm, SecretUse
 from tarmac.model.spec import RunSpec
+from tarmac.systems.registry import read
 
 VARIABLE = SecretUse(name="wandb", form=SecretForm.VARIABLE, variable="WANDB_API_KEY")
 REFERENCE = "${{ secrets.wandb }}"

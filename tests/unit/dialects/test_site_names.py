@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tarmac.dialects import read
 from tarmac.dialects.site_names import NO_NAMES, Names, use_local_names
+from tarmac.systems.registry import read
 
 NAMES = Names(
     clusters={"r1z1": "local", "gone": ""},

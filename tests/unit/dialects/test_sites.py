@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tarmac.dialects.mantik.sites import SITES
+from tarmac.systems.mantik.sites import SITES
 
 PAGE = Path(__file__).parents[3] / "docs/using/sites.md"
 

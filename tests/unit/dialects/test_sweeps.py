@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.dialects import read
 from tarmac.dialects.native.sweeps import swept
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import RunSpec
 from tarmac.search import grid_size
+from tarmac.systems.registry import read
 
 
 def spec_of(parameters: str = "") -> RunSpec:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.dialects.registry import choose
 from tarmac.model.errors import InvalidInput
+from tarmac.systems.registry import choose
 
 STRANGERS = {
     "a batch script of Slurm": "#!/bin/bash\n#SBATCH --nodes=2\n\nsrun python train.py\n",

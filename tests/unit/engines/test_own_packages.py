@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from launches import launch, node, placement
-from tarmac.dialects.registry import apply_conventions, read
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import AttemptSettings, render
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.run import Allocation, Attempt, Run
 from tarmac.node.attempt.document import NodeSettings
 from tarmac.server.settings import Settings
+from tarmac.systems.registry import apply_conventions, read
 
 NATIVE = "name: digits\ncommand: pip install einops\n"
 FILES = {

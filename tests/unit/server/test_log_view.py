@@ -13,7 +13,6 @@ from histories import attempt_of
 from served import Served
 from tarmac.control.admission import Submission
 from tarmac.control.service import ControlPlane
-from tarmac.dialects import read
 from tarmac.engines.sim import Behaviour
 from tarmac.model.abilities import Pace
 from tarmac.model.errors import NotFound, Unavailable
@@ -28,6 +27,7 @@ from tarmac.server.logs.log_files import BLOCK_BYTES
 from tarmac.server.logs.log_view import SETUP_ROLE, LogQuery, LogView
 from tarmac.server.logs.reports import reports_of
 from tarmac.server.submitting.submissions import Draft, prepare
+from tarmac.systems.registry import read
 
 TWO = "name: two\nretries: 1\nsetup:\n  - prepare\ncommand: work\nreplicas: 2\n"
 

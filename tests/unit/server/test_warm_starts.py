@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from tarmac.dialects import read
 from tarmac.model.errors import InvalidInput
 from tarmac.model.numbering import NumberKind
 from tarmac.model.run_records import RunRecord, RunRecordKind
 from tarmac.model.spec import RunSpec
-from tarmac.server.determined.warm_starts import with_sources
 from tarmac.store.memory import MemoryStore
+from tarmac.systems.determined.gateway.warm_starts import with_sources
+from tarmac.systems.registry import read
 
 UUID = "3dfe5b86-8a5b-4b92-9bbb-16c4b9d62681"
 

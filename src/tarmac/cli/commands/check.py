@@ -14,10 +14,10 @@ from tarmac.cli.output import print_error, print_json, print_text, print_warning
 from tarmac.cli.readfile import reading_in
 from tarmac.cli.reading import How, how_of, reading_options
 from tarmac.cli.runfile import STDIN, read_run_file
-from tarmac.dialects.clusterfudge.script import ScriptReport, check_script, is_launch_script
 from tarmac.model.codec import encode
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.spec import LocalDirectory, RunSpec
+from tarmac.systems.clusterfudge.script import ScriptReport, check_script, is_launch_script
 
 INVALID = 2
 

@@ -15,7 +15,6 @@ from tarmac.cli.commands.ls import ls
 from tarmac.cli.commands.search import SEARCH_COMMANDS, act_on_search, is_native, is_one_run, is_search
 from tarmac.cli.commands.search import show as show_search
 from tarmac.cli.commands.show import show
-from tarmac.cli.displays.determined import queue_table
 from tarmac.cli.following import LogChoice, follow
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import KeyValue, complete_run, json_option
@@ -27,10 +26,11 @@ from tarmac.cli.runfile import read_text
 from tarmac.cli.searches import begin
 from tarmac.cli.session import LAST, connect
 from tarmac.cli.views.followview import standard_view
-from tarmac.dialects.determined.context import context_of
-from tarmac.dialects.determined.identity import experiment_id
 from tarmac.model.cluster import DEFAULT_POOL
 from tarmac.model.errors import InvalidInput, IsExperiment, NotFound
+from tarmac.systems.determined.context import context_of
+from tarmac.systems.determined.display import queue_table
+from tarmac.systems.determined.identity import experiment_id
 
 if TYPE_CHECKING:
     from tarmac import api

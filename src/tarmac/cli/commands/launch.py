@@ -15,11 +15,11 @@ from tarmac.cli.runfile import rehearsal_of
 from tarmac.cli.scripts import run_script, script_python
 from tarmac.cli.session import connect
 from tarmac.cli.views.followview import standard_view
-from tarmac.clusterfudge.asking import SOCKET_VARIABLE
-from tarmac.clusterfudge.broker import answering, script_environment
-from tarmac.clusterfudge.dry import DryRun
-from tarmac.clusterfudge.gateway import Gateway
 from tarmac.model.errors import InvalidInput
+from tarmac.systems.clusterfudge.scripts.asking import SOCKET_VARIABLE
+from tarmac.systems.clusterfudge.scripts.broker import answering, script_environment
+from tarmac.systems.clusterfudge.scripts.dry import DryRun
+from tarmac.systems.clusterfudge.scripts.gateway import Gateway
 
 
 @click.command(context_settings={"allow_interspersed_args": False})

@@ -10,7 +10,7 @@ from tarmac.cli.options import json_option
 from tarmac.cli.output import print_json, print_text
 from tarmac.cli.views.table import heads, render
 from tarmac.cli.views.terminal import stdout_terminal
-from tarmac.dialects.mantik.sites import SITES
+from tarmac.systems.mantik.sites import SITES
 
 _HEADS = heads("MACHINE, CENTRE, BY, URL", optional="CENTRE")
 

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 DISPLAYS: Mapping[str, str] = {
-    "clusterfudge": "tarmac.cli.displays.clusterfudge",
-    "determined": "tarmac.cli.displays.determined",
-    "isc": "tarmac.cli.displays.isc",
-    "mantik": "tarmac.cli.displays.mantik",
-    "mcli": "tarmac.cli.displays.mcli",
+    "clusterfudge": "tarmac.systems.clusterfudge.display",
+    "determined": "tarmac.systems.determined.display",
+    "isc": "tarmac.systems.isc.display",
+    "mantik": "tarmac.systems.mantik.display",
+    "mcli": "tarmac.systems.mcli.display",
 }
 """The module of each display, which defines `DISPLAY`."""
 

@@ -51,7 +51,6 @@ from tarmac.control.decisions.steps import (
     started,
 )
 from tarmac.control.decisions.wall_time import futile_text, is_futile, next_start
-from tarmac.dialects.registry import explained
 from tarmac.model.changes import RunStep, StepEvent
 from tarmac.model.copying import changed
 from tarmac.model.ends import lost
@@ -59,6 +58,7 @@ from tarmac.model.lifecycle import AttemptState, RunEvent, RunState, step
 from tarmac.model.milestones import Milestones, merge_milestones
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import PLATFORM_FAULTS, Attempt, Outcome, Release, Run
+from tarmac.systems.registry import dialect_of
 
 CHECKPOINT_STEP_S = 10.0
 """A newer checkpoint of a running attempt is recorded if it is newer by this much."""
@@ -82,7 +82,8 @@ def apply_observation(run: Run, attempt: Attempt, observation: Observation, now:
         observation = lost("the attempt vanished from its engine")
     if observation.state is ObservedState.ENDED:
         if observation.cause is not None:
-            observation = replace(observation, cause=explained(run.spec, observation.cause))
+            explain = dialect_of(run.spec.conventions.system).explain
+            observation = replace(observation, cause=explain(observation.cause))
         return _ended(run, attempt, observation, now)
     return None
 

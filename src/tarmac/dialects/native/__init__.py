@@ -1,1 +1,1 @@
-"""tarmac's own run file: YAML, described in docs/using/run-file.md. Reached through `dialects.registry`."""
+"""tarmac's own run file: YAML, described in docs/using/run-file.md. Reached through `systems.registry`."""

@@ -1,4 +1,4 @@
-"""The native dialect: tarmac's own YAML. Listed in `dialects.registry`."""
+"""The native dialect: tarmac's own YAML. Listed in `systems.registry`."""
 
 from __future__ import annotations
 

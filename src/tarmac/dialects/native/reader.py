@@ -98,7 +98,7 @@ def read_native(text: str, *, filename: str, directory: str, extras: Extras = NO
     return Reading(spec=with_rehearsal(spec, spec.rehearsal), warnings=tuple(problems.warnings))
 
 
-PRIORITY = priority(NAME)
+PRIORITY = priority()
 WEIGHT = number(above=0, maximum=LARGEST_WEIGHT)
 RETRIES = integer(0, MOST_RETRIES)
 HOSTNAMES = "a list of host names"

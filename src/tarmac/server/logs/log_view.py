@@ -12,7 +12,6 @@ from typing import Any
 
 from tarmac import api
 from tarmac.control.service import ControlPlane
-from tarmac.dialects.determined.reader import NAME as DETERMINED
 from tarmac.launch.container import container_launch
 from tarmac.model.actor import Actor
 from tarmac.model.errors import Unavailable
@@ -26,6 +25,7 @@ from tarmac.server.logs.log_choice import check_choice
 from tarmac.server.logs.log_files import LogFile, reader, since_offset, tail_start
 from tarmac.server.logs.log_times import LogTimes
 from tarmac.server.records.runs import run_record, status_record
+from tarmac.systems.registry import dialect_of
 
 Message = tuple[str, Mapping[str, Any]]
 """Name and data of a message of the stream."""
@@ -216,7 +216,7 @@ class LogView:
 
 def _sets_up(spec: RunSpec) -> bool:
     """Whether setup steps, commands around the workers, or image downloads write logs as well."""
-    has_steps = bool(spec.setup) or spec.conventions.system == DETERMINED  # which installs its library
+    has_steps = bool(spec.setup) or dialect_of(spec.conventions.system).adds_setup
     return has_steps or spec.hooks != _NO_HOOKS or container_launch(spec) is not None
 
 

@@ -8,6 +8,8 @@ submission.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
@@ -15,7 +17,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from tarmac import api
-from tarmac.artifacts.code.arrivals import Receiver
+from tarmac.artifacts.code.arrivals import Arrivals, Receiver
 from tarmac.control.permissions import Action
 from tarmac.model.errors import InvalidInput, StorageFull, TarmacError, TooLarge
 from tarmac.server.http.answers import JsonAnswer
@@ -34,9 +36,10 @@ _TREE = {"content": {"application/json": {"schema": {"type": "object"}}}}
 
 
 def code_routes(router: APIRouter, service: Service) -> None:
-    """Add the routes that receive code."""
+    """Add the routes about code: its changes, and the upload of a client's directory in four requests."""
     plane = service.plane
     arrivals = service.arrivals
+    submitters = [allowed(Action.SUBMIT)]
 
     @router.get("/runs/{ref}/code-changes", response_model=list[api.CodeChange])
     def changes(actor: CallingActor, ref: str, after: str) -> Response:
@@ -44,8 +47,6 @@ def code_routes(router: APIRouter, service: Service) -> None:
         before, then = (plane.find_here(actor, each).code_digest for each in (ref, after))
         found = service.code.changes(before, then)
         return JsonAnswer([copy_fields(api.CodeChange, item) for item in found])
-
-    submitters = [allowed(Action.SUBMIT)]
 
     @router.post("/code/needed", dependencies=submitters, response_model=api.CodeNeeded)
     def needed(request: Request, body: SubmissionBody) -> Response:
@@ -60,6 +61,12 @@ def code_routes(router: APIRouter, service: Service) -> None:
     def missing(body: ContentsBody) -> Response:
         """Return the contents that the client has to send."""
         return JsonAnswer({"missing": arrivals.missing(body.contents)})
+
+    _receiving_routes(router, arrivals, submitters)
+
+
+def _receiving_routes(router: APIRouter, arrivals: Arrivals, submitters: Sequence[Any]) -> None:
+    """Add the routes that receive contents and the tree of a directory, as streams."""
 
     @router.post(
         "/code/packs",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tarmac.control.permissions import Action, check
 from tarmac.control.service import ControlPlane
-from tarmac.dialects import override
+from tarmac.dialects.overrides import override
 from tarmac.model.actor import Actor
 from tarmac.model.annotation import MOST_CHARACTERS, Annotation, AnnotationKind, Annotations
 from tarmac.model.errors import InvalidInput, NotFound

@@ -21,10 +21,8 @@ from tarmac.model.secret import SecretForm, SecretUse, SecretVersion, variables_
 from tarmac.model.spec import RunSpec
 from tarmac.node.files.masking import NO_SECRETS, Mask
 from tarmac.node.files.secrecy import LEAST_INLINE, keys_among
+from tarmac.systems.registry import dialect_of
 from tarmac.vault.vault import NewSecret, Vault
-
-EVERY_SECRET = frozenset({"mcli"})
-"""Systems that provide every secret to every run."""
 
 LOOK_AGAIN_S = 1.0
 """Maximum age of a mask: another server may have set a new value."""
@@ -90,7 +88,7 @@ class SecretService:
 
     def resolved(self, spec: RunSpec) -> tuple[RunSpec, list[Problem]]:
         """The spec of a new run with the form of each of its secrets, and the problems with them."""
-        every = spec.conventions.system in EVERY_SECRET
+        every = dialect_of(spec.conventions.system).every_secret
         if not spec.secrets and not every:
             return spec, []
         uses, problems = self.vault.resolved(spec.secrets, every=every)

@@ -17,10 +17,9 @@ from uuid import uuid4
 from tarmac.artifacts.code.present import missing_image, refuse_unfit
 from tarmac.control.admission import Submission
 from tarmac.control.service import ControlPlane
-from tarmac.dialects import Reading, changed, override, read
-from tarmac.dialects.dialect import NO_EXTRAS, Dialect, Extras
+from tarmac.dialects.dialect import NO_EXTRAS, Dialect, Extras, Reading
 from tarmac.dialects.native.sweeps import swept
-from tarmac.dialects.registry import DIALECTS
+from tarmac.dialects.overrides import override
 from tarmac.dialects.site_names import NO_NAMES, Names, use_local_names
 from tarmac.model.containers import NO_CONTAINER_SETTINGS, ContainerSettings
 from tarmac.model.errors import InvalidInput, Problem, Refused
@@ -37,6 +36,7 @@ from tarmac.server.storage.dataset_service import DatasetService
 from tarmac.server.storage.secret_service import SecretService
 from tarmac.server.submitting.containers import KnowsImages, image_in_full, use_containers
 from tarmac.server.submitting.repositories import check_repositories
+from tarmac.systems.registry import DIALECTS, changed, dialect_of, read
 
 _STAND_IN = frozenset({"name", "slots", "code"})
 """Overrides that supply values missing in a text; other overrides do not affect its reading."""
@@ -155,7 +155,8 @@ def _random_end(seed: str) -> str:
 def _spec(draft: Draft, plane: ControlPlane) -> Reading:
     """The reading of a draft, with command-line changes and its code snapshot if it was sent."""
     reading = _reading(draft, plane)
-    spec = override(reading.spec, draft.overrides) if draft.overrides else reading.spec
+    scale = dialect_of(reading.spec.dialect).scale
+    spec = override(reading.spec, draft.overrides, scale=scale) if draft.overrides else reading.spec
     spec = swept(spec, draft.sweep) if draft.sweep else spec
     notes: tuple[str, ...] = ()
     if draft.clone is None and draft.base is None:  # the names in a cloned run are local names already

@@ -11,12 +11,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from launches import launch, node, placement, workers
-from tarmac.dialects import read
-from tarmac.dialects.mcli.dialect import MCLI
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.run import Allocation, Attempt, Run
 from tarmac.model.spec import RunSpec
 from tarmac.node.attempt.document import Launch
+from tarmac.systems.mcli.dialect import MCLI
+from tarmac.systems.registry import read
 
 SOURCE = """
 name: digits

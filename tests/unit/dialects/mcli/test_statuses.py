@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tarmac.dialects.dialect import Report
-from tarmac.dialects.mcli.dialect import MCLI
-from tarmac.dialects.mcli.statuses import Status
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import CauseCode, Outcome
+from tarmac.systems.mcli.dialect import MCLI
+from tarmac.systems.mcli.statuses import Status
 
 _S, _O = RunState, Outcome
 

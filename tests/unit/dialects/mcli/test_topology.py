@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.dialects import read
 from tarmac.dialects.dialect import Extras
+from tarmac.systems.registry import read
 
 
 def test_nothing_is_doubted_where_the_number_of_gpus_comes_from_the_command_line() -> None:

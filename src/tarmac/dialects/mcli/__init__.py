@@ -1,1 +1,0 @@
-"""The dialect of MosaicML's MCLI: its run YAML, all public versions. Reached through `dialects.registry`."""

@@ -1,0 +1,122 @@
+"""Runs as Clusterfudge shows launches: a number, a status, jobs and their replicas.
+
+Found by `registry` under the name clusterfudge, which had a web page but no command: the fields are those of
+the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tarmac.cli.displays.display import Display, facts_of, field_lines, report_of, status_cell, utc_time
+from tarmac.cli.views.messages import Json, worker_cell
+from tarmac.cli.views.table import Cell, heads, render
+from tarmac.cli.views.terminal import Terminal, one_line
+from tarmac.systems.clusterfudge import statuses
+from tarmac.systems.clusterfudge.identity import launch_number, launch_uuid
+
+_LAUNCHES = heads("LAUNCH, NAME, STATUS, LAUNCHED BY, SUBMITTED, RUN", right="LAUNCH", flexible="NAME")
+_PROCESSES = heads("JOB, REPLICA, PROCESS, NODE, PID, STATE", right="REPLICA, PROCESS, PID")
+_COLOURS = {
+    "LAUNCH_STATUS_QUEUED": "queued",
+    "LAUNCH_STATUS_PENDING": "starting",
+    "LAUNCH_STATUS_RUNNING": "running",
+    "LAUNCH_STATUS_COMPLETED": "completed",
+    "LAUNCH_STATUS_FAILED": "failed",
+    "LAUNCH_STATUS_STOPPED": "stopped",
+}
+"""The state of tarmac whose colour each word has."""
+
+
+class ClusterfudgeDisplay(Display):
+    """A list of launches, and one launch with its processes."""
+
+    status = staticmethod(statuses.status)
+
+    def runs(self, runs: Sequence[Json], terminal: Terminal) -> str:
+        rows = (
+            (
+                str(launch_number(run["id"])),
+                Cell(run["name"], "bold"),
+                self._status(run),
+                run["user"],
+                utc_time(run["created_at"]),
+                run["id"],
+            )
+            for run in runs
+        )
+        return render(_LAUNCHES, rows, terminal)
+
+    def run(self, run: Json, attempts: Sequence[Json], terminal: Terminal) -> str:
+        facts = facts_of(run)
+        target = run["spec"].get("target", {})
+        status = self._status(run)
+        fields = {
+            "Launch": str(launch_number(run["id"])),
+            "Id": launch_uuid(run["id"]),
+            "Run": run["id"],
+            "Title": one_line(str(facts.get("title") or run["name"])),
+            "Description": one_line(str(facts.get("description") or "")),
+            "Status": terminal.paint(status.text, status.style),
+            "Message": one_line((run["cause"] or {}).get("message") or ""),
+            "Launched by": run["user"],
+            "Submitted": utc_time(run["created_at"]),
+            "Script": str(facts.get("launch_script") or ""),
+            "Deployment": _deployment(run),
+            "Cluster": "" if run["spec"].get("rehearsal") else target.get("cluster") or "",
+            "Shard": target.get("shard") or "",
+            "Hostnames": ", ".join(target.get("hostnames", ())),
+            "Jobs": ", ".join(_listed(run)),
+        }
+        table = _processes(run, attempts, terminal)
+        return field_lines(fields, terminal, width=13) + (f"\n\n{table}" if table else "")
+
+    def log_prefix(self, run: Json, chunk: Json) -> str | None:
+        return f"{_short_name(run, chunk['role'])}.{chunk['replica']}.{chunk['worker']} | "
+
+    def _status(self, run: Json) -> Cell:
+        return status_cell(self.status(report_of(run)), _COLOURS)
+
+
+DISPLAY = ClusterfudgeDisplay()
+
+
+def _short_name(run: Json, role: str) -> str:
+    """The role's name in the launch."""
+    names = facts_of(run).get("short_names")
+    return str(names.get(role, role)) if isinstance(names, Mapping) else role
+
+
+def _listed(run: Json) -> Sequence[str]:
+    """The roles with their replicas: `trainer x 2`."""
+    return [
+        f"{_short_name(run, role.get('name', 'main'))} x {role.get('replicas', 1) or 1}"
+        for role in run["spec"]["roles"]
+    ]
+
+
+def _deployment(run: Json) -> str:
+    code = run["spec"].get("code") or {}
+    if "url" not in code:
+        return f"local directory {code['path']}" if "path" in code else ""
+    at = run.get("code_commit") or code.get("commit") or code.get("branch") or ""
+    return f"{code['url']} at {at}" if at else str(code["url"])
+
+
+def _processes(run: Json, attempts: Sequence[Json], terminal: Terminal) -> str:
+    """The processes of the newest attempt."""
+    workers = attempts[-1]["workers"] if attempts else []
+    if not workers:
+        return ""
+    rows = (
+        (
+            _short_name(run, worker["role"]),
+            str(worker["replica"]),
+            str(worker["index"]),
+            worker["node"],
+            str(worker["pid"] or ""),
+            worker_cell(worker),
+        )
+        for worker in workers
+    )
+    return render(_PROCESSES, rows, terminal)

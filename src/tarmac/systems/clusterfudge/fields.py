@@ -1,0 +1,52 @@
+"""The fields of a launch request, mapping by mapping, as `scripts.form` writes them.
+
+Used by the reader; the check of scripts uses the names of accelerators.
+"""
+
+from __future__ import annotations
+
+from tarmac.dialects.section import Fields, words_for
+
+MARK, KIND = "clusterfudge", "CreateLaunchRequest"
+"""The field and value that mark a text as a request."""
+
+SLOT_TYPES = (
+    *("a100_40gb", "a100_80gb", "h100", "rtx3080", "rtx3090", "rtx6000", "t4", "l4", "v100", "p100"),
+    *("p4", "rtx4090", "rtx4080", "rtx3070", "rtx3060", "rtx4070", "rtx4060", "rtx3050", "gtx1050", "h200"),
+)
+"""The accelerators that Clusterfudge knows; tarmac's slot types have the same names."""
+
+REQUEST = Fields(
+    known=frozenset(
+        {MARK, "jobs", "name", "description", "deployment", "cluster", "shard", "hostnames"}
+        | {"queueing_behaviour", "launch_script", "launch_script_body"}
+    ),
+    synonyms=words_for(name="title", hostnames="hosts", queueing_behaviour="queueing", jobs="job"),
+)
+GROUP = Fields(
+    known=frozenset({"short_name", "replicas", "processes", "replica_failure_behaviour"}),
+    synonyms=words_for(short_name="name", processes="process", replicas="count"),
+)
+PROCESS = Fields(
+    known=frozenset({"command", "resource_requirements"}),
+    synonyms=words_for(command="cmd args argv", resource_requirements="resources"),
+)
+RESOURCES = Fields(
+    known=frozenset({"cpus", "memory_mb", *SLOT_TYPES}),
+    synonyms=words_for(
+        a100_80gb="a100 a100_80 a100_80g",
+        a100_40gb="a100_40 a100_40g",
+        rtx4090="rtx_4090",
+        rtx3090="rtx_3090",
+        cpus="cpu num_cpus",
+        memory_mb="mem memory memory_gb ram",
+    ),
+)
+DEPLOYMENT = Fields(known=frozenset({"local_dir", "git_repo"}))
+REPOSITORY = Fields(
+    known=frozenset({"repo", "branch", "commit"}), synonyms=words_for(repo="url", commit="sha rev")
+)
+QUEUEING = Fields(
+    known=frozenset({"enqueue_if_cluster_busy"}),
+    synonyms={"queue_launch": "enqueue_if_cluster_busy", "enqueue": "enqueue_if_cluster_busy"},
+)

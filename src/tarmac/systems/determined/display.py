@@ -1,0 +1,160 @@
+"""Runs as Determined shows experiments: `det experiment list` and `describe`. Found by `registry`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from tarmac.cli.displays.display import Display, facts_of, report_of
+from tarmac.cli.views.messages import Json
+from tarmac.cli.views.terminal import Terminal, columns, one_line
+from tarmac.model.lifecycle import RunState
+from tarmac.systems.determined.identity import experiment_id, trial_id
+from tarmac.systems.determined.statuses import of_tarmac, queue_word, status
+
+if TYPE_CHECKING:
+    from tarmac.client import Client
+
+_MOST = 500
+"""Maximum number of runs whose numbers are requested at once."""
+
+_HEADS = ("ID", "Owner", "Name", "Parent ID", "State", "Progress", "Started", "Ended", "Resource Pool")
+_FIELDS = (
+    *("ID", "Name", "Description", "Labels", "State", "Started", "Ended", "Resource Pool"),
+    *("Workspace", "Project", "Searcher", "Slots per trial", "Restarts left", "Run"),
+)
+_TRIAL_HEADS = ("Trial ID", "State", "H-Params", "Run", "Restarts", "Nodes", "Started", "Ended")
+
+
+class DeterminedDisplay(Display):
+    """A list of experiments, and one experiment with its trial."""
+
+    status = staticmethod(status)
+
+    def prepare(self, client: Client, runs: Sequence[Json]) -> Sequence[Json]:
+        ids, known = [run["id"] for run in runs], dict[str, Any]()
+        for at in range(0, len(ids), _MOST):
+            known |= client.numbers(ids[at : at + _MOST])
+        return [{**run, "numbers": known.get(run["id"], {})} for run in runs]
+
+    def runs(self, runs: Sequence[Json], terminal: Terminal) -> str:  # noqa: ARG002 the port's
+        rows = (
+            (
+                _number(run),
+                run["user"],
+                one_line(run["name"]),
+                "",
+                self.status(report_of(run)),
+                _progress(run),
+                _when(run["started_at"]),
+                _when(run["ended_at"]),
+                str(run.get("pool") or ""),
+            )
+            for run in runs
+        )
+        return _table(_HEADS, list(rows))
+
+    def run(self, run: Json, attempts: Sequence[Json], terminal: Terminal) -> str:  # noqa: ARG002 the port's
+        config = _config(run)
+        values = (
+            _number(run),
+            one_line(str(config.get("name") or run["name"])),
+            one_line(str(config.get("description") or "")),
+            ", ".join(config.get("labels") or ()),
+            self.status(report_of(run)),
+            _when(run["started_at"]),
+            _when(run["ended_at"]),
+            str(run.get("pool") or run["spec"].get("target", {}).get("pool") or ""),
+            str(config.get("workspace") or ""),
+            str(config.get("project") or ""),
+            str((config.get("searcher") or {}).get("name") or "single"),
+            str(run["slots"]),
+            str(max(0, run["spec"].get("retries", 0) - run["failures"])),
+            run["id"],
+        )
+        lines = [f"{name:<16} {value}" for name, value in zip(_FIELDS, values, strict=True) if value]
+        return "\n".join((*lines, "", _table(_TRIAL_HEADS, list(self._trial(run, attempts)))))
+
+    def _trial(self, run: Json, attempts: Sequence[Json]) -> Iterator[Sequence[str]]:
+        """The one trial of the searcher `single`, from its newest attempt."""
+        newest = attempts[-1] if attempts else None
+        parameters = (_config(run).get("hyperparameters") or {}).items()
+        constants = {
+            name: value.get("val")
+            for name, value in parameters
+            if isinstance(value, Mapping) and "val" in value
+        } or (run["spec"].get("parameters") or {})
+        yield (
+            str(run.get("numbers", {}).get("trial") or trial_id(run["id"])),
+            self.status(report_of(run)),
+            ", ".join(f"{name}={value}" for name, value in constants.items()),
+            str(run["attempt"]),
+            str(run["failures"]),
+            ", ".join(newest["nodes"]) if newest else "",
+            _when(run["started_at"]),
+            _when(run["ended_at"]),
+        )
+
+
+DISPLAY = DeterminedDisplay()
+
+_QUEUE_HEADS = (
+    *("#", "ID", "Type", "Job Name", "Priority", "Submitted"),
+    *("Slots (acquired/needed)", "Status", "User"),
+)
+_RIGHT = frozenset({"#", "Priority"})
+
+
+def queue_table(runs: Sequence[Json]) -> str:
+    """The entries of a pool's queue, in scheduling order, as `det job list` prints them."""
+    rows = [
+        (
+            str(index),
+            run["id"],
+            "TYPE_EXPERIMENT",
+            one_line(run["name"]),
+            str(of_tarmac(int(run["priority"]))),
+            _when(run["submitted_at"])[:19],
+            f"{run['slots_acquired']}/{run['slots_needed']}",
+            queue_word(RunState(run["state"])) or "",
+            run["user"],
+        )
+        for index, run in enumerate(run for run in runs if queue_word(RunState(run["state"])) is not None)
+    ]
+    return _table(_QUEUE_HEADS, rows)
+
+
+def _number(run: Json) -> str:
+    """The number of the experiment: the gateway's, else one derived from the run's id."""
+    return str(run.get("numbers", {}).get("experiment") or experiment_id(run["id"]))
+
+
+def _config(run: Json) -> Mapping[str, Json]:
+    found: Mapping[str, Json] = facts_of(run).get("config", {})
+    return found
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table with bars between columns and dashes below the heads, as in Determined's command line."""
+    widths = [max(columns(row[index]) for row in (heads, *rows)) for index in range(len(heads))]
+    rule = "+".join("-" * (width + 2) for width in widths)
+    right = [head in _RIGHT for head in heads]
+    return "\n".join((_line(heads, widths, right), rule, *(_line(row, widths, right) for row in rows)))
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    blanks = (" " * (width - columns(cell)) for cell, width in zip(cells, widths, strict=True))
+    padded = (
+        f" {blank}{cell} " if flush else f" {cell}{blank} "
+        for cell, blank, flush in zip(cells, blanks, right, strict=True)
+    )
+    return "|".join(padded).rstrip()
+
+
+def _progress(run: Json) -> str:
+    return "100.00%" if run["outcome"] == "completed" else "N/A"
+
+
+def _when(at: float | None) -> str:
+    return "N/A" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S%z")

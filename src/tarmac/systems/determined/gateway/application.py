@@ -1,0 +1,161 @@
+"""The gateway as an application: authenticates callers, reads requests, sends answers. Called by `daemon`."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route as WebRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tarmac.model.actor import Actor, ActorRole
+from tarmac.model.errors import InvalidInput, TarmacError, TooLarge, Unauthorized
+from tarmac.server.http.answers import JsonAnswer
+from tarmac.systems.determined.gateway.calls import Access, Call, Route, bearer
+from tarmac.systems.determined.gateway.gateway import Gateway
+from tarmac.systems.determined.gateway.route_list import ROUTES
+from tarmac.systems.determined.gateway.tasks import check_attempt
+from tarmac.systems.determined.gateway.tokens import Claim, TokenKind
+
+LARGEST_BODY_BYTES = 160 << 20
+"""The size of a context directory of 95 MiB in base64, with room for a configuration."""
+
+LARGEST_OPEN_BYTES = 1 << 16
+"""Maximum size of a request without a login."""
+
+ANYBODY = Actor(user="anybody", roles=frozenset())
+_ADMIN = frozenset({ActorRole.ADMIN})
+
+_NOT_IMPLEMENTED = 501
+"""The status for unsupported routes: for a 404, `det` of 0.23 does not print the server's message."""
+
+_GRPC_CODES = {400: 3, 401: 16, 403: 7, 404: 5, 409: 9, 412: 9, 413: 8, 429: 8, _NOT_IMPLEMENTED: 12, 503: 14}
+"""The gRPC code of an error, by its HTTP status."""
+
+_STATUSES = {422: 400}
+"""Determined's status, for each of tarmac's that differs."""
+
+log = logging.getLogger(__name__)
+
+
+def build(gateway: Gateway) -> Starlette:
+    """Build the application over a gateway."""
+    routes = [
+        WebRoute(route.path, partial(_answer, gateway, route), methods=[route.method]) for route in ROUTES
+    ]
+    return Starlette(
+        routes=routes,
+        exception_handlers={TarmacError: _refused, HTTPException: _unrouted, Exception: _failed},
+    )
+
+
+Address = tuple[str, int | None]
+"""The address of a listener: host and port, or the name of a unix socket."""
+
+
+def at_addresses(addresses: Collection[Address], gateway: Gateway, *, otherwise: ASGIApp) -> ASGIApp:
+    """An application that serves the gateway on these addresses, and another application on all others."""
+    inner = build(gateway)
+
+    async def choose(scope: Scope, receive: Receive, send: Send) -> None:
+        ours = tuple(scope.get("server") or ()) in addresses
+        await (inner if ours else otherwise)(scope, receive, send)
+
+    return choose
+
+
+async def _answer(gateway: Gateway, route: Route, request: Request) -> Response:
+    actor, claim = _caller(gateway, route.access, request)
+    if claim is not None and claim.kind is TokenKind.ALLOCATION:
+        await run_in_threadpool(check_attempt, gateway, claim.subject)
+    body = await _body(request, LARGEST_OPEN_BYTES if route.access is Access.OPEN else LARGEST_BODY_BYTES)
+    if body is None:
+        return Response(status_code=400)  # the client has disconnected
+    call = Call(gateway=gateway, actor=actor, claim=claim, request=request, body=await _parsed(body))
+    handler: Callable[[Call], Any] = route.handler
+    if inspect.iscoroutinefunction(handler):
+        found = await handler(call)
+    else:
+        found = await run_in_threadpool(handler, call)
+    return found if isinstance(found, Response) else JsonAnswer({} if found is None else found)
+
+
+def _caller(gateway: Gateway, access: Access, request: Request) -> tuple[Actor, Claim | None]:
+    """The caller; raises Unauthorized if the route does not admit this caller."""
+    now = gateway.service.clock.now()
+    token = bearer(request)
+    task = bearer(request, "grpc-metadata-x-allocation-token")
+    for given, kind in ((token, TokenKind.USER), (task or token, TokenKind.ALLOCATION)):
+        claim = gateway.tokens.read(given, now=now) if given else None
+        if claim is None or claim.kind is not kind:
+            continue
+        if kind is TokenKind.USER:
+            return Actor(user=claim.subject, roles=_ADMIN), claim
+        if access is not Access.USER:
+            return Actor(user=claim.owner), claim
+    if token and gateway.tokens.is_password(token, hashed=False):
+        return Actor(user=gateway.owner, roles=_ADMIN), Claim(kind=TokenKind.USER, subject=gateway.owner)
+    if access is Access.OPEN:
+        return ANYBODY, None
+    raise Unauthorized("you are not logged in, or your session is over", hint="det user login NAME")
+
+
+async def _body(request: Request, limit_bytes: int) -> bytes | None:
+    """The whole body; None if the client has disconnected. Raises TooLarge before it exceeds the limit."""
+    found = bytearray()
+    try:
+        async for piece in request.stream():
+            found += piece
+            if len(found) > limit_bytes:
+                raise TooLarge(
+                    f"the request is larger than {limit_bytes >> 20} MiB",
+                    hint="leave out of the context directory what the code does not need, in .detignore",
+                )
+    except ClientDisconnect:
+        return None
+    return bytes(found)
+
+
+async def _parsed(body: bytes) -> Any:
+    if not body.strip():
+        return {}
+    try:
+        return await run_in_threadpool(json.loads, body)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"the request is not JSON: {error}") from None
+
+
+def error_answer(message: str, *, status: int) -> JsonAnswer:
+    """An error in the form printed by Determined's clients."""
+    code = _GRPC_CODES.get(status, 2)
+    content = {"error": {"code": code, "reason": "", "error": message}, "message": message, "code": code}
+    return JsonAnswer(content, status_code=status)
+
+
+def _refused(_request: Request, error: Exception) -> JsonAnswer:
+    assert isinstance(error, TarmacError)
+    return error_answer(str(error), status=_STATUSES.get(error.http_status, error.http_status))
+
+
+def _unrouted(request: Request, error: Exception) -> JsonAnswer:
+    assert isinstance(error, HTTPException)
+    line = f"{request.method} {request.url.path}"
+    return error_answer(
+        f"tarmac's gateway for Determined does not offer {line:.200}", status=_NOT_IMPLEMENTED
+    )
+
+
+def _failed(request: Request, error: Exception) -> JsonAnswer:
+    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return error_answer(
+        f"tarmac itself failed ({type(error).__name__}): the mistake is not in your request", status=500
+    )

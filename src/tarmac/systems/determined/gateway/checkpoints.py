@@ -1,0 +1,194 @@
+"""Finds checkpoints of trials, from every source. Called by the routes about checkpoints and trials.
+
+A checkpoint is one that the trial's library reported. If it reported none, a checkpoint is a version of the
+artifact `checkpoint` of the trial's run, with a UUID derived from the version's id. The files of a reported
+checkpoint are in versions of the same artifact, in a directory named by its UUID.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tarmac.artifacts.versions.catalog import VersionSummary
+from tarmac.artifacts.versions.manifest import DIRECTORY, Entry
+from tarmac.model.errors import NotFound
+from tarmac.model.experiment import Experiment, Trial
+from tarmac.model.numbering import NumberKind
+from tarmac.model.run import Run
+from tarmac.model.run_records import RunRecord, RunRecordKind
+from tarmac.model.spec import RunSpec
+from tarmac.server.storage.reported_checkpoints import COMPLETED, deletions, is_deleted, steps_of
+from tarmac.systems.determined.gateway.calls import Call
+from tarmac.systems.determined.gateway.records.experiments import config_of
+from tarmac.systems.determined.gateway.records.metrics import StepReport, step_reports, validation_at
+from tarmac.systems.determined.gateway.trial_checkpoints import reported
+from tarmac.systems.determined.gateway.warm_starts import named_source
+from tarmac.systems.determined.identity import uuid_of
+
+KIND = "checkpoint"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A checkpoint of a trial or of a standalone run, with the validation metrics of its step.
+
+    `report` is the report of the library; without one, `version` is the artifact version.
+    """
+
+    uuid: str
+    run: Run
+    trial: Trial | None
+    experiment: Experiment | None
+    steps: int
+    at: float
+    state: str
+    metadata: Mapping[str, Any]
+    resources: Mapping[str, str]
+    metrics: Mapping[str, Any]
+    report: RunRecord | None = None
+    version: VersionSummary | None = None
+
+    @property
+    def spec(self) -> RunSpec:
+        """The spec of its experiment, or of a standalone run."""
+        return self.experiment.spec if self.experiment is not None else self.run.spec
+
+    @property
+    def smaller_is_better(self) -> bool:
+        """Whether smaller values of the search metric are better."""
+        return config_of(self.spec)["searcher"].get("smaller_is_better") is not False
+
+    @property
+    def metric(self) -> float | None:
+        """The validated value of the search metric."""
+        found = self.metrics.get(config_of(self.spec)["searcher"].get("metric"))
+        return found if isinstance(found, int | float) else None
+
+
+def checkpoints_of(call: Call, trials: Sequence[Trial], experiment: Experiment) -> list[Checkpoint]:
+    """The checkpoints of an experiment's trials, by time."""
+    runs = call.gateway.service.plane.control.store.load_runs([trial.run_id for trial in trials])
+    return _by_time(
+        each
+        for trial in trials
+        if (run := runs.get(trial.run_id)) is not None
+        for each in _of_run(call, run, trial, experiment)
+    )
+
+
+def checkpoints_of_run(call: Call, run: Run) -> list[Checkpoint]:
+    """The checkpoints of a trial or of a standalone run, by time."""
+    trial = call.gateway.experiments.trial_of(run.id)
+    experiment = call.gateway.experiments.experiment(trial.experiment) if trial is not None else None
+    return _by_time(_of_run(call, run, trial, experiment))
+
+
+def warm_start(call: Call, spec: RunSpec) -> str | None:
+    """The UUID of the checkpoint from which a configuration's trials start, if known."""
+    source = named_source(spec)
+    if not isinstance(source, int):
+        return source
+    run_id = call.gateway.numbers.numbered(NumberKind.TRIAL, source)
+    run = call.gateway.service.plane.control.store.run(run_id) if run_id is not None else None
+    found = checkpoints_of_run(call, run) if run is not None else []
+    return found[-1].uuid if found else None
+
+
+def _by_time(found: Iterable[Checkpoint]) -> list[Checkpoint]:
+    return sorted(found, key=lambda each: (each.at, each.uuid))
+
+
+def find_checkpoint(call: Call, uuid: str) -> Checkpoint:
+    """The checkpoint with a UUID; raises NotFound."""
+    record = reported(call, uuid)
+    summary = None if record is not None else _version(call, uuid)
+    run_id = record.run_id if record is not None else summary.version.run_id if summary is not None else None
+    run = call.gateway.service.plane.control.store.run(run_id) if run_id is not None else None
+    for each in checkpoints_of_run(call, run) if run is not None else ():
+        if each.uuid == uuid:
+            return each
+    raise NotFound(f"checkpoint not found: {uuid:.60}")
+
+
+def files_of(call: Call, checkpoint: Checkpoint) -> list[tuple[str, Entry]]:
+    """The files and directories of a checkpoint, each by its path inside; raises NotFound."""
+    if checkpoint.version is not None:
+        return [(each.path, each) for each in _entries(call, checkpoint.version)]
+    below, found = f"{checkpoint.uuid}/", dict[int, list[tuple[str, Entry]]]()
+    deleted = deletions([checkpoint.report] if checkpoint.report is not None else [])
+    for summary in _versions(call, checkpoint.run, every_rank=True):  # the newest version on each node
+        entries = [each for each in _entries(call, summary) if not is_deleted(each.path, deleted)]
+        if inner := [
+            (each.path.removeprefix(below), each) for each in entries if each.path.startswith(below)
+        ]:
+            found[summary.version.rank] = inner
+    if not found:
+        raise NotFound(f"the files of checkpoint {checkpoint.uuid} are not kept any more")
+    return [each for inner in found.values() for each in inner]
+
+
+def checkpoint_uuid(summary: VersionSummary) -> str:
+    """The UUID of an unreported checkpoint."""
+    return uuid_of("checkpoint", summary.version.id)
+
+
+def _of_run(call: Call, run: Run, trial: Trial | None, experiment: Experiment | None) -> list[Checkpoint]:
+    reports = step_reports(call.gateway.service.plane, call.actor, run)
+    common: dict[str, Any] = {"run": run, "trial": trial, "experiment": experiment}
+    if records := call.gateway.records.of(run.id, RunRecordKind.CHECKPOINT):
+        return [_reported(each, reports, common) for each in records]
+    attempts = {each.number: each for each in call.gateway.service.plane.attempts(call.actor, run.id)}
+    found = []
+    for summary in _versions(call, run):
+        attempt, entries = attempts.get(summary.attempt), _entries(call, summary)
+        step = attempt.milestones.checkpoint_step if attempt is not None else None
+        before = [each.step for each in reports if each.at <= summary.created_at]
+        found.append(
+            Checkpoint(
+                **common,
+                uuid=checkpoint_uuid(summary),
+                steps=max(before, default=0) if step is None else step,
+                at=summary.created_at,
+                state=COMPLETED,
+                metadata={"tarmac_artifact": summary.version.id},
+                resources={
+                    f"{each.path}/" if each.kind == DIRECTORY else each.path: str(each.size_bytes)
+                    for each in entries
+                },
+                metrics=validation_at(reports, step=step, until=summary.created_at),
+                version=summary,
+            )
+        )
+    return found
+
+
+def _reported(record: RunRecord, reports: Sequence[StepReport], common: Mapping[str, Any]) -> Checkpoint:
+    steps, body = steps_of(record), record.body
+    return Checkpoint(
+        **common,
+        uuid=record.name,
+        steps=steps,
+        at=record.at,
+        state=body.get("state") or COMPLETED,
+        metadata=body.get("metadata") or {},
+        resources=body.get("resources") or {},
+        metrics=validation_at(reports, step=steps, until=record.at),
+        report=record,
+    )
+
+
+def _entries(call: Call, summary: VersionSummary) -> Sequence[Entry]:
+    return call.gateway.service.artifacts.content(call.actor, summary.version.id).entries
+
+
+def _versions(call: Call, run: Run | None, *, every_rank: bool = False) -> list[VersionSummary]:
+    """The versions of checkpoints, of a run or of all, by time: of the first node, or of every node."""
+    found = call.gateway.service.artifacts.versions(call.actor, run)
+    chosen = [each for each in found if each.version.kind == KIND and (every_rank or each.version.rank == 0)]
+    return sorted(chosen, key=lambda each: each.created_at)
+
+
+def _version(call: Call, uuid: str) -> VersionSummary | None:
+    return next((each for each in _versions(call, None) if checkpoint_uuid(each) == uuid), None)

@@ -1,0 +1,64 @@
+"""Connects the launch of a trial with the gateway: its address, a token, numbers, the newest checkpoint.
+
+Wraps the server's function that makes launches; set by `daemon`.
+"""
+
+from __future__ import annotations
+
+from tarmac.model.launch import ApplyConventions
+from tarmac.model.run import Attempt, Run
+from tarmac.node.attempt.document import Launch
+from tarmac.server.storage.reported_checkpoints import steps_of
+from tarmac.systems.determined.connection import Connection, connected
+from tarmac.systems.determined.gateway.gateway import Gateway
+from tarmac.systems.determined.gateway.numbering import experiment_number, trial_number
+from tarmac.systems.determined.gateway.tokens import Claim, TokenKind
+from tarmac.systems.determined.gateway.trial_checkpoints import latest_checkpoint
+from tarmac.systems.determined.gateway.warm_starts import named_source
+from tarmac.systems.determined.reader import NAME
+
+TOKEN_S = 366 * 24 * 3600.0
+"""Lifetime of an attempt's token."""
+
+
+def with_gateway(gateway: Gateway, apply_conventions: ApplyConventions) -> ApplyConventions:
+    """`apply_conventions`, followed by the connection of trials with the gateway."""
+
+    def and_gateway(run: Run, attempt: Attempt, launch: Launch) -> Launch:
+        launch = apply_conventions(run, attempt, launch)
+        if run.spec.conventions.system != NAME:
+            return launch
+        if gateway.service.plane.control.store.run(run.id) is None:  # a dry run has no number
+            return launch
+        return connected(launch, _connection(gateway, run, attempt))
+
+    return and_gateway
+
+
+def _connection(gateway: Gateway, run: Run, attempt: Attempt) -> Connection:
+    trial = run.spec.trial
+    claim = Claim(kind=TokenKind.ALLOCATION, subject=attempt.id, owner=run.user)
+    checkpoint, steps = _beginning(gateway, run)
+    return Connection(
+        url=gateway.url,
+        token=gateway.tokens.make(claim, until=attempt.created_at + TOKEN_S),
+        experiment=experiment_number(gateway, trial.experiment if trial is not None else run.id),
+        trial=trial_number(gateway, run.id),
+        run_id=run.id,
+        attempt=attempt.number,
+        checkpoint=checkpoint,
+        steps=steps,
+    )
+
+
+def _beginning(gateway: Gateway, run: Run) -> tuple[str | None, int]:
+    """The initial checkpoint and its step count; None: the checkpoint of the launch.
+
+    The step count of a trial that starts from another trial's checkpoint begins at 0.
+    """
+    newest, source = latest_checkpoint(gateway, run), named_source(run.spec)
+    if newest is None:
+        return None, 0
+    if newest.run_id == run.id or source is None:
+        return newest.name, steps_of(newest)
+    return source if isinstance(source, str) else newest.name, 0

@@ -1,0 +1,1 @@
+"""Pure conversions of records of tarmac into dicts in Determined's form."""

@@ -1,0 +1,193 @@
+"""Converts experiments and trials into Determined's records. Pure; called by the routes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tarmac.control.experiments import TrialRow
+from tarmac.dialects.native.search import written_parameters
+from tarmac.model.cluster import DEFAULT_POOL
+from tarmac.model.codec import encode
+from tarmac.model.experiment import Experiment, ExperimentState
+from tarmac.model.lifecycle import RunState
+from tarmac.model.run import Outcome, Run
+from tarmac.model.spec import RunSpec
+from tarmac.systems.determined.gateway.changing import NOTES
+from tarmac.systems.determined.gateway.numbering import UNCATEGORIZED, task_name
+from tarmac.systems.determined.gateway.records.written import finite, time_of
+from tarmac.systems.determined.gateway.routes.login import user_id
+from tarmac.systems.determined.search import METHODS
+from tarmac.systems.determined.statuses import of_tarmac
+
+ONLY = "Uncategorized"
+"""The name of the only workspace and the only project."""
+
+_NAMES = {method: name for name, method in METHODS.items()}
+_ENDED = {Outcome.COMPLETED: "COMPLETED", Outcome.STOPPED: "CANCELED", Outcome.FAILED: "ERROR"}
+_LIVE = {
+    RunState.STARTING: "STARTING",
+    RunState.RUNNING: "RUNNING",
+    RunState.PAUSING: "PAUSED",
+    RunState.PAUSED: "PAUSED",
+    RunState.STOPPING: "STOPPING_CANCELED",
+}
+_ENDS = {"completed": "COMPLETED", "closed": "COMPLETED", "invalid": "COMPLETED", "stopped": "CANCELED"}
+
+
+def experiment_record(
+    experiment: Experiment, *, number: int, rows: Sequence[TrialRow], numbers: Mapping[str, int]
+) -> dict[str, Any]:
+    """An experiment with its trials; `numbers` has those of trials by run, and that of its parent by id."""
+    config, parent = config_of(experiment.spec), experiment.parent
+    best = min((row for row in rows if row.trial.best is not None), key=_rank(experiment), default=None)
+    return {
+        "id": number,
+        "name": config["name"],
+        "description": config.get("description"),
+        "labels": labels_shown(experiment.spec),
+        "state": f"STATE_{experiment_state(experiment, rows)}",
+        "startTime": time_of(experiment.created_at),
+        "endTime": time_of(experiment.ended_at),
+        "duration": int((experiment.ended_at or experiment.created_at) - experiment.created_at),
+        "archived": experiment.archived,
+        "progress": 1.0 if experiment.outcome is Outcome.COMPLETED else experiment.progress,
+        "username": experiment.user,
+        "displayName": "",
+        "userId": user_id(experiment.user),
+        "resourcePool": pool_of(experiment.spec, rows),
+        "searcherType": config["searcher"]["name"],
+        "searcherMetric": config["searcher"].get("metric"),
+        "hyperparameters": config["hyperparameters"],
+        "config": config,
+        "originalConfig": json.dumps(config),
+        "jobId": experiment.id,
+        "numTrials": len(rows),
+        "trialIds": [numbers[row.trial.run_id] for row in rows if row.trial.run_id in numbers],
+        "forkedFrom": numbers.get(parent) if parent is not None else None,
+        "bestTrialId": numbers.get(best.trial.run_id) if best is not None else None,
+        "bestTrialSearcherMetric": finite(best.trial.best) if best is not None else None,
+        "projectId": UNCATEGORIZED,
+        "projectName": config.get("project") or ONLY,
+        "projectOwnerId": user_id(experiment.user),
+        "workspaceId": UNCATEGORIZED,
+        "workspaceName": config.get("workspace") or ONLY,
+        "parentArchived": False,
+        "notes": experiment.spec.conventions.facts.get(NOTES, ""),
+        "unmanaged": False,
+    }
+
+
+def experiment_state(experiment: Experiment, rows: Sequence[TrialRow]) -> str:
+    """Determined's name of the state: for an active experiment, that of its most advanced trial."""
+    if experiment.state is ExperimentState.ENDED:
+        return _ENDED.get(experiment.outcome, "ERROR") if experiment.outcome is not None else "ERROR"
+    if experiment.state is ExperimentState.STOPPING:
+        return "STOPPING_CANCELED"
+    if experiment.state is ExperimentState.PAUSED:
+        return "PAUSED"
+    states = {row.run.state for row in rows if row.run is not None}
+    return next((_LIVE[each] for each in (RunState.RUNNING, RunState.STARTING) if each in states), "QUEUED")
+
+
+def trial_record(
+    row: TrialRow, experiment: Experiment, *, number: int, experiment_number: int, warm_start: str | None
+) -> dict[str, Any]:
+    """One trial, as far as its run is known. `warm_start` is the UUID of its initial checkpoint."""
+    trial, run = row.trial, row.run
+    task = task_name(experiment_number, trial.run_id)
+    metric = experiment.search.metric
+    return {
+        "id": number,
+        "experimentId": experiment_number,
+        "state": f"STATE_{trial_state(row)}",
+        "startTime": time_of(run.created_at if run is not None else experiment.created_at),
+        "endTime": time_of(run.ended_at if run is not None else experiment.ended_at),
+        "hparams": encode(trial.parameters),
+        "restarts": restarts_of(run) if run is not None else 0,
+        "totalBatchesProcessed": int(trial.at or 0),
+        "searcherMetricValue": finite(trial.best),
+        "bestValidation": _validation(metric, trial.best, trial.best_at),
+        "latestValidation": _validation(metric, trial.latest, trial.at),
+        "taskId": task,
+        "taskIds": [task],
+        "runnerState": "",
+        "wallClockTime": run.ran_s if run is not None else 0.0,
+        "totalCheckpointSize": "0",
+        "checkpointCount": 0,
+        "warmStartCheckpointUuid": warm_start,
+    }
+
+
+def restarts_of(run: Run) -> int:
+    """The number of a trial's restarts: the last failure restarts nothing."""
+    return min(run.failures, run.spec.retries)
+
+
+def trial_state(row: TrialRow) -> str:
+    """Determined's name of a trial's state."""
+    if row.trial.end is not None:
+        return _ENDS.get(row.trial.end, "ERROR")
+    return run_state(row.run) if row.run is not None else "ERROR"
+
+
+def run_state(run: Run) -> str:
+    """Determined's name of the state of a run that is a trial."""
+    if run.state is RunState.ENDED:
+        return _ENDED.get(run.outcome, "ERROR") if run.outcome is not None else "ERROR"
+    return _LIVE.get(run.state, "QUEUED")
+
+
+def pool_of(spec: RunSpec, rows: Sequence[TrialRow] = ()) -> str:
+    """The resource pool: that to which a user moved the experiment, else that of its spec."""
+    moved = next((row.run.place.pool for row in rows if row.run is not None and row.run.place.pool), None)
+    return moved or spec.target.pool or DEFAULT_POOL
+
+
+def config_of(spec: RunSpec) -> dict[str, Any]:
+    """The configuration with secrets hidden: the completed one, or the equivalent of a native file."""
+    found = spec.conventions.facts.get("config") if spec.conventions.system == "determined" else None
+    if isinstance(found, Mapping):
+        return dict(found)
+    search = spec.search
+    return {
+        "name": spec.name,
+        "description": spec.labels.get("description"),
+        "project": spec.project,
+        "labels": sorted(label for label in spec.labels if label != "description"),
+        "hyperparameters": written_parameters(search) if search is not None else dict(spec.parameters or {}),
+        "searcher": {
+            "name": _NAMES.get(search.method, str(search.method)) if search is not None else "single",
+            "metric": search.metric if search is not None else "",
+            "smaller_is_better": search.smaller_is_better if search is not None else True,
+        },
+        "resources": {
+            "slots_per_trial": spec.slots,
+            "priority": of_tarmac(spec.priority),
+            "weight": spec.weight,
+            "resource_pool": spec.target.pool or "",
+        },
+        "max_restarts": spec.retries,
+    }
+
+
+def labels_shown(spec: RunSpec) -> list[str]:
+    """The labels of an experiment."""
+    return list(config_of(spec).get("labels") or ())
+
+
+def _validation(metric: str, value: float | None, at: float | None) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    return {
+        "metrics": {"avgMetrics": {metric: finite(value)}, "batchMetrics": []},
+        "numInputs": 0,
+        "totalBatches": int(at or 0),
+        "endTime": None,
+    }
+
+
+def _rank(experiment: Experiment) -> Any:
+    sign = 1.0 if experiment.search.smaller_is_better else -1.0
+    return lambda row: (sign * (row.trial.best or 0.0), row.trial.number)

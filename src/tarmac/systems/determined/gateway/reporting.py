@@ -1,0 +1,130 @@
+"""Stores reports of the library in tarmac's record of metrics. Called by the routes.
+
+They count as reports of an additional node of the attempt, beside the files of its workers. The library
+repeats a report if it got no answer: such a report counts once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tarmac.control.decisions.metric_reports import reports_of
+from tarmac.model.errors import InvalidInput, NotFound, Unavailable
+from tarmac.model.metrics import MetricEvent, MetricReport, ReportBatch
+from tarmac.model.ports import Store
+from tarmac.model.run_records import RunRecord
+from tarmac.systems.determined.gateway.calls import Call
+from tarmac.systems.determined.gateway.tasks import Task
+
+NODE = "determined"
+"""The source of these reports, in the place of a node."""
+
+TRIES = 50
+_NOT_FINITE = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
+
+
+def report_of(
+    call: Call,
+    *,
+    group: str,
+    step: int | None,
+    metrics: Mapping[str, Any],
+    progress: float | None = None,
+    at: float | None = None,
+) -> MetricReport:
+    """A report in the form of a worker's, at `at` or now; raises InvalidInput for an invalid one."""
+    written = {
+        "at": call.gateway.service.clock.now() if at is None else at,
+        "rank": 0,
+        "step": step,
+        "group": group,
+        "progress": progress,
+        "metrics": {
+            name: _NOT_FINITE.get(value, value) if isinstance(value, str) else value
+            for name, value in metrics.items()
+        },
+    }
+    found = reports_of(json.dumps(written).encode())
+    if not found:
+        raise InvalidInput("metrics: a group, a whole number of steps and metrics by name are expected")
+    return found[0]
+
+
+def take(
+    call: Call,
+    task: Task,
+    reports: tuple[MetricReport, ...],
+    *,
+    news: MetricReport | None,
+    records: tuple[RunRecord, ...] = (),
+) -> None:
+    """Store reports and records, and notify the trial's search of `news`, in one transaction.
+
+    A repeated report counts once.
+
+    Raises NotFound if the run is gone, Unavailable if others report all the time.
+    """
+    control = call.gateway.service.plane.control
+    events = tuple(_events(call, task, news)) if news is not None else ()
+    place = (task.run.id, task.attempt.number, NODE)
+    for _ in range(TRIES):
+        begin = control.store.metrics.positions([task.run.id]).get(place, 0)
+        if reports and all(_is_repeated(control.store, task, each) for each in reports):
+            return
+        batch = ReportBatch(
+            run_id=task.run.id,
+            attempt=task.attempt.number,
+            node=NODE,
+            begin=begin,
+            end=begin + 1,
+            reports=reports,
+            events=events,
+            records=records,
+        )
+        if control.store.metrics.take([batch]) == [True]:
+            break
+        if control.store.run(task.run.id) is None:
+            raise NotFound("the run of this task is not there any more")
+    else:
+        raise Unavailable("metrics of this trial are reported too quickly", hint="try again")
+    for event in events:
+        control.metric_subscribers[event.subscriber].notify()
+
+
+def _is_repeated(store: Store, task: Task, report: MetricReport) -> bool:
+    """Whether a report repeats the last one of its group: compared by its step, else by its time."""
+    if not report.values:
+        return False
+    last = {
+        each.key.name: each
+        for each in store.metrics.summaries([task.run.id])
+        if each.key.group == report.group and each.key.rank == report.rank
+    }
+    return all(
+        name in last
+        and last[name].last.step == report.step
+        and str(last[name].last.value) == str(value)
+        and (report.step is not None or last[name].last_at == report.at)
+        for name, value in report.values.items()
+    )
+
+
+def _events(call: Call, task: Task, report: MetricReport) -> list[MetricEvent]:
+    """The events that a report causes for subscribers of metrics."""
+    found = []
+    for name, subscriber in call.gateway.service.plane.control.metric_subscribers.items():
+        body = subscriber.select(task.run, report)
+        if body is not None:
+            found.append(
+                MetricEvent(
+                    subscriber=name,
+                    run_id=task.run.id,
+                    attempt=task.attempt.number,
+                    at=report.at,
+                    step=report.step,
+                    body=body,
+                )
+            )
+    return found

@@ -1,0 +1,1 @@
+"""Routes by subject, each file with a tuple `ROUTES`."""

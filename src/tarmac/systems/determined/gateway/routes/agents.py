@@ -1,0 +1,151 @@
+"""`det agent`, `det slot`: the machines, and which of them accept work. Listed in `route_list`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from typing import Any
+
+from tarmac.control.draining import NodeChoice
+from tarmac.control.reports import NodeReport
+from tarmac.model.cluster import NodeState
+from tarmac.model.errors import NotFound, Refused
+from tarmac.model.resources import CPU_ONLY
+from tarmac.systems.determined.gateway.calls import Call, get, post
+from tarmac.systems.determined.gateway.gateway import VERSION, Gateway
+from tarmac.systems.determined.gateway.records.written import page, time_of
+from tarmac.systems.determined.identity import uuid_of
+
+
+def _agents(call: Call) -> Any:
+    reports = call.gateway.service.plane.nodes(call.actor)
+    holders = _holders(call.gateway)
+    return page(call, "agents", reports, lambda part: [_agent(call, each, holders) for each in part])
+
+
+def _one_agent(call: Call) -> Any:
+    [report] = call.gateway.service.plane.nodes(call.actor, NodeChoice(names=(call.path("agent"),)))
+    return {"agent": _agent(call, report, _holders(call.gateway))}
+
+
+Holders = dict[tuple[str, int], str]
+"""The container that holds a slot, by node and number of the slot."""
+
+
+def _holders(gateway: Gateway) -> Holders:
+    return {
+        (placement.node, slot): uuid_of("container", attempt.id, placement.node)
+        for _, attempt in gateway.service.plane.control.live()
+        if attempt is not None
+        for placement in attempt.current_allocation.placements
+        for slot in placement.slots
+    }
+
+
+def _agent(call: Call, report: NodeReport, holders: Holders) -> dict[str, Any]:
+    node = report.node
+    drained = node.state is not NodeState.UP
+    kind = "TYPE_CPU" if node.capacity.slot_type == CPU_ONLY else "TYPE_CUDA"
+    slots = {str(slot): _slot(report, slot, kind, holders) for slot in range(node.capacity.slots)}
+    running = sorted({each for (name, _), each in holders.items() if name == node.name})
+    stats = {
+        "states": {"STATE_RUNNING": report.slots_used},
+        "disabled": sum(not each["enabled"] for each in slots.values()),
+        "draining": sum(each["draining"] for each in slots.values()),
+        "total": len(slots),
+    }
+    return {
+        "id": node.name,
+        "version": VERSION,
+        "registeredTime": time_of(call.gateway.service.started_at),
+        "addresses": [node.address],
+        "resourcePools": [node.pool],
+        "enabled": not drained,
+        "draining": drained and bool(report.runs),
+        "slots": slots,
+        "containers": {each: {"id": each, "state": "STATE_RUNNING", "devices": []} for each in running},
+        "slotStats": {"typeStats": {kind: stats}, "brandStats": {node.capacity.slot_type or "": stats}},
+    }
+
+
+def _slot(report: NodeReport, slot: int, kind: str, holders: Holders) -> dict[str, Any]:
+    node = report.node
+    container = holders.get((node.name, slot))
+    enabled = node.state is NodeState.UP and not node.drained_slots >> slot & 1
+    return {
+        "id": str(slot),
+        "device": {"id": slot, "brand": node.capacity.slot_type, "uuid": "", "type": kind},
+        "enabled": enabled,
+        "draining": not enabled and container is not None,
+        "container": {"id": container, "state": "STATE_RUNNING", "devices": []} if container else None,
+    }
+
+
+def _one_slot(call: Call) -> Any:
+    [report] = call.gateway.service.plane.nodes(call.actor, NodeChoice(names=(call.path("agent"),)))
+    agent = _agent(call, report, _holders(call.gateway))
+    found = agent["slots"].get(str(call.number("slot")))
+    if found is None:
+        raise NotFound(f"agent {report.node.name} has no slot {call.number('slot')}")
+    return {"slot": found}
+
+
+def _drained(drained: bool) -> Callable[[Call], Any]:
+    """Stop or resume assigning work to an agent. Runs leave a disabled agent unless it is to drain."""
+
+    def change(call: Call) -> Any:
+        plane, choice = call.gateway.service.plane, NodeChoice(names=(call.path("agent"),))
+        [report] = plane.set_drained(call.actor, choice, drained, "det agent disable")
+        if drained and call.field("drain", False) is not True:
+            _requeue(call, {each.id for each in report.runs})
+        return {"agent": _agent(call, report, _holders(call.gateway))}
+
+    return change
+
+
+def _slot_drained(drained: bool) -> Callable[[Call], Any]:
+    """Stop or resume assigning work to a single slot."""
+
+    def change(call: Call) -> Any:
+        plane, choice, slot = (
+            call.gateway.service.plane,
+            NodeChoice(names=(call.path("agent"),)),
+            call.number("slot"),
+        )
+        [report] = plane.set_drained(call.actor, choice, drained, slot=slot)
+        if drained and call.field("drain", False) is not True:
+            _requeue(call, _runs_on(call.gateway, report.node.name, slot))
+        return {"slot": _agent(call, report, _holders(call.gateway))["slots"][str(slot)]}
+
+    return change
+
+
+def _requeue(call: Call, run_ids: Collection[str]) -> None:
+    """Make runs leave their slots, and queue them again with their checkpoints."""
+    for run_id in run_ids:
+        with suppress(Refused):  # the run is leaving already
+            call.gateway.service.plane.pause(call.actor, run_id)
+            call.gateway.service.plane.resume(call.actor, run_id)
+
+
+def _runs_on(gateway: Gateway, node: str, slot: int) -> set[str]:
+    return {
+        run.id
+        for run, attempt in gateway.service.plane.control.live()
+        if attempt is not None
+        for placement in attempt.current_allocation.placements
+        if placement.node == node and slot in placement.slots
+    }
+
+
+_AGENT = "/api/v1/agents/{agent}"
+
+ROUTES = (
+    get("/api/v1/agents", _agents),
+    get(_AGENT, _one_agent),
+    get(f"{_AGENT}/slots/{{slot}}", _one_slot),
+    post(f"{_AGENT}/enable", _drained(False)),
+    post(f"{_AGENT}/disable", _drained(True)),
+    post(f"{_AGENT}/slots/{{slot}}/enable", _slot_drained(False)),
+    post(f"{_AGENT}/slots/{{slot}}/disable", _slot_drained(True)),
+)

@@ -1,0 +1,167 @@
+"""`det experiment create`, `pause`, `set` and the like: experiment commands. Listed in `route_list`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from tarmac.model.actor import Actor
+from tarmac.model.cluster import Policy
+from tarmac.model.experiment import Experiment
+from tarmac.model.lifecycle import RunEvent, sources
+from tarmac.model.numbering import NumberKind
+from tarmac.systems.determined.gateway.calls import Call, delete, patch, post, put
+from tarmac.systems.determined.gateway.changing import Changes, changed, changes_of
+from tarmac.systems.determined.gateway.continuing import continued, override_of
+from tarmac.systems.determined.gateway.creating import wish_of
+from tarmac.systems.determined.gateway.numbering import check_project, experiment_of
+from tarmac.systems.determined.gateway.records.experiments import labels_shown
+from tarmac.systems.determined.gateway.routes.experiment_lists import record_of
+from tarmac.systems.determined.gateway.routes.jobs import place_changes
+
+Command = Callable[[Actor, str], Experiment]
+
+
+# --- creating
+
+
+def _create(call: Call) -> Any:
+    if call.field("validateOnly", False):
+        checked = wish_of(call, keeps=False).submission
+        call.gateway.service.plane.experiments.preview(checked)
+        return {"experiment": _draft_record(checked.spec.name), "config": {}, "warnings": []}
+    wish = wish_of(call, keeps=True)
+    parent = wish.parent.id if wish.parent is not None else None
+    created = call.gateway.service.plane.create_experiment(wish.submission, parent=parent)
+    record = record_of(call, created)
+    return {"experiment": record, "config": record["config"], "warnings": []}
+
+
+def _draft_record(name: str) -> dict[str, Any]:
+    """The record of an experiment that is not stored."""
+    empty: dict[str, Any] = dict.fromkeys(("startTime", "jobId", "searcherType", "username"), "")
+    numbers = dict.fromkeys(("id", "numTrials", "projectId", "projectOwnerId"), 0)
+    rest = {"archived": False, "config": {}, "originalConfig": "", "state": "STATE_PAUSED", "name": name}
+    return empty | numbers | rest
+
+
+def _continue(call: Call) -> Any:
+    """Continue an ended experiment; with a changed configuration only a search with a single trial.
+
+    A trial keeps its number, although it continues as another run.
+    """
+    experiment = experiment_of(call.gateway, call.whole_field("id"))
+    override = override_of(call.field("overrideConfig", ""))
+    change = (lambda spec: continued(call, experiment, spec, override)) if override else None
+    plane, numbers = call.gateway.service.plane, call.gateway.numbers
+    with plane.control.lock:  # the new runs get numbers before any request for these
+        before = {each.number: each.run_id for each in call.gateway.experiments.trials(experiment.id)}
+        after = plane.experiments.go_on(call.actor, experiment.id, change=change)
+        for trial in call.gateway.experiments.trials(experiment.id):
+            if before.get(trial.number, trial.run_id) != trial.run_id:
+                numbers.pass_on(NumberKind.TRIAL, before[trial.number], trial.run_id)
+    return {"experiment": record_of(call, after)}
+
+
+# --- commands
+
+
+def _command(choose: Callable[[Call], Command]) -> Callable[[Call], Any]:
+    """A route that applies a command to an experiment."""
+
+    def command(call: Call) -> Any:
+        experiment = experiment_of(call.gateway, call.number("experiment"))
+        choose(call)(call.actor, experiment.id)
+        return {}
+
+    return command
+
+
+def _stop_at_once(call: Call) -> Command:
+    return partial(call.gateway.service.plane.experiments.stop, at_once=True)
+
+
+def _archive(archived: bool) -> Callable[[Call], Command]:
+    def choose(call: Call) -> Command:
+        experiments = call.gateway.service.plane.experiments
+        return lambda actor, reference: experiments.set_archived(actor, reference, archived)
+
+    return choose
+
+
+def _change(call: Call) -> Any:
+    """Change the name, the limits and the policy of an experiment, and the queue positions of its trials."""
+    experiment = experiment_of(call.gateway, call.number("experiment"))
+    changes = changes_of(call.body if isinstance(call.body, Mapping) else {})
+    plane = call.gateway.service.plane
+    trials = plane.experiments.trials(call.actor, experiment)
+    movable = sources(RunEvent.REORDERED)
+    run_ids = [each.run.id for each in trials if each.run is not None and each.run.state in movable]
+    if moves := place_changes(run_ids, _effective(call, changes)):
+        plane.reorder(call.actor, moves, dict.fromkeys(run_ids, f"job {experiment.id}"))
+    after = plane.experiments.change_spec(call.actor, experiment.id, partial(changed, changes=changes))
+    return {"experiment": record_of(call, after)}
+
+
+def _label(choose: Callable[[list[str], str], list[str]]) -> Callable[[Call], Any]:
+    """A route that adds or removes one label of an experiment."""
+
+    def change(call: Call) -> Any:
+        experiment = experiment_of(call.gateway, call.number("experiment"))
+        changes = changes_of({"labels": choose(labels_shown(experiment.spec), call.path("label"))})
+        experiments = call.gateway.service.plane.experiments
+        after = experiments.change_spec(call.actor, experiment.id, partial(changed, changes=changes))
+        return {"labels": labels_shown(after.spec)}
+
+    return change
+
+
+def _with(labels: list[str], label: str) -> list[str]:
+    return [each for each in labels if each != label] + [label]
+
+
+def _without(labels: list[str], label: str) -> list[str]:
+    return [each for each in labels if each != label]
+
+
+def _effective(call: Call, changes: Changes) -> Changes:
+    """The changes; without fair sharing they lack the weight, which is stored but has no effect yet."""
+    policies = {pool.policy for pool in call.gateway.service.plane.pools(call.actor)}
+    return changes if Policy.FAIR_SHARE in policies else changes.without("weight")
+
+
+def _move(call: Call) -> Any:
+    """Move an experiment to another project; there is none."""
+    experiment_of(call.gateway, call.number("experiment"))
+    check_project(call.whole_field("destinationProjectId"))
+    return {}
+
+
+def _remove(call: Call) -> Any:
+    experiment = experiment_of(call.gateway, call.number("experiment"))
+    service = call.gateway.service
+    _, trials = service.plane.experiments.remove(call.actor, experiment.id)
+    for trial in trials:
+        service.remover.remove_if_there(call.actor, trial.run_id)
+    return {}
+
+
+_BASE = "/api/v1/experiments"
+_ONE = f"{_BASE}/{{experiment}}"
+
+ROUTES = (
+    post(_BASE, _create),
+    post(f"{_BASE}/continue", _continue),
+    patch(_ONE, _change),
+    delete(_ONE, _remove),
+    put(f"{_ONE}/labels/{{label:path}}", _label(_with)),
+    delete(f"{_ONE}/labels/{{label:path}}", _label(_without)),
+    post(f"{_ONE}/pause", _command(lambda call: call.gateway.service.plane.experiments.pause)),
+    post(f"{_ONE}/activate", _command(lambda call: call.gateway.service.plane.experiments.activate)),
+    post(f"{_ONE}/cancel", _command(lambda call: call.gateway.service.plane.experiments.stop)),
+    post(f"{_ONE}/kill", _command(_stop_at_once)),
+    post(f"{_ONE}/move", _move),
+    post(f"{_ONE}/archive", _command(_archive(True))),
+    post(f"{_ONE}/unarchive", _command(_archive(False))),
+)

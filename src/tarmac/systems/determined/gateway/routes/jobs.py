@@ -1,0 +1,128 @@
+"""`det job list`, `update` and `update-batch`: shows and changes the queue. Listed in `route_list`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from tarmac.control.queue.queueing import QueueChange
+from tarmac.model.errors import InvalidInput
+from tarmac.systems.determined.gateway.calls import Call, get, post
+from tarmac.systems.determined.gateway.changing import Changes, changed, changes_of
+from tarmac.systems.determined.gateway.records.jobs import Job, job_records, jobs_of
+from tarmac.systems.determined.gateway.records.written import is_descending, page
+from tarmac.systems.determined.gateway.routes.pools import default_pool
+
+_PLACE = ("priority", "weight", "resourcePool")
+_ANCHORS = ("aheadOf", "behindOf")
+
+
+def _listed(call: Call) -> tuple[list[Job], list[Job]]:
+    """The jobs of the requested (or default) pool: in scheduling order, and in the requested order."""
+    found = jobs_of(call, call.text("resourcePool") or default_pool(call))
+    return found, list(reversed(found)) if is_descending(call) else found
+
+
+def _jobs(call: Call) -> Any:
+    every, shown = _listed(call)
+    return page(call, "jobs", shown, lambda part: [{"full": each} for each in job_records(call, part, every)])
+
+
+def _old_jobs(call: Call) -> Any:
+    """The list for 0.23, which requests jobs without a `full` around each."""
+    every, shown = _listed(call)
+    return page(call, "jobs", shown, lambda part: job_records(call, part, every))
+
+
+def _stats(call: Call) -> Any:
+    """The numbers of queued and scheduled jobs of each pool."""
+    counts: dict[str, dict[str, int]] = {
+        pool.name: {"queuedCount": 0, "scheduledCount": 0}
+        for pool in call.gateway.service.plane.pools(call.actor)
+    }
+    every = jobs_of(call)
+    for job, record in zip(every, job_records(call, every, every), strict=True):
+        word = "scheduledCount" if record["summary"]["state"] == "STATE_SCHEDULED" else "queuedCount"
+        counts.setdefault(job.pool, {"queuedCount": 0, "scheduledCount": 0})[word] += 1
+    return {"results": [{"resourcePool": name, "stats": stats} for name, stats in counts.items()]}
+
+
+def _update(call: Call) -> Any:
+    """Change queue positions: all updates or none. An update applies to every trial of its job."""
+    updates = call.field("updates", [])
+    if not isinstance(updates, list) or not updates:
+        raise InvalidInput("updates: a list of changes of jobs is expected")
+    jobs, plane = jobs_of(call), call.gateway.service.plane
+    moves: list[QueueChange] = []
+    later: list[tuple[str, Changes]] = []
+    for update in updates:
+        job, name, value = _read(jobs, update)
+        if name in _ANCHORS:
+            moves += _moves(job, _job(jobs, value), ahead=name == "aheadOf")
+            continue
+        changes = changes_of({"resources": {name: value}})
+        moves += place_changes([entry.run_id for entry in job.entries], changes)
+        if job.experiment is not None:
+            later.append((job.id, changes))
+    plane.reorder(call.actor, moves, {run.id: f"job {job.id}" for job in jobs for run in job.runs})
+    for experiment, changes in later:
+        plane.experiments.change_spec(call.actor, experiment, partial(changed, changes=changes))
+    return {}
+
+
+def _read(jobs: list[Job], update: Any) -> tuple[Job, str, Any]:
+    """The job of an update, the changed property and its value."""
+    if not isinstance(update, Mapping):
+        raise InvalidInput("updates: a change is a mapping with 'jobId'")
+    job = _job(jobs, update.get("jobId"))
+    given = {name: update[name] for name in (*_PLACE, *_ANCHORS) if update.get(name) not in (None, "")}
+    if len(given) != 1:
+        fields = ", ".join((*_PLACE, *_ANCHORS))
+        raise InvalidInput(f"one of {fields} is expected for job {job.id}, not {len(given)}")
+    [(name, value)] = given.items()
+    return job, name, value
+
+
+def place_changes(run_ids: Sequence[str], changes: Changes) -> list[QueueChange]:
+    """The queue changes of runs."""
+    return [
+        QueueChange(reference=run_id, **{"pool" if name == "resource_pool" else name: value})
+        for name, value in changes.place.items()
+        for run_id in run_ids
+    ]
+
+
+def _moves(job: Job, anchor: Job, *, ahead: bool) -> list[QueueChange]:
+    """Moves every entry of a job ahead of the first entry of another, or behind its last, in order."""
+    if job is anchor:
+        return []
+    if ahead:
+        first = anchor.entries[0].run_id
+        return [QueueChange(reference=entry.run_id, ahead_of=first) for entry in job.entries]
+    last = anchor.entries[-1].run_id
+    return [QueueChange(reference=entry.run_id, behind_of=last) for entry in reversed(job.entries)]
+
+
+def _job(jobs: list[Job], reference: Any) -> Job:
+    """The job with an id, or with the unique beginning of one.
+
+    Raises InvalidInput if there is none: for NotFound, `det` of 0.23 does not print the server's message.
+    """
+    text = str(reference or "")
+    found = [job for job in jobs if job.id == text] or [
+        job for job in jobs if text and job.id.startswith(text)
+    ]
+    if len({job.id for job in found}) > 1:
+        raise InvalidInput(f"{text!r:.60} is the beginning of several jobs", hint="give more of the id")
+    if not found:
+        raise InvalidInput(f"there is no job {text!r:.60} in the queue", hint="det job list shows their ids")
+    return found[0]
+
+
+ROUTES = (
+    get("/api/v1/job-queues-v2", _jobs),
+    get("/api/v1/job-queues", _old_jobs),
+    get("/api/v1/job-queues/stats", _stats),
+    post("/api/v1/job-queues", _update),
+)

@@ -1,0 +1,110 @@
+"""Login, logout, and the list of users. Listed in `route_list`.
+
+Holders of the home's token may log in under any name, with the token as the password. Processes of the
+server's own user on this machine need no password for the default user `determined`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from tarmac.model.errors import Forbidden, InvalidInput, NotFound
+from tarmac.systems.determined.gateway.calls import Access, Call, bearer, get, post
+from tarmac.systems.determined.gateway.peers import uid_of_peer
+from tarmac.systems.determined.gateway.tokens import SESSION_S, Claim, TokenKind
+
+DEFAULT_USER = "determined"
+_OPEN_USERS = frozenset({DEFAULT_USER, "admin"})
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}")
+_NO = "the user name or the password is wrong"
+
+
+def _login(call: Call) -> Any:
+    name, password = call.field("username", ""), call.field("password", "")
+    if not isinstance(name, str) or not isinstance(password, str):
+        raise InvalidInput("username and password: texts are expected")
+    gateway = call.gateway
+    if not _NAME.fullmatch(name):
+        raise Forbidden(_NO)
+    hashed = call.field("isHashed", False) is True
+    if password:
+        allowed = gateway.tokens.is_password(password, hashed=hashed)
+    else:
+        allowed = name in (*_OPEN_USERS, gateway.owner) and _own_process(call)
+    if not allowed:
+        raise Forbidden(_NO, hint="the password is the token in the home of the server")
+    until = gateway.service.clock.now() + SESSION_S
+    token = gateway.tokens.make(Claim(kind=TokenKind.USER, subject=name), until=until)
+    return {"token": token, "user": user_record(name)}
+
+
+def _own_process(call: Call) -> bool:
+    """Whether the request comes from a process of the server's owner on this machine."""
+    client = call.request.client
+    near = (client.host, client.port) if client is not None else None
+    return uid_of_peer(near, call.request.scope.get("server")) == os.getuid()
+
+
+def _logout(call: Call) -> Any:
+    """End the session of the request's token. The home's token remains valid."""
+    call.gateway.tokens.end(bearer(call.request), now=call.gateway.service.clock.now())
+    return {}
+
+
+def _me(call: Call) -> Any:
+    return {"user": user_record(call.actor.user)}
+
+
+def _users(call: Call) -> Any:
+    names = sorted(_names(call))
+    return {
+        "users": [user_record(name) for name in names],
+        "pagination": {"offset": 0, "limit": 0, "startIndex": 0, "endIndex": len(names), "total": len(names)},
+    }
+
+
+def _user(call: Call) -> Any:
+    name = call.path("user")
+    found = next((each for each in _names(call) if name in (each, str(user_id(each)))), None)
+    if found is None:
+        raise NotFound(f"there is no user {name!r:.60}")
+    return {"user": user_record(found)}
+
+
+def _names(call: Call) -> set[str]:
+    """The known users: the default user, the caller, the owner, and all users with experiments or runs."""
+    owners = {each.user for each in call.gateway.service.plane.usage.used_slots(call.actor, None, None)}
+    return {DEFAULT_USER, call.actor.user, call.gateway.owner} | owners
+
+
+def user_id(name: str) -> int:
+    """A number for a user: Determined's own `admin` and `determined` are 1 and 2."""
+    first = {"admin": 1, DEFAULT_USER: 2}
+    return first.get(name) or 3 + int.from_bytes(name.encode()[-3:])
+
+
+def user_record(name: str) -> dict[str, Any]:
+    """A user in Determined's form."""
+    return {
+        "id": user_id(name),
+        "username": name,
+        "displayName": "",
+        "admin": True,
+        "active": True,
+        "remote": False,
+        "agentUserGroup": None,
+        "modifiedAt": None,
+        "lastAuthAt": None,
+    }
+
+
+ROUTES = (
+    post("/api/v1/auth/login", _login, Access.OPEN),
+    post("/api/v1/auth/logout", _logout),
+    get("/api/v1/me", _me, Access.TASK),
+    get("/api/v1/users", _users),
+    get("/api/v1/users/{user}/by-username", _user),
+    get("/api/v1/users/{user}", _user),
+)

@@ -1,0 +1,52 @@
+"""Finds the source trials of configurations that start from a checkpoint. Called by `wiring`.
+
+`searcher.source_trial_id` names the trial, `source_checkpoint_uuid` a reported checkpoint of it. The run gets
+the checkpoints of that trial as an input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tarmac.model.errors import InvalidInput
+from tarmac.model.numbering import NumberKind, Numbers
+from tarmac.model.ports import ResolveReferences
+from tarmac.model.run_records import RunRecordKind, RunRecords
+from tarmac.model.spec import RunSpec
+from tarmac.systems.determined.reader import NAME
+
+_TRIAL, _CHECKPOINT = "source_trial_id", "source_checkpoint_uuid"
+
+
+def named_source(spec: RunSpec) -> int | str | None:
+    """The trial number or checkpoint UUID from which a configuration starts; None if it names neither."""
+    config = spec.conventions.facts.get("config") if spec.conventions.system == NAME else None
+    searcher = config.get("searcher") if isinstance(config, Mapping) else None
+    if not isinstance(searcher, Mapping):
+        return None
+    trial, uuid = searcher.get(_TRIAL), searcher.get(_CHECKPOINT)
+    return uuid if isinstance(uuid, str) else trial if type(trial) is int else None
+
+
+def with_sources(resolve: ResolveReferences, numbers: Numbers, records: RunRecords) -> ResolveReferences:
+    """`resolve`, extended to the sources of Determined's configurations."""
+
+    def and_sources(spec: RunSpec) -> RunSpec:
+        source = _source(named_source(spec), numbers, records)
+        if source is not None and not any(text.startswith(f"{source}.") for text in spec.input_artifacts):
+            spec = replace(spec, input_artifacts=(*spec.input_artifacts, source))
+        return resolve(spec)
+
+    return and_sources
+
+
+def _source(named: int | str | None, numbers: Numbers, records: RunRecords) -> str | None:
+    """The run whose checkpoints a configuration starts from; raises InvalidInput if there is none."""
+    if isinstance(named, str):  # an unknown one may be in the user's own storage
+        found = records.named(RunRecordKind.CHECKPOINT, named)
+        return found[-1].run_id if found else None
+    run_id = numbers.numbered(NumberKind.TRIAL, named) if named is not None else None
+    if named is not None and run_id is None:
+        raise InvalidInput(f"searcher.{_TRIAL}: there is no trial {named}")
+    return run_id

@@ -1,0 +1,47 @@
+"""The ISC's dialect: TOML under any file name, `.isc` by convention. Listed in `systems.registry`."""
+
+from __future__ import annotations
+
+from tarmac.dialects.dialect import CERTAIN, POSSIBLE, Detection, Dialect, not_ours
+from tarmac.dialects.problems import Problems
+from tarmac.dialects.toml_tree import compose
+from tarmac.systems.isc.conventions import apply_conventions
+from tarmac.systems.isc.fields import RETIRED, RUN, keys_of_lines, only_credentials
+from tarmac.systems.isc.reader import NAME, read_isc
+from tarmac.systems.isc.statuses import status
+
+
+def _detect(filename: str, text: str) -> Detection:
+    """Certain for a key that no other dialect has; possible for any ISC key, or for broken TOML named `.isc`.
+
+    The dialect also claims a credentials file: no other reader would know that none of it may be quoted.
+    """
+    problems = Problems(filename)
+    tree = compose(text, problems)
+    broken = bool(problems)
+    keys = {key.text for key, _ in tree.entries} if tree is not None else set()
+    keys |= keys_of_lines(text, "=") if broken else set()
+    if keys & _OWN or (not broken and {"command", "gpus"} <= keys):
+        return CERTAIN
+    ours = keys & (RUN.known | RETIRED) or only_credentials(keys)
+    if ours or (broken and filename.endswith((".isc", ".toml"))):
+        return POSSIBLE
+    if broken:
+        return not_ours(str(problems.first))
+    found = ", ".join(repr(key)[:40] for key in sorted(keys)[:5]) or "nothing"
+    return not_ours(f'keys such as experiment_name = "..." are expected (found: {found})')
+
+
+_OWN = frozenset(
+    {"isc_project_id", "experiment_name", "compute_mode", "max_rapid_cycles"} | {"dataset_id_list"}
+)
+"""Keys that no other run file has."""
+
+ISC = Dialect(
+    name=NAME,
+    detect=_detect,
+    read=read_isc,
+    apply_conventions=apply_conventions,
+    status=status,
+    own_packages=True,
+)

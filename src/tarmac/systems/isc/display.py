@@ -1,0 +1,73 @@
+"""Runs as the ISC's own command shows experiments. Found by `registry` under the name isc."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tarmac.cli.displays.display import Display, field_lines, report_of, status_cell, utc_time
+from tarmac.cli.views.messages import Json
+from tarmac.cli.views.table import Cell, heads, render
+from tarmac.cli.views.terminal import Terminal, one_line
+from tarmac.model.spec import Mode
+from tarmac.systems.isc import statuses
+
+_COLUMNS = heads("ID, Name, Created, GPUs, Mode, Cycle, Status", right="GPUs", flexible="Name")
+
+_COLOURS = {
+    "enqueued": "queued",
+    "burst_staged": "queued",
+    "interrupting": "preempting",
+    "cancelling": "stopping",
+    "cancelled": "stopped",
+    "strong_failed": "failed",
+}
+"""The state of tarmac whose colour a word has, for words that are not its states."""
+
+
+class IscDisplay(Display):
+    """`isc experiments`, for several experiments or one."""
+
+    status = staticmethod(statuses.status)
+
+    def runs(self, runs: Sequence[Json], terminal: Terminal) -> str:
+        rows = (
+            (
+                run["id"],
+                Cell(run["name"], "bold"),
+                utc_time(run["created_at"]),
+                str(run["slots"]),
+                str(run["mode"]),
+                _cycle(run),
+                self._status(run),
+            )
+            for run in runs
+        )
+        return render(_COLUMNS, rows, terminal)
+
+    def run(self, run: Json, attempts: Sequence[Json], terminal: Terminal) -> str:
+        newest = attempts[-1] if attempts else None
+        status = self._status(run)
+        fields = {
+            "ID": run["id"],
+            "Name": one_line(run["name"]),
+            "Project": run["project"],
+            "Created": utc_time(run["created_at"]),
+            "GPUs": str(run["slots"]),
+            "Mode": str(run["mode"]),
+            "Cycle": _cycle(run),
+            "Nodes": str(len(newest["nodes"])) if newest else "",
+            "Status": terminal.paint(status.text, status.style),
+            "Message": one_line((run["cause"] or {}).get("message") or ""),
+        }
+        return field_lines(fields, terminal, width=9)
+
+    def _status(self, run: Json) -> Cell:
+        return status_cell(self.status(report_of(run)), _COLOURS)
+
+
+DISPLAY = IscDisplay()
+
+
+def _cycle(run: Json) -> str:
+    """The number of starts and, for cycle runs, their maximum: `1 / 3`."""
+    return f"{run['attempt']} / {run['max_turns']}" if run["mode"] == Mode.CYCLE else str(run["attempt"])

@@ -1,0 +1,47 @@
+"""Mantik's dialect: compute backend configurations, in YAML or JSON. Listed in `systems.registry`."""
+
+from __future__ import annotations
+
+from tarmac.dialects.dialect import CERTAIN, POSSIBLE, Detection, Dialect, no_conventions, not_ours
+from tarmac.dialects.located import Table, quote
+from tarmac.dialects.problems import Problems
+from tarmac.dialects.yaml_tree import compose
+from tarmac.systems.mantik.fields import CONFIG, FIRECREST, RESOURCES
+from tarmac.systems.mantik.reader import NAME, read_mantik
+from tarmac.systems.mantik.statuses import status
+
+
+def _detect(filename: str, text: str) -> Detection:
+    """Certain for a site with resources (or an environment), possible for either alone.
+
+    A key that only Mantik has is recognised in lower case as well: the reader reports its spelling.
+    """
+    problems = Problems(filename)
+    tree = compose(text, problems, lenient=True)
+    if tree is None:
+        return not_ours(str(problems.first))
+    if not isinstance(tree, Table):
+        return not_ours(f"keys are expected, not {quote(tree)}")
+    parts = tree.values
+    site = parts.keys() & {"UnicoreApiUrl", "Firecrest", "SSH"}
+    rest = parts.keys() & (CONFIG.known - {"UnicoreApiUrl", "Firecrest", "SSH"})
+    if (
+        (site and rest)
+        or _UNMISTAKABLE in {key.lower() for key in parts}
+        or _has(parts.get("Resources"), RESOURCES.known)
+    ):
+        return CERTAIN
+    if site or rest or _has(tree, FIRECREST.known - {"Machine"}):
+        return POSSIBLE
+    return not_ours("it has neither 'UnicoreApiUrl' nor 'Firecrest' nor 'Resources'")
+
+
+_UNMISTAKABLE = "unicoreapiurl"
+
+
+def _has(node: object, keys: frozenset[str]) -> bool:
+    return isinstance(node, Table) and any(key.text in keys for key, _ in node.entries)
+
+
+# The script that `launch` makes for a site sets these variables.
+MANTIK = Dialect(name=NAME, detect=_detect, read=read_mantik, apply_conventions=no_conventions, status=status)

@@ -1,0 +1,73 @@
+"""Runs as MLflow, which Mantik's users use, shows them: ids, words, times. Found by `registry`.
+
+Mantik's documentation has no listing; the fields are those that MLflow stores for a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from tarmac.cli.displays.display import Display, report_of
+from tarmac.cli.views.messages import Json
+from tarmac.cli.views.table import heads, render
+from tarmac.cli.views.terminal import Terminal, one_line
+from tarmac.systems.mantik import statuses
+
+_HEADS = heads("run_id, run_name, status, start_time, end_time", flexible="run_name")
+_LABEL_WIDTH = 14
+
+
+class MantikDisplay(Display):
+    """Runs in MLflow's words."""
+
+    status = staticmethod(statuses.status)
+
+    def runs(self, runs: Sequence[Json], terminal: Terminal) -> str:
+        rows = [
+            (
+                run["id"],
+                run["name"],
+                self.status(report_of(run)),
+                _when(run["started_at"]),
+                _when(run["ended_at"]),
+            )
+            for run in runs
+        ]
+        return render(_HEADS, rows, terminal)
+
+    def run(self, run: Json, attempts: Sequence[Json], terminal: Terminal) -> str:  # noqa: ARG002 the port's
+        site = run["spec"].get("site") or {}
+        firecrest = site.get("firecrest") or {}
+        resources = {
+            "Queue": site.get("queue"),
+            "Nodes": site.get("nodes"),
+            "CPUsPerNode": site.get("cpus_per_node"),
+            "GPUsPerNode": site.get("slots_per_node"),
+        }
+        fields = {
+            "run_id": run["id"],
+            "run_name": run["name"],
+            "user_id": run["user"],
+            "status": self.status(report_of(run)),
+            "start_time": _when(run["started_at"]),
+            "end_time": _when(run["ended_at"]),
+            "site": site.get("unicore_url") or firecrest.get("machine"),
+            "resources": ", ".join(f"{key} {value}" for key, value in resources.items() if value is not None),
+            "image": run["spec"].get("environment", {}).get("image"),
+            "entry_point": (run["spec"]["roles"][0]["processes"][0]["command"]).get("script"),
+        }
+        return "\n".join(
+            f"{name:<{_LABEL_WIDTH}}{one_line(str(value))}" for name, value in fields.items() if value
+        )
+
+    def log_prefix(self, run: Json, chunk: Json) -> str | None:  # noqa: ARG002 the port's
+        """A batch job has one log."""
+        return ""
+
+
+DISPLAY = MantikDisplay()
+
+
+def _when(at: float | None) -> str:
+    return "" if at is None else datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")

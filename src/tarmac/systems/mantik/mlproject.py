@@ -1,0 +1,252 @@
+"""Reads an MLflow project file: the requested entry point, as one command for a shell (K10).
+
+Called by the reader, with or without the file beside the configuration; without it, any script of the project
+is an entry point, as in MLflow. Values are quoted for the shell before they are put into the command.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from string import Formatter
+
+from tarmac.dialects.kinds import text
+from tarmac.dialects.located import Scalar, Table, key_text
+from tarmac.dialects.problems import Problems
+from tarmac.dialects.section import Fields, Section, Value, where, words_for
+from tarmac.dialects.yaml_tree import compose
+from tarmac.model.text import nearest
+from tarmac.systems.mantik.fields import known_part
+
+FILE_NAMES = ("MLproject", "mlproject", "MLProject", "MLPROJECT")
+"""Names of the file; MLflow ignores case."""
+
+DEFAULT_ENTRY_POINT = "main"
+
+PROJECT = Fields(
+    known=frozenset({"name", "python_env", "conda_env", "docker_env", "entry_points"}),
+    synonyms=words_for(entry_points="entrypoints entrypoint entry_point"),
+)
+ENTRY_POINT = Fields(known=frozenset({"parameters", "command"}), synonyms={"cmd": "command"})
+PARAMETER = Fields(known=frozenset({"type", "default"}))
+_FREE_TEXTS = frozenset({"description"})
+
+_TYPES = ("string", "float", "path", "uri")
+_OTHER_TYPES = frozenset(
+    {"str", "text", "int", "integer", "number", "double", "bool", "boolean", "list", "dict"}
+)
+"""Types of other tools: MLflow silently takes their values as text as well."""
+
+_CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)\\\r?\n")
+_SCRIPTS = {".py": "python", ".sh": "bash"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """The project's name, and the command of the entry point (None: a problem is reported)."""
+
+    name: str | None
+    command: str | None
+
+
+def read_project(
+    source: str | None,
+    *,
+    entry_point: str | None,
+    parameters: Mapping[str, str],
+    problems: Problems,
+) -> Project:
+    """The project in the text of its file, which may be None; problems carry that file's name."""
+    name: str | None = None
+    listed: dict[str, Value] = {}
+    if source is not None:
+        tree = compose(source, problems, lenient=True)
+        if tree is None:
+            return Project(name=None, command=None)
+        section = known_part(Value(tree, "", problems), PROJECT, ignored=_FREE_TEXTS)
+        if section is None:
+            return Project(name=None, command=None)
+        name = section.read("name", text("the name of the project"), None)
+        listed = _entry_points(section)
+    entry = entry_point or DEFAULT_ENTRY_POINT
+    if entry in listed:
+        return Project(name=name, command=_command(listed[entry], entry, parameters))
+    command = _script(entry, parameters)
+    if command is None and not problems:
+        _refuse_entry_point(entry, listed, problems, has_file=source is not None)
+    return Project(name=name, command=command)
+
+
+def _entry_points(section: Section) -> dict[str, Value]:
+    environments = [key for key in ("python_env", "conda_env", "docker_env") if key in section]
+    if len(environments) > 1:
+        section.refuse(f"only one environment is allowed, not {' and '.join(environments)}")
+    if environments and (found := section.get(environments[0])) is not None:
+        _warn(
+            found,
+            "no environment is made from this; 'Environment' of the configuration "
+            "says in what the project runs",
+        )
+    value = section.get("entry_points")
+    if value is None:
+        return {}
+    return {
+        key.node.text: item
+        for key, item in value.entries("a mapping from names to entry points")
+        if isinstance(key.node, Scalar)
+    }
+
+
+def _script(entry: str, parameters: Mapping[str, str]) -> str | None:
+    """The command of a script of the project; None if the name is not that of a script."""
+    program = _SCRIPTS.get(posixpath.splitext(entry)[1])
+    inside = posixpath.normpath(entry)
+    if program is None or posixpath.isabs(inside) or inside.startswith("../"):
+        return None
+    return f"{program} {shlex.quote(inside)}{_further(parameters)}"
+
+
+def _refuse_entry_point(
+    entry: str, listed: Mapping[str, Value], problems: Problems, *, has_file: bool
+) -> None:
+    scripts = "or a script of the project, as in --entry-point train.py"
+    if not has_file:
+        problems.add(
+            None,
+            f"nothing says what to run: there is no MLproject file with an entry point {entry!r}",
+            f"add one beside this file, {scripts}",
+        )
+        return
+    near = nearest(entry, listed)
+    known = (
+        f"did you mean {near!r}?"
+        if near
+        else f"there are: {', '.join(map(_key_text, sorted(listed))) or 'none'}"
+    )
+    problems.add(None, f"there is no entry point {entry!r}", f"{known}; {scripts}")
+
+
+def _key_text(name: str) -> str:
+    return key_text(Scalar(text=name))
+
+
+def _command(value: Value, name: str, parameters: Mapping[str, str]) -> str | None:
+    section = known_part(value, ENTRY_POINT, ignored=_FREE_TEXTS)
+    if section is None:
+        return None
+    if "command" not in section:
+        section.missing("command", "say what the entry point runs")
+    template = section.read("command", text("a command"), None)
+    command = section.get("command")
+    defaults = _parameters(section.get("parameters"))
+    if template is None or command is None:
+        return None
+    values = {key: parameters.get(key, default) for key, default in defaults.items()}
+    missing = [key for key, found in values.items() if found is None]
+    if missing:
+        section.problems.add(
+            None,
+            f"No value given for missing parameters: {', '.join(map(repr, missing))}",
+            f"give them with the submission: -P {_key_text(missing[0])}=...",
+        )
+    filled = _filled(template, {key: found or "" for key, found in values.items()}, command)
+    if filled is None:
+        return None
+    if not filled.strip():
+        command.refuse(f"the command of entry point {name!r} is empty")
+        return None
+    rest = {key: found for key, found in parameters.items() if key not in defaults}
+    return f"{filled.strip()}{_further(rest)}"
+
+
+def _parameters(value: Value | None) -> dict[str, str | None]:
+    """The default of each parameter; None: a value is required."""
+    if value is None:
+        return {}
+    found: dict[str, str | None] = {}
+    for key, item in value.entries("a mapping from names to parameters"):
+        name = key.read(text("the name of a parameter"), "")
+        if isinstance(item.node, Table):
+            section = known_part(item, PARAMETER, ignored=_FREE_TEXTS)
+            default = section.read("default", text("a text or number"), None) if section else None
+            kind = section.get("type") if section else None
+        else:
+            default, kind = None, item
+        if kind is not None and not _usual_type(kind.read(text("a type"), "string")):
+            _warn(kind, f"types are {', '.join(_TYPES)}; values of this one are taken as text")
+        found[name] = default
+    return found
+
+
+def _on_one_line(template: str) -> str:
+    """The command on one line: each line break, with or without a backslash before it, becomes a blank."""
+    return " ".join(_CONTINUED.sub(r"\1 ", template).splitlines())
+
+
+def _usual_type(written: str) -> bool:
+    return written in _TYPES or written.partition("[")[0].strip().lower() in _OTHER_TYPES
+
+
+def _filled(template: str, values: Mapping[str, str], command: Value) -> str | None:
+    """The command with values in place of parameter names; None, with a problem reported, if that fails."""
+    quoted = re.findall(r"\"[^\"]*+\"|'[^']*+'", template)
+    if found := next((part for part in quoted if re.search(r"\{\w+\}", part)), None):
+        _warn(command, f"values are quoted already: take the quotes away: {found[:60]}")
+    try:
+        pieces = list(Formatter().parse(_on_one_line(template)))
+    except ValueError:
+        command.refuse(
+            "a single brace in it belongs to no parameter",
+            "braces that are meant are written twice: {{ and }}",
+        )
+        return None
+    filled, unknown, used = [], [], set()
+    for literal, name, spec, conversion in pieces:
+        filled.append(literal)
+        if name is None:
+            continue
+        if name not in values or spec or conversion:
+            unknown.append(_placeholder(literal, name, spec, conversion))
+            continue
+        used.add(name)
+        filled.append(shlex.quote(values[name]))
+    _note_mismatch(unknown, sorted(values.keys() - used), values, command)
+    return "".join(filled) if not unknown else None
+
+
+def _placeholder(literal: str, name: str, spec: str | None, conversion: str | None) -> str:
+    written = name + (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "")
+    return f"{'$' if literal.endswith('$') else ''}{{{written}}}"
+
+
+def _note_mismatch(
+    unknown: Sequence[str],
+    unused: Sequence[str],
+    values: Mapping[str, str],
+    command: Value,
+) -> None:
+    for written in unknown:
+        if written.startswith("$"):
+            hint = f"for a variable of the environment write {written.replace('{', '{{').replace('}', '}}')}"
+        else:
+            near = nearest(written.strip("{}"), values)
+            hint = (
+                f"did you mean {{{near}}}?"
+                if near
+                else f"parameters: {', '.join(map(_key_text, values)) or 'none'}"
+            )
+        command.refuse(f"{written[:80]!r} names no parameter of the entry point", hint)
+    for name in unused:
+        _warn(command, f"the parameter {name!r} has no place in the command")
+
+
+def _further(parameters: Mapping[str, str]) -> str:
+    """Parameters that the entry point does not declare, as options at the end of its command."""
+    return "".join(f" {shlex.quote(f'--{name}')} {shlex.quote(value)}" for name, value in parameters.items())
+
+
+def _warn(value: Value, text: str) -> None:
+    value.problems.warn(None, f"MLproject: {where(value)}{text}")
