@@ -16,8 +16,7 @@ from checkpoint_count import Case, Ledger
 
 from tarmac import api
 from tarmac.artifacts.versions.blobs import DirectoryBlobs
-from tarmac.artifacts.versions.listed import read_manifest, versions
-from tarmac.artifacts.versions.manifest import Version
+from tarmac.artifacts.versions.manifest import Version, read_manifest, versions
 from tarmac.artifacts.versions.restore import fill
 
 TOLERANCE_S = 1.0

@@ -18,7 +18,7 @@ from engine_harness import MACHINE
 from ray_harness import JoinedRay, StandInRay
 from simulated import InstantCode
 from tarmac.artifacts.versions.catalog import Catalog
-from tarmac.artifacts.versions.listed import read_chunk, read_manifest, versions
+from tarmac.artifacts.versions.manifest import read_chunk, read_manifest, versions
 from tarmac.artifacts.versions.retention import Rules
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane, Submission

@@ -12,7 +12,7 @@ import pytest
 
 from attempts import AttemptDirectory, Warm, python_worker, wait_until, warm_parent, write_attempt
 from relayed import Link, RelayedStore, relayed_store, serving
-from tarmac.artifacts.versions.listed import read_chunk, read_manifest, versions
+from tarmac.artifacts.versions.manifest import read_chunk, read_manifest, versions
 from tarmac.node.host.relay import socket_path
 from tarmac.node.kernel.fifo import ring
 

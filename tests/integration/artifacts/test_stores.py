@@ -9,7 +9,7 @@ import pytest
 
 from s3 import BUCKET, CREDENTIALS, Line, s3_server
 from tarmac.artifacts.versions.blobs import Blobs
-from tarmac.artifacts.versions.listed import latest, versions
+from tarmac.artifacts.versions.manifest import latest, versions
 from tarmac.artifacts.versions.restore import fill
 from tarmac.artifacts.versions.retention import collect
 from tarmac.artifacts.versions.select_stable import Ending

@@ -10,7 +10,7 @@ import pytest
 
 from attempts import AttemptDirectory, Warm, worker, write_attempt
 from tarmac.artifacts.versions.blobs import begin_store
-from tarmac.artifacts.versions.listed import latest, versions
+from tarmac.artifacts.versions.manifest import latest, versions
 from tarmac.artifacts.versions.stores import open_blobs
 
 SAVES = 'cd "$CHECKPOINT_ARTIFACT_PATH"; printf {0} > draft; mv draft model.bin'

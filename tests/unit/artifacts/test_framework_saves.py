@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.artifacts.versions.blobs import DirectoryBlobs
-from tarmac.artifacts.versions.listed import latest, read_manifest
-from tarmac.artifacts.versions.manifest import FILE, Manifest
+from tarmac.artifacts.versions.manifest import FILE, Manifest, latest, read_manifest
 from tarmac.artifacts.versions.restore import fill, mend
 from tarmac.artifacts.versions.select_stable import Ending, Unstable
 from tarmac.artifacts.versions.sync import Place, Syncer

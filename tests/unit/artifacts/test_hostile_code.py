@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.artifacts.code.store import DirectoryCodeStore
+from tarmac.artifacts.code.store import MOST_TRIES, DirectoryCodeStore
 from tarmac.artifacts.code.tree import TooSlow, at_most, scan
-from tarmac.artifacts.code.tries import MOST
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import LocalDirectory
 
@@ -39,7 +38,7 @@ HOSTILE = [
 @pytest.mark.parametrize(("pattern", "path"), HOSTILE, ids=range(len(HOSTILE)))
 def test_no_pattern_takes_long_whatever_it_meets(pattern: str, path: str) -> None:
     program = (
-        "import sys\nfrom tarmac.artifacts.code.patterns import parse\n"
+        "import sys\nfrom tarmac.artifacts.code.ignore import parse\n"
         "pattern = parse(sys.argv[1])\n"
         "print([pattern.means(sys.argv[2], is_directory=False) for _ in range(10)][0])"
     )
@@ -105,12 +104,12 @@ def test_code_that_ends_every_server_is_refused_after_some_tries(tmp_path: Path)
     store = DirectoryCodeStore(root)
     program = (
         "import os, sys\nfrom pathlib import Path\n"
-        "from tarmac.artifacts.code.tries import counted\nfrom tarmac.model.spec import LocalDirectory\n"
+        "from tarmac.artifacts.code.store import counted\nfrom tarmac.model.spec import LocalDirectory\n"
         "with counted(Path(sys.argv[1]), LocalDirectory(path=sys.argv[2])):\n    os._exit(9)"
     )
-    for _ in range(MOST):
+    for _ in range(MOST_TRIES):
         subprocess.run([sys.executable, "-c", program, str(root), code.path], check=False)
-    with pytest.raises(InvalidInput, match=f"the server ended {MOST} times"):
+    with pytest.raises(InvalidInput, match=f"the server ended {MOST_TRIES} times"):
         store.stage(code)
     assert store.stage(code) == store.stage(code)  # submitted anew, it is tried anew
     assert [path.name for path in root.iterdir() if path.name.startswith(".trying")] == []

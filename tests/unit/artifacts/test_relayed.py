@@ -13,8 +13,18 @@ import pytest
 
 from relayed import RelayedStore, relayed_store
 from tarmac.artifacts.versions.blobs import Blobs, check_store
-from tarmac.artifacts.versions.listed import latest, read_chunk, read_manifest, versions
-from tarmac.artifacts.versions.manifest import FILE, Chunk, Entry, Manifest, Version, to_bytes
+from tarmac.artifacts.versions.manifest import (
+    FILE,
+    Chunk,
+    Entry,
+    Manifest,
+    Version,
+    latest,
+    read_chunk,
+    read_manifest,
+    to_bytes,
+    versions,
+)
 from tarmac.artifacts.versions.restore import fill
 from tarmac.artifacts.versions.retention import collect
 from tarmac.artifacts.versions.store_server import StoreServer

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from tarmac.artifacts.versions.blobs import DirectoryBlobs
-from tarmac.artifacts.versions.listed import read_manifest
 from tarmac.artifacts.versions.logs import LOG_S, Logs
-from tarmac.artifacts.versions.manifest import Manifest
+from tarmac.artifacts.versions.manifest import Manifest, read_manifest
 from tarmac.artifacts.versions.restore import mend
 from tarmac.artifacts.versions.select_stable import Ending
 from tarmac.artifacts.versions.sync import Place, Syncer

@@ -11,8 +11,14 @@ from threading import Barrier, Event
 import pytest
 
 from tarmac.artifacts.versions.blobs import DirectoryBlobs, begin_store, check_store
-from tarmac.artifacts.versions.listed import read_chunk, read_manifest, versions
-from tarmac.artifacts.versions.manifest import CHUNK_BYTES, Broken, Version
+from tarmac.artifacts.versions.manifest import (
+    CHUNK_BYTES,
+    Broken,
+    Version,
+    read_chunk,
+    read_manifest,
+    versions,
+)
 from tarmac.artifacts.versions.restore import fill
 from tarmac.artifacts.versions.site_store import SiteStore
 from tarmac.artifacts.versions.sync import Place, Syncer

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tarmac.artifacts.versions.blobs import DirectoryBlobs
-from tarmac.artifacts.versions.listed import read_manifest, versions
 from tarmac.artifacts.versions.manifest import (
     Broken,
     Manifest,
@@ -18,7 +17,9 @@ from tarmac.artifacts.versions.manifest import (
     check_path,
     from_bytes,
     parse_id,
+    read_manifest,
     to_bytes,
+    versions,
 )
 from tarmac.artifacts.versions.quiescence import finished, linked, scan
 from tarmac.artifacts.versions.select_stable import Unstable

@@ -21,9 +21,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
-from tarmac.artifacts.code import tarfiles, zipfiles
 from tarmac.artifacts.code.ignore import excluding
-from tarmac.artifacts.code.members import Bad, Member
+from tarmac.artifacts.code.members import Bad, Member, XzReader, tar_members, zip_members
 from tarmac.artifacts.code.tree import OWNER_MAY_ENTER, Entry, Kind, mebibytes
 from tarmac.artifacts.code.treecheck import MOST_ENTRIES, refusal_of_name, refusals
 from tarmac.model.errors import InvalidInput, Problem
@@ -89,8 +88,8 @@ def read_archive(
 def _members(file: BinaryIO, path: str) -> Iterator[Member]:
     name = path.lower()
     if name.endswith(".zip"):
-        return zipfiles.members(file)
-    return tarfiles.members(_inflated(file, name))
+        return zip_members(file)
+    return tar_members(_inflated(file, name))
 
 
 def _inflated(file: BinaryIO, name: str) -> IO[bytes]:
@@ -99,7 +98,7 @@ def _inflated(file: BinaryIO, name: str) -> IO[bytes]:
     if name.endswith((".bz2", ".tbz2")):
         return bz2.BZ2File(file)
     if name.endswith((".xz", ".txz")):
-        return cast(IO[bytes], tarfiles.XzReader(file))
+        return cast(IO[bytes], XzReader(file))
     if name.endswith((".zst", ".tzst")):
         try:
             from compression import zstd  # type: ignore[import-not-found,unused-ignore] # noqa: PLC0415 3.14

@@ -19,8 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tarmac.artifacts.code.gitcache import GitCache, Repo
-from tarmac.artifacts.code.gitprocess import Bounds, Git, GitFailed
+from tarmac.artifacts.code.gitcache import Bounds, Git, GitCache, GitFailed, Repo
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.ports import CodeStore, StagedCode
 from tarmac.model.secret import SecretValues, no_secrets

@@ -1,11 +1,20 @@
-"""A member of an archive of any format. Made by `zipfiles` and `tarfiles` for `archives`."""
+"""The members of zip and tar archives, one by one. Read by `archives`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import lzma
+import stat
+import struct
+import tarfile
+import time
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from typing import IO, BinaryIO, cast
 
-from tarmac.artifacts.code.tree import Kind
+from tarmac.artifacts.code.tree import Kind, mebibytes
 
 
 class Bad(Exception):
@@ -35,3 +44,177 @@ def plain(name: str) -> str:
     while name.startswith("./"):
         name = name[2:].lstrip("/") if name[2:3] == "/" else name[2:]
     return "" if name in (".", "./") else name.removesuffix("/")
+
+
+_CHUNK_BYTES = 1 << 20
+_LARGEST_HEADER_BYTES = 1 << 20
+_XZ_MEMORY_BYTES = 256 << 20
+
+_HEADERS = (
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
+
+
+def tar_members(file: IO[bytes]) -> Iterator[Member]:
+    """Every member, in the order of the archive."""
+    with tarfile.open(
+        fileobj=file, mode="r|", tarinfo=_Info, encoding="utf-8", errors="surrogateescape"
+    ) as archive:
+        for info in archive:
+            yield _tar_member(archive, info)
+            archive.members = []  # type: ignore[attr-defined] # of a million headers none is needed again
+
+
+class XzReader:
+    """The content of an xz file, read with bounded memory whatever its header requires."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._inflater = self._new()
+        self._left = b""
+        self._ended = False
+
+    def read(self, count_bytes: int = -1, /) -> bytes:
+        """At most this number of bytes; none at the end."""
+        limit_bytes = _CHUNK_BYTES if count_bytes < 0 else count_bytes
+        while not self._ended:
+            piece = self._inflater.decompress(self._left, limit_bytes)
+            self._left = b""
+            if self._inflater.eof:
+                self._next_stream()
+            elif not piece and self._inflater.needs_input:
+                self._left = self._file.read(_CHUNK_BYTES)
+                if not self._left:
+                    raise EOFError("it ends early")
+            if piece:
+                return piece
+        return b""
+
+    def _next_stream(self) -> None:
+        rest = (self._inflater.unused_data or self._file.read(_CHUNK_BYTES)).lstrip(b"\0")
+        self._ended = not rest
+        self._left = rest
+        self._inflater = self._new()
+
+    def _new(self) -> lzma.LZMADecompressor:
+        return lzma.LZMADecompressor(lzma.FORMAT_AUTO, memlimit=_XZ_MEMORY_BYTES)
+
+
+class _Info(tarfile.TarInfo):
+    """A header that is not read if it would fill the memory."""
+
+    def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
+        if self.type in _HEADERS and self.size > _LARGEST_HEADER_BYTES:
+            raise Bad("has a header that is larger than any name")
+        return cast(tarfile.TarInfo, super()._proc_member(archive))  # type: ignore[misc]
+
+
+def _tar_member(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Member:
+    path = plain(info.name)
+    if info.name.startswith("/"):
+        return Member(path=info.name, refused="is an absolute name")
+    if info.issym():
+        return Member(path=path, kind=Kind.LINK, target=info.linkname)
+    if info.isdir():
+        return Member(path=path, kind=Kind.DIRECTORY, mode=info.mode)
+    if info.islnk():
+        return Member(path=path, refused="is a hard link: pack the file itself")
+    if info.sparse is not None:
+        return Member(path=path, refused="is a sparse file: pack it whole")
+    if not info.isreg():
+        return Member(path=path, refused="is neither a file nor a directory nor a symbolic link")
+    return Member(
+        path=path,
+        mode=info.mode,
+        size_bytes=info.size,
+        mtime_ns=int(max(0, min(info.mtime, 2**33))) * 10**9,
+        content=partial(_tar_content, archive, info),
+    )
+
+
+def _tar_content(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Iterator[bytes]:
+    file = archive.extractfile(info)
+    while file is not None and (chunk := file.read(_CHUNK_BYTES)):
+        yield chunk
+
+
+_LARGEST_LISTING_BYTES = 64 << 20
+_LONGEST_LINK_BYTES = 4_096
+_ENCRYPTED = 0x1
+_UNIX = 3
+
+_END = struct.Struct("<4s4H2LH")
+_END_64 = struct.Struct("<4sQ2H2L4Q")
+_COMMENT_BYTES = 65_535
+
+
+def zip_members(file: BinaryIO) -> Iterator[Member]:
+    """Every member, in the order of the central directory."""
+    _check_listing(file)
+    with zipfile.ZipFile(file) as archive:
+        for info in archive.infolist():
+            yield _zip_member(archive, info)
+
+
+def _zip_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Member:
+    path = plain(info.filename)
+    mode = info.external_attr >> 16 if info.create_system == _UNIX else 0
+    kind = stat.S_IFMT(mode)
+    if "\0" in info.orig_filename:
+        return Member(path=info.orig_filename, refused="holds a zero byte")
+    if "\\" in path:
+        return Member(path=path, refused="has a backslash in its name: pack it with / between directories")
+    if info.flag_bits & _ENCRYPTED:
+        return Member(path=path, refused="is encrypted")
+    if kind == stat.S_IFLNK:
+        if info.file_size > _LONGEST_LINK_BYTES:
+            return Member(path=path, refused="is a symbolic link to no possible name")
+        target = archive.read(info).decode("utf-8", "surrogateescape")
+        return Member(path=path, kind=Kind.LINK, target=target)
+    if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+        return Member(path=path, refused="is neither a file nor a directory nor a symbolic link")
+    if info.is_dir() or kind == stat.S_IFDIR:
+        return Member(path=path, kind=Kind.DIRECTORY, mode=stat.S_IMODE(mode) or 0o755)
+    return Member(
+        path=path,
+        mode=stat.S_IMODE(mode) or 0o644,
+        size_bytes=info.file_size,
+        mtime_ns=_mtime_ns(info),
+        content=partial(_zip_content, archive, info),
+    )
+
+
+def _zip_content(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
+    with archive.open(info) as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            yield chunk
+
+
+def _mtime_ns(info: zipfile.ZipInfo) -> int:
+    with suppress(ValueError, OverflowError):
+        return int(time.mktime((*info.date_time, 0, 0, -1))) * 10**9
+    return 0
+
+
+def _check_listing(file: BinaryIO) -> None:
+    """Refuse a central directory that would fill the memory: it is read completely before its members can be
+    counted.
+    """
+    size_bytes = file.seek(0, 2)
+    start = max(0, size_bytes - _COMMENT_BYTES - _END.size - _END_64.size - 20)
+    file.seek(start)
+    tail = file.read()
+    file.seek(0)
+    at = tail.rfind(b"PK\5\6")
+    if at < 0 or len(tail) < at + _END.size:
+        raise Bad("is not a zip file")
+    listing_bytes = _END.unpack_from(tail, at)[5]
+    at_64 = tail.rfind(b"PK\6\6", 0, at)
+    if at_64 >= 0 and len(tail) >= at_64 + _END_64.size:
+        listing_bytes = max(listing_bytes % 0xFFFFFFFF, _END_64.unpack_from(tail, at_64)[8])
+    if listing_bytes > _LARGEST_LISTING_BYTES:
+        raise Bad(f"lists its files in {mebibytes(listing_bytes)}: that is no code")

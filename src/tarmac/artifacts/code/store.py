@@ -10,18 +10,25 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 from tarmac.artifacts.code.archives import is_archive, read_archive
-from tarmac.artifacts.code.bundles import bundle
 from tarmac.artifacts.code.content import HashMemory, Unreadable, Vanished, hash_file, tree_digest
-from tarmac.artifacts.code.differences import CodeChange, code_changes
 from tarmac.artifacts.code.packs import Packs, PackWriter, Place, sweep_partials
-from tarmac.artifacts.code.snapshots import snapshots, summary, write_snapshot
+from tarmac.artifacts.code.snapshots import (
+    CodeChange,
+    bundle,
+    code_changes,
+    snapshots,
+    summary,
+    write_snapshot,
+)
 from tarmac.artifacts.code.tree import (
     Entry,
     Kind,
@@ -35,10 +42,10 @@ from tarmac.artifacts.code.tree import (
     scan,
     unreadable,
 )
-from tarmac.artifacts.code.tries import counted
 from tarmac.model.errors import InvalidInput, NotFound, Unavailable
 from tarmac.model.ports import StagedCode
 from tarmac.model.spec import LocalDirectory, Repository
+from tarmac.node.files import untrusted
 from tarmac.node.files.codestore import PACKS, is_digest
 
 DEFAULT_LIMIT_BYTES = 1 << 30
@@ -269,3 +276,45 @@ def _opened(archive: Path) -> BinaryIO:
         return archive.open("rb")
     except OSError as error:
         raise InvalidInput([unreadable(archive, error)]) from None
+
+
+_PREFIX = ".trying-"
+MOST_TRIES = 5
+
+_THIS_PROCESS = secrets.token_hex(8)
+"""Process ids are reused, this value is not."""
+
+
+@contextlib.contextmanager
+def counted(root: Path, code: LocalDirectory) -> Iterator[None]:
+    """Record that this code is being copied; raises InvalidInput if the server ended in too many copies.
+
+    After this error a repeated request is tried again: the user may have corrected the code.
+    """
+    mark = root / f"{_PREFIX}{hashlib.sha256(repr(code).encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+    before, whose = _read(mark)
+    if whose == _THIS_PROCESS:  # another thread copies the same: one record suffices
+        yield
+        return
+    if before >= MOST_TRIES:
+        mark.unlink(missing_ok=True)
+        raise InvalidInput(
+            f"{code.path} cannot be copied: the server ended {before} times while it tried",
+            hint="server.log in the tarmac home may tell why",
+        )
+    with contextlib.suppress(OSError):  # a full disk: the copy reports it
+        untrusted.write_new(str(mark), f"{before + 1} {_THIS_PROCESS}".encode())
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            mark.unlink()
+
+
+def _read(mark: Path) -> tuple[int, str]:
+    """The number of tries, and the process of the last one."""
+    try:
+        tries, _, whose = untrusted.read_bytes(str(mark), 64).decode().partition(" ")
+        return int(tries), whose
+    except (OSError, ValueError):
+        return 0, ""

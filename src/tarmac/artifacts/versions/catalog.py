@@ -13,7 +13,6 @@ from pathlib import Path
 from threading import Lock
 
 from tarmac.artifacts.versions.blobs import Blobs, begin_store, check_store
-from tarmac.artifacts.versions.listed import latest, read_chunk, read_manifest, versions
 from tarmac.artifacts.versions.manifest import (
     FILE,
     Broken,
@@ -22,8 +21,12 @@ from tarmac.artifacts.versions.manifest import (
     Manifest,
     Reference,
     Version,
+    latest,
     parse_id,
+    read_chunk,
+    read_manifest,
     to_bytes,
+    versions,
 )
 from tarmac.artifacts.versions.stores import open_blobs
 from tarmac.model.errors import NotFound

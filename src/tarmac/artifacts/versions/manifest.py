@@ -1,4 +1,4 @@
-"""The manifest of a version: its entries with digests, stored as one piece. Pure.
+"""The manifest of a version: its entries with digests, stored as one piece; and the manifests of a store.
 
 A version exists once its manifest does. `Entry.chunks` name the pieces of a file, in order, by the SHA-256 of
 their content; so equal content is stored once, for all versions, runs and files.
@@ -15,9 +15,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
+from tarmac.artifacts.versions.blobs import Blobs
+from tarmac.model.errors import NotFound
 from tarmac.node.attempt.protocol import ARTIFACT_KINDS as KINDS
 
 FORMAT = 1
@@ -246,3 +249,45 @@ def _hex(digest: str) -> str:
 
 def _digest(fields: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def versions(blobs: Blobs, run_id: str | None = None) -> list[Version]:
+    """All versions of a run (or of all runs), in order."""
+    return sorted(_versions(blobs, f"{MANIFESTS}/{run_id}" if run_id else MANIFESTS))
+
+
+def latest(blobs: Blobs, run_id: str, kind: str, rank: int) -> Version | None:
+    """The newest whole version of one kind of artifact of a run, from the node of that rank."""
+    return max(_versions(blobs, directory_of(run_id, kind, rank)), default=None)
+
+
+def read_manifest(blobs: Blobs, version: Version) -> Manifest:
+    """The content of a version; raises NotFound if it does not exist, Broken if it is damaged."""
+    data = blobs.get(version.name)
+    if data is None:
+        raise NotFound(f"there is no artifact {version.id}")
+    return from_bytes(data, version)
+
+
+def readable_manifests(blobs: Blobs, run_id: str, kind: str, rank: int) -> Iterator[Manifest]:
+    """The readable versions from the node of that rank, newest first."""
+    for version in sorted(_versions(blobs, directory_of(run_id, kind, rank)), reverse=True):
+        with suppress(NotFound, Broken):  # removed meanwhile, or damaged
+            yield read_manifest(blobs, version)
+
+
+def read_chunk(blobs: Blobs, chunk: Chunk) -> bytes:
+    """A piece of a file; raises Broken if it is missing or damaged."""
+    data = blobs.get(chunk.name)
+    if data is None:
+        raise Broken(f"the piece {chunk.digest[:12]} is gone from the artifact store")
+    if hashlib.sha256(data).hexdigest() != chunk.digest:
+        raise Broken(f"the piece {chunk.digest[:12]} is damaged in the artifact store")
+    return data
+
+
+def _versions(blobs: Blobs, prefix: str) -> Iterator[Version]:
+    for piece in blobs.pieces(prefix):
+        version = version_named(piece.name)
+        if version is not None:
+            yield version

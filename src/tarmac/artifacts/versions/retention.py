@@ -15,8 +15,7 @@ from tarmac.artifacts.versions import store_lock
 from tarmac.artifacts.versions.blobs import Blobs
 from tarmac.artifacts.versions.catalog import VersionSummary
 from tarmac.artifacts.versions.fenced import FENCES
-from tarmac.artifacts.versions.listed import read_manifest, versions
-from tarmac.artifacts.versions.manifest import BLOBS, Version
+from tarmac.artifacts.versions.manifest import BLOBS, Version, read_manifest, versions
 
 DAY_S = 86_400.0
 FENCE_DAYS = 90.0

@@ -8,14 +8,16 @@ half-written, and an earlier one was removed, the earlier one remains in the ver
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import time
+import zipfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
-from tarmac.artifacts.versions import assembly, formats, quiescence
+from tarmac.artifacts.versions import assembly, quiescence
 from tarmac.artifacts.versions.logs import Logs
 from tarmac.artifacts.versions.manifest import FILE, Entry
 from tarmac.artifacts.versions.quiescence import Found
@@ -174,7 +176,7 @@ def _while_it_runs(look: Look, loose: Sequence[Found], incomplete: Collection[st
                 carried.append(old)
             else:
                 raise Unstable(f"{item.path} is being written")
-        elif item.path in doubtful or formats.is_cut(root / item.path):
+        elif item.path in doubtful or _is_cut(root / item.path):
             left_out.add(item.path if old is not None else quiescence.unit_of(item, found, known))
         elif item.path in young and old is None:
             unit = quiescence.unit_of(item, found, known)
@@ -196,14 +198,14 @@ def _at_the_end(look: Look, ending: Ending, torn: Collection[str], incomplete: C
     root, found, known = look.root, look.found, look.known
     left_out = set(incomplete)
     for item in found:
-        cut = item.path in look.changed and not ending.clean and formats.is_cut(root / item.path)
+        cut = item.path in look.changed and not ending.clean and _is_cut(root / item.path)
         if not (cut or item.path in torn) or quiescence.below(item.path, incomplete):
             continue
         old = known.get(item.path)
         opened_bytes = None if ending.torn is None else ending.torn.get(item.path)
         was_cleared = old is not None and opened_bytes is not None and opened_bytes < old.size_bytes
         grew = old is not None and not was_cleared and _only_grew(root, item, old, pieces=len(old.chunks))
-        if not cut and (grew or look.logs.has(item, ended=True) or formats.is_complete(root / item.path)):
+        if not cut and (grew or look.logs.has(item, ended=True) or _is_complete(root / item.path)):
             continue
         left_out.add(item.path if old is not None else quiescence.unit_of(item, found, known))
     taken = tuple(item for item in found if not quiescence.below(item.path, left_out))
@@ -248,3 +250,93 @@ def _only_grew(root: Path, item: Found, old: Entry, *, pieces: int) -> bool:
     except OSError:
         return False
     return item.size_bytes > old.size_bytes or pieces >= len(old.chunks)
+
+
+_MOST_HEADER_BYTES = 100_000_000
+_LENGTH_BYTES = 8
+_MOST_TEXT_BYTES = 1_000_000
+_FEW_WORDS = 256
+_NEVER_EMPTY = frozenset({".bin", ".ckpt", ".json", ".npy", ".npz", ".pkl", ".pt", ".pth", ".safetensors"})
+_ZIP = b"PK\x03\x04"
+_UNREADABLE = (
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    IndexError,
+    zipfile.BadZipFile,
+    NotImplementedError,
+    RuntimeError,
+    EOFError,
+)
+
+
+def _is_complete(path: Path) -> bool:
+    """Whether it is a whole zip archive (torch.save, .npz, .keras) with valid sums, safetensors, or JSON.
+
+    Also a few words, as in a file that names the latest checkpoint: they reach the disk at once.
+    """
+    with suppress(*_UNREADABLE):
+        return _is_whole_text(path) or _is_whole_zip(path) or _is_whole_tensors(path)
+    return False
+
+
+def _is_cut(path: Path) -> bool:
+    """Whether the file is a zip archive, safetensors or a JSON document without its end: a failed save.
+
+    Also an empty file with the name of a checkpoint: that save failed before its first byte.
+    """
+    with suppress(*_UNREADABLE):
+        with _opened(path) as file:
+            head = file.read(len(_ZIP))
+            if not head:
+                return path.suffix in _NEVER_EMPTY
+            if head == _ZIP:
+                return not zipfile.is_zipfile(file)
+        if path.suffix == ".json" and head.lstrip()[:1] in (b"{", b"["):
+            return not _is_whole_text(path, few_words=0) and not _ends_like_json(path)
+        return path.suffix == ".safetensors" and not _is_whole_tensors(path)
+    return False
+
+
+def _ends_like_json(path: Path) -> bool:
+    with _opened(path) as file:
+        file.seek(-min(_FEW_WORDS, file.seek(0, os.SEEK_END)), os.SEEK_END)
+        return file.read().rstrip()[-1:] in (b"}", b"]")
+
+
+def _is_whole_text(path: Path, *, few_words: int = _FEW_WORDS) -> bool:
+    with _opened(path) as file:
+        head = file.read(_MOST_TEXT_BYTES + 1)
+    try:
+        text = head.decode() if len(head) <= _MOST_TEXT_BYTES else ""
+        few = 0 < len(text) <= few_words and text.isprintable()
+        return few or isinstance(json.loads(text), (dict, list))
+    except (ValueError, RecursionError):
+        return False
+
+
+def _is_whole_zip(path: Path) -> bool:
+    with _opened(path) as file:
+        if not zipfile.is_zipfile(file):
+            return False
+        archive = zipfile.ZipFile(file)
+        return bool(archive.infolist()) and archive.testzip() is None
+
+
+def _is_whole_tensors(path: Path) -> bool:
+    """A length, a JSON object with the place of each tensor, and the required number of bytes."""
+    with _opened(path) as file:
+        length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
+        if not 2 <= length <= _MOST_HEADER_BYTES:
+            return False
+        header = json.loads(file.read(length))
+        if not isinstance(header, dict):
+            return False
+        ends = [tensor["data_offsets"][1] for name, tensor in header.items() if name != "__metadata__"]
+        size = file.seek(0, os.SEEK_END)
+    return bool(ends) and size == _LENGTH_BYTES + length + max(ends)
+
+
+def _opened(path: Path) -> BinaryIO:
+    return os.fdopen(untrusted.open_to_read(str(path)), "rb")

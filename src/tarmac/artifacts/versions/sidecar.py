@@ -39,9 +39,9 @@ from tarmac.artifacts.versions.fenced import open_store
 from tarmac.artifacts.versions.logs import Logs, newest_checkpoint
 from tarmac.artifacts.versions.manifest import Broken, Entry, Manifest
 from tarmac.artifacts.versions.order import Order, read_order
-from tarmac.artifacts.versions.restore import mend
-from tarmac.artifacts.versions.restore_inputs import (
+from tarmac.artifacts.versions.restore import (
     input_manifests,
+    mend,
     placed_checkpoint,
     read_state,
     restore_inputs,

@@ -18,9 +18,16 @@ from threading import Event
 
 from tarmac.artifacts.versions import store_lock
 from tarmac.artifacts.versions.blobs import MARK, Blobs, Piece, check_store
-from tarmac.artifacts.versions.listed import read_chunk, versions
-from tarmac.artifacts.versions.manifest import MANIFESTS, Chunk, Version, from_bytes, version_named
-from tarmac.artifacts.versions.restore_inputs import inputs_of
+from tarmac.artifacts.versions.manifest import (
+    MANIFESTS,
+    Chunk,
+    Version,
+    from_bytes,
+    read_chunk,
+    version_named,
+    versions,
+)
+from tarmac.artifacts.versions.restore import inputs_of
 from tarmac.artifacts.versions.retention import collect
 from tarmac.model.abilities import StoreFiles
 from tarmac.model.errors import NotFound, Unavailable

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 from tarmac.artifacts.versions import quiescence, select_stable, store_lock
 from tarmac.artifacts.versions.blobs import Blobs
-from tarmac.artifacts.versions.listed import latest, manifests, read_manifest
 from tarmac.artifacts.versions.logs import Logs, newest_checkpoint
 from tarmac.artifacts.versions.manifest import (
     CHUNK_BYTES,
@@ -28,6 +27,9 @@ from tarmac.artifacts.versions.manifest import (
     Entry,
     Manifest,
     Version,
+    latest,
+    read_manifest,
+    readable_manifests,
     to_bytes,
 )
 from tarmac.artifacts.versions.quiescence import Found
@@ -183,7 +185,7 @@ class Syncer:
     def _earlier(self) -> Iterator[Sequence[Entry]]:
         """The entries of the versions before the last one, the newest first, and then of the inputs."""
         place = self._place
-        for manifest in manifests(self._blobs, place.run_id, place.kind, place.rank):
+        for manifest in readable_manifests(self._blobs, place.run_id, place.kind, place.rank):
             if self.last is None or manifest.version < self.last.version:
                 yield manifest.entries
         yield tuple(self._restorable_inputs().values())
