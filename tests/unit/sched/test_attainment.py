@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarmac.sched.policies.attainment import climbs_at, current_level, known_level, level
+from tarmac.sched.policies.order import climbs_at, current_level, known_level, level
 
 some_moments = st.floats(1.0, 2e9)
 some_amounts = st.floats(0.0, 1e12)

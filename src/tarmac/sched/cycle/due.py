@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 
 from tarmac.model.cluster import Pool
 from tarmac.model.spec import Mode
 from tarmac.sched.cycle.preempting import Preemptor
 from tarmac.sched.decisions import Preemption, PreemptionReason, ShareGrant
-from tarmac.sched.facts import Candidate
+from tarmac.sched.facts import Candidate, Holding
 from tarmac.sched.index.forecast import Holder
 from tarmac.sched.index.pool_state import PoolState
-from tarmac.sched.policies import blocks, turns
+from tarmac.sched.policies import blocks
 from tarmac.sched.policies.blocks import Member
 from tarmac.sched.policies.fairness import PastUsage
 from tarmac.sched.policies.order import BATCH, CYCLE, INTERRUPTIBLE
@@ -53,14 +54,14 @@ def due_in_pool(state: PoolState, now: float, *, at_home: Callable[[Holder], boo
     past_usage = state.fair.past_usage(now)
     if not _timed(state):
         return Due(past_usage=past_usage, passable=_PASSABLE[False])
-    over = [cycle[run_id] for run_id in sorted(cycle) if turns.ends_at(cycle[run_id].holding, rules) <= now]
+    over = [cycle[run_id] for run_id in sorted(cycle) if turn_ends_at(cycle[run_id].holding, rules) <= now]
     members = _members(state)
     due = blocks.due(members, rules, now)
     precedence = Precedence(rules, now, past_usage)
     preemptor = None
     if rules.preemption or state.holders.interruptible or state.leaving or over:
         leaving = [*over, *(state.holdings[run_id] for run_id in sorted(state.leaving))]
-        returning = [holder for holder in leaving if turns.comes_back(holder.holding) and at_home(holder)]
+        returning = [holder for holder in leaving if _comes_back(holder.holding) and at_home(holder)]
         preemptor = Preemptor(state, precedence, leaving=over, returning=returning)
     return Due(
         preemptions=tuple(
@@ -108,3 +109,23 @@ def _members(state: PoolState) -> list[Member]:
     holding = [holder for holder in leaving if holder.holding.candidate.mode is Mode.INTERRUPTIBLE]
     holding += state.holders.interruptible.values()
     return [*members, *(Member(holder.holding.candidate, holder.holding) for holder in holding)]
+
+
+def turn_ends_at(holding: Holding, pool: Pool) -> float:
+    """When the turn of a holding ends (inf: it has none, has not begun it, or is leaving).
+
+    A turn (I11) ends even if no run waits: the point of a cycle run is to be paused and resumed. Cycle runs
+    go before all others, so a run with turns left takes its slots again at once, unless another cycle run is
+    before it.
+    """
+    if holding.candidate.mode is not Mode.CYCLE or holding.leaving or holding.started_at is None:
+        return inf
+    return holding.started_at + pool.turn_s
+
+
+def _comes_back(holding: Holding) -> bool:
+    """Whether a cycle run returns to its line after its turn."""
+    candidate = holding.candidate
+    if candidate.mode is not Mode.CYCLE or candidate.turns_left <= 1:
+        return False
+    return holding.requeues or not holding.leaving

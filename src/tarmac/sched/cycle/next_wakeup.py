@@ -14,11 +14,12 @@ from math import inf
 
 from tarmac.model.cluster import Policy
 from tarmac.model.spec import Mode
+from tarmac.sched.cycle.due import turn_ends_at
 from tarmac.sched.cycle.pool_cycle import PoolCycle
 from tarmac.sched.index.holders import level_of
 from tarmac.sched.index.pool_state import PoolState
 from tarmac.sched.index.queues import ClassQueue, ModeQueue, Queued
-from tarmac.sched.policies import blocks, turns
+from tarmac.sched.policies import blocks
 from tarmac.sched.policies.fairness import PastUsage
 from tarmac.sched.policies.order import BATCH, CYCLE, INTERRUPTIBLE, Key
 from tarmac.sched.policies.precedence import Precedence
@@ -52,7 +53,7 @@ def wakes_at(current: PoolCycle) -> float:
 def _clockwork(current: PoolCycle) -> float:
     """When a turn ends, or a period in which a run may expect a block."""
     state, now = current.state, current.now
-    turns_end = (turns.ends_at(holder.holding, state.rules) for holder in state.holders.cycle.values())
+    turns_end = (turn_ends_at(holder.holding, state.rules) for holder in state.holders.cycle.values())
     at = min((moment for moment in turns_end if moment > now), default=inf)
     if state.holders.interruptible or (INTERRUPTIBLE, None) in state.queue.mode_queues:
         at = min(at, blocks.period_end(state.rules, now))

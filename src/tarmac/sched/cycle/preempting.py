@@ -17,7 +17,7 @@ from tarmac.sched.cycle.victims import Found, fewest
 from tarmac.sched.decisions import Preemption, PreemptionReason
 from tarmac.sched.facts import Holding
 from tarmac.sched.index.forecast import Holder, left_at
-from tarmac.sched.index.groups import Group, Groups
+from tarmac.sched.index.holders import Group, Groups
 from tarmac.sched.index.pool_state import PoolState
 from tarmac.sched.index.queues import ModeQueue, Queued, RequestClass
 from tarmac.sched.policies import blocks

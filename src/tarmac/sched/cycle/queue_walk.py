@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import heapq
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count, islice
 
-from tarmac.sched.cycle.merged import Place, Walk
 from tarmac.sched.cycle.next_wakeup import wakes_at
 from tarmac.sched.cycle.pool_cycle import PoolCycle
 from tarmac.sched.cycle.preempting import Preemptor
-from tarmac.sched.index.queues import ClassQueue, EntityQueues, ModeQueue, RequestClass, limit_s
+from tarmac.sched.index.queues import ClassQueue, EntityQueues, ModeQueue, Queued, RequestClass, limit_s
 from tarmac.sched.policies.fairness import PastUsage
 from tarmac.sched.policies.order import BATCH, Key
 
@@ -26,6 +26,83 @@ PREEMPTING_QUEUES = 64
 """The number of fair share mode queues, least used first, that may preempt others in a cycle."""
 
 
+_Source = ModeQueue | ClassQueue
+_Place = tuple[int, float, Key]
+"""The rank of a mode, the usage of an entity, and the key of a run. The least comes first."""
+
+_Coming = Iterator[tuple[float, Key, _Source, int]]
+"""Lists in order: the usage of their entity, the key of their next run, the list, and its index."""
+
+_Entry = tuple[int, float, Key, int, _Source | None, int, _Coming | None]
+
+
+class _Walk:
+    """A merged walk along many sorted lists: a heap of lists, each with the index of its next run.
+
+    Lists of a fair share are read lazily, the least claim first: a walk reaches few of them.
+    `usage` gives the present usage of a mode queue.
+    """
+
+    __slots__ = ("_entered", "_heap", "_numbers", "_usage_of")
+
+    def __init__(self, usage: Callable[[ModeQueue], float]) -> None:
+        self._usage_of = usage
+        self._heap: list[_Entry] = []
+        self._entered: set[_Source] = set()
+        self._numbers = count()
+
+    def enter(self, source: _Source, index: int = 0) -> None:
+        """Add this list from this index; does nothing if the walk has it already."""
+        if source in self._entered or index >= len(source.entries):
+            return
+        self._entered.add(source)
+        mode_queue = _mode_queue(source)
+        key = source.entries[index][0]
+        entry = (mode_queue.rank, self._usage_of(mode_queue), key, next(self._numbers), source, index, None)
+        heapq.heappush(self._heap, entry)
+
+    def follow(self, rank: int, coming: _Coming) -> None:
+        """Add these lists lazily, each when its turn comes."""
+        found = next(coming, None)
+        if found is not None:
+            usage, key, source, index = found
+            heapq.heappush(self._heap, (rank, usage, key, next(self._numbers), source, index, coming))
+
+    def next(self) -> tuple[_Place, _Source, int] | None:
+        """The next run by its list and index, and its place in the order. Repeats it until `go_on`."""
+        while self._heap:
+            rank, usage, key, number, source, index, coming = self._heap[0]
+            assert source is not None
+            if coming is not None:
+                heapq.heappop(self._heap)
+                self.enter(source, index)
+                self.follow(rank, coming)
+            elif (now := self._usage_of(_mode_queue(source))) != usage:
+                heapq.heapreplace(self._heap, (rank, now, key, number, source, index, None))
+            else:
+                return (rank, usage, key), source, index
+        return None
+
+    def go_on(self, index: int) -> None:
+        """Advance the list that `next` returned to this index."""
+        rank, usage, _, number, source, _, _ = self._heap[0]
+        assert source is not None
+        if index < len(source.entries):
+            key = source.entries[index][0]
+            heapq.heapreplace(self._heap, (rank, usage, key, number, source, index, None))
+        else:
+            heapq.heappop(self._heap)
+
+
+def _queued_at(source: _Source, index: int) -> Queued:
+    """The run at this index of a list."""
+    return source.entries[index][1]
+
+
+def _mode_queue(source: _Source) -> ModeQueue:
+    return source.mode_queue if isinstance(source, ClassQueue) else source
+
+
 def walk_queue(pool: PoolCycle, until: str | None = None) -> None:
     """Try every run of a pool that could start or needs protection, in order; stop before the run `until`."""
     if pool.state.queue.runs:
@@ -34,9 +111,9 @@ def walk_queue(pool: PoolCycle, until: str | None = None) -> None:
         pool.wake_at(wakes_at(pool))
 
 
-def along(pool: PoolCycle, requests: Iterable[RequestClass]) -> Walk:
+def along(pool: PoolCycle, requests: Iterable[RequestClass]) -> _Walk:
     """A walk along all class queues of these request classes."""
-    walk, past_usage = Walk(pool.usage_of), pool.due.past_usage
+    walk, past_usage = _Walk(pool.usage_of), pool.due.past_usage
     for request in requests:
         for class_queue in request.plain:
             if not pool.is_deferred(class_queue.mode_queue):
@@ -67,7 +144,7 @@ class _QueueWalk:
     def _run_first(self) -> bool:
         """Try run after run until enough are blocked; False if the walk reached the run at which it stops."""
         pool, stop = self._pool, self._stop()
-        walk = Walk(pool.usage_of)
+        walk = _Walk(pool.usage_of)
         for plain in self._plain():
             walk.enter(plain)
         if self._due.past_usage is not None and BATCH not in self._due.passable:
@@ -95,7 +172,7 @@ class _QueueWalk:
     def _run_rest(self) -> None:
         """Try the other runs that could start: the first of each class queue, and the next if it starts."""
         pool, stop = self._pool, self._stop()
-        walk = Walk(pool.usage_of)
+        walk = _Walk(pool.usage_of)
         self._enter_preempting(walk)
         for request in self._queue.up_to(max(pool.state.board.free[None], 0)):
             if not request.parked and pool.can_start(request):
@@ -109,7 +186,7 @@ class _QueueWalk:
             started = pool.try_start(queued) or pool.preempt_for(queued)
             walk.go_on(index + 1 if started else self._skip(class_queue, index + 1))
 
-    def _stop(self) -> Place | None:
+    def _stop(self) -> _Place | None:
         """The place of the run at which the walk stops. It changes as other runs of its entity start."""
         stop = self._until
         return None if stop is None else (*self._pool.rank(stop.mode_queue), stop.key)
@@ -118,7 +195,7 @@ class _QueueWalk:
         """The mode queues without an entity that are not deferred."""
         return (found for found in self._queue.plain.values() if not self._pool.is_deferred(found))
 
-    def _enter_class_queues(self, walk: Walk, request: RequestClass) -> None:
+    def _enter_class_queues(self, walk: _Walk, request: RequestClass) -> None:
         """Add the class queues of a request class of which a run could start."""
         pool = self._pool
         for class_queue in request.plain:
@@ -145,7 +222,7 @@ class _QueueWalk:
             if index is not None and pool.ends_in_time(request, class_queue.shortest_s):
                 yield usage, class_queue.entries[index][0], class_queue, index
 
-    def _enter_preempting(self, walk: Walk) -> None:
+    def _enter_preempting(self, walk: _Walk) -> None:
         """Add the class queues of runs that may preempt others, the first in order only."""
         preemptor = self._due.preemptor
         if preemptor is None:

@@ -13,7 +13,7 @@ from itertools import chain, islice
 from tarmac.sched.index.forecast import Future, Holder, soonest
 from tarmac.sched.index.queues import RequestClass
 from tarmac.sched.placing.board import PoolBoard
-from tarmac.sched.placing.counting import Count, Tally
+from tarmac.sched.placing.fitting import Count, Tally
 from tarmac.sched.placing.space import OPEN, Load, Space
 
 FIRST_LOOK = 16

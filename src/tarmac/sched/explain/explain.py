@@ -10,18 +10,21 @@ from dataclasses import replace
 from itertools import islice, takewhile
 from math import inf
 
+from tarmac.model.spec import Mode
 from tarmac.sched.cycle.cycle import Cycle
 from tarmac.sched.cycle.pool_cycle import PoolCycle
 from tarmac.sched.cycle.queue_walk import walk_queue
 from tarmac.sched.decisions import Placement, Plan, Reason, ReasonCode, Refusal, Waiting
-from tarmac.sched.explain.expectations import expectations
-from tarmac.sched.explain.messages import NAMES_SHOWN, duration, grouped, some
+from tarmac.sched.explain.messages import NAMES_SHOWN, counted, duration, grouped, some
 from tarmac.sched.explain.whatif import Demands, Hints, smaller_requests, ways_out
 from tarmac.sched.facts import Candidate, Snapshot
 from tarmac.sched.index.forecast import Forecast, awaited
+from tarmac.sched.index.pool_state import PoolState
 from tarmac.sched.index.queues import RequestClass
 from tarmac.sched.ledger import Ledger
 from tarmac.sched.placing.reasons import weighs
+from tarmac.sched.policies.blocks import Member, Tier, left_s, period_end, tier
+from tarmac.sched.policies.order import CYCLE
 
 
 def explain(facts: Ledger | Snapshot, run_id: str, now: float) -> Waiting | Refusal | Placement:
@@ -149,7 +152,7 @@ class _Case:
         """The events that it waits for, then the promises of its mode."""
         yield self._awaited()
         if self._home is not None:
-            yield from expectations(self._candidate, self._home.state, self._current.now)
+            yield from _expectations(self._candidate, self._home.state, self._current.now)
 
     def hints(self) -> Hints:
         """The hints to try: smaller requests that fit the free slots here, and times before reservations."""
@@ -201,3 +204,50 @@ class _Case:
 
     def _named(self, run_ids: Iterable[str]) -> list[str]:
         return [self._ledger.candidate(run_id).label for run_id in run_ids]
+
+
+def _expectations(candidate: Candidate, home: PoolState, now: float) -> Iterator[str]:
+    """The expectations as sentences; none for a batch run."""
+    match candidate.mode:
+        case Mode.CYCLE:
+            yield from _turns(candidate, home)
+        case Mode.INTERRUPTIBLE:
+            yield _block(candidate, home, now)
+            yield f"The next period begins in {duration(period_end(home.rules, now) - now)}."
+        case _:
+            return
+
+
+def _turns(candidate: Candidate, home: PoolState) -> Iterator[str]:
+    """The number of cycle runs with their turn first: the holding ones, and those before it in line."""
+    own = home.queue.runs[candidate.run_id].key
+    waiting = sum(
+        key < own
+        for mode_queue in home.queue.mode_queues.values()
+        if mode_queue.rank == CYCLE
+        for key, _ in mode_queue.every()
+    )
+    holding = sum(holder.holding.candidate.mode is Mode.CYCLE for holder in home.holdings.values())
+    if holding:
+        yield f"{counted(holding, 'cycle run')} {'has its turn' if holding == 1 else 'have their turns'} now."
+    if waiting:
+        yield f"{counted(waiting, 'cycle run')} in line before it."
+    yield f"A turn lasts {duration(home.rules.turn_s)}."
+
+
+def _block(candidate: Candidate, home: PoolState, now: float) -> str:
+    """The promised time of the run in this period, and the rest of it."""
+    share = candidate.share
+    left = duration(left_s(candidate, home.rules, now))
+    match tier(Member(candidate), home.rules, now):
+        case Tier.OWED if share is not None:
+            owed = f", and {duration(share.credit_s)} of credit" if share.credit_s else ""
+            return f"Of its block of {duration(share.allotted_s)} in this period it has {left} left{owed}."
+        case Tier.CREDIT:
+            return f"Its block of this period is used, and {left} of its credit is left."
+        case _ if share is None:
+            return (
+                "It came after this period was shared out: until the next it starts where no other run does."
+            )
+        case _:
+            return "Its block of this period is used: until the next it starts where no other run does."

@@ -18,8 +18,7 @@ from tarmac.model.spec import Mode, Target
 from tarmac.sched.facts import Holding
 from tarmac.sched.index.queues import RequestClass, limit_s
 from tarmac.sched.placing.board import PoolBoard, PoolKey
-from tarmac.sched.placing.counting import Count, Tally
-from tarmac.sched.placing.fitting import Way
+from tarmac.sched.placing.fitting import Count, Tally, Way
 from tarmac.sched.placing.space import OPEN, Load, Space
 from tarmac.sched.placing.view import View
 

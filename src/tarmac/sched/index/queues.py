@@ -17,8 +17,7 @@ from tarmac.model.cluster import Pool
 from tarmac.model.spec import Queueing, Target
 from tarmac.sched.facts import Candidate
 from tarmac.sched.placing.admission import Demands, Feasibility
-from tarmac.sched.placing.counting import Count
-from tarmac.sched.placing.fitting import Part, Way
+from tarmac.sched.placing.fitting import Count, Part, Way
 from tarmac.sched.placing.gangs import fit
 from tarmac.sched.placing.view import View
 from tarmac.sched.policies.order import RANKS, Key, ordering

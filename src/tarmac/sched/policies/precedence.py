@@ -17,10 +17,19 @@ from math import inf
 from tarmac.model.cluster import Policy, Pool
 from tarmac.sched.facts import Candidate, Holding
 from tarmac.sched.policies import blocks
-from tarmac.sched.policies.attainment import climbs_at, current_level
 from tarmac.sched.policies.blocks import Member, Tier
 from tarmac.sched.policies.fairness import PastUsage, entity_of
-from tarmac.sched.policies.order import BATCH, CYCLE, INTERRUPTIBLE, RANKS, Key, by_attainment, ordering
+from tarmac.sched.policies.order import (
+    BATCH,
+    CYCLE,
+    INTERRUPTIBLE,
+    RANKS,
+    Key,
+    by_attainment,
+    climbs_at,
+    current_level,
+    ordering,
+)
 
 
 class Precedence:

@@ -2,7 +2,7 @@
 
 The usage of an entity has a part that fades, alike for all, and a part that stays (see `fairness`). Among
 entities with an equal staying part, time never changes the order: each such class stays sorted, and a cycle
-merges the classes as far as needed. Used by `fair_order` for mode queues, class queues and holdings.
+merges the classes as far as needed. Used by `pool_state` for mode queues, class queues and holdings.
 """
 
 from __future__ import annotations
