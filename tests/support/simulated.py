@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 
 from tarmac.control.reconcilers.deliver import deliver_pass
 from tarmac.control.reconcilers.dependencies import dependency_pass
-from tarmac.control.reconcilers.reap import reap_pass
-from tarmac.control.reconcilers.reconcile import reconcile_pass
+from tarmac.control.reconcilers.reconcile import reap_pass, reconcile_pass
 from tarmac.control.reconcilers.schedule import schedule_pass
 from tarmac.control.reconcilers.search import search_pass
 from tarmac.control.reconcilers.stage import stage_pass

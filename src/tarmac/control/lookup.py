@@ -1,15 +1,18 @@
 """Finds the run that a user means: by id, name (the newest), unique prefix of its id, or `@last`.
 
-Called by `service` for every command that takes a run.
+Called by `service` for every command that takes a run. `awaited_runs` finds those that a run waits for.
 """
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 
+from tarmac.control.arrays import means_all
 from tarmac.model.actor import Actor
 from tarmac.model.array import split_member
-from tarmac.model.errors import NotFound, Refused
+from tarmac.model.dependency import AwaitedRun, Condition, Dependency
+from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused
 from tarmac.model.ports import Store
 from tarmac.model.run import Run
 from tarmac.model.summary import RunQuery
@@ -64,3 +67,27 @@ def _nearest(store: Store, actor: Actor, reference: str) -> str:
     if close:
         return "did you mean " + " or ".join(close) + "?"
     return "tarmac ls --all lists them" if recent else "no run was submitted yet"
+
+
+def awaited_runs(store: Store, actor: Actor, after: Sequence[Dependency]) -> tuple[AwaitedRun, ...]:
+    """The referenced runs, each once; raises InvalidInput with every reference that means no single run.
+
+    A run that is named twice has to complete if either reference requires it.
+    """
+    found: dict[str, AwaitedRun] = {}
+    problems: list[Problem] = []
+    for dependency in after:
+        try:
+            run = find_run(store, actor, dependency.run)
+        except (NotFound, Refused) as error:
+            problems.append(Problem(message=f"after: {error.message}", hint=error.hint))
+            continue
+        identifier = str(run.array_id) if means_all(run, dependency.run) else run.id
+        before = found.get(identifier)
+        condition = dependency.condition
+        if before is not None and before.condition is Condition.COMPLETED:
+            condition = Condition.COMPLETED
+        found[identifier] = AwaitedRun(run_id=identifier, name=run.name, condition=condition)
+    if problems:
+        raise InvalidInput(problems)
+    return tuple(found.values())

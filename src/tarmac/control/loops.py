@@ -14,15 +14,13 @@ import time
 from collections.abc import Callable, Collection
 from functools import partial
 
-from tarmac.control.fetches import Fetches
 from tarmac.control.reconcilers.deliver import deliver_pass
 from tarmac.control.reconcilers.dependencies import dependency_pass
 from tarmac.control.reconcilers.notify import NotifyPass
-from tarmac.control.reconcilers.reap import reap_pass
-from tarmac.control.reconcilers.reconcile import reconcile_pass
+from tarmac.control.reconcilers.reconcile import reap_pass, reconcile_pass
 from tarmac.control.reconcilers.schedule import schedule_pass
 from tarmac.control.reconcilers.search import search_pass
-from tarmac.control.reconcilers.stage import stage_pass
+from tarmac.control.reconcilers.stage import Fetches, stage_pass
 from tarmac.control.reconcilers.submit import submit_pass
 from tarmac.control.service import ControlPlane
 from tarmac.control.serving import step_down

@@ -19,15 +19,13 @@ from tarmac.control.arrays import ArrayStatus, array_status, live_members, means
 from tarmac.control.cluster_machines import ClusterMachines
 from tarmac.control.clusters import Clusters
 from tarmac.control.decisions import steps
-from tarmac.control.dependencies import awaited_runs
 from tarmac.control.draining import ALL_NODES, NodeChoice
 from tarmac.control.experiments import ExperimentService
-from tarmac.control.lookup import find_run
+from tarmac.control.lookup import awaited_runs, find_run
 from tarmac.control.metrics import ChosenSeries, MetricChoice, chosen_series
 from tarmac.control.permissions import Action, check
 from tarmac.control.queue import queueing
-from tarmac.control.queue.delegated_queue import delegated_pools, with_stuck
-from tarmac.control.queue.queue_entries import QueuePage
+from tarmac.control.queue.delegated_queue import QueuePage, delegated_pools, with_stuck
 from tarmac.control.queue.queueing import QueueChange
 from tarmac.control.reports import DryRun, NodeReport
 from tarmac.control.serving import whereabouts

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tarmac.control.reconcilers.reap import START_LIMIT_S
 
 from actors import ADA
 from simulated import Simulation, nodes, spec
-from tarmac.control.reconcilers.reap import START_LIMIT_S
 from tarmac.control.service import Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.model.lifecycle import RunState

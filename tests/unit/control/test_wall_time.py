@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tarmac.control.decisions.wall_time import MAX_FUTILE
 
 from simulated import spec
 from tarmac.control.decisions.apply_observation import apply_observation
-from tarmac.control.decisions.wall_time import MAX_FUTILE
 from tarmac.model.changes import RunStep
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.milestones import Milestones

@@ -9,7 +9,7 @@
                                                      ends completed
     preempted              nothing (its cluster      queues again at once; ends failed after a number
                            did it)                   of jobs in a row that ended at their wall time
-                                                     without progress (`wall_time`)
+                                                     without progress (`_is_futile`)
     paused                 nothing                   queues again (counted as a fault of the platform)
     stopped                anything                  ends stopped
     failed                 stop                      ends failed
@@ -50,14 +50,13 @@ from tarmac.control.decisions.steps import (
     released,
     started,
 )
-from tarmac.control.decisions.wall_time import futile_text, is_futile, next_start
 from tarmac.model.changes import RunStep, StepEvent
 from tarmac.model.copying import changed
 from tarmac.model.ends import lost
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState, step
 from tarmac.model.milestones import Milestones, merge_milestones
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import PLATFORM_FAULTS, Attempt, Outcome, Release, Run
+from tarmac.model.run import PLATFORM_FAULTS, Attempt, CauseCode, Outcome, Release, Retry, Run
 from tarmac.systems.registry import dialect_of
 
 CHECKPOINT_STEP_S = 10.0
@@ -208,14 +207,14 @@ def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
     if run_outcome is not None:
         cause = unproven(current, report) if run_outcome is Outcome.COMPLETED else over.cause
         if cause is not None and run_outcome is Outcome.FAILED:
-            text = last_try_text(current, over) + futile_text(current, over)
+            text = last_try_text(current, over) + _futile_text(current, over)
             cause = changed(cause, message=cause.message + text)
         changes |= {"outcome": run_outcome, "cause": cause, "ended_at": over.ended_at}
     elif state is RunState.QUEUED:
         changes["queued_at"] = now
     failed = outcome in (Outcome.FAILED, Outcome.LOST) or event is RunEvent.FAULTED
     again = failed and run_outcome is None
-    changes["retry"] = next_try(current, over, now) if again else next_start(current, over, now)
+    changes["retry"] = next_try(current, over, now) if again else _next_start(current, over, now)
     retried = outcome is Outcome.FAILED and run_outcome is None
     changes["excluded_nodes"] = excluded_after(current, over)
     after = counted(current, over, retried=retried, **changes)
@@ -239,7 +238,69 @@ def _run_event(run: Run, attempt: Attempt) -> tuple[RunEvent, Outcome | None]:
     if run.state is RunState.PAUSING:
         return RunEvent.ATTEMPT_PAUSED, None
     if outcome is Outcome.PREEMPTED:
-        return (RunEvent.FINISHED, Outcome.FAILED) if is_futile(run, attempt) else (RunEvent.VACATED, None)
+        return (RunEvent.FINISHED, Outcome.FAILED) if _is_futile(run, attempt) else (RunEvent.VACATED, None)
     if run.faults + (outcome is Outcome.LOST) > MAX_FAULTS:
         return RunEvent.FINISHED, Outcome.FAILED
     return RunEvent.FAULTED, None
+
+
+MAX_FUTILE = 3
+"""The number of jobs in a row that may end at their wall time without progress."""
+
+_END = CauseCode.WALL_TIME.value
+
+
+def _is_futile(run: Run, attempt: Attempt) -> bool:
+    """Whether the run gets no other job after its just ended attempt.
+
+    A job that ended at its wall time uses up no retry. A run without checkpoints would begin at 0 each time,
+    and one that never passes its last step would never end.
+    """
+    return _futile_ends(run, attempt) >= MAX_FUTILE
+
+
+def _futile_ends(run: Run, attempt: Attempt) -> int:
+    """The number of jobs in a row, up to this one, that ended at their wall time without progress."""
+    if attempt.cause is None or attempt.cause.code is not CauseCode.WALL_TIME:
+        return 0
+    before = _before(run)
+    return 0 if _leads_on(attempt, before) else 1 + (before.tries if before is not None else 0)
+
+
+def _next_start(run: Run, attempt: Attempt, now: float) -> Retry | None:
+    """The retry record after a job that ended at its wall time: the next job may begin at once."""
+    if attempt.cause is None or attempt.cause.code is not CauseCode.WALL_TIME:
+        return None
+    before, step = _before(run), attempt.milestones.checkpoint_step
+    known = before.step if before is not None else None
+    best = max((each for each in (step, known) if each is not None), default=None)
+    return Retry(at=now, tries=_futile_ends(run, attempt), end=_END, step=best)
+
+
+def _futile_text(run: Run, attempt: Attempt) -> str:
+    """The addition to the cause of a run that gets no other job for this reason."""
+    if not _is_futile(run, attempt):
+        return ""
+    count, before = _futile_ends(run, attempt), _before(run)
+    if attempt.milestones.checkpoint_at is None:
+        return (
+            f"; {count} jobs in a row ended so and no checkpoint was kept: nothing was whole in "
+            "$CHECKPOINT_ARTIFACT_PATH, and no other job sees what it saved elsewhere, as in its working "
+            "directory. It is not submitted again"
+        )
+    step = before.step if before is not None else None
+    return f"; {count} jobs in a row ended so and none got beyond step {step}: it is not submitted again"
+
+
+def _before(run: Run) -> Retry | None:
+    """The retry record of the previous job, if that ended at its wall time."""
+    return run.retry if run.retry is not None and run.retry.end == _END else None
+
+
+def _leads_on(attempt: Attempt, before: Retry | None) -> bool:
+    """Whether the attempt left a checkpoint, and, if steps are known, one of a later step than before."""
+    seen = attempt.milestones
+    if seen.checkpoint_at is None:
+        return False
+    known = before.step if before is not None else None
+    return known is None or seen.checkpoint_step is None or seen.checkpoint_step > known

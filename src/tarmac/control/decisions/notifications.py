@@ -1,4 +1,4 @@
-"""The messages that a change of a run requires: pure functions, called at the commit of changes.
+"""The messages that a change of a run requires, found at the commit of changes. Nothing here reads or writes.
 
 occasion    meaning
 ---------   ----------------------------------------------------------------
@@ -15,7 +15,8 @@ last member has ended. A program (a webhook) gets messages about each member.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -187,3 +188,97 @@ def _about_array(run: Run) -> dict[str, Any]:
     """The content that replaces the member's own in messages about its array."""
     of_member: tuple[str, ...] = ("state", "outcome", "cause", "started_at", "ended_at", "array_index")
     return {"id": run.array_id, "name": f"{run.name}[{run.spec.array}]"} | dict.fromkeys(of_member)
+
+
+ArrayCounts = Callable[[str], Mapping[tuple[RunState, Outcome | None], int]]
+
+
+def last_of_arrays(
+    steps: Sequence[RunStep], always: Sequence[Subscription], live_members: Callable[[str], int]
+) -> set[int]:
+    """The indices of the steps that end an array if its other members end in this commit as planned.
+
+    The effect of a step on its array is known only after the earlier steps are stored: one of them may be
+    stale. So these steps are committed after the others, and an array gets one notification.
+    """
+    return {
+        places[-1]
+        for array_id, places in _ends(steps, always).items()
+        if len(places) > 1 and live_members(array_id) <= len(places)
+    }
+
+
+def ended_arrays(
+    steps: Sequence[RunStep],
+    always: Sequence[Subscription],
+    live_members: Callable[[str], int],
+    array_counts: ArrayCounts,
+) -> dict[str, Counter[Outcome]]:
+    """The number of members per outcome for each array that ends; by the run that ends last."""
+    ended: dict[str, Counter[Outcome]] = {}
+    for array_id, places in _ends(steps, always).items():
+        if live_members(array_id) <= len(places):
+            members = [steps[at].after for at in places]
+            counts = Counter(run.outcome for run in members if run.outcome)
+            for (_, outcome), count in array_counts(array_id).items():
+                counts += Counter({outcome: count} if outcome else {})
+            ended[members[-1].id] = counts
+    return ended
+
+
+def _ends(steps: Sequence[RunStep], always: Sequence[Subscription]) -> dict[str, list[int]]:
+    """The indices of the steps that end members of arrays and require messages, by array."""
+    found: dict[str, list[int]] = {}
+    for at, step in enumerate(steps):
+        array_id, ends = step.after.array_id, step.after.outcome and not step.before.outcome
+        if array_id is not None and ends and calls_for_messages(step, always):
+            found.setdefault(array_id, []).append(at)
+    return found
+
+
+class LongWaits:
+    """Such runs by the time of their next message; `always` are subscriptions to every run."""
+
+    def __init__(self, always: Sequence[Subscription] = ()) -> None:
+        self._always = tuple(each for each in always if Occasion.WAITING in each.on)
+        self._waiting: dict[str, Run] = {}
+        self._noted: dict[str, set[str]] = {}
+
+    def note(self, run: Run) -> None:
+        """Record the current state of a run."""
+        if not (self._always or run.spec.notify):
+            return
+        if next_overdue_at(run, self._always) is None:
+            self.forget(run.id)
+        else:
+            self._waiting[run.id] = run
+
+    def forget(self, run_id: str) -> None:
+        """The run waits no more."""
+        self._waiting.pop(run_id, None)
+        self._noted.pop(run_id, None)
+
+    def messages(self, now: float) -> list[Notification]:
+        """The messages due by now, less those recorded as written."""
+        return [
+            message
+            for run in self._waiting.values()
+            for message in overdue(run, self._always, now)
+            if message.key not in self._noted.get(run.id, ())
+        ]
+
+    def note_written(self, messages: Sequence[Notification]) -> None:
+        """These messages are durable."""
+        for message in messages:
+            if message.run_id in self._waiting:
+                self._noted.setdefault(message.run_id, set()).add(message.key)
+
+    def next_at(self, now: float) -> float | None:
+        """The time of the next message."""
+        times = (
+            run.queued_at + each.waiting_s
+            for run in self._waiting.values()
+            for each in about_waits(run, self._always)
+            if run.queued_at is not None
+        )
+        return min((at for at in times if at > now), default=None)

@@ -13,8 +13,7 @@ from tarmac.control.admission import refusal_text
 from tarmac.control.decisions.steps import caused_by
 from tarmac.control.lookup import find_run
 from tarmac.control.permissions import Action, check
-from tarmac.control.queue.delegated_queue import delegated_pages
-from tarmac.control.queue.queue_entries import QueueEntry, QueuePage
+from tarmac.control.queue.delegated_queue import QueueEntry, QueuePage, delegated_pages
 from tarmac.control.queue.reordering import Draft, PoolKey, Stand
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Wakeup

@@ -1,7 +1,7 @@
 """Reconcile: observes the live attempts of an engine and records the result. Run by its own loop.
 
 The engine's news name attempts to observe; all of them are observed periodically, because news are hints that
-may be lost.
+may be lost. The same loop gives up attempts that were submitted long ago and never began (`reap_pass`).
 """
 
 from __future__ import annotations
@@ -98,3 +98,38 @@ def refused(reason: str) -> Observation:
     """The observation of an attempt that its engine will never take."""
     cause = Cause(code=CauseCode.SETUP_FAILED, message=f"the engine refuses it: {reason}")
     return Observation(state=ObservedState.ENDED, outcome=Outcome.FAILED, cause=cause)
+
+
+START_LIMIT_S = 120.0
+"""The time without a sign of life from its nodes after which an attempt is given up.
+
+An attempt in the queue of a cluster has no nodes yet: it may wait there for days.
+"""
+
+
+def reap_pass(control: ControlState, lease: Lease | None, engine: AttachedEngine) -> list[bool]:
+    """Give up attempts that never began; the fault is the platform's, so the run queues again by itself."""
+    now = control.clock.now()
+    overdue = [
+        (run, attempt)
+        for run, attempt in control.live_on(engine)
+        if attempt.state is AttemptState.STARTING
+        and control.starts_here(attempt)
+        and now - (attempt.allocated_at or now) > START_LIMIT_S
+    ]
+    if not overdue:
+        return []
+    observed = engine.adapter.observe([attempt.id for _, attempt in overdue])
+    decisions: list[RunStep] = []
+    for run, attempt in overdue:
+        seen = observed[attempt.id]
+        if seen.state not in (ObservedState.ABSENT, ObservedState.STARTING) or seen.claimed_at is not None:
+            continue  # it is alive: setting up may take longer than this
+        if engine.reaper is not None:
+            engine.reaper.reap(attempt.id)  # this fences its nodes: a runner that starts late ends
+        waited_s = now - (attempt.allocated_at or now)
+        silent = lost(f"no sign of life from its nodes in {waited_s:.0f} s")
+        step = apply_observation(run, attempt, silent, now)
+        if step is not None:
+            decisions.append(step)
+    return control.commit(decisions, lease=lease)

@@ -10,16 +10,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tarmac.control.decisions.notifications import with_notifications
-from tarmac.control.state.array_ends import ended_arrays, last_of_arrays
+from tarmac.control.decisions.notifications import ended_arrays, last_of_arrays, with_notifications
 from tarmac.control.state.engines import AttachedEngine, Engines
-from tarmac.control.state.estimator import Estimator
 from tarmac.control.state.event_bus import EventBus, Wakeup
 from tarmac.control.state.facts import Shapes
 from tarmac.control.state.metric_intake import MetricSubscriber
 from tarmac.control.state.node_inventory import NodeInventory, NodeTable, Offer
 from tarmac.control.state.run_cache import RunCache
-from tarmac.control.state.scheduler_state import News, SchedulerState
+from tarmac.control.state.scheduler_state import Estimator, News, SchedulerState
 from tarmac.control.state.tallies import Tallies
 from tarmac.control.state.usage import HALF_LIVES, UsageBook
 from tarmac.model.changes import NewRun, RunStep

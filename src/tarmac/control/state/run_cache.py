@@ -8,14 +8,13 @@ runs for the scheduler's facts (`scheduler_state`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from tarmac.control.decisions.notifications import LongWaits
 from tarmac.control.decisions.steps import ASKS
 from tarmac.control.state.engines import Engines
 from tarmac.control.state.facts import Shape, Shapes, candidate_of, holding_of
 from tarmac.control.state.group_limits import GroupLimits
-from tarmac.control.state.long_waits import LongWaits
-from tarmac.control.state.waiters import Waiters
 from tarmac.model.changes import RunStep
 from tarmac.model.lifecycle import OCCUPYING_STATES, TERMINAL_STATES, AttemptState, RunState
 from tarmac.model.notification import Subscription
@@ -25,6 +24,37 @@ from tarmac.sched import Candidate, Holding
 
 Change = tuple[str, Candidate | Holding | None]
 """A changed run and its form for the scheduler: queued, holding, or nothing."""
+
+
+class _Waiters:
+    """An index by awaited run, so that an end concerns only the runs that waited for it."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, dict[str, None]] = {}
+        self._awaited: dict[str, tuple[str, ...]] = {}
+
+    def note(self, run: Run) -> None:
+        """Record the current state of a run."""
+        awaited = tuple(each.run_id for each in run.awaits) if run.state is RunState.QUEUED else ()
+        if awaited == self._awaited.get(run.id, ()):
+            return
+        self.forget(run.id)
+        if awaited:
+            self._awaited[run.id] = awaited
+        for run_id in awaited:
+            self._of.setdefault(run_id, {})[run.id] = None
+
+    def forget(self, run_id: str) -> None:
+        """The run waits no more."""
+        for awaited in self._awaited.pop(run_id, ()):
+            waiting = self._of[awaited]
+            del waiting[run_id]
+            if not waiting:
+                del self._of[awaited]
+
+    def of_others(self, is_live: Callable[[str], bool]) -> Mapping[str, tuple[str, ...]]:
+        """The awaited runs and arrays without live members here, each with its waiters."""
+        return {run_id: tuple(waiting) for run_id, waiting in self._of.items() if not is_live(run_id)}
 
 
 class RunCache:
@@ -43,7 +73,7 @@ class RunCache:
         self._server = server
         self._engines = engines
         self.for_delegates: dict[str, dict[str, Run]] = {}
-        self.waiters = Waiters()
+        self.waiters = _Waiters()
         self.long_waits = LongWaits(always)
         self.limits = GroupLimits()
         self._live_arrays = Counter[str]()

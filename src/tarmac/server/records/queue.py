@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tarmac import api
-from tarmac.control.queue.queue_entries import QueueEntry, QueuePage
+from tarmac.control.queue.delegated_queue import QueueEntry, QueuePage
 from tarmac.model.cluster import Policy, Pool
 from tarmac.server.records.copying import copy_fields, copy_known
 

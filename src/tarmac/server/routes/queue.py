@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
 from tarmac import api
-from tarmac.control.queue.queue_entries import QueuePage
+from tarmac.control.queue.delegated_queue import QueuePage
 from tarmac.control.queue.queueing import QueueChange
 from tarmac.model.cluster import Pool
 from tarmac.model.errors import NotFound

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tarmac.control.queue.queue_entries import QueueEntry
+from tarmac.control.queue.delegated_queue import QueueEntry
 from tarmac.model.experiment import Experiment
 from tarmac.model.run import Run
 from tarmac.systems.determined.gateway.calls import Call
