@@ -1,18 +1,215 @@
-"""Asynchronous successive halving that stops trials which are not among the best of their rung.
+"""Asynchronous successive halving in two forms: it stops trials, or promotes them. Used by `searching`.
 
-Used by `searching`.
+The stopping form stops a trial that is not among the best at its rung. In the promoting form, for searches
+with a `max_length`, each trial rests at its rung until it is among the best.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from tarmac.search.moves import Stop, TrialEnd
-from tarmac.search.ranking import Ranking
+from tarmac.search.moves import GoOn, Stop, TrialEnd, Wait
 from tarmac.search.rungs import Bracket
-from tarmac.search.steps import Begin, Step
+from tarmac.search.steps import Begin, Step, pack_numbers, pack_trials, unpack_numbers, unpack_trials
+
+
+class Ranking:
+    """Metrics in order, the smallest first, and their trials."""
+
+    def __init__(self) -> None:
+        self._metrics: list[float] = []
+        self._trials: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._trials)
+
+    def __getitem__(self, place: int) -> int:
+        """The trial at a place."""
+        return self._trials[place]
+
+    def metric_of(self, trial: int) -> float:
+        """The metric of a trial that is ranked here."""
+        return self._metrics[self._trials.index(trial)]
+
+    def insert(self, metric: float, trial: int, *, before_equals: bool) -> int:
+        """Rank a metric, before or after equal ones, and return its place."""
+        place = (bisect_left if before_equals else bisect_right)(self._metrics, metric)
+        self._metrics.insert(place, metric)
+        self._trials.insert(place, trial)
+        return place
+
+    def remove(self, trial: int) -> None:
+        """Remove the metric of a trial, if it has one here."""
+        if trial in self._trials:
+            place = self._trials.index(trial)
+            del self._metrics[place], self._trials[place]
+
+    def ordered(self, trials: set[int]) -> list[int]:
+        """Those of the given trials that are ranked here, best first."""
+        return [trial for trial in self._trials if trial in trials] if trials else []
+
+    @property
+    def state(self) -> list[str]:
+        """The ranking in short JSON."""
+        return [pack_numbers(self._metrics), pack_trials(self._trials)]
+
+    def restore(self, state: Sequence[str]) -> None:
+        """Restore a `state`."""
+        self._metrics, self._trials = unpack_numbers(state[0]), unpack_trials(state[1])
+
+
+@dataclass(slots=True)
+class _Rung:
+    """The metrics of a rung with their trials, best first; its promoted trials, and those on their way."""
+
+    ranked: Ranking = field(default_factory=Ranking)
+    promoted: set[int] = field(default_factory=set)
+    under_way: int = 0
+
+
+class PromotingHalving:
+    """One bracket."""
+
+    def __init__(self, bracket: Bracket, divisor: float) -> None:
+        self.trials = bracket.max_trials
+        self._bracket = bracket
+        self._divisor = divisor
+        self._rungs = [_Rung() for _ in bracket.lengths]
+        self._rung_of: dict[int, int] = {}
+        self._resting: set[int] = set()
+        self._gone: set[int] = set()
+        self._closed: set[int] = set()
+        self._requested = 0
+        self._invalid = 0
+
+    def begin(self) -> list[Step]:
+        return [step for _ in range(self._bracket.concurrent) for step in self._next()]
+
+    def begun(self, trial: int, _bracket: int, /) -> None:
+        self._rung_of[trial] = 0
+        self._rungs[0].under_way += 1
+
+    def validation(self, trial: int, length: float, metric: float, /) -> list[Step]:
+        if (
+            trial in self._resting
+            or trial in self._closed
+            or length < self._bracket.lengths[self._rung_of[trial]]
+        ):
+            return []
+        return self._rank(trial, metric)
+
+    def ended(self, trial: int, how: TrialEnd, closed: bool, /) -> list[Step]:
+        if closed:
+            return []
+        self._gone.add(trial)
+        if trial in self._resting:
+            self._resting.discard(trial)
+            return self._close_out()
+        if how is TrialEnd.INVALID:
+            self._invalid += 1
+            self._rungs[self._rung_of.pop(trial)].under_way -= 1
+            for rung in self._rungs:
+                rung.ranked.remove(trial)
+            return [*self._next(), *self._close_out()]
+        return self._rank(trial, WORST)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return {
+            "rungs": [
+                [rung.ranked.state, pack_trials(rung.promoted), rung.under_way] for rung in self._rungs
+            ],
+            "rung_of": [pack_trials(self._rung_of.keys()), pack_trials(self._rung_of.values())],
+            "resting": pack_trials(self._resting),
+            "gone": pack_trials(self._gone),
+            "closed": pack_trials(self._closed),
+            "requested": self._requested,
+            "invalid": self._invalid,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        for rung, (ranked, promoted, under_way) in zip(self._rungs, state["rungs"], strict=True):
+            rung.ranked.restore(ranked)
+            rung.promoted, rung.under_way = set(unpack_trials(promoted)), under_way
+        trials, rungs = state["rung_of"]
+        self._rung_of = dict(zip(unpack_trials(trials), unpack_trials(rungs), strict=True))
+        self._resting, self._gone = set(unpack_trials(state["resting"])), set(unpack_trials(state["gone"]))
+        self._closed = set(unpack_trials(state["closed"]))
+        self._requested, self._invalid = state["requested"], state["invalid"]
+
+    def _next(self) -> list[Step]:
+        if self._requested - self._invalid >= self.trials:
+            return []
+        self._requested += 1
+        return [Begin(length=self._bracket.lengths[0])]
+
+    def _rank(self, trial: int, metric: float) -> list[Step]:
+        """Rank the metric of a trial at its rung: one trial continues, or one more begins."""
+        steps: list[Step] = []
+        goes_on = False
+        waiting = [(trial, metric)]
+        while waiting:
+            trial, metric = waiting.pop()
+            place = self._rung_of[trial]
+            rung = self._rungs[place]
+            rung.under_way -= 1
+            if place == len(self._rungs) - 1:
+                rung.ranked.insert(metric, trial, before_equals=False)
+                steps += self._close(trial)
+                continue
+            promoted = self._promoted(rung, trial, metric)
+            if promoted != trial and trial not in self._gone | self._resting:
+                self._resting.add(trial)
+                steps.append(Wait(trial))
+            if promoted is None:
+                continue
+            self._rung_of[promoted] = place + 1
+            self._rungs[place + 1].under_way += 1
+            length, longer = self._bracket.lengths[place : place + 2]
+            if promoted in self._gone or longer <= length:  # it goes no further; a failed one is the worst
+                reached = WORST if promoted in self._gone else rung.ranked.metric_of(promoted)
+                waiting.append((promoted, reached))
+                continue
+            self._resting.discard(promoted)
+            steps.append(GoOn(promoted, longer))
+            goes_on = True
+        if not goes_on:
+            steps += self._next()
+        return steps + self._close_out()
+
+    def _promoted(self, rung: _Rung, trial: int, metric: float) -> int | None:
+        """Rank the metric of a trial, and return the trial of the rung that is promoted by it, if any."""
+        before, now = int(len(rung.ranked) / self._divisor), int((len(rung.ranked) + 1) / self._divisor)
+        place = rung.ranked.insert(metric, trial, before_equals=False)
+        best = trial if place < now else rung.ranked[before] if now != before else None
+        if best is None or best in rung.promoted:
+            return None
+        rung.promoted.add(best)
+        return best
+
+    def _close_out(self) -> list[Step]:
+        """Once every trial has begun: end those that rest in rungs that no further trial can reach."""
+        if len(self._rungs[0].ranked) < self.trials:
+            return []
+        steps: list[Step] = []
+        for rung in self._rungs:
+            if rung.under_way:
+                break
+            for trial in rung.ranked.ordered(self._resting - rung.promoted):
+                steps += self._close(trial)
+        return steps
+
+    def _close(self, trial: int) -> list[Step]:
+        if trial in self._gone or trial in self._closed:
+            return []
+        self._closed.add(trial)
+        self._resting.discard(trial)
+        return [Stop(trial)]
+
 
 WORST = sys.float_info.max
 """The metric of a failed trial."""

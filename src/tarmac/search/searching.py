@@ -1,18 +1,19 @@
 """`Search`: a search in progress, pure and restorable. Made by `control` for each experiment.
 
 It numbers trials, draws their parameters, and reports the end of the search; its method decides which trial
-begins, continues or ends. It reads no clock, and no randomness but the seed of its spec.
+begins, continues or ends: a fixed number of trials, several brackets, or successive halving (`halving`). It
+reads no clock, and no randomness but the seed of its spec.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tarmac.model.search import SearchMethod, SearchSpec
-from tarmac.search.enumerating import Enumerating
-from tarmac.search.halving import WORST, StoppingHalving
+from tarmac.search.halving import WORST, PromotingHalving, StoppingHalving
 from tarmac.search.moves import (
     Create,
     Ended,
@@ -23,12 +24,96 @@ from tarmac.search.moves import (
     TrialEnd,
     Validation,
 )
-from tarmac.search.packed import pack_trials, unpack_trials
-from tarmac.search.promoting import PromotingHalving
 from tarmac.search.rungs import brackets_of
 from tarmac.search.space import RandomSampler, grid_size
-from tarmac.search.steps import Begin, Method, Sampler, Step
-from tarmac.search.tournament import Tournament
+from tarmac.search.steps import Begin, Method, Sampler, Step, pack_trials, unpack_trials
+
+
+class Tournament:
+    """Passes events to the bracket of each trial."""
+
+    def __init__(self, brackets: Sequence[Method]) -> None:
+        self._brackets = brackets
+        self._bracket_of: dict[int, int] = {}
+
+    @property
+    def trials(self) -> int:
+        return sum(bracket.trials for bracket in self._brackets)
+
+    def begin(self) -> list[Step]:
+        return [
+            step for at, bracket in enumerate(self._brackets) for step in _of_bracket(bracket.begin(), at)
+        ]
+
+    def begun(self, trial: int, bracket: int, /) -> None:
+        self._bracket_of[trial] = bracket
+        self._brackets[bracket].begun(trial, 0)
+
+    def validation(self, trial: int, length: float, metric: float, /) -> list[Step]:
+        at = self._bracket_of[trial]
+        return _of_bracket(self._brackets[at].validation(trial, length, metric), at)
+
+    def ended(self, trial: int, how: TrialEnd, closed: bool, /) -> list[Step]:
+        at = self._bracket_of[trial]
+        return _of_bracket(self._brackets[at].ended(trial, how, closed), at)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return {
+            "brackets": [bracket.state for bracket in self._brackets],
+            "bracket_of": [pack_trials(self._bracket_of.keys()), pack_trials(self._bracket_of.values())],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        for bracket, kept in zip(self._brackets, state["brackets"], strict=True):
+            bracket.restore(kept)
+        trials, brackets = state["bracket_of"]
+        self._bracket_of = dict(zip(unpack_trials(trials), unpack_trials(brackets), strict=True))
+
+
+def _of_bracket(steps: Sequence[Step], at: int) -> list[Step]:
+    return [replace(step, bracket=at) if isinstance(step, Begin) else step for step in steps]
+
+
+class Enumerating:
+    """A fixed number of trials, `concurrent` of them at once.
+
+    `replaces`: an invalid trial does not count, and another takes its place (random, not grid).
+    """
+
+    def __init__(self, trials: int, *, concurrent: int, length: int | None, replaces: bool) -> None:
+        self.trials = trials
+        self._concurrent = min(concurrent or trials, trials)
+        self._length = length
+        self._replaces = replaces
+        self._left = trials
+
+    def begin(self) -> list[Step]:
+        return [step for _ in range(self._concurrent) for step in self._next()]
+
+    def begun(self, _trial: int, _bracket: int, /) -> None:
+        """Does nothing: the method keeps no state of single trials."""
+
+    def validation(self, _trial: int, _length: float, _metric: float, /) -> list[Step]:
+        return []
+
+    def ended(self, _trial: int, how: TrialEnd, _closed: bool, /) -> list[Step]:
+        if how is TrialEnd.INVALID and self._replaces:
+            self._left += 1
+        return self._next()
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return {"left": self._left}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._left = state["left"]
+
+    def _next(self) -> list[Step]:
+        if self._left <= 0:
+            return []
+        self._left -= 1
+        return [Begin(length=self._length)]
 
 
 class Search:

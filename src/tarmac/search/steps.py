@@ -1,11 +1,13 @@
 """The steps that a method of search requests from `Search`, which numbers trials.
 
-Used by `searching` and by every method.
+Used by `searching` and by every method, as are the functions that pack the numbers of a saved search.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import struct
+from base64 import b64decode, b64encode
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -75,3 +77,30 @@ class Method(Protocol):
     def trials(self) -> int:
         """The number of its trials, without those that replace invalid ones."""
         ...
+
+
+_NUMBER_BYTES = 8
+_TRIAL_BYTES = 4
+
+
+def pack_numbers(values: Collection[float]) -> str:
+    """Encode floating-point numbers exactly."""
+    return b64encode(struct.pack(f"<{len(values)}d", *values)).decode()
+
+
+def unpack_numbers(text: str) -> list[float]:
+    """The inverse of `pack_numbers`."""
+    data = b64decode(text)
+    return list(struct.unpack(f"<{len(data) // _NUMBER_BYTES}d", data))
+
+
+def pack_trials(trials: Iterable[int]) -> str:
+    """Encode numbers of trials, or other whole numbers from 0, below 2**32."""
+    values = tuple(trials)
+    return b64encode(struct.pack(f"<{len(values)}I", *values)).decode()
+
+
+def unpack_trials(text: str) -> list[int]:
+    """The inverse of `pack_trials`."""
+    data = b64decode(text)
+    return list(struct.unpack(f"<{len(data) // _TRIAL_BYTES}I", data))

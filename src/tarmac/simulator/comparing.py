@@ -9,7 +9,7 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -20,11 +20,60 @@ from tarmac.simulator.jobrows import Row, rows
 from tarmac.simulator.jobs import Trace
 from tarmac.simulator.measures import Measures, measures
 from tarmac.simulator.playing import Play, Rules
-from tarmac.simulator.series import Series, series
+from tarmac.simulator.record import Record
 from tarmac.simulator.shapes import slots_of
 
 Progress = Callable[[int, int], None]
 """Called with the number of ended jobs in all plays together, and the number of all jobs."""
+
+
+_STEPS = 480
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Series:
+    """Averages over steps of equal length: waiting jobs, and the share of all slots that was held."""
+
+    begins_at: float
+    step_s: float
+    queued: tuple[float, ...]
+    utilisation: tuple[float, ...]
+
+
+def share_series(record: Record, slots: int, steps: int = _STEPS) -> _Series:
+    times = record.times
+    span_s = times[-1] - times[0] if times else 0.0
+    if span_s <= 0:
+        return _Series(begins_at=times[0] if times else 0.0, step_s=0.0, queued=(), utilisation=())
+    step_s = span_s / steps
+    return _Series(
+        begins_at=times[0],
+        step_s=step_s,
+        queued=_averages(record, record.queued, step_s, steps),
+        utilisation=tuple(
+            used / max(1, slots) for used in _averages(record, record.busy_slots, step_s, steps)
+        ),
+    )
+
+
+def _averages(record: Record, values: Iterable[int], step_s: float, steps: int) -> tuple[float, ...]:
+    """The time average of a value within each step; each value holds until the next time."""
+    times = record.times
+    sums = [0.0] * steps
+    begin = times[0]
+    for at, after, value in zip(times, times[1:], values, strict=False):
+        if not value:
+            continue
+        first = min(int((at - begin) / step_s), steps - 1)
+        last = min(int((after - begin) / step_s), steps - 1)
+        if first == last:
+            sums[first] += value * (after - at)
+            continue
+        sums[first] += value * (begin + (first + 1) * step_s - at)
+        for step in range(first + 1, last):
+            sums[step] += value * step_s
+        sums[last] += value * (after - begin - last * step_s)
+    return tuple(total / step_s for total in sums)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +104,7 @@ class Result:
     """The result of a play. `complete` is false if it was interrupted: it then covers the time until then."""
 
     measures: Measures
-    series: Series
+    share_series: _Series
     never_fits: tuple[NeverFits, ...]
     complete: bool
     wall_s: float
@@ -95,7 +144,7 @@ def play(setting: Setting, interruption: Interruption, progress: Progress) -> Re
     record = game.run(progress, stop=interruption)
     return Result(
         measures=measures(record, slots, game.estimates, game.promises),
-        series=series(record, slots),
+        series=share_series(record, slots),
         never_fits=tuple(
             NeverFits(job=record.jobs[number].name, slots=record.jobs[number].slots, reason=reason)
             for number, reason in record.never_fits.items()

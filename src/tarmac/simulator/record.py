@@ -1,7 +1,7 @@
 """The record of a play: each job's times, the length of the queue, and the use of the cluster.
 
 Read from the store's events as they come, so that it is valid whenever a play ends. Kept by `playing`, and
-read by `measures` and `series`.
+read by `measures` and `comparing`.
 """
 
 from __future__ import annotations

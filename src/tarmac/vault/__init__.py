@@ -1,6 +1,6 @@
 """Secrets: stored sealed, and opened when an attempt starts. Created by `server/wiring.py`.
 
-Reading order: `keys` (the file with the keys), `sealing` (the cipher), `vault` (commands and queries). The
+Reading order: `keys` (the file with the keys, and the cipher), `vault` (commands and queries). The
 only package that uses the cryptography library.
 """
 

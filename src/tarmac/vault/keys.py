@@ -10,14 +10,17 @@ import base64
 import binascii
 import contextlib
 import hashlib
+import json
 import os
 import stat
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tarmac.model.errors import Unavailable
+from tarmac.model.secret import SecretVersion
 
 KEY_BYTES = 32
 _ID_LETTERS = 12
@@ -108,3 +111,39 @@ class KeyFile:
             raise
         except OSError as error:
             raise Unavailable(f"the key file {self.path} cannot be written: {error.strerror}") from None
+
+
+_NONCE_BYTES = 12
+
+
+class CannotOpen(Exception):
+    """The value was changed, moved, or sealed with another key."""
+
+
+def seal(value: str, key: Key, place: str) -> str:
+    """The value, sealed for this place."""
+    nonce = os.urandom(_NONCE_BYTES)
+    return base64.b64encode(nonce + _cipher(key).encrypt(nonce, value.encode(), place.encode())).decode()
+
+
+def unseal(sealed: str, key: Key, place: str) -> str:
+    """The value that was sealed for this place; raises CannotOpen."""
+    from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - see above
+
+    try:
+        data = base64.b64decode(sealed, validate=True)
+        opened: bytes = _cipher(key).decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], place.encode())
+    except (InvalidTag, ValueError, binascii.Error) as error:
+        raise CannotOpen("it was changed since it was sealed") from error
+    return opened.decode()
+
+
+def place_of(version: SecretVersion) -> str:
+    """The associated data of a value: its scope, name and number."""
+    return json.dumps([version.scope, version.name, version.number])
+
+
+def _cipher(key: Key) -> Any:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 - see above
+
+    return AESGCM(key.data)

@@ -22,8 +22,7 @@ from tarmac.model.secret import (
     SecretVersion,
 )
 from tarmac.model.text import nearest
-from tarmac.vault.keys import Key, KeyFile
-from tarmac.vault.sealing import CannotOpen, place_of, seal, unseal
+from tarmac.vault.keys import CannotOpen, Key, KeyFile, place_of, seal, unseal
 
 _TRIES = 20
 

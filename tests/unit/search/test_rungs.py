@@ -8,8 +8,7 @@ import pytest
 
 from tarmac.model.search import SearchMethod, SearchMode, SearchSpec
 from tarmac.search import PreviewLine, Stop, preview
-from tarmac.search.halving import StoppingHalving
-from tarmac.search.ranking import Ranking
+from tarmac.search.halving import Ranking, StoppingHalving
 from tarmac.search.rungs import (
     Bracket,
     bracket_rungs,

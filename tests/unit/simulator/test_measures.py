@@ -12,11 +12,11 @@ from tarmac.model.run import Run, Share
 from tarmac.model.spec import RunSpec
 from tarmac.sched import Estimate
 from tarmac.sched.estimate.simulation import EstimateBasis
+from tarmac.simulator.comparing import share_series
 from tarmac.simulator.jobs import Job
 from tarmac.simulator.measures import Estimates, PromiseBook, measures, percentile
 from tarmac.simulator.playing import Play, Rules
 from tarmac.simulator.record import Passage, Record
-from tarmac.simulator.series import series
 from tarmac.simulator.shapes import shape_of, slots_of
 from tarmac.simulator.traces import read_trace
 
@@ -82,7 +82,7 @@ def test_of_nothing_there_are_no_percentiles() -> None:
 
 
 def test_series_are_averages_over_time() -> None:
-    found = series(played(QUEUE, "1x4"), 4, steps=4)
+    found = share_series(played(QUEUE, "1x4"), 4, steps=4)
     assert found.step_s == 50
     assert found.queued == (1.0, 1.0, 1.0, 0.0)
     assert found.utilisation == (1.0, 1.0, 1.0, 0.5)
