@@ -12,7 +12,7 @@ from engine_harness import WORKING, Work, ended
 from slurm_clusters import install_standin
 from slurm_harness import RealSlurmHarness, SlurmHarness, StandInHarness
 from tarmac.engines.slurm.script import SlurmRequest
-from tarmac.launch.secrets import secret_launches
+from tarmac.launch.compose import secret_launches
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.run import CauseCode, Outcome

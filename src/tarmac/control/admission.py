@@ -17,13 +17,13 @@ from tarmac.control.delegation import (
     refuse_unknown_hostnames,
     request_of,
 )
-from tarmac.control.dependencies import awaited_runs
+from tarmac.control.lookup import awaited_runs
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.control.state.facts import Shape, candidate_of
 from tarmac.control.state.node_inventory import rehearsal_nodes
 from tarmac.launch import site_name
-from tarmac.launch.container import container_launch
+from tarmac.launch.compose import container_launch
 from tarmac.launch.parameters import parameter_names, unknown_names
 from tarmac.model.actor import Actor
 from tarmac.model.changes import NewRun

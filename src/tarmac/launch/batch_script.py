@@ -1,6 +1,6 @@
 """A run for a site as a script for `sbatch`, sent to firecREST and printed by a dry run. Pure.
 
-Called by `unicore_job.site_text` for a dry run, and by `batch`, which uses only its directives.
+Called by `unicore_job.site_text` for a dry run, and by `compose`, which uses only its directives.
 """
 
 from __future__ import annotations

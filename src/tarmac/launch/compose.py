@@ -7,32 +7,31 @@ its runner.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tarmac.launch import variables
-from tarmac.launch.batch import batch_launch
-from tarmac.launch.container import container_launch
-from tarmac.launch.environment import (
-    common_environment,
-    on_one_machine,
-    setup_environment,
-    worker_environment,
-)
-from tarmac.launch.secrets import secret_launches
+from tarmac.launch.batch_script import site_directives
+from tarmac.launch.environment import environments
 from tarmac.launch.starting import hooks_launch, setup_launches, worker_argv
 from tarmac.launch.topology import Assignment, assignments
 from tarmac.model.cluster import Disks, Node
-from tarmac.model.run import Attempt, Run
+from tarmac.model.resources import ACCELERATOR, is_of_type
+from tarmac.model.run import Allocation, Attempt, Run
+from tarmac.model.secret import S3_VARIABLES, SecretForm, SecretUse, registry_secrets, variables_of
 from tarmac.model.spec import ArtifactRules, FailureBehaviour, Mode, RunSpec
 from tarmac.node.attempt.document import (
     ArtifactSync,
+    BatchLaunch,
+    ContainerLaunch,
     Launch,
     LogPattern,
     Mount,
     NodeLaunch,
+    SecretLaunch,
     WorkerLaunch,
 )
 from tarmac.node.attempt.protocol import ARTIFACT_KINDS
+from tarmac.node.container.reference import ALWAYS
 
 LEAST_LIMIT_S = 1.0
 """The time limit of an attempt whose run has used up its own: the attempt ends by it with that cause."""
@@ -41,23 +40,16 @@ LEAST_LIMIT_S = 1.0
 def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
     """The launch of an attempt; `nodes` maps at least the names in its allocation to their facts."""
     spec, placed = run.spec, _placed(run.spec, attempt)
-    ranked, setup = tuple(nodes[name] for name in placed), setup_environment(run, attempt)
-    one_machine = on_one_machine(ranked)
-    common = common_environment(run, attempt, setup=setup, first=ranked[0], one_machine=one_machine)
+    container = container_launch(spec)
+    environment = environments(run, attempt, nodes, in_container=container is not None)
 
-    def worker(assignment: Assignment, node: Node) -> WorkerLaunch:
+    def worker(assignment: Assignment) -> WorkerLaunch:
         return WorkerLaunch(
             role=assignment.role.name,
             replica=assignment.placement.replica,
             worker=assignment.index,
             argv=worker_argv(spec, assignment.process.command, of=assignment),
-            env=worker_environment(
-                assignment,
-                common=common,
-                nodes=nodes,
-                cpus=node.capacity.cpus / (len(ranked) if one_machine else 1),
-                neighbours=len(placed[node.name]),
-            ),
+            env=environment.of(assignment, neighbours=len(placed[assignment.placement.node])),
             slots=assignment.slots,
             stop_on_failure=assignment.role.on_failure is FailureBehaviour.STOP,
             cpus=assignment.limits.cpus,
@@ -73,10 +65,10 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
         token=attempt.token,
         code_digest=run.code_digest,
         setup=setup_launches(spec),
-        setup_env=setup,
+        setup_env=environment.setup,
         nodes=tuple(
-            _node(spec, node, rank, tuple(worker(assignment, node) for assignment in placed[node.name]))
-            for rank, node in enumerate(ranked)
+            _node(spec, nodes[name], rank, tuple(worker(assignment) for assignment in assigned))
+            for rank, (name, assigned) in enumerate(placed.items())
         ),
         time_limit_s=_time_left_s(run),
         pause_signal=spec.pause.signal,
@@ -87,11 +79,11 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
         allots_setup=spec.mode is not Mode.CYCLE,  # a turn begins when its workers run, a block when placed
         sync=ArtifactSync(_every_s(spec.artifacts), spec.input_artifacts),
         secrets=secret_launches(spec.secrets),
-        batch=batch_launch(run, attempt.allocation),
+        batch=_batch(run, attempt.allocation),
         log_policies=tuple(
             LogPattern(policy.pattern, policy.label, policy.action) for policy in spec.log_policies
         ),
-        container=container_launch(spec),
+        container=container,
         rehearsal=spec.rehearsal is not None,
     )
 
@@ -151,3 +143,74 @@ def _mounts(spec: RunSpec) -> tuple[Mount, ...]:
         *binds,
         Mount(source=_PARAMETERS, target=f"/mnt/{_PARAMETERS}", variables=(variables.PARAMETERS,)),
     )
+
+
+VALUE, PATH, DIRECTORY = "{value}", "{path}", "{directory}"
+
+SSH_COMMAND = f"ssh -i {PATH} -o IdentitiesOnly=yes -o IdentityAgent=none -o StrictHostKeyChecking=accept-new"
+
+
+def secret_launches(uses: Sequence[SecretUse]) -> tuple[SecretLaunch, ...]:
+    """The secrets of an attempt, each in its form."""
+    return tuple(_launch(use) for use in uses)
+
+
+def _launch(use: SecretUse) -> SecretLaunch:
+    name = use.name
+    match use.form:
+        case SecretForm.FILE:
+            variables = dict.fromkeys(sorted(variables_of(use)), PATH)
+            target = use.path or f"/secrets/{name}/secret"
+            return SecretLaunch(name=name, variables=variables, file=f"{name}/secret", target=target)
+        case SecretForm.GIT:
+            return SecretLaunch(name=name, variables={"GIT_SSH_COMMAND": SSH_COMMAND}, file=f"{name}/ssh-key")
+        case SecretForm.S3:
+            variables = dict.fromkeys(sorted(S3_VARIABLES), PATH)
+            return SecretLaunch(name=name, variables=variables, file=f"{name}/credentials")
+        case SecretForm.DOCKER:
+            variables = {"DOCKER_CONFIG": DIRECTORY, "REGISTRY_AUTH_FILE": PATH}
+            return SecretLaunch(name=name, variables=variables, file=f"{name}/config.json")
+        case SecretForm.REGISTRY:
+            return SecretLaunch(name=name)
+        case _:
+            return SecretLaunch(name=name, variables=dict.fromkeys(sorted(variables_of(use)), VALUE))
+
+
+def container_launch(spec: RunSpec) -> ContainerLaunch | None:
+    """The container of a run; None: it has none, or its site's own script starts it (`site_steps`)."""
+    image = spec.environment.image
+    if image is None or spec.environment.without_container or spec.site is not None:
+        return None
+    return ContainerLaunch(
+        image=image,
+        pull=ALWAYS if spec.environment.pull_always else "",
+        credentials=registry_secrets(spec.secrets),
+        shared_memory_bytes=spec.environment.shared_memory_bytes,
+    )
+
+
+def _batch(run: Run, allocation: Allocation) -> BatchLaunch:
+    """The request for the job of a run."""
+    spec = run.spec
+    turns_share = spec.mode is Mode.CYCLE and spec.site is None and not spec.secrets
+    return BatchLaunch(
+        pool=allocation.pool,
+        slot_types=_slot_types(spec, allocation),
+        directives={**site_directives(spec), **spec.slurm},
+        starts_steps=spec.site is not None and spec.rehearsal is None,
+        hostnames=spec.target.hostnames,
+        excluded=(*spec.target.excluded, *run.excluded_nodes),
+        # A job has the key to the secrets of its first attempt alone.
+        turns=spec.max_rapid_cycles - run.turns if turns_share else 0,
+    )
+
+
+def _slot_types(spec: RunSpec, allocation: Allocation) -> Mapping[str, str]:
+    """The slot type of each role that requests one; roles without a request take any type."""
+    found = {}
+    for role in spec.roles:
+        target = role.slot_type or role.replica_resources.slot_type
+        offered = (kind for kind in allocation.slot_types if is_of_type(kind, target))
+        if target not in (None, ACCELERATOR) and (kind := next(offered, None)) is not None:
+            found[role.name] = kind
+    return found

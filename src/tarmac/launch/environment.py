@@ -8,26 +8,77 @@ and the like): see `WorkerLaunch` in `node/attempt/document.py`.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import NamedTuple
 
 from tarmac.launch import variables
-from tarmac.launch.container import container_launch
-from tarmac.launch.launchers import launcher_variables, visible_slots
 from tarmac.launch.parameters import trial_variables
-from tarmac.launch.topology import Assignment
+from tarmac.launch.topology import Assignment, Place
 from tarmac.model.cluster import Node
 from tarmac.model.run import Attempt, Run
-from tarmac.model.spec import ON_FIRST_NODE, Mode, RunSpec
+from tarmac.model.spec import ON_FIRST_NODE, Launcher, Mode, RunSpec
 from tarmac.node.attempt.protocol import LATE_PORT
 
 USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-def setup_environment(run: Run, attempt: Attempt) -> dict[str, str]:
+class Environments(NamedTuple):
+    """The environments of an attempt: of its `setup` steps, and `common` to its workers.
+
+    `nodes` are those of the attempt, by name. `sharing` counts those on one machine, among which its
+    processors are divided evenly.
+    """
+
+    setup: Mapping[str, str]
+    common: Mapping[str, str]
+    nodes: Mapping[str, Node]
+    sharing: int
+
+    def of(self, assignment: Assignment, *, neighbours: int) -> dict[str, str]:
+        """The whole environment of one worker; `neighbours` counts the attempt's workers on its node."""
+        node = self.nodes[assignment.placement.node]
+        cpus = node.capacity.cpus / self.sharing
+        return {
+            variables.THREADS: str(_threads(assignment, node, cpus=cpus, neighbours=neighbours)),
+            **self.common,
+            variables.ROLE: assignment.role.name,
+            variables.REPLICA: str(assignment.placement.replica),
+            variables.REPLICAS: str(assignment.replicas),
+            variables.WORKER: str(assignment.index),
+            variables.WORKERS: str(assignment.neighbours),
+            variables.NNODES: str(assignment.nodes),
+            variables.NODE_RANK: str(assignment.node_rank),
+            variables.N_PROC: str(assignment.processes_on_node),
+            variables.VISIBLE_SLOTS: ",".join(map(str, assignment.slots)),
+            **_of_launcher(assignment, common=self.common, nodes=self.nodes),
+        }
+
+
+def environments(
+    run: Run, attempt: Attempt, nodes: Mapping[str, Node], *, in_container: bool
+) -> Environments:
+    """The environments of an attempt on these nodes.
+
+    The workers have that of the setup steps, the rendezvous and the rules of the run. If the nodes are not
+    known yet, the address of the first and the port are placeholders that the nodes replace.
+    """
+    ranked = [nodes[name] for name in attempt.allocation.nodes]
+    one_machine = all(_is_loopback(node.address) for node in ranked)
+    setup = setup_environment(run, attempt, in_container=in_container)
+    defaults = {variables.GLOO_INTERFACE: "lo"} if one_machine else {}
+    meeting = {
+        variables.MASTER_ADDR: ranked[0].address,
+        variables.MASTER_PORT: str(attempt.master_port or LATE_PORT),
+    }
+    common = {**defaults, **setup, **meeting, **_rules(run, attempt)}
+    return Environments(setup, common, nodes, len(ranked) if one_machine else 1)
+
+
+def setup_environment(run: Run, attempt: Attempt, *, in_container: bool) -> dict[str, str]:
     """The environment of setup steps: the workers' without the variables that differ between workers."""
     return {
-        **_surroundings(run.spec),
+        **_surroundings(run.spec, in_container=in_container),
         **run.spec.environment.variables,
         variables.RUN_ID: run.id,
         variables.RUN_NAME: run.name,
@@ -51,53 +102,6 @@ def _of_array(run: Run) -> dict[str, str]:
     }
 
 
-def common_environment(
-    run: Run, attempt: Attempt, *, setup: Mapping[str, str], first: Node, one_machine: bool
-) -> dict[str, str]:
-    """The environment common to all workers of an attempt: that of the setup steps, the rendezvous, its
-    rules.
-
-    `first` is the node of rank 0. If the nodes are not known yet, its address and the port are placeholders
-    that the nodes replace.
-    """
-    defaults = {variables.GLOO_INTERFACE: "lo"} if one_machine else {}
-    meeting = {
-        variables.MASTER_ADDR: first.address,
-        variables.MASTER_PORT: str(attempt.master_port or LATE_PORT),
-    }
-    return {**defaults, **setup, **meeting, **_rules(run, attempt)}
-
-
-def worker_environment(
-    assignment: Assignment,
-    *,
-    common: Mapping[str, str],
-    nodes: Mapping[str, Node],
-    cpus: float,
-    neighbours: int,
-) -> dict[str, str]:
-    """The whole environment of one worker.
-
-    `nodes` are those of the attempt, by name; `cpus` are those of its own node that the attempt may use;
-    `neighbours` counts the attempt's workers there.
-    """
-    node = nodes[assignment.placement.node]
-    return {
-        variables.THREADS: str(_threads(assignment, node, cpus=cpus, neighbours=neighbours)),
-        **common,
-        variables.ROLE: assignment.role.name,
-        variables.REPLICA: str(assignment.placement.replica),
-        variables.REPLICAS: str(assignment.replicas),
-        variables.WORKER: str(assignment.index),
-        variables.WORKERS: str(assignment.neighbours),
-        variables.NNODES: str(assignment.nodes),
-        variables.NODE_RANK: str(assignment.node_rank),
-        variables.N_PROC: str(assignment.processes_on_node),
-        variables.VISIBLE_SLOTS: ",".join(map(str, assignment.slots)),
-        **_of_launcher(assignment, common=common, nodes=nodes),
-    }
-
-
 def _of_launcher(
     assignment: Assignment, *, common: Mapping[str, str], nodes: Mapping[str, Node]
 ) -> dict[str, str]:
@@ -106,7 +110,7 @@ def _of_launcher(
         return {variables.LAUNCHER: launcher.value, variables.WORLD_SIZE: str(assignment.role.slots)}
     if launcher is None or place is None:
         return {}
-    found = launcher_variables(
+    found = _launcher_variables(
         launcher,
         place,
         nodes=assignment.nodes,
@@ -116,12 +120,7 @@ def _of_launcher(
         run_id=common[variables.RUN_ID],
         interface=common.get(variables.GLOO_INTERFACE),
     )
-    return {**found, variables.VISIBLE_SLOTS: ",".join(map(str, visible_slots(launcher, place)))}
-
-
-def on_one_machine(nodes: Iterable[Node]) -> bool:
-    """Whether all these nodes are this one machine: they share its network and its processors."""
-    return all(_is_loopback(node.address) for node in nodes)
+    return {**found, variables.VISIBLE_SLOTS: ",".join(map(str, _visible_slots(launcher, place)))}
 
 
 def _rules(run: Run, attempt: Attempt) -> dict[str, str]:
@@ -155,14 +154,14 @@ def _threads(assignment: Assignment, node: Node, *, cpus: float, neighbours: int
     return max(1, int(share / max(1, assignment.processes)))
 
 
-def _surroundings(spec: RunSpec) -> dict[str, str]:
+def _surroundings(spec: RunSpec, *, in_container: bool) -> dict[str, str]:
     """PATH and related variables: the defaults, then the submitter's, then the virtual environment before
     both.
 
     In a container the image has its own defaults, and the submitter's shell does not apply.
     """
     environment = spec.environment
-    if container_launch(spec) is not None:
+    if in_container:
         found = {variables.UNBUFFERED: "1"}
         return found if environment.venv is None else {**found, variables.VIRTUAL_ENV: environment.venv}
     found = {variables.PATH: USUAL_PATH, variables.UNBUFFERED: "1"}
@@ -180,3 +179,95 @@ def _is_loopback(address: str) -> bool:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:  # a host name
         return address == "localhost"
+
+
+_NO_DAEMON = "tarmac"
+"""The value for the address of Open MPI's daemon.
+
+JAX has no variable for a process's number and reads Open MPI's if this one is set.
+"""
+
+_SEE_THEIR_NODE = frozenset({Launcher.TORCH, Launcher.DEEPSPEED, Launcher.ACCELERATE, Launcher.HOROVOD})
+"""Their users choose a device by LOCAL_RANK, so every process sees the slots of all processes of its node."""
+
+
+def _visible_slots(launcher: Launcher, place: Place) -> tuple[int, ...]:
+    """The slots that a process sees: those of its node, or its own one."""
+    return place.node_slots if launcher in _SEE_THEIR_NODE else place.slots
+
+
+def _launcher_variables(
+    launcher: Launcher,
+    place: Place,
+    *,
+    nodes: int,
+    node_rank: int,
+    address: str,
+    port: str,
+    run_id: str,
+    interface: str | None = None,
+) -> Mapping[str, str]:
+    """The variables of one rank's process beyond those of every worker.
+
+    `interface`: the network by which gloo connects processes (None: gloo chooses one).
+    """
+    rank, count = str(place.rank), str(place.count)
+    found = {
+        variables.LAUNCHER: launcher.value,
+        variables.MASTER_ADDR: address,
+        variables.RANK: rank,
+        variables.WORLD_SIZE: count,
+        variables.LOCAL_RANK: str(place.local_rank),
+        variables.LOCAL_WORLD_SIZE: str(place.local_count),
+    }
+    match launcher:
+        case Launcher.TORCH | Launcher.ACCELERATE:
+            found |= {
+                variables.GROUP_RANK: str(node_rank),
+                variables.GROUP_WORLD_SIZE: str(nodes),
+                variables.ROLE_RANK: rank,
+                variables.ROLE_WORLD_SIZE: count,
+                variables.TORCH_RUN: run_id,
+            }
+        case Launcher.DEEPSPEED:
+            found |= {
+                variables.CROSS_RANK: str(node_rank),
+                variables.CROSS_SIZE: str(nodes),
+                variables.LOCAL_SIZE: str(place.local_count),
+            }
+        case Launcher.JAX:
+            found |= {
+                variables.JAX_COORDINATOR: f"{address}:{port}",
+                variables.JAX_DEVICES: "0",  # the only device that the process sees
+                variables.MPI_DAEMON: _NO_DAEMON,
+                variables.MPI_RANK: rank,
+                variables.MPI_SIZE: count,
+                variables.MPI_LOCAL_RANK: str(place.local_rank),
+            }
+        case Launcher.HOROVOD:
+            found |= _of_horovod(place, nodes=nodes, node_rank=node_rank, address=address, port=port)
+            if interface is not None:
+                found[variables.HOROVOD_INTERFACE] = interface
+        case Launcher.PLAIN | Launcher.MPI:
+            pass
+    return found
+
+
+def _of_horovod(place: Place, *, nodes: int, node_rank: int, address: str, port: str) -> dict[str, str]:
+    """Horovod's own names.
+
+    Its processes meet at a server beside the first one: see `node/peers/rendezvous`.
+    """
+    return {
+        variables.HOROVOD_RANK: str(place.rank),
+        variables.HOROVOD_SIZE: str(place.count),
+        variables.HOROVOD_LOCAL_RANK: str(place.local_rank),
+        variables.HOROVOD_LOCAL_SIZE: str(place.local_count),
+        variables.HOROVOD_CROSS_RANK: str(node_rank),
+        variables.HOROVOD_CROSS_SIZE: str(nodes),
+        variables.HOROVOD_HOSTNAME: place.placement.node,
+        variables.HOROVOD_CONTROLLER: "gloo",
+        variables.HOROVOD_CPU_OPERATIONS: "gloo",
+        variables.HOROVOD_ADDRESS: address,
+        variables.HOROVOD_PORT: port,
+    }

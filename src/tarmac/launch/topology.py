@@ -7,7 +7,8 @@ adds up to the number of its training processes.
 - fixed replicas: every worker is one process; N_PROC counts the role's workers on the node. With one replica
   on each node, NNODES x N_PROC is the number of processes of the role.
 
-With a launcher, either form has one worker for each slot: see `ranks`.
+With a launcher, either form has one worker for each slot (`Place`). Ranks grow node by node, in the order of
+the allocation's nodes, as with torchrun.
 """
 
 from __future__ import annotations
@@ -15,10 +16,59 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tarmac.launch.ranks import Place, places
 from tarmac.model.resources import Resources
 from tarmac.model.run import Allocation, WorkerPlacement
 from tarmac.model.spec import ON_FIRST_NODE, Process, Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """The place of one process among those of its role.
+
+    `index` counts the processes of its replica, of which there are `neighbours`. `node_slots` are the slots
+    of all of the role's processes on the node; `first_node` is the node of rank 0.
+    """
+
+    placement: WorkerPlacement
+    index: int
+    neighbours: int
+    slots: tuple[int, ...]
+    rank: int
+    count: int
+    local_rank: int
+    local_count: int
+    node_slots: tuple[int, ...]
+    first_node: str
+
+
+def _places(placements: Sequence[WorkerPlacement], node_ranks: Mapping[str, int]) -> Iterator[Place]:
+    """Every process of a role, by rank. A replica without slots is one process."""
+    ordered = sorted(placements, key=lambda placement: node_ranks[placement.node])
+    count = sum(map(_count, ordered))
+    rank = 0
+    local: dict[str, int] = {}
+    for placement in ordered:
+        here = [other for other in ordered if other.node == placement.node]
+        node_slots = tuple(slot for other in here for slot in other.slots)
+        for index in range(_count(placement)):
+            yield Place(
+                placement=placement,
+                index=index,
+                neighbours=_count(placement),
+                slots=placement.slots[index : index + 1],
+                rank=rank,
+                count=count,
+                local_rank=local.get(placement.node, 0),
+                local_count=sum(map(_count, here)),
+                node_slots=node_slots,
+                first_node=ordered[0].node,
+            )
+            rank += 1
+            local[placement.node] = local.get(placement.node, 0) + 1
+
+
+def _count(placement: WorkerPlacement) -> int:
+    return max(1, len(placement.slots))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +161,7 @@ def _of_placement(
 def _ranked(
     role: Role, placements: Sequence[WorkerPlacement], ranks: Mapping[str, int]
 ) -> Iterator[Assignment]:
-    for place in places(placements, ranks):
+    for place in _places(placements, ranks):
         yield Assignment(
             role=role,
             process=role.processes[0],

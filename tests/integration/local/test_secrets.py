@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from engine_harness import LocalHarness, Work, ended, running
-from tarmac.launch.secrets import secret_launches
+from tarmac.launch.compose import secret_launches
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.run import CauseCode, Outcome
 from tarmac.model.secret import SecretForm, SecretUse

@@ -143,7 +143,7 @@ def test_members_get_the_same_code_and_know_which_they_are(simulation: Simulatio
     found = in_order(simulation, first)
     assert {run.code_digest for run in found} == {"digest-of-code"}
     (attempt,) = simulation.store.attempts(found[1].id)
-    environment = setup_environment(found[1], attempt)
+    environment = setup_environment(found[1], attempt, in_container=False)
     assert {name: text for name, text in environment.items() if name.startswith("TARMAC_ARRAY")} == {
         "TARMAC_ARRAY_ID": first.array_id,
         "TARMAC_ARRAY_INDEX": "3",

@@ -7,6 +7,7 @@ from tarmac.control.reconcilers.reap import START_LIMIT_S
 
 from actors import ADA
 from simulated import Simulation, nodes, spec
+from tarmac.control.reconcilers.reconcile import START_LIMIT_S
 from tarmac.control.service import Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.model.lifecycle import RunState

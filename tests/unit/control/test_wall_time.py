@@ -8,7 +8,7 @@ import pytest
 from tarmac.control.decisions.wall_time import MAX_FUTILE
 
 from simulated import spec
-from tarmac.control.decisions.apply_observation import apply_observation
+from tarmac.control.decisions.apply_observation import MAX_FUTILE, apply_observation
 from tarmac.model.changes import RunStep
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.milestones import Milestones

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tarmac.dialects.native.view import write
-from tarmac.launch.container import container_launch
-from tarmac.launch.secrets import secret_launches
+from tarmac.launch.compose import container_launch, secret_launches
 from tarmac.model.secret import SecretForm, SecretUse, registry_secrets
 from tarmac.model.spec import RunSpec
 from tarmac.node.attempt.document import SecretLaunch

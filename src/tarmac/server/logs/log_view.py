@@ -12,7 +12,7 @@ from typing import Any
 
 from tarmac import api
 from tarmac.control.service import ControlPlane
-from tarmac.launch.container import container_launch
+from tarmac.launch.compose import container_launch
 from tarmac.model.actor import Actor
 from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import AttemptState, RunState
