@@ -11,19 +11,18 @@ import errno
 import gzip
 import lzma
 import re
-import stat
 import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from tarmac.artifacts.code.ignore import excluding
 from tarmac.artifacts.code.members import Bad, Member, XzReader, tar_members, zip_members
-from tarmac.artifacts.code.tree import OWNER_MAY_ENTER, Entry, Kind, mebibytes
+from tarmac.artifacts.code.tree import Entry, Kind, mebibytes
 from tarmac.artifacts.code.treecheck import MOST_ENTRIES, refusal_of_name, refusals
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.spec import LocalDirectory
@@ -139,8 +138,8 @@ class _Reading:
             problem = _refusal(member)
             if problem is not None:
                 self._problems.append(problem)
-            elif member.path and not self._left_out(member):
-                self._take_one(member)
+            elif member.entry.path and not self._left_out(member.entry):
+                self._take_one(member.entry, member.content)
 
     def tree(self) -> tuple[list[Entry], dict[str, str]]:
         """The whole tree, with all parent directories; raises InvalidInput if it is refused."""
@@ -155,50 +154,40 @@ class _Reading:
             raise _refused(self._path, problems)
         return entries, self._hashes
 
-    def _left_out(self, member: Member) -> bool:
-        """Whether the member, or one of its parent directories, is excluded."""
+    def _left_out(self, entry: Entry) -> bool:
+        """Whether the entry, or one of its parent directories, is excluded."""
         if self._exclude is None:
             return False
-        parts = member.path.split("/")
+        parts = entry.path.split("/")
         for depth in range(1, len(parts) + 1):
-            is_directory = depth < len(parts) or member.kind is Kind.DIRECTORY
+            is_directory = depth < len(parts) or entry.kind is Kind.DIRECTORY
             if self._exclude.decision("/".join(parts[:depth]), is_directory=is_directory):
                 return True
         return False
 
-    def _take_one(self, member: Member) -> None:
-        before = self._entries.get(member.path)
-        if before is not None and not (before.kind is member.kind is Kind.DIRECTORY):
-            self._problems.append(f"{member.path!r:.200} is there twice")
-        elif member.kind is Kind.DIRECTORY:
-            self._entries[member.path] = Entry(
-                member.path, member.kind, member.mode & 0o777 | OWNER_MAY_ENTER
-            )
-        elif member.kind is Kind.LINK:
-            self._entries[member.path] = Entry(member.path, member.kind, 0, target=member.target)
-        else:
-            self._take_file(member)
+    def _take_one(self, entry: Entry, content: Callable[[], Iterable[bytes]]) -> None:
+        before = self._entries.get(entry.path)
+        if before is not None and not (before.kind is entry.kind is Kind.DIRECTORY):
+            self._problems.append(f"{entry.path!r:.200} is there twice")
+            return
+        if entry.kind is Kind.FILE:
+            self._hashes[entry.path] = self._stored(entry, content())
+        self._entries[entry.path] = entry
 
-    def _take_file(self, member: Member) -> None:
-        self._count(member.size_bytes)
+    def _stored(self, entry: Entry, content: Iterable[bytes]) -> str:
+        """The hash of a file's content, which is stored from now on."""
+        self._count(entry.size_bytes)
         digest, read_bytes = sha256(), 0
-        for chunk in member.content():
+        for chunk in content:
             read_bytes += len(chunk)
-            if read_bytes > member.size_bytes:
-                raise Bad(f"is damaged: {member.path!r:.200} holds more than it says")
+            if read_bytes > entry.size_bytes:
+                raise Bad(f"is damaged: {entry.path!r:.200} holds more than it says")
             digest.update(chunk)
             self._write(chunk)
-        if read_bytes != member.size_bytes:
-            raise Bad(f"is damaged: {member.path!r:.200} ends early")
+        if read_bytes != entry.size_bytes:
+            raise Bad(f"is damaged: {entry.path!r:.200} ends early")
         self._keep(digest.hexdigest())
-        self._hashes[member.path] = digest.hexdigest()
-        self._entries[member.path] = Entry(
-            member.path,
-            Kind.FILE,
-            member.mode & 0o777 | stat.S_IRUSR,
-            size_bytes=member.size_bytes,
-            mtime_ns=member.mtime_ns,
-        )
+        return digest.hexdigest()
 
     def _count(self, size_bytes: int) -> None:
         """Refuse a bomb before more of it is unpacked."""
@@ -210,11 +199,12 @@ class _Reading:
 
 
 def _refusal(member: Member) -> str | None:
+    path = member.entry.path
     if member.refused is not None:
-        return f"{member.path!r:.200} {member.refused}"
-    if _DRIVE.match(member.path):
-        return f"{member.path!r:.200} names a drive"
-    return refusal_of_name(member.path) if member.path else None
+        return f"{path!r:.200} {member.refused}"
+    if _DRIVE.match(path):
+        return f"{path!r:.200} names a drive"
+    return refusal_of_name(path) if path else None
 
 
 def _refused(path: str, problems: Sequence[str]) -> InvalidInput:

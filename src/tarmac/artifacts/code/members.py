@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import IO, BinaryIO, cast
 
-from tarmac.artifacts.code.tree import Kind, mebibytes
+from tarmac.artifacts.code.tree import OWNER_MAY_ENTER, Entry, Kind, mebibytes
 
 
 class Bad(Exception):
@@ -23,23 +23,37 @@ class Bad(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A file, directory or link in an archive. `refused` is the reason if it is none of these.
+    """A file, directory or link in an archive, as an entry of the tree. `refused`: the reason if it is none.
 
-    `path` is the recorded one, without `./` in front and `/` behind; empty for the archive's own top.
+    The path is the recorded one, without `./` in front and `/` behind; empty for the archive's own top.
     `content` returns a file's pieces, once, while the member is the current one.
     """
 
-    path: str
-    kind: Kind = Kind.FILE
-    mode: int = 0o644
-    size_bytes: int = 0
-    mtime_ns: int = 0
-    target: str = ""
-    refused: str | None = None
+    entry: Entry
     content: Callable[[], Iterable[bytes]] = tuple
+    refused: str | None = None
 
 
-def plain(name: str) -> str:
+def _file(
+    path: str, mode: int, *, size_bytes: int, mtime_ns: int, content: Callable[[], Iterable[bytes]]
+) -> Member:
+    entry = Entry(path, Kind.FILE, mode & 0o777 | stat.S_IRUSR, size_bytes=size_bytes, mtime_ns=mtime_ns)
+    return Member(entry=entry, content=content)
+
+
+def _directory(path: str, mode: int) -> Member:
+    return Member(entry=Entry(path, Kind.DIRECTORY, mode & 0o777 | OWNER_MAY_ENTER))
+
+
+def _link(path: str, target: str) -> Member:
+    return Member(entry=Entry(path, Kind.LINK, 0, target=target))
+
+
+def _refused(path: str, reason: str) -> Member:
+    return Member(entry=Entry(path, Kind.FILE, 0), refused=reason)
+
+
+def _plain(name: str) -> str:
     """A name in an archive as a path in the tree; its errors remain."""
     while name.startswith("./"):
         name = name[2:].lstrip("/") if name[2:3] == "/" else name[2:]
@@ -114,22 +128,22 @@ class _Info(tarfile.TarInfo):
 
 
 def _tar_member(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Member:
-    path = plain(info.name)
+    path = _plain(info.name)
     if info.name.startswith("/"):
-        return Member(path=info.name, refused="is an absolute name")
+        return _refused(info.name, "is an absolute name")
     if info.issym():
-        return Member(path=path, kind=Kind.LINK, target=info.linkname)
+        return _link(path, info.linkname)
     if info.isdir():
-        return Member(path=path, kind=Kind.DIRECTORY, mode=info.mode)
+        return _directory(path, info.mode)
     if info.islnk():
-        return Member(path=path, refused="is a hard link: pack the file itself")
+        return _refused(path, "is a hard link: pack the file itself")
     if info.sparse is not None:
-        return Member(path=path, refused="is a sparse file: pack it whole")
+        return _refused(path, "is a sparse file: pack it whole")
     if not info.isreg():
-        return Member(path=path, refused="is neither a file nor a directory nor a symbolic link")
-    return Member(
-        path=path,
-        mode=info.mode,
+        return _refused(path, "is neither a file nor a directory nor a symbolic link")
+    return _file(
+        path,
+        info.mode,
         size_bytes=info.size,
         mtime_ns=int(max(0, min(info.mtime, 2**33))) * 10**9,
         content=partial(_tar_content, archive, info),
@@ -161,27 +175,27 @@ def zip_members(file: BinaryIO) -> Iterator[Member]:
 
 
 def _zip_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Member:
-    path = plain(info.filename)
+    path = _plain(info.filename)
     mode = info.external_attr >> 16 if info.create_system == _UNIX else 0
     kind = stat.S_IFMT(mode)
     if "\0" in info.orig_filename:
-        return Member(path=info.orig_filename, refused="holds a zero byte")
+        return _refused(info.orig_filename, "holds a zero byte")
     if "\\" in path:
-        return Member(path=path, refused="has a backslash in its name: pack it with / between directories")
+        return _refused(path, "has a backslash in its name: pack it with / between directories")
     if info.flag_bits & _ENCRYPTED:
-        return Member(path=path, refused="is encrypted")
+        return _refused(path, "is encrypted")
     if kind == stat.S_IFLNK:
         if info.file_size > _LONGEST_LINK_BYTES:
-            return Member(path=path, refused="is a symbolic link to no possible name")
+            return _refused(path, "is a symbolic link to no possible name")
         target = archive.read(info).decode("utf-8", "surrogateescape")
-        return Member(path=path, kind=Kind.LINK, target=target)
+        return _link(path, target)
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-        return Member(path=path, refused="is neither a file nor a directory nor a symbolic link")
+        return _refused(path, "is neither a file nor a directory nor a symbolic link")
     if info.is_dir() or kind == stat.S_IFDIR:
-        return Member(path=path, kind=Kind.DIRECTORY, mode=stat.S_IMODE(mode) or 0o755)
-    return Member(
-        path=path,
-        mode=stat.S_IMODE(mode) or 0o644,
+        return _directory(path, stat.S_IMODE(mode) or 0o755)
+    return _file(
+        path,
+        stat.S_IMODE(mode) or 0o644,
         size_bytes=info.file_size,
         mtime_ns=_mtime_ns(info),
         content=partial(_zip_content, archive, info),

@@ -22,10 +22,10 @@ FENCES = "fences"
 
 def open_store(order: Order) -> Blobs:
     """The store of a sidecar's order. Raises InvalidInput, and Unavailable."""
-    parts = urlsplit(order.store)
+    parts = urlsplit(order.sync.store)
     if parts.scheme == SCHEME:
         return RelayedBlobs(socket_path(unquote(parts.path), order.address), order.writer)
-    blobs = open_blobs(order.store)
+    blobs = open_blobs(order.sync.store)
     return blobs if order.lease.left_s() is None else FencedBlobs(blobs, order)
 
 

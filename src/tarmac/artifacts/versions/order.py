@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tarmac.artifacts.versions.relayed import Writer
-from tarmac.node.attempt.document import Unreadable, read_document
+from tarmac.node.attempt.document import ArtifactSync, Unreadable, read_document
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.processes.lease import Lease, lease_of
 
@@ -15,7 +15,7 @@ from tarmac.node.processes.lease import Lease, lease_of
 class Order(NamedTuple):
     """One node's part. `state` is a file beside the directories that describes their content.
 
-    `rejected_by`: the attempt that failed at once with its first checkpoint (see `SyncPart`).
+    `sync` has the settings that are the same for all nodes.
     """
 
     run_id: str
@@ -25,14 +25,10 @@ class Order(NamedTuple):
     rank: int
     address: str
     own_disk: bool
-    store: str
     directories: Mapping[str, str]
     state: Path
-    every_s: Mapping[str, float]
-    patience_s: float
-    inputs: tuple[str, ...]
+    sync: ArtifactSync
     lease: Lease
-    rejected_by: int | None = None
 
 
 def read_order(attempt_directory: Path, node: str) -> Order:
@@ -50,12 +46,8 @@ def read_order(attempt_directory: Path, node: str) -> Order:
         rank=part.rank,
         address=part.address,
         own_disk=part.own_disk,
-        store=sync.store,
         directories=part.artifacts,
         state=Path(part.artifact_state),
-        every_s=sync.every_s,
-        patience_s=sync.patience_s,
-        inputs=sync.inputs,
+        sync=sync,
         lease=lease_of(document, part, paths.node(node)),
-        rejected_by=sync.rejected_by,
     )

@@ -217,7 +217,7 @@ def _manifests_to_place(
 ) -> Sequence[Manifest] | None:
     """The versions to place in a directory; None: leave it unchanged."""
     newest = _newest(blobs, order, kind)
-    is_replaced = kind == _CHECKPOINT and order.rejected_by is not None and newest is not None
+    is_replaced = kind == _CHECKPOINT and order.sync.rejected_by is not None and newest is not None
     if state is not None and _is_newest(blobs, order, kind, state) and not is_replaced:
         return None
     if newest is not None:
@@ -231,13 +231,13 @@ def _version_before(blobs: Blobs, order: Order) -> Manifest | None:
 
     None if nothing was rejected, there is no earlier version, or a newer checkpoint was saved since.
     """
-    if order.rejected_by is None:
+    if order.sync.rejected_by is None:
         return None
     rejected: Manifest | None = None
     newest_at = 0.0
     for manifest in readable_manifests(blobs, order.run_id, _CHECKPOINT, 0):
         newest_at = newest_at or manifest.saved_at
-        if rejected is None and manifest.attempt < order.rejected_by:
+        if rejected is None and manifest.attempt < order.sync.rejected_by:
             rejected = manifest
         if rejected is not None and newest_at <= rejected.saved_at and 0.0 < manifest.saved_at < newest_at:
             return manifest
@@ -264,7 +264,7 @@ def _newest(blobs: Blobs, order: Order, kind: str) -> Manifest | None:
 
 def input_manifests(blobs: Blobs, order: Order, kind: str) -> list[Manifest]:
     """The run's inputs of that kind; raises NotFound for a removed one."""
-    return [read_manifest(blobs, version) for version in inputs_of(order.inputs) if version.kind == kind]
+    return [read_manifest(blobs, version) for version in inputs_of(order.sync.inputs) if version.kind == kind]
 
 
 def inputs_of(ids: Sequence[str]) -> list[Version]:

@@ -85,10 +85,10 @@ def report(**message: object) -> None:
 
 def _fill(order: Order, paths: Mapping[str, str], lost: Lost | None) -> int:
     """Fill, and retry within the order's patience."""
-    if order.rejected_by is not None and lost is None:  # files that are not stored yet would be removed
+    if order.sync.rejected_by is not None and lost is None:  # files that are not stored yet would be removed
         state = read_state(order.state) if order.own_disk else None
         lost = Lost(order.attempt - 1 if state is None else state.attempt, time.time())
-    deadline, delay_s = time.monotonic() + order.patience_s, FIRST_DELAY_S
+    deadline, delay_s = time.monotonic() + order.sync.patience_s, FIRST_DELAY_S
     while True:
         try:
             blobs = open_store(order)
@@ -104,7 +104,8 @@ def _fill(order: Order, paths: Mapping[str, str], lost: Lost | None) -> int:
                 report(restored=round(min(time.time(), saved_at), 6), step=step)
             if order.rank == 0 and (older := placed_checkpoint(blobs, order)) is not None:
                 rejected = (
-                    f"attempt {order.rejected_by} failed soon after it had begun from the newest checkpoint"
+                    f"attempt {order.sync.rejected_by} failed soon after it had begun"
+                    " from the newest checkpoint"
                 )
                 begins = f"this attempt begins from {older.version.id}, the version before"
                 report(notice=_CHECKPOINT, why=f"{rejected}, and saved none: {begins}")
@@ -151,7 +152,7 @@ class Sidecar:
         now = time.monotonic()
         # The first look is at once: the runner starts the sidecar when a sync is due, or at the end.
         self._kinds = [
-            _Kind(kind, order.every_s.get(kind, 600.0), now, Logs(directory))
+            _Kind(kind, order.sync.every_s.get(kind, 600.0), now, Logs(directory))
             for kind, directory in order.directories.items()
         ]
 
