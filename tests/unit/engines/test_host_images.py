@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from images import archive, build
+from tarmac.engines.hosts.files import HostFiles
 from tarmac.engines.hosts.host import Host
-from tarmac.engines.hosts.images import SharedImages
 from tarmac.engines.hosts.local import local_host
 from tarmac.engines.slurm.engine import SlurmEngine
 from tarmac.model.abilities import KeepsImages
@@ -18,11 +18,17 @@ from tarmac.node.container.pulling import Puller
 from tarmac.node.host.frames import pack
 
 
-class Keeper(SharedImages):
+class Keeper(HostFiles):
     """An engine, as far as images are concerned."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
+
+    def _reachable(self) -> dict[str, Host]:
+        return {"": self._host}
+
+    def _host_with(self, attempt_id: str, path: str) -> Host:
+        return self._host
 
 
 @pytest.fixture

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from tarmac.engines.attempts import writing
 from tarmac.engines.attempts.aggregate_outcome import PartState
 from tarmac.engines.attempts.view import AttemptView, NodeView
 from tarmac.model.errors import InvalidInput, Unavailable
@@ -36,6 +38,14 @@ class Life(StrEnum):
 class Runners(Protocol):
     """How an engine reaches its runners. Every method may be called again for the same node."""
 
+    def reserve(self, view: AttemptView) -> None:
+        """Take the nodes of an attempt from others. Raises Unavailable while others use one of them."""
+        ...
+
+    def start_all(self, view: AttemptView, nodes: Sequence[NodeView]) -> None:
+        """Start the runners of these nodes, at once if that takes time. Raises as `start`."""
+        ...
+
     def start(self, view: AttemptView, node: NodeView) -> None:
         """Start the runner of a node. Raises Unavailable if that fails now, InvalidInput if always."""
         ...
@@ -54,10 +64,6 @@ class Runners(Protocol):
 
     def fence(self, view: AttemptView) -> None:
         """Ensure that an unclaimed node never starts. Raises Unavailable."""
-        ...
-
-    def lose(self, view: AttemptView, node: NodeView, cause: Cause) -> None:
-        """Mark a node's part as lost, and notify its peers."""
         ...
 
     def end_orphans(self, view: AttemptView) -> bool:
@@ -83,9 +89,12 @@ def start(view: AttemptView, runners: Runners) -> None:
     """Start the runner of every unclaimed node, unless the attempt was stopped before."""
     if view.is_to_end:
         runners.fence(view)
-    for node in view.nodes:
-        if node.facts.state is PartState.UNCLAIMED:
-            _start(view, node, runners)
+        return
+    runners.reserve(view)
+    unclaimed = [node for node in view.nodes if node.facts.state is PartState.UNCLAIMED]
+    for node in unclaimed:
+        _note_start(node)
+    runners.start_all(view, unclaimed)
 
 
 def supervise(view: AttemptView, runners: Runners, patience: RunnerTimeouts) -> None:
@@ -108,10 +117,9 @@ def reap(view: AttemptView, runners: Runners) -> None:
     view.reaped = runners.end_orphans(view)
 
 
-def _start(view: AttemptView, node: NodeView, runners: Runners) -> None:
+def _note_start(node: NodeView) -> None:
     node.supervision.starts += 1
     node.supervision.requested_at = time.monotonic()
-    runners.start(view, node)
 
 
 def _tend_unclaimed(view: AttemptView, node: NodeView, runners: Runners, patience: RunnerTimeouts) -> None:
@@ -119,7 +127,7 @@ def _tend_unclaimed(view: AttemptView, node: NodeView, runners: Runners, patienc
     life = runners.life(view, node)
     if life is Life.LOST:
         cause = Cause(code=CauseCode.NODE_LOST, message=f"{node.node} cannot be reached", node=node.node)
-        runners.lose(view, node, cause)
+        writing.lose(view, node, cause)
         return
     if life is Life.SILENT:
         return
@@ -137,7 +145,8 @@ def _tend_unclaimed(view: AttemptView, node: NodeView, runners: Runners, patienc
 def _start_or_refuse(view: AttemptView, node: NodeView, runners: Runners) -> None:
     """Start its runner; if that can never work (a secret was removed), its part has failed."""
     try:
-        _start(view, node, runners)
+        _note_start(node)
+        runners.start(view, node)
     except InvalidInput as error:
         runners.fence(view)
         if node.facts.state is PartState.FENCED:
@@ -148,7 +157,7 @@ def _give_up(view: AttemptView, node: NodeView, runners: Runners) -> None:
     runners.fence(view)
     if node.facts.state is PartState.FENCED:
         message = f"no runner could be started on {node.node}"
-        runners.lose(view, node, Cause(code=CauseCode.PLATFORM_FAULT, message=message, node=node.node))
+        writing.lose(view, node, Cause(code=CauseCode.PLATFORM_FAULT, message=message, node=node.node))
 
 
 def _tend_claimed(view: AttemptView, node: NodeView, runners: Runners, patience: RunnerTimeouts) -> None:
@@ -174,4 +183,4 @@ def _tend_claimed(view: AttemptView, node: NodeView, runners: Runners, patience:
             code, why = CauseCode.NODE_LOST, f"{node.node} was restarted"
     node.take_last_word()
     if not node.over:
-        runners.lose(view, node, Cause(code=code, message=why, node=node.node))
+        writing.lose(view, node, Cause(code=code, message=why, node=node.node))

@@ -12,30 +12,25 @@ import select
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from threading import Lock, Thread
-
-Listener = Callable[[str], None]
+from threading import Thread
 
 READ_BYTES = 65_536
 
 
 class NewsBoard:
-    """Reads the FIFO at `path` while it is open, and notifies listeners. Made by `LocalEngine`."""
+    """Reads the FIFO at `path` while it is open, and calls `on_news` with each attempt that has news.
 
-    def __init__(self, path: Path) -> None:
-        self._listeners: list[Listener] = []
-        self._lock = Lock()
+    Made by `LocalEngine`.
+    """
+
+    def __init__(self, path: Path, on_news: Callable[[str], None]) -> None:
+        self._on_news = on_news
         _make_fifo(path)
         # A writing end of our own: without one, the reading end would repeatedly be at its end.
         self._fifo = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._stopped, self._stop = os.pipe2(os.O_CLOEXEC)
         self._thread = Thread(target=self._listen, name="tarmac-news", daemon=True)
         self._thread.start()
-
-    def subscribe(self, listener: Listener) -> None:
-        """Call `listener(attempt_id)` from the reading thread for each attempt with news."""
-        with self._lock:
-            self._listeners.append(listener)
 
     def close(self) -> None:
         """Stop reading; runners continue without a reader."""
@@ -58,15 +53,8 @@ class NewsBoard:
                 return
             with contextlib.suppress(BlockingIOError):
                 *lines, rest = (rest + os.read(self._fifo, READ_BYTES)).split(b"\n")
-                self._tell(dict.fromkeys(lines))
-
-    def _tell(self, lines: dict[bytes, None]) -> None:
-        with self._lock:
-            listeners = tuple(self._listeners)
-        for line in lines:
-            attempt_id = line.decode(errors="replace")
-            for listener in listeners:
-                listener(attempt_id)
+                for line in dict.fromkeys(lines):
+                    self._on_news(line.decode(errors="replace"))
 
 
 def _make_fifo(path: Path) -> None:

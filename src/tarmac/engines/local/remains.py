@@ -1,6 +1,6 @@
 """Detects replicas of a running attempt that have ended without remaining processes: their slots are free.
 
-Called by `LocalEngine` at every poll, with the view's lock held. A worker can forge events, so they are
+Called by `LocalHosts` at every poll, with the view's lock held. A worker can forge events, so they are
 compared with the actual processes: every child of the runner must be a worker reported as live, or its
 sidecar. Processes left by an ended worker become children of the runner: while there is one, its slots are
 unknown, and no slots of that node are free.
@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 from tarmac.engines.attempts.aggregate_outcome import PartState
 from tarmac.engines.attempts.view import AttemptView, NodeView
-from tarmac.engines.local.runners import runner_alive
 from tarmac.model.run import Release
+from tarmac.node.attempt import liveness
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import procfs
 
@@ -29,6 +29,11 @@ def released(view: AttemptView) -> tuple[Release, ...]:
         if ended and _is_clear(node, view):
             view.released.update({(each.role, each.replica): each for each in ended})
     return tuple(view.released.values())
+
+
+def runner_alive(node: NodeView) -> bool:
+    """Whether the process that claimed this node is still that process."""
+    return node.claim is not None and liveness.is_alive(node.claim)
 
 
 def _ended(node: NodeView) -> Iterator[Release]:

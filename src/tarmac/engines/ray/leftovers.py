@@ -9,9 +9,9 @@ from __future__ import annotations
 from contextlib import suppress
 
 from tarmac.engines.attempts.view import Views
+from tarmac.engines.ray.hosts import RayHosts
 from tarmac.engines.ray.node import RayNode
 from tarmac.engines.ray.nodes import RayNodes
-from tarmac.engines.ray.runners import RayRunners
 from tarmac.model.errors import Unavailable
 
 LOCK_S = 5.0
@@ -21,10 +21,10 @@ LOCK_S = 5.0
 class Leftovers:
     """The leftovers on all nodes of one cluster."""
 
-    def __init__(self, nodes: RayNodes, views: Views, runners: RayRunners) -> None:
+    def __init__(self, nodes: RayNodes, views: Views, hosts: RayHosts) -> None:
         self._nodes = nodes
         self._views = views
-        self._runners = runners
+        self._hosts = hosts
         self._busy: set[str] = set()
 
     def end(self) -> None:
@@ -52,11 +52,11 @@ class Leftovers:
             try:
                 view.refresh()
                 lost = any(part.node == name and part.lost for part in view.nodes)
-                given_up = lost and self._runners.addresses(view)[name] == node.address
+                given_up = lost and self._hosts.addresses(view)[name] == node.address
             finally:
                 view.lock.release()
             if given_up:
-                directory = str(self._runners.directory(attempt_id))
+                directory = str(self._hosts.directory(attempt_id))
                 node.call("end", directory=directory, node=name)
                 node.call(
                     "end_orphans", attempt_id=attempt_id, token=view.token, directory=directory, node=name

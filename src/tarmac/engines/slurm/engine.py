@@ -12,12 +12,10 @@ from threading import Lock, Timer
 
 from tarmac.engines.attempts import staging, writing
 from tarmac.engines.attempts.aggregate_outcome import PartState
-from tarmac.engines.attempts.listing import no_directory
-from tarmac.engines.attempts.reporting import ReportsAttempts
 from tarmac.engines.attempts.request import NO_CONTAINER_RULES, NO_RULES, AttemptSettings, render
 from tarmac.engines.attempts.view import AttemptView, Views
+from tarmac.engines.hosts.files import HostFiles
 from tarmac.engines.hosts.host import Host
-from tarmac.engines.hosts.images import SharedImages
 from tarmac.engines.hosts.installing import Sidecar
 from tarmac.engines.hosts.local import local_host
 from tarmac.engines.slurm import observing, sessions
@@ -34,12 +32,12 @@ from tarmac.engines.slurm.settings import SlurmSettings
 from tarmac.engines.slurm.site import Site
 from tarmac.engines.slurm.states import Stage, meaning
 from tarmac.engines.slurm.tempo import DEFAULT_TEMPO, Tempo
-from tarmac.model.abilities import FileEntry, Pace, StoreFiles
+from tarmac.model.abilities import Pace, StoreFiles
 from tarmac.model.cluster import Cluster, Node, QueueOffer
 from tarmac.model.containers import ContainerRules
 from tarmac.model.ends import lost
 from tarmac.model.engine_kinds import Finding
-from tarmac.model.errors import NotFound, Unavailable
+from tarmac.model.errors import Unavailable
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState, StreamsCode, WorkerStatus
 from tarmac.model.run import attempt_id as attempt_id_of
@@ -58,7 +56,7 @@ GONE_STATE = "gone"
 """Replaces the state of a job that Slurm no longer knows."""
 
 
-class SlurmEngine(ReportsAttempts, SharedImages):
+class SlurmEngine(HostFiles):
     """The engine of one cluster. See `SlurmSettings`; `code` streams snapshots, `git` is for checkouts.
 
     `secrets` has the values of attempts' secrets; without `sidecar` artifacts stay in place.
@@ -173,20 +171,6 @@ class SlurmEngine(ReportsAttempts, SharedImages):
             self._cancel(view)
         self._tell(attempt_id)
 
-    def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
-        directory = self._host.layout.attempt(attempt_id)
-        found = self._host.read(directory, path, offset=offset, limit=limit) if directory else None
-        if found is None:
-            raise NotFound(f"attempt {attempt_id} has no file {path!r}")
-        return found
-
-    def files(self, attempt_id: str, path: str, *, limit: int) -> Sequence[FileEntry]:
-        directory = self._host.layout.attempt(attempt_id)
-        found = self._host.files(directory, path, limit=limit) if directory else None
-        if found is None:
-            raise no_directory(attempt_id, path)
-        return found
-
     # --- optional abilities ----------------------------------------------------------------------
 
     def capacity(self) -> Sequence[Node]:
@@ -236,20 +220,17 @@ class SlurmEngine(ReportsAttempts, SharedImages):
             view.reaped = True
         self._cancel(view)
 
-    def remains(self) -> Collection[str]:
-        return self._host.remains()
-
-    def clear(self, run_id: str, *, work_days: float | None, log_days: float | None) -> int:
-        return self._host.clear(run_id, work_days=work_days, log_days=log_days)
-
-    def remove(self, run_id: str) -> None:
-        self._host.remove(run_id)
-
     def clear_copies(self, live: Collection[str], *, unused_days: float) -> int:
         version = self._delivery.version
         return self._host.clear_copies(live, unused_days=unused_days, version=version.name)
 
     # --- inside ----------------------------------------------------------------------------------
+
+    def _reachable(self) -> Mapping[str, Host]:
+        return {"": self._host}
+
+    def _host_with(self, attempt_id: str, path: str) -> Host:  # noqa: ARG002 - it has all files
+        return self._host
 
     def _tell_later(self, attempt_id: str) -> None:
         """Notify after the next query: the attempt has almost ended, and the missing facts are known then."""

@@ -1,13 +1,14 @@
-"""The runners of the Ray engine: started, polled and ended by the agents of their nodes.
+"""The hosts of the Ray engine: the agents of its nodes start, poll and end runners.
 
-Called by `engines/attempts/supervision.py` and `RayEngine`. The directory of an attempt is created on a node
-when its runner starts there; the values of secrets are requested at every start and never stored.
+Called by `PlacedEngine` and `engines/attempts/supervision.py`. The directory of an attempt is created on a
+node when its runner starts there; the values of secrets are requested at every start and never stored.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import wait
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,11 +17,16 @@ from tarmac.engines.attempts.aggregate_outcome import PartState
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.supervision import Life
 from tarmac.engines.attempts.view import AttemptView, NodeView
+from tarmac.engines.hosts.host import Host
+from tarmac.engines.ray import sessions
 from tarmac.engines.ray.node import RayNode, Travels
 from tarmac.engines.ray.nodes import RayNodes
+from tarmac.engines.ray.reading import place_of
+from tarmac.engines.ray.relay import Relay
+from tarmac.engines.ray.reservations import Reservations
 from tarmac.model.errors import InvalidInput, Unavailable
-from tarmac.model.ports import StreamsCode
-from tarmac.model.run import Cause, CauseCode
+from tarmac.model.ports import StreamsCode, WorkerStatus
+from tarmac.model.run import Cause, CauseCode, Release
 from tarmac.model.secret import SecretValues
 from tarmac.node.attempt import protocol
 from tarmac.node.attempt.document import read_document
@@ -28,14 +34,18 @@ from tarmac.node.files import bundles, untrusted
 
 MOST_FILE_BYTES = 64 * 1024 * 1024
 
+LOOK_WAIT_S = 6.0
+"""How long one poll waits for the slowest node."""
 
-class RayRunners:
-    """The `Runners` on the nodes of a Ray. `home` has the directories of attempts there."""
+
+class RayHosts:
+    """The nodes of a Ray, each with a disk of its own. `home` has the directories of attempts there."""
 
     def __init__(
         self,
         nodes: RayNodes,
         home: Layout,
+        reservations: Reservations,
         *,
         travels: Travels,
         code: StreamsCode | None,
@@ -43,16 +53,13 @@ class RayRunners:
     ) -> None:
         self._nodes = nodes
         self._home = home
+        self._reservations = reservations
+        self._relay = Relay(self.node, self.directory)
         self._travels = travels
         self._code = code
         self._secrets = secrets
         self._lives: dict[tuple[str, str], Life] = {}
         self._addresses: dict[str, Mapping[str, str]] = {}
-
-    def check(self, secrets: Sequence[str]) -> None:
-        """Check that all these secrets are readable."""
-        if secrets:
-            self._secrets(secrets)
 
     def node(self, view: AttemptView, node: str) -> RayNode:
         """The node on which a part of an attempt was placed."""
@@ -66,28 +73,23 @@ class RayRunners:
             addresses = self._addresses[view.attempt_id] = {part.node: part.address for part in parts}
         return addresses
 
-    def note_lives(self, view: AttemptView, node: str, life: Life) -> None:
-        """Note the state of a node's runner that its agent just reported."""
-        self._lives[view.attempt_id, node] = life
+    def directory(self, attempt_id: str) -> Path:
+        """The directory of an attempt on its nodes."""
+        directory = self._home.attempt(attempt_id)
+        assert directory is not None, "it has a view"
+        return directory
 
-    def forget(self, view: AttemptView) -> None:
-        """Forget an ended attempt."""
-        self._addresses.pop(view.attempt_id, None)
-        for node in view.nodes:
-            self._lives.pop((view.attempt_id, node.node), None)
+    # --- runners ---------------------------------------------------------------------------------
 
-    def start_all(self, view: AttemptView) -> None:
-        """Start every unclaimed runner, on all nodes at once. Raises as `start`."""
-        pending = [node for node in view.nodes if node.facts.state is PartState.UNCLAIMED]
-        if len(pending) == 1:
-            self._start(view, pending[0])
+    def reserve(self, view: AttemptView) -> None:
+        self._reservations.reserve(view.attempt_id, tuple(self.addresses(view).values()))
+
+    def start_all(self, view: AttemptView, nodes: Sequence[NodeView]) -> None:
+        if len(nodes) == 1:
+            self.start(view, nodes[0])
             return
-        for start in [self._nodes.pool.submit(self._start, view, node) for node in pending]:
+        for start in [self._nodes.pool.submit(self.start, view, node) for node in nodes]:
             start.result()
-
-    def _start(self, view: AttemptView, node: NodeView) -> None:
-        node.supervision.starts += 1
-        self.start(view, node)
 
     def start(self, view: AttemptView, node: NodeView) -> None:
         place, directory = self.node(view, node.node), self.directory(view.attempt_id)
@@ -108,20 +110,6 @@ class RayRunners:
                 return
             raise Unavailable(f"{place.name}: {error.filename or ''} {error.strerror}") from None
         node.supervision.requested_at = time.monotonic()
-
-    def _withdraw(self, place: RayNode, view: AttemptView, node: NodeView, error: OSError) -> None:
-        """Remove the document if a full disk takes neither claim nor fence: without it no runner starts."""
-        document = self.directory(view.attempt_id) / protocol.ATTEMPT_FILE
-        try:
-            place.call("remove_trees", paths=[str(document)])
-        except OSError as problem:
-            raise Unavailable(f"cannot fence attempt {view.attempt_id}: {problem.strerror}") from None
-        self._lose_by_disk(place, view, node, error)
-
-    def _lose_by_disk(self, place: RayNode, view: AttemptView, node: NodeView, error: OSError) -> None:
-        place.note_disk(error)
-        message = f"{place.name}: {place.full}"
-        self.lose(view, node, Cause(code=CauseCode.PLATFORM_FAULT, message=message, node=node.node))
 
     def life(self, view: AttemptView, node: NodeView) -> Life:
         away = self.node(view, node.node).life()
@@ -151,9 +139,6 @@ class RayRunners:
                 self._withdraw(place, view, node, error)
         view.refresh()
 
-    def lose(self, view: AttemptView, node: NodeView, cause: Cause) -> None:
-        writing.lose(view, node, cause)
-
     def end_orphans(self, view: AttemptView) -> bool:
         """End processes on reachable nodes; on others the runner ends its work by itself."""
         done = True
@@ -173,11 +158,80 @@ class RayRunners:
                 done = False
         return done
 
-    def directory(self, attempt_id: str) -> Path:
-        """The directory of an attempt on its nodes."""
-        directory = self._home.attempt(attempt_id)
-        assert directory is not None, "it has a view"
-        return directory
+    # --- attempts --------------------------------------------------------------------------------
+
+    def refresh(self, views: Sequence[AttemptView]) -> None:
+        """Copy the reports of these attempts from all their nodes at once."""
+        by_node: dict[str, tuple[RayNode, dict[str, tuple[AttemptView, str]]]] = {}
+        for view in views:
+            for part in view.nodes:
+                if not part.over:
+                    place = self.node(view, part.node)
+                    parts = by_node.setdefault(place.address, (place, {}))[1]
+                    parts[view.attempt_id] = view, part.node
+        looks = list(by_node.values())
+        if len(looks) == 1:
+            self._copy(*looks[0])
+        elif looks:
+            wait([self._nodes.pool.submit(self._copy, *look) for look in looks], LOOK_WAIT_S)
+
+    def exchange(self, view: AttemptView) -> None:
+        with suppress(Unavailable):  # the next poll tries again
+            self._relay.pass_ask_on(view)
+        self._relay.carry(view)
+        if view.nodes:
+            self._reservations.note(view.attempt_id, self.addresses(view))
+
+    def pass_on(self, view: AttemptView) -> None:
+        self._relay.pass_ask_on(view)
+
+    def released(self, view: AttemptView) -> Sequence[Release]:  # noqa: ARG002 - an agent sees no processes
+        return ()
+
+    def forget(self, view: AttemptView) -> None:
+        self._reservations.forget(view.attempt_id)
+        self._relay.forget(view)
+        self._addresses.pop(view.attempt_id, None)
+        for node in view.nodes:
+            self._lives.pop((view.attempt_id, node.node), None)
+
+    def open_session(self, view: AttemptView, worker: WorkerStatus) -> int:
+        return sessions.open_session(self.node(view, worker.node), self._travels, view, worker)
+
+    def with_file(self, view: AttemptView | None, path: str) -> Host | None:
+        if view is None or not view.nodes:
+            return None
+        return self.node(view, place_of(view, path)).host
+
+    def reachable(self) -> Mapping[str, Host]:
+        return {node.name: node.host for node in self._nodes.all() if node.up}
+
+    # --- inside ----------------------------------------------------------------------------------
+
+    def _copy(self, place: RayNode, parts: Mapping[str, tuple[AttemptView, str]]) -> None:
+        """Ask which runners live before copying reports: a runner dead by then has written everything."""
+        names = {attempt_id: node for attempt_id, (_, node) in parts.items()}
+        try:
+            lives = place.lives(names)
+            place.refresh(names)
+        except (Unavailable, OSError):
+            lives = dict.fromkeys(names, Life.SILENT)
+        for attempt_id, (view, node) in parts.items():
+            self._lives[view.attempt_id, node] = lives[attempt_id]
+
+    def _withdraw(self, place: RayNode, view: AttemptView, node: NodeView, error: OSError) -> None:
+        """Remove the document if a full disk takes neither claim nor fence: without it no runner starts."""
+        document = self.directory(view.attempt_id) / protocol.ATTEMPT_FILE
+        try:
+            place.call("remove_trees", paths=[str(document)])
+        except OSError as problem:
+            raise Unavailable(f"cannot fence attempt {view.attempt_id}: {problem.strerror}") from None
+        self._lose_by_disk(place, view, node, error)
+
+    def _lose_by_disk(self, place: RayNode, view: AttemptView, node: NodeView, error: OSError) -> None:
+        place.note_disk(error)
+        message = f"{place.name}: {place.full}"
+        writing.lose(view, node, Cause(code=CauseCode.PLATFORM_FAULT, message=message, node=node.node))
 
     def _bring_code(self, place: RayNode, view: AttemptView) -> None:
         """Store the snapshot of code on the node, once for all attempts."""

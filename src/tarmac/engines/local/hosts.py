@@ -1,0 +1,131 @@
+"""The one host of the local engine: runners are forked by the warm parent, and inspected in /proc.
+
+Called by `PlacedEngine` and `engines/attempts/supervision.py`. The values of secrets are requested at every
+start and never stored: after a crash at any point the next start requests the current values again.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+
+from tarmac.engines.attempts import writing
+from tarmac.engines.attempts.supervision import Life
+from tarmac.engines.attempts.view import AttemptView, NodeView
+from tarmac.engines.hosts.host import Host
+from tarmac.engines.local import remains
+from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.model.ports import WorkerStatus
+from tarmac.model.run import Release
+from tarmac.model.secret import SecretValues
+from tarmac.node.attempt import liveness
+from tarmac.node.files import secretfiles
+from tarmac.node.host import sessions
+from tarmac.node.host.warm_parent import WarmParent
+from tarmac.node.kernel import procfs, workergroup
+from tarmac.node.processes import orphans
+from tarmac.node.session import frames
+from tarmac.node.starting import Installation
+
+LAST_WORD_S = 0.05
+"""How long to wait once for the exit of a runner that has reported its end: it takes a millisecond."""
+
+
+class LocalHosts:
+    """This machine, which stands for all nodes: reports are read in place."""
+
+    def __init__(
+        self, host: Host, installation: Installation, warm: WarmParent, secrets: SecretValues
+    ) -> None:
+        self.host = host
+        self._installation = installation
+        self._warm = warm
+        self._secrets = secrets
+
+    # --- runners ---------------------------------------------------------------------------------
+
+    def reserve(self, view: AttemptView) -> None:
+        """Do nothing: no others use the nodes."""
+
+    def start_all(self, view: AttemptView, nodes: Sequence[NodeView]) -> None:
+        for node in nodes:
+            self.start(view, node)
+
+    def start(self, view: AttemptView, node: NodeView) -> None:
+        values = self._secrets(view.secrets) if view.secrets else {}
+        try:
+            self._warm.start_runner(str(view.directory), node.node, values)
+        except ValueError as error:
+            raise InvalidInput(str(error)) from None
+        except OSError as error:
+            raise Unavailable(error.strerror or str(error)) from None
+
+    def life(self, view: AttemptView, node: NodeView) -> Life:  # noqa: ARG002 - this machine is always reached
+        if remains.runner_alive(node):
+            return Life.ALIVE
+        return Life.DEAD if node.claim is None or _of_this_boot(node) else Life.RESTARTED
+
+    def await_leaving(self, node: NodeView) -> None:
+        if node.claim is not None:
+            liveness.wait_for_end(node.claim, LAST_WORD_S)
+
+    def end(self, view: AttemptView, node: NodeView) -> None:  # noqa: ARG002
+        if node.claim is not None:
+            liveness.end(node.claim)
+
+    def fence(self, view: AttemptView) -> None:
+        writing.fence(view)
+
+    def end_orphans(self, view: AttemptView) -> bool:
+        """End the attempt's processes after all runners are gone, because all its nodes share one token."""
+        if any(node.claim is None or _of_this_boot(node) for node in view.nodes):
+            try:
+                orphans.end_orphans(view.token)
+            except TimeoutError:
+                return False  # a process has not ended yet: the next poll tries again
+            workergroup.remove_left(view.attempt_id)
+        if view.secrets:  # no process reads the files that a lost runner left
+            for node in view.nodes:
+                secretfiles.remove(view.token, node.node, node.paths.directory)
+        return True
+
+    # --- attempts --------------------------------------------------------------------------------
+
+    def refresh(self, views: Sequence[AttemptView]) -> None:
+        """Do nothing: reports are read in place."""
+
+    def exchange(self, view: AttemptView) -> None:
+        """Do nothing: all nodes share the directory."""
+
+    def pass_on(self, view: AttemptView) -> None:
+        writing.wake(view)
+
+    def released(self, view: AttemptView) -> Sequence[Release]:
+        return remains.released(view)
+
+    def forget(self, view: AttemptView) -> None:
+        """Do nothing: an attempt holds nothing here."""
+
+    def open_session(self, view: AttemptView, worker: WorkerStatus) -> int:
+        near, far = socket.socketpair()
+        try:
+            sessions.start(self._installation, far)
+            near.sendall(frames.pack_document(frames.WORKER, pid=worker.pid, token=view.token))
+        except (OSError, subprocess.SubprocessError) as error:
+            near.close()
+            raise Unavailable(f"the session cannot be started: {error}") from None
+        finally:
+            far.close()
+        return near.detach()
+
+    def with_file(self, view: AttemptView | None, path: str) -> Host:  # noqa: ARG002 - it has all files
+        return self.host
+
+    def reachable(self) -> Mapping[str, Host]:
+        return {"": self.host}
+
+
+def _of_this_boot(node: NodeView) -> bool:
+    """Whether it was claimed since this machine's boot: if not, no process of it can be left."""
+    return node.claim is not None and node.claim.boot_id == procfs.boot_id()
