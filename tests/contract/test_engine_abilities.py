@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from engine_harness import LOG, Harness, Work, ended, started, submit
-from tarmac.model.abilities import DescribesClusters, Notifies, OffersNodes, OffersPorts, ReadsReports, Reaps
+from tarmac.model.abilities import Attachable, DescribesClusters, OffersNodes, ReadsReports
 from tarmac.model.cluster import Cluster, NodeGroup
 from tarmac.model.errors import NotFound
 from tarmac.model.run import Outcome
@@ -19,7 +19,7 @@ PLACED = pytest.mark.parametrize("harness", ["sim", "local"], indirect=True)
 
 def test_news_of_an_attempt_comes_by_itself(harness: Harness) -> None:
     engine = harness.engine
-    assert isinstance(engine, Notifies)
+    assert isinstance(engine, Attachable)
     told: list[str] = []
     engine.subscribe(told.append)
     attempt = submit(harness, Work())
@@ -49,7 +49,7 @@ def test_what_workers_report_comes_with_what_is_observed(harness: Harness) -> No
 
 def test_reaping_ends_what_is_left_of_an_attempt(harness: Harness) -> None:
     engine = harness.engine
-    assert isinstance(engine, Reaps)
+    assert isinstance(engine, Attachable)
     attempt = started(harness, Work(lasts=True, ignores_requests=True), nodes=2)
     engine.reap(attempt)
     engine.reap(attempt)
@@ -68,7 +68,7 @@ def test_reaping_one_that_was_never_submitted_fences_it(harness: Harness) -> Non
 @PLACED
 def test_free_ports_are_none_of_those_taken(harness: Harness) -> None:
     engine = harness.engine
-    assert isinstance(engine, OffersPorts)
+    assert isinstance(engine, OffersNodes)
     taken: set[int] = set()
     for _ in range(5):
         port = engine.free_port("127.0.0.1", frozenset(taken))

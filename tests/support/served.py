@@ -32,7 +32,7 @@ from tarmac.control.reconcilers.schedule import schedule_pass
 from tarmac.control.reconcilers.stage import stage_pass
 from tarmac.control.service import ControlPlane
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
-from tarmac.model.abilities import KeepsArtifacts
+from tarmac.model.abilities import KeepsFiles
 from tarmac.model.cluster import Pool
 from tarmac.model.home import Home
 from tarmac.model.ports import Notice
@@ -125,7 +125,7 @@ class Served:
         self.store = MemoryStore()
         self.engine = WritableEngine(self.clock, behaviour)
         self.catalog = Catalog(str(root / "artifacts"))
-        self.keepers: dict[str, KeepsArtifacts] = {}
+        self.keepers: dict[str, KeepsFiles] = {}
         self.artifacts = ArtifactService(
             self.catalog,
             self.store,

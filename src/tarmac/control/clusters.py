@@ -111,8 +111,8 @@ class Clusters:
             self._check_kind(cluster)
             self._refuse_name(cluster.name, taken=old is not None and not replacing)
             others = tuple(known for known in control.store.clusters() if known.name != cluster.name)
-            preparer = control.engines.own.preparer if control.engines.serves(cluster) else None
-            prepared = cluster if preparer is None else preparer.prepared(cluster, old, others)
+            describer = control.engines.own.describer if control.engines.serves(cluster) else None
+            prepared = cluster if describer is None else describer.prepared(cluster, old, others)
             nodes = tuple(control.inventory.nodes_of(prepared)) if control.engines.serves(cluster) else ()
             rest = tuple(node for node in control.lasting_nodes() if node.cluster != cluster.name)
             _refuse_namesakes((*rest, *nodes))

@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.control.state.facts import candidate_of
-from tarmac.model.abilities import ReadsCapacity
 from tarmac.model.cluster import TURN_S, Node, QueueOffer
 from tarmac.model.copying import changed
 from tarmac.model.errors import Refused, Unavailable
@@ -35,10 +34,9 @@ def capacity_of(engine: AttachedEngine) -> tuple[Node, ...]:
 
 def learn_capacity(engine: AttachedEngine) -> None:
     """Read the capacity if it is unknown, as a client waits for the answer. Raises Unavailable."""
-    reader = engine.adapter
-    if not capacity_of(engine) and isinstance(reader, ReadsCapacity):
+    if engine.delegate is not None and not engine.delegate.capacity():
         with engine.question():
-            reader.read_capacity()
+            engine.delegate.read_capacity()
 
 
 def refuse_unknown_hostnames(spec: RunSpec, engine: AttachedEngine) -> None:
@@ -57,7 +55,7 @@ def refuse_unknown_hostnames(spec: RunSpec, engine: AttachedEngine) -> None:
 
 def offers_of(engine: AttachedEngine) -> Sequence[QueueOffer]:
     """The queues of a cluster with its own; first the queue for runs that name none."""
-    return engine.queues.queues() if engine.queues is not None else ()
+    return engine.delegate.queues() if engine.delegate is not None else ()
 
 
 def queue_of(run: Run, engine: AttachedEngine) -> QueueOffer | None:

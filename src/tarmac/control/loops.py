@@ -28,7 +28,6 @@ from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.control.state.event_bus import Wakeup
 from tarmac.control.state.searches import Searches
-from tarmac.model.abilities import Notifies
 from tarmac.model.errors import LeaseLost, TarmacError
 from tarmac.model.ports import FetchesCode
 from tarmac.model.serving import Lease
@@ -139,8 +138,8 @@ class Loops:
 
     def _loops_of(self, engine: AttachedEngine) -> list[_Loop]:
         control, news = self._control, _News()
-        if isinstance(engine.adapter, Notifies):
-            engine.adapter.subscribe(partial(_on_news, control, engine, news))
+        if engine.attachment is not None:
+            engine.attachment.subscribe(partial(_on_news, control, engine, news))
         reconcile = _Reconcile(engine, news)
         deliver = _in_time(lambda control, _lease: deliver_pass(control, engine))
         reap = _in_time(lambda control, lease: reap_pass(control, lease, engine))

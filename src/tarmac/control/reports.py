@@ -15,7 +15,6 @@ from tarmac.control.state.engines import AttachedEngine
 from tarmac.control.state.facts import candidate_of
 from tarmac.control.state.node_inventory import rehearsal_nodes
 from tarmac.launch import site_text
-from tarmac.model.abilities import SendsScript
 from tarmac.model.cluster import Node
 from tarmac.model.copying import changed
 from tarmac.model.errors import Problem, Unavailable
@@ -125,7 +124,7 @@ def _delegated(control: ControlState, run: Run, engine: AttachedEngine, now: flo
         return DryRun(run=run, launch=None, request=None, reasons=request.reasons, largest=request.largest)
     launch = _launch(control, run, request, {}, now)
     native = engine.adapter.render(launch)
-    script = native.script if isinstance(native, SendsScript) else None
+    script = engine.delegate.script(native) if engine.delegate is not None else None
     return DryRun(run=run, launch=launch, request=native, rendered=script)
 
 

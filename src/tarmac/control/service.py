@@ -35,7 +35,7 @@ from tarmac.control.state.event_bus import Listener
 from tarmac.control.state.searches import SearcherOf, Searches, own_searcher
 from tarmac.control.usage_report import UsageReport
 from tarmac.control.why import Why, why
-from tarmac.model.abilities import ClearsRemains, FileEntry, KeepsImages, ListsFiles
+from tarmac.model.abilities import FileEntry, KeepsFiles, KeepsImages
 from tarmac.model.actor import Actor, RunScope
 from tarmac.model.changes import RunStep
 from tarmac.model.cluster import Drain, Pool
@@ -275,7 +275,7 @@ class ControlPlane:
         """The entries of a directory below that of an attempt; raises NotFound, Refused."""
         check(actor, Action.READ)
         with self.control.engine_of(attempt_id).question() as engine:
-            if not isinstance(engine, ListsFiles):
+            if not isinstance(engine, KeepsFiles):
                 raise Refused(f"the files of {attempt_id} cannot be listed on its cluster")
             return engine.files(attempt_id, path, limit=limit)
 
@@ -283,10 +283,10 @@ class ControlPlane:
         """The metrics of these runs, in their order; raises NotFound for a name that no run has reported."""
         return chosen_series(self.control, [self.find(actor, each) for each in references], choice)
 
-    def clearers(self) -> Mapping[str, ClearsRemains]:
-        """The engines that can clear remains of runs, by cluster; "" is the server's own."""
-        engines = self.control.engines
-        return {engine.key: engine.clearer for engine in engines if engine.clearer is not None}
+    def file_keepers(self) -> Mapping[str, KeepsFiles]:
+        """The engines whose nodes keep files of runs, by cluster; "" is the server's own."""
+        keepers = {engine.key: engine.file_keeper for engine in self.control.engines}
+        return {key: keeper for key, keeper in keepers.items() if keeper is not None}
 
     def image_keepers(self) -> Mapping[str, KeepsImages]:
         """The engines whose nodes cache images, by cluster; "" is the server's own."""

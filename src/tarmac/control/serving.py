@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tarmac.control.state.control_state import ControlState
-from tarmac.model.abilities import Reaps
+from tarmac.model.abilities import Attachable
 from tarmac.model.errors import Refused, TarmacError, Unavailable
 from tarmac.model.ports import Store
 from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
@@ -130,10 +130,10 @@ def step_down(control: ControlState) -> None:
     attempts = [attempt for attempt in control.known_attempts() if control.starts_here(attempt)]
     threads = [
         threading.Thread(
-            target=_end_all, args=(engine.reaper, ids), name=f"tarmac-end-{engine.key}", daemon=True
+            target=_end_all, args=(engine.attachment, ids), name=f"tarmac-end-{engine.key}", daemon=True
         )
         for engine in control.engines
-        if engine.reaper is not None
+        if engine.attachment is not None
         and (ids := [attempt.id for attempt in attempts if control.engines.of(attempt) is engine])
     ]
     for thread in threads:
@@ -143,9 +143,9 @@ def step_down(control: ControlState) -> None:
         thread.join(max(0.0, until - time.monotonic()))
 
 
-def _end_all(reaper: Reaps, attempt_ids: Sequence[str]) -> None:
+def _end_all(engine: Attachable, attempt_ids: Sequence[str]) -> None:
     for attempt_id in attempt_ids:
         try:
-            reaper.reap(attempt_id)
+            engine.reap(attempt_id)
         except TarmacError as error:
             log.error("attempt %s could not be ended: %s", attempt_id, error)

@@ -10,7 +10,7 @@ from typing import Any
 
 from tarmac.control.permissions import Action, check
 from tarmac.control.state.control_state import ControlState
-from tarmac.model.abilities import MeasuresWorkers
+from tarmac.model.abilities import ReadsReports
 from tarmac.model.actor import Actor
 from tarmac.model.errors import InvalidInput
 from tarmac.model.ports import Engine
@@ -96,4 +96,4 @@ class UsageReport:
 
 
 def _measured(engine: Engine[Any], attempt_ids: Sequence[str]) -> Mapping[str, Sequence[NodeUtilization]]:
-    return engine.utilization(attempt_ids) if isinstance(engine, MeasuresWorkers) else {}
+    return engine.utilization(attempt_ids) if isinstance(engine, ReadsReports) else {}

@@ -1,37 +1,81 @@
-"""Optional abilities of engines beside the port `Engine`: small Protocols, found with isinstance.
+"""Optional abilities of engines beside the port `Engine`: Protocols, found with isinstance.
 
-Engines implement them, `control` checks which an engine has, and tests/contract tests each.
+Each groups what one caller asks. Engines implement them, `control` checks which an engine has, and
+tests/contract tests each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from tarmac.model.cluster import Cluster, Node, QueueOffer
 from tarmac.model.ports import WorkerStatus
 from tarmac.model.utilization import NodeUtilization
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How often to call an engine.
+
+    All live attempts are observed every `observe_s`, and ever less often, down to every `idle_s`, while
+    nothing changes. Logs that a client follows are read every `read_s`. An engine that failed several times
+    in a row rests for `rest_s`, and twice as long each time, up to `longest_rest_s`.
+    """
+
+    observe_s: float = 1.0
+    idle_s: float = 1.0
+    read_s: float = 0.05
+    rest_s: float = 1.0
+    longest_rest_s: float = 1.0
+
+
 @runtime_checkable
-class OffersNodes(Protocol):
-    """A placed engine: it exposes nodes, and tarmac's scheduler places on them."""
+class Attachable(Protocol):
+    """An engine to which the loops of a control plane attach. Only an engine that is not open has none."""
 
-    def nodes(self) -> Sequence[Node]:
-        """The present nodes of its own lasting cluster; the same object while nothing changes.
+    def pace(self) -> Pace:
+        """How often to call it; never changes."""
+        ...
 
-        Returns at once from known facts: the control plane calls it while holding its lock.
+    def subscribe(self, listener: Callable[[str], None]) -> None:
+        """Call `listener(attempt_id)`, from any thread, soon after something happened to an attempt.
+
+        This is only a hint: `observe` is the truth.
         """
+        ...
+
+    def reap(self, attempt_id: str) -> None:
+        """Remove what a lost attempt left behind: end every process that still carries its token, and fence
+        its nodes. Idempotent.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release the cluster when the server ends; running attempts continue."""
         ...
 
 
 @runtime_checkable
-class LearnsNodes(Protocol):
-    """A placed engine that learns its nodes some time after it was opened."""
+class OffersNodes(Protocol):
+    """A placed engine: it exposes nodes, and tarmac's scheduler places on them. Every call returns at once.
+
+    The control plane calls it while holding its lock.
+    """
+
+    def nodes(self) -> Sequence[Node]:
+        """The present nodes of its own lasting cluster, from known facts; the same object while nothing
+        changes.
+        """
+        ...
 
     def knows_nodes(self) -> bool:
-        """Whether it knows all its nodes: until then no run is refused for want of nodes. Returns at once."""
+        """Whether it knows all its nodes: until then no run is refused for want of nodes."""
+        ...
+
+    def free_port(self, address: str, taken: frozenset[int]) -> int:
+        """A port that is free at `address` now, outside `taken` and the range of outgoing connections."""
         ...
 
 
@@ -43,19 +87,14 @@ class DescribesClusters(Protocol):
         """The present nodes of a described cluster; a rehearsal's is named `rehearsal-<run id>`.
 
         Returns at once, and with the same object while the nodes do not change. No two clusters share a
-        node's name or, if both were prepared (`PreparesClusters`), an address.
+        node's name or, if both were prepared, an address.
         """
         ...
 
-
-@runtime_checkable
-class PreparesClusters(Protocol):
-    """An engine that assigns something to a cluster when it is added."""
-
     def prepared(self, cluster: Cluster, old: Cluster | None, others: Sequence[Cluster]) -> Cluster:
-        """The cluster with all that is `assigned` to it; `old` is the one that it replaces. Pure.
+        """The cluster with all that is `assigned` to it when it is added; `old` is the one that it replaces.
 
-        `others` are all other clusters of the database. Raises Refused if nothing is left to assign.
+        Pure. `others` are all other clusters of the database. Raises Refused if nothing is left to assign.
         """
         ...
 
@@ -76,69 +115,19 @@ class Delegates(Protocol):
         """
         ...
 
-
-@runtime_checkable
-class OffersQueues(Protocol):
-    """A delegated engine whose pools are queues of its system."""
-
-    def queues(self) -> Sequence[QueueOffer]:
-        """One offer for each pool, first that for runs without a pool. Returns at once from known facts."""
-        ...
-
-
-@runtime_checkable
-class ReadsCapacity(Protocol):
-    """A delegated engine that can read the capacity of its cluster on request."""
-
     def read_capacity(self) -> None:
         """Read the capacity now, for later calls of `capacity`. May take long; raises Unavailable."""
         ...
 
+    def queues(self) -> Sequence[QueueOffer]:
+        """One offer for each pool if pools are queues of the system, first that for runs without a pool.
 
-@runtime_checkable
-class SendsScript(Protocol):
-    """A native request that is a script, which people may want to see or to submit themselves."""
-
-    @property
-    def script(self) -> str:
-        """The script that is sent."""
-        ...
-
-
-@runtime_checkable
-class OffersPorts(Protocol):
-    """An engine that can find a free port on one of its nodes."""
-
-    def free_port(self, address: str, taken: frozenset[int]) -> int:
-        """A port that is free at `address` now, outside `taken` and the range of outgoing connections.
-
-        Returns at once: the scheduler waits for it.
+        Returns at once from known facts.
         """
         ...
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """How often to call an engine.
-
-    All live attempts are observed every `observe_s`, and ever less often, down to every `idle_s`, while
-    nothing changes. Logs that a client follows are read every `read_s`. An engine that failed several times
-    in a row rests for `rest_s`, and twice as long each time, up to `longest_rest_s`.
-    """
-
-    observe_s: float = 1.0
-    idle_s: float = 1.0
-    read_s: float = 0.05
-    rest_s: float = 1.0
-    longest_rest_s: float = 1.0
-
-
-@runtime_checkable
-class SetsPace(Protocol):
-    """An engine that sets its own call rates."""
-
-    def pace(self) -> Pace:
-        """The pace, which never changes."""
+    def script(self, request: Any) -> str | None:
+        """The script that a request sends, which people may want to submit themselves; None without one."""
         ...
 
 
@@ -153,62 +142,25 @@ class ReportPiece:
 
 
 @runtime_checkable
-class MeasuresWorkers(Protocol):
-    """An engine that knows the resource use of the workers of live attempts."""
-
-    def utilization(self, attempt_ids: Sequence[str]) -> Mapping[str, Sequence[NodeUtilization]]:
-        """The last measurements of each node, as of the last `observe`.
-
-        Returns at once; attempts without measurements are left out. The figures come from files that the run
-        can write: only their types are checked.
-        """
-        ...
-
-
-@runtime_checkable
 class ReadsReports(Protocol):
-    """An engine whose `observe` also fetches the reports of workers through the SDK (`reports.jsonl`)."""
+    """An engine whose `observe` also fetches what workers report and use; these calls only look it up.
+
+    They return at once and raise nothing. Attempts without anything are left out. The run can write these
+    files: of the reports nothing is checked, of the figures their types.
+    """
 
     def reports(
         self, positions: Mapping[str, Mapping[str, int]], *, limit_bytes: int
     ) -> Mapping[str, Sequence[ReportPiece]]:
-        """The new reports of attempts since these positions: a byte offset for each node, otherwise 0.
+        """The new reports through the SDK (`reports.jsonl`) of attempts since these positions: a byte offset
+        for each node, otherwise 0.
 
-        Returns at most `limit_bytes` of each file, as of the last `observe`: it does not contact the cluster
-        and raises nothing. Attempts without new reports are left out. The content is the run's own and may be
-        anything. Lines longer than the longest report are skipped.
+        At most `limit_bytes` of each file. Lines longer than the longest report are skipped.
         """
         ...
 
-
-@runtime_checkable
-class Notifies(Protocol):
-    """An engine that reports news at once. This is only a hint: `observe` is the truth."""
-
-    def subscribe(self, listener: Callable[[str], None]) -> None:
-        """Call `listener(attempt_id)`, from any thread, soon after something happened to an attempt."""
-        ...
-
-
-@runtime_checkable
-class Reaps(Protocol):
-    """An engine that can remove what a lost attempt left behind."""
-
-    def reap(self, attempt_id: str) -> None:
-        """End every process that still carries the attempt's token, and fence its nodes. Idempotent."""
-        ...
-
-
-@runtime_checkable
-class ClearsCopies(Protocol):
-    """An engine that copies code and programs to its nodes, and can remove them again."""
-
-    def clear_copies(self, live: Collection[str], *, unused_days: float) -> int:
-        """Remove copies that no attempt of the live runs uses, unused for that many days; returns their
-        number.
-
-        May take long. Copies that are needed later are made again.
-        """
+    def utilization(self, attempt_ids: Sequence[str]) -> Mapping[str, Sequence[NodeUtilization]]:
+        """The last measurements of the resources that workers of live attempts use, by node."""
         ...
 
 
@@ -274,15 +226,6 @@ class StoreFiles(Protocol):
         ...
 
 
-@runtime_checkable
-class KeepsArtifacts(Protocol):
-    """An engine whose nodes may keep versions of artifacts in a store that the server cannot access."""
-
-    def artifact_files(self) -> StoreFiles | None:
-        """The files of that store; None if the nodes use the server's own. Returns at once."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEntry:
     """An entry of a directory: `kind` is `file`, `directory`, `link` or `other`."""
@@ -294,20 +237,18 @@ class FileEntry:
 
 
 @runtime_checkable
-class ListsFiles(Protocol):
-    """An engine that can list the files in the directory of an attempt."""
+class KeepsFiles(Protocol):
+    """An engine whose nodes keep the files of attempts. Calls may take long, and raise Unavailable, OSError.
+
+    All that removes something is idempotent, and is asked for ended runs alone.
+    """
 
     def files(self, attempt_id: str, path: str, *, limit: int) -> Sequence[FileEntry]:
         """At most `limit` entries of a directory below that of the attempt, without following links.
 
-        Raises NotFound if there is no such directory, and Unavailable.
+        Raises NotFound if there is no such directory.
         """
         ...
-
-
-@runtime_checkable
-class ClearsRemains(Protocol):
-    """An engine that can remove what attempts left on it. Every call may take long."""
 
     def remains(self) -> Collection[str]:
         """The runs that have left files."""
@@ -316,21 +257,27 @@ class ClearsRemains(Protocol):
     def clear(self, run_id: str, *, work_days: float | None, log_days: float | None) -> int:
         """Remove the work files and the logs of an ended run, each if due after that many days.
 
-        Returns the number of attempts that had such files. A notice then reports the removal. Idempotent.
+        Returns the number of attempts that had such files. A notice then reports the removal.
         """
         ...
 
     def remove(self, run_id: str) -> None:
-        """Remove all that an ended run left, artifacts included. Idempotent; raises Unavailable, OSError."""
+        """Remove all that an ended run left, artifacts included."""
         ...
 
+    def clear_copies(self, live: Collection[str], *, unused_days: float) -> int:
+        """Remove copies of code and programs that were sent to the nodes, that no attempt of the live runs
+        uses, and that were unused for that many days; returns their number.
 
-@runtime_checkable
-class Closes(Protocol):
-    """An engine that has something to release when its server ends."""
+        Copies that are needed later are made again.
+        """
+        ...
 
-    def close(self) -> None:
-        """Release the cluster; running attempts continue."""
+    def artifact_files(self) -> StoreFiles | None:
+        """The files of a store of artifacts that the server cannot access; None if the nodes use its own.
+
+        Returns at once.
+        """
         ...
 
 

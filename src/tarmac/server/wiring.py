@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,6 @@ from tarmac.artifacts.versions.catalog import Catalog
 from tarmac.artifacts.versions.retention import Rules
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane
-from tarmac.control.state.engines import AttachedEngine
 from tarmac.dialects.site_names import Names
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import ArtifactStoring
@@ -28,7 +27,6 @@ from tarmac.engines.local.nodes import local_nodes
 from tarmac.engines.ray.kind import RayKind
 from tarmac.engines.ray.servers.opening import ray_servers
 from tarmac.engines.slurm import SlurmKind
-from tarmac.model.abilities import KeepsArtifacts
 from tarmac.model.cluster import LOCAL_ENGINE, Node
 from tarmac.model.home import Home
 from tarmac.model.launch import ApplyConventions
@@ -133,7 +131,12 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
     directories = _code_store(home, settings)
     code = _repositories(home, settings, directories, secrets.values)
     catalog, marker = Catalog(keeping.store), home.artifact_store
-    sites = _sites(settings, catalog, store, lambda: plane.control.engines)
+    sites = SiteArtifacts(
+        catalog,
+        store,
+        engines=lambda: plane.file_keepers(),  # noqa: PLW0108 - below
+        keep_versions=settings.artifacts.keep_versions,
+    )
     artifacts = ArtifactService(catalog, store, clock, _rules(settings), marker=marker, sites=sites)
     datasets = _datasets(home, settings, store, clock, serving.cluster)
     sidecar = _sidecar(keeping, sites)
@@ -267,7 +270,7 @@ def _remains(plane: ControlPlane, settings: Settings, store: SqlStore, clock: Sy
     return AttemptCleaner(
         store,
         clock,
-        engines=plane.clearers,
+        engines=plane.file_keepers,
         work_days=settings.code.work_days,
         log_days=settings.log_days,
         code_days=settings.code.keep_days,
@@ -284,20 +287,8 @@ def _remover(
     clock: SystemClock,
 ) -> RunRemover:
     return RunRemover(
-        plane, store, catalog, clock, engines=plane.clearers, keep_days=settings.keep_days, sites=sites
+        plane, store, catalog, clock, engines=plane.file_keepers, keep_days=settings.keep_days, sites=sites
     )
-
-
-def _sites(
-    settings: Settings, catalog: Catalog, store: SqlStore, engines: Callable[[], Iterable[AttachedEngine]]
-) -> SiteArtifacts:
-    """The artifact stores at clusters whose nodes do not see the server's own."""
-
-    def keepers() -> Mapping[str, KeepsArtifacts]:
-        adapters = {engine.key: engine.adapter for engine in engines()}
-        return {key: adapter for key, adapter in adapters.items() if isinstance(adapter, KeepsArtifacts)}
-
-    return SiteArtifacts(catalog, store, engines=keepers, keep_versions=settings.artifacts.keep_versions)
 
 
 def _images(plane: ControlPlane, settings: Settings) -> ImageService:

@@ -53,6 +53,9 @@ class Engine:
     def clear(self, run_id: str, *, work_days: float | None, log_days: float | None) -> int:
         return clearing.clear(self._layout, run_id, work_days=work_days, log_days=log_days)
 
+    def clear_copies(self, live: Collection[str], *, unused_days: float) -> int:
+        return 0
+
 
 class Away(Engine):
     """One that cannot be reached."""

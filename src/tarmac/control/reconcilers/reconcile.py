@@ -58,8 +58,8 @@ def reconcile_pass(
         # A job that holds its nodes for another turn has to be ended if a person wants no other turn.
         unused = ended and attempt.delegated and run.state in _NO_MORE_TURNS
         unused = unused and observation.outcome is Outcome.PREEMPTED
-        if (lost_here or unused) and engine.reaper is not None:
-            engine.reaper.reap(attempt.id)  # before the record, which frees its slots for others
+        if (lost_here or unused) and engine.attachment is not None:
+            engine.attachment.reap(attempt.id)  # before the record, which frees its slots for others
         decisions.append(step)
     return control.commit(decisions, lease=lease)
 
@@ -125,8 +125,8 @@ def reap_pass(control: ControlState, lease: Lease | None, engine: AttachedEngine
         seen = observed[attempt.id]
         if seen.state not in (ObservedState.ABSENT, ObservedState.STARTING) or seen.claimed_at is not None:
             continue  # it is alive: setting up may take longer than this
-        if engine.reaper is not None:
-            engine.reaper.reap(attempt.id)  # this fences its nodes: a runner that starts late ends
+        if engine.attachment is not None:
+            engine.attachment.reap(attempt.id)  # this fences its nodes: a runner that starts late ends
         waited_s = now - (attempt.allocated_at or now)
         silent = lost(f"no sign of life from its nodes in {waited_s:.0f} s")
         step = apply_observation(run, attempt, silent, now)

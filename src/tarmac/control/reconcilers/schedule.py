@@ -18,7 +18,6 @@ from tarmac.sched import Placement, Plan, Preemption, Refusal, ShareGrant
 Decision = ShareGrant | Placement | Preemption | Refusal
 
 FIRST_PORT = 20000
-PORTS = 10000
 
 MOST_ROUNDS = 3
 """The number of immediate plans in a pass after it records the shares of a new period."""
@@ -121,10 +120,8 @@ class _Starting:
         taken = self._taken.get(address)
         if taken is None:
             taken = self._taken[address] = self._control.ports_on(self._nodes.at.get(address, ()))
-        finder = self._control.engines.at(placement.allocation.cluster).port_finder
-        if finder is not None:
-            port = finder.free_port(address, frozenset(taken))
-        else:
-            port = next(port for port in range(FIRST_PORT, FIRST_PORT + PORTS) if port not in taken)
+        inventory = self._control.engines.at(placement.allocation.cluster).inventory
+        assert inventory is not None, "the nodes come from it"
+        port = inventory.free_port(address, frozenset(taken))
         taken.add(port)
         return port

@@ -13,19 +13,13 @@ from typing import Any
 
 from tarmac.control.state.metric_intake import MetricIntake
 from tarmac.model.abilities import (
-    ClearsRemains,
-    Closes,
+    Attachable,
     Delegates,
     DescribesClusters,
-    LearnsNodes,
+    KeepsFiles,
     OffersNodes,
-    OffersPorts,
-    OffersQueues,
     Pace,
-    PreparesClusters,
     ReadsReports,
-    Reaps,
-    SetsPace,
 )
 from tarmac.model.cluster import LOCAL_ENGINE, Cluster
 from tarmac.model.engine_kinds import EngineKind, ExaminesCluster
@@ -157,19 +151,15 @@ class AttachedEngine:
         self._answer_s = answer_s
         self.adapter = engine
         self.name = engine.name
+        self.attachment = engine if isinstance(engine, Attachable) else None
         self.inventory = engine if isinstance(engine, OffersNodes) else None
-        self.learner = engine if isinstance(engine, LearnsNodes) else None
-        self.delegate = engine if isinstance(engine, Delegates) else None
-        self.queues = engine if isinstance(engine, OffersQueues) else None
         self.describer = engine if isinstance(engine, DescribesClusters) else None
-        self.preparer = engine if isinstance(engine, PreparesClusters) else None
+        self.delegate = engine if isinstance(engine, Delegates) else None
         self.examiner = engine if isinstance(engine, ExaminesCluster) else None
-        self.port_finder = engine if isinstance(engine, OffersPorts) else None
-        self.reaper = engine if isinstance(engine, Reaps) else None
-        self.clearer = engine if isinstance(engine, ClearsRemains) else None
+        self.file_keeper = engine if isinstance(engine, KeepsFiles) else None
         self.reports = engine if isinstance(engine, ReadsReports) else None
         self.metric_intake = MetricIntake()
-        self.pace = engine.pace() if isinstance(engine, SetsPace) else Pace()
+        self.pace = self.attachment.pace() if self.attachment is not None else Pace()
         self.answers: tuple[object, dict[object, Placement | Refusal]] = (None, {})  # see `delegation`
         self.deliveries = _Deliveries()
         self.delivery_rest = Rest(self.pace)
@@ -264,8 +254,8 @@ class Engines:
     def close(self) -> None:
         """Release every cluster and its engine; runs continue."""
         for engine in self:
-            if isinstance(engine.adapter, Closes):
-                engine.adapter.close()
+            if engine.attachment is not None:
+                engine.attachment.close()
 
     def at(self, cluster: str) -> AttachedEngine:
         """The engine of a cluster."""
@@ -273,8 +263,8 @@ class Engines:
 
     def with_unknown_nodes(self, cluster: str | None) -> list[str]:
         """The clusters for runs of this one (None: of any cluster) whose nodes are not all known yet."""
-        learners = ((each.key, each.learner) for each in self if cluster in (None, each.key))
-        return [key for key, learner in learners if learner is not None and not learner.knows_nodes()]
+        inventories = ((each.key, each.inventory) for each in self if cluster in (None, each.key))
+        return [key for key, known in inventories if known is not None and not known.knows_nodes()]
 
     def delegate_of(self, cluster: str | None) -> AttachedEngine | None:
         """The engine of a cluster that has its own queue; None for every other cluster, and for None."""

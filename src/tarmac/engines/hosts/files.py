@@ -10,20 +10,22 @@ from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.reports import read_reports
 from tarmac.engines.attempts.view import Views
 from tarmac.engines.hosts.host import Host
-from tarmac.model.abilities import FileEntry, KeptImage, ReportPiece
+from tarmac.model.abilities import FileEntry, KeptImage, ReportPiece, StoreFiles
 from tarmac.model.errors import NotFound
 from tarmac.model.ports import Notice, WorkerStatus
 from tarmac.model.utilization import NodeUtilization
 
 
 class HostFiles(ABC):
-    """Four methods of the port `Engine`, and the abilities to list, clear and measure.
+    """Three methods of the port `Engine`, `ReadsReports`, `KeepsFiles` and `KeepsImages`.
 
-    `_copies` is the directory of this machine for copies of reports, if it outlives the hosts.
+    `_copies` is the directory of this machine for copies of reports, if it outlives the hosts; `_version`
+    that of the programs that are sent to the hosts, "" if none are.
     """
 
     _views: Views
     _copies: Layout | None = None
+    _version: str = ""
 
     @abstractmethod
     def _reachable(self) -> Mapping[str, Host]:
@@ -91,6 +93,16 @@ class HostFiles(ABC):
             host.remove(run_id)
         if self._copies is not None:
             clearing.remove(self._copies, run_id)
+
+    def clear_copies(self, live: Collection[str], *, unused_days: float) -> int:
+        return sum(
+            host.clear_copies(live, unused_days=unused_days, version=self._version)
+            for host in self._reachable().values()
+            if self._version
+        )
+
+    def artifact_files(self) -> StoreFiles | None:
+        return None
 
     def images(self) -> Sequence[KeptImage]:
         return [image for node, host in self._reachable().items() for image in host.images(node)]

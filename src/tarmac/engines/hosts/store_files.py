@@ -1,6 +1,6 @@
 """The files of an artifact store in the directory of a cluster, reached through a `Host`.
 
-Engines offer it as `KeepsArtifacts`; `artifacts/versions/site_store.py` makes a store of it.
+Engines offer it by `KeepsFiles.artifact_files`; `artifacts/versions/site_store.py` makes a store of it.
 """
 
 from __future__ import annotations

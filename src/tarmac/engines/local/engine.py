@@ -26,6 +26,7 @@ from tarmac.engines.local.hosts import LocalHosts
 from tarmac.engines.local.news import NewsBoard
 from tarmac.engines.local.nodes import cluster_nodes
 from tarmac.engines.placed.engine import PlacedEngine, news_of
+from tarmac.model.abilities import Pace
 from tarmac.model.cluster import Cluster, Node
 from tarmac.model.containers import ContainerRules
 from tarmac.model.described import NodeCache
@@ -99,6 +100,9 @@ class LocalEngine(PlacedEngine):
     def nodes(self) -> Sequence[Node]:
         return self._nodes
 
+    def knows_nodes(self) -> bool:
+        return True
+
     def cluster_nodes(self, cluster: Cluster) -> Sequence[Node]:
         return self._described.nodes(cluster)
 
@@ -111,6 +115,9 @@ class LocalEngine(PlacedEngine):
     def try_containers(self) -> Trial:
         """Try whether runs can start in images on this machine."""
         return try_containers(self._host, self._installation, self._settings.containers.driver)
+
+    def pace(self) -> Pace:
+        return Pace()
 
     def free_port(self, address: str, taken: frozenset[int]) -> int:
         try:

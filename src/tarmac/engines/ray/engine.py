@@ -7,7 +7,7 @@ below `copies` on this machine, where their reports are copied.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from tarmac.engines.attempts import supervision
@@ -71,8 +71,8 @@ class RayEngine(PlacedEngine):
         python: str | None = None,
     ) -> None:
         files = installing.collect((NODE_DIRECTORY, *(sidecar.packages if sidecar is not None else ())))
-        self._version = settings.directory / "node" / installing.version_of(files)
-        package = str(self._version / installing.RUNNER)
+        version = settings.directory / "node" / installing.version_of(files)
+        package = str(version / installing.RUNNER)
         self._installation = Installation(settings.python, package)
         keeping = sidecar.at(self._installation, relay=settings.directory) if sidecar is not None else None
         attempts = AttemptSettings(
@@ -84,7 +84,7 @@ class RayEngine(PlacedEngine):
         )
         layout, seen = Layout(settings.directory), Layout(copies.resolve())
         super().__init__(layout, seen, attempts, patience=patience, secrets=secrets)
-        self._copies = seen
+        self._copies, self._version = seen, version.name
         self._site = settings
         self._membership = membership
         answer = artifacts if sidecar is not None and sidecar.is_directory else None
@@ -125,12 +125,6 @@ class RayEngine(PlacedEngine):
             self._membership,
             self._nodes,
             try_containers=lambda host: try_containers(host, self._installation, driver),
-        )
-
-    def clear_copies(self, live: Collection[str], *, unused_days: float) -> int:
-        return sum(
-            host.clear_copies(live, unused_days=unused_days, version=self._version.name)
-            for host in self._reachable().values()
         )
 
 

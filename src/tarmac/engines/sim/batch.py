@@ -15,7 +15,7 @@ from tarmac.engines.sim.clock import VirtualClock
 from tarmac.engines.sim.request import SimRequest
 from tarmac.engines.sim.simulated import SimulatedEngine
 from tarmac.engines.sim.story import STRENGTH
-from tarmac.model.cluster import HOLD_S, Node
+from tarmac.model.cluster import HOLD_S, Node, QueueOffer
 from tarmac.model.ends import LEFT_AS_REQUESTED, lost
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.native import NativeStatus
@@ -102,6 +102,15 @@ class SimBatchEngine(SimulatedEngine):
 
     def capacity(self) -> Sequence[Node]:
         return self._nodes
+
+    def read_capacity(self) -> None:
+        """Do nothing: the capacity is always known."""
+
+    def queues(self) -> Sequence[QueueOffer]:
+        return ()
+
+    def script(self, request: SimRequest) -> None:
+        """None: a simulated job has no script."""
 
     def reap(self, attempt_id: str) -> None:
         self._reach()

@@ -85,9 +85,15 @@ class SimEngine(SimulatedEngine):
                 self._offered = tuple(self._nodes.values())
             return self._offered
 
+    def knows_nodes(self) -> bool:
+        return True
+
     def cluster_nodes(self, cluster: Cluster) -> Sequence[Node]:
         with self._lock:
             return self._described.nodes(cluster)
+
+    def prepared(self, cluster: Cluster, old: Cluster | None, others: Sequence[Cluster]) -> Cluster:  # noqa: ARG002
+        return cluster
 
     def free_port(self, address: str, taken: frozenset[int]) -> int:  # noqa: ARG002 - one counter serves all
         with self._lock:

@@ -12,9 +12,10 @@ from tarmac.engines.sim.clock import VirtualClock
 from tarmac.engines.sim.request import SimRequest
 from tarmac.engines.sim.window import Window
 from tarmac.engines.sim.world import World
-from tarmac.model.abilities import ReportPiece
+from tarmac.model.abilities import Pace, ReportPiece
 from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.ports import Notice, WorkerStatus
+from tarmac.model.utilization import NodeUtilization
 from tarmac.node.attempt.document import Launch
 from tarmac.node.attempt.protocol import NODES, REPORTS_FILE
 
@@ -81,6 +82,15 @@ class SimulatedEngine:
                 for attempt_id, known in positions.items()
             }
         return {attempt_id: pieces for attempt_id, pieces in found.items() if pieces}
+
+    def utilization(self, attempt_ids: Sequence[str]) -> Mapping[str, Sequence[NodeUtilization]]:  # noqa: ARG002
+        return {}
+
+    def pace(self) -> Pace:
+        return Pace()
+
+    def close(self) -> None:
+        """Do nothing: the simulated cluster outlives every control plane."""
 
     def subscribe(self, listener: Listener) -> None:
         with self._lock:

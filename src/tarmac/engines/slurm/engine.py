@@ -7,7 +7,7 @@ directories and in Slurm's own queue: the job's name is the attempt's id.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock, Timer
 
 from tarmac.engines.attempts import staging, writing
@@ -94,6 +94,7 @@ class SlurmEngine(HostFiles):
         self._delivery = Delivery(
             settings, self._host, self._commands, self._queue, code=code, secrets=secrets, sidecar=sidecar
         )
+        self._version = self._delivery.version.name
         sdk = self._delivery.installation.sdk
         self._attempts = AttemptSettings(
             node=NodeSettings(sdk=sdk, look_s=LOOK_S, log_limit_bytes=log_limit_bytes),
@@ -183,6 +184,12 @@ class SlurmEngine(HostFiles):
         """Read the partition now, before its next scheduled read. Raises Unavailable."""
         self._site.read()
 
+    def script(self, request: SlurmRequest) -> str:
+        return request.script
+
+    def close(self) -> None:
+        """Do nothing: connections end with the process."""
+
     def subscribe(self, listener: Callable[[str], None]) -> None:
         """Notify of the engine's own actions: they are a reason to query the queue earlier than usual."""
         self._listeners.append(listener)
@@ -219,10 +226,6 @@ class SlurmEngine(HostFiles):
                 self._requests.pass_on(view, LeaveRequest.STOP)  # for runners whose job Slurm no longer knows
             view.reaped = True
         self._cancel(view)
-
-    def clear_copies(self, live: Collection[str], *, unused_days: float) -> int:
-        version = self._delivery.version
-        return self._host.clear_copies(live, unused_days=unused_days, version=version.name)
 
     # --- inside ----------------------------------------------------------------------------------
 

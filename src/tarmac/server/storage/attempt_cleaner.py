@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from math import inf
 from threading import Thread
 
-from tarmac.model.abilities import ClearsCopies, ClearsRemains
+from tarmac.model.abilities import KeepsFiles
 from tarmac.model.errors import TarmacError
 from tarmac.model.ports import Clock, Store
 from tarmac.server.storage.janitor import Janitor
@@ -43,7 +43,7 @@ class AttemptCleaner:
         store: Store,
         clock: Clock,
         *,
-        engines: Callable[[], Mapping[str, ClearsRemains]],
+        engines: Callable[[], Mapping[str, KeepsFiles]],
         work_days: float,
         log_days: float,
         code_days: float | None = None,
@@ -71,7 +71,7 @@ class AttemptCleaner:
         for thread in self._busy.values():
             thread.join(max(0.0, deadline - time.monotonic()))
 
-    def _tidy(self, key: str, engine: ClearsRemains) -> None:
+    def _tidy(self, key: str, engine: KeepsFiles) -> None:
         """Remove old files of one engine; it loads a run only if some of its files are due."""
         now = self._clock.now()
         live = {run.id for run in self._store.live_runs()}
@@ -87,7 +87,7 @@ class AttemptCleaner:
                     later = (days for days in (self._work_days, self._log_days) if days > age_days)
                     due[run_id] = run.ended_at + min(later, default=inf) * _DAY_S
             self._due[key] = due
-            if self._code_days is not None and isinstance(engine, ClearsCopies):
+            if self._code_days is not None:
                 copies = engine.clear_copies(live, unused_days=max(self._code_days, LEAST_DAYS))
         except (TarmacError, OSError) as error:
             where = f"cluster {key}" if key else "this server"
@@ -97,7 +97,7 @@ class AttemptCleaner:
         if copies:
             log.info("removed %d copies of code and programs from cluster %s", copies, key)
 
-    def _clear(self, engine: ClearsRemains, run_id: str, age_days: float) -> int:
+    def _clear(self, engine: KeepsFiles, run_id: str, age_days: float) -> int:
         """Remove the old files of a run; returns the number of affected attempts."""
         work_days = self._work_days if age_days >= self._work_days else None
         log_days = self._log_days if age_days >= self._log_days else None

@@ -14,7 +14,7 @@ from tarmac.artifacts.versions.catalog import Catalog
 from tarmac.control.arrays import MOST_LOADED, means_all
 from tarmac.control.permissions import Action, check
 from tarmac.control.service import ControlPlane
-from tarmac.model.abilities import ClearsRemains
+from tarmac.model.abilities import KeepsFiles
 from tarmac.model.actor import Actor
 from tarmac.model.errors import NotFound, Refused, TarmacError, Unavailable
 from tarmac.model.lifecycle import RunState
@@ -45,7 +45,7 @@ class RunRemover:
         catalog: Catalog,
         clock: Clock,
         *,
-        engines: Callable[[], Mapping[str, ClearsRemains]],
+        engines: Callable[[], Mapping[str, KeepsFiles]],
         keep_days: float | None,
         sites: SiteArtifacts | None = None,
     ) -> None:

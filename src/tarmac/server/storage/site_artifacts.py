@@ -16,7 +16,7 @@ from weakref import WeakSet
 from tarmac.artifacts.versions.catalog import Catalog
 from tarmac.artifacts.versions.manifest import Broken, Version
 from tarmac.artifacts.versions.site_store import SiteStore
-from tarmac.model.abilities import KeepsArtifacts, StoreFiles
+from tarmac.model.abilities import KeepsFiles, StoreFiles
 from tarmac.model.errors import NotFound, TarmacError
 from tarmac.model.lifecycle import RunState
 from tarmac.model.ports import Store
@@ -46,7 +46,7 @@ class SiteArtifacts:
         catalog: Catalog,
         store: Store,
         *,
-        engines: Callable[[], Mapping[str, KeepsArtifacts]],
+        engines: Callable[[], Mapping[str, KeepsFiles]],
         keep_versions: int,
         look_s: float = LOOK_S,
         answer_s: float = ANSWER_S,
