@@ -48,7 +48,6 @@ from tarmac.systems.determined.search import search_of
 from tarmac.systems.determined.searchers import SINGLE
 from tarmac.systems.determined.secrets import holds_secret, mask
 from tarmac.systems.determined.statuses import to_tarmac
-from tarmac.systems.determined.steps import in_batches
 from tarmac.systems.determined.storage import DEFAULT_STORAGE, note_missing
 
 NAME = "determined"
@@ -73,7 +72,7 @@ def read_experiment(
     refuse_extras(replace(extras, parameters=()), filename=filename, dialect=NAME)
     problems = Problems(filename)
     tree = compose_table(text, problems, "fields such as 'entrypoint: ...' are", lenient=True)
-    tree = in_batches(override_values(tree, extras.parameters, problems), problems)
+    tree = override_values(tree, extras.parameters, problems)
     record = read_record(Value(tree, "", problems), EXPERIMENT)
     file = _File(tree, problems)
     config = _whole(record, filename, defaults)

@@ -64,7 +64,12 @@ def _longest_trial(section: Section, found: Mapping[str, Any]) -> None:
 
 
 def _searcher(*checks: Any, **fields: Field | Shape) -> Record:
-    synonyms = {"trials": "max_trials", "smaller_better": "smaller_is_better", "max_steps": "max_length"}
+    synonyms = {
+        "trials": "max_trials",
+        "smaller_better": "smaller_is_better",
+        "max_steps": "max_length",
+        "target_trial_steps": "max_length",
+    }
     return record({**_EVERY_SEARCHER, **fields}, *checks, synonyms=synonyms)
 
 
