@@ -6,6 +6,7 @@ The images lie in a real registry, which stands for the ones that the files name
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 from images import archive, build, busybox_image, busybox_layer
 from real_registry import RealRegistry, real_registry
 from shell import Shell
-from small_bases import apt_layer, python_layer, write_shell, write_sif
+from small_bases import apt_layer, python_layer, write_sif
 from training_images import PYTHON_PATH
 
 pytestmark = pytest.mark.real_engine
@@ -29,7 +30,6 @@ image = "determinedai/environments:cuda-11.3-pytorch-1.12"
 TORCHRUN = b"#!/bin/sh\necho $NODE_RANK $(cat /etc/own) $*\necho changed by $NODE_RANK >> /etc/own\n"
 SCRIPT = "import os, sys\nprint(sys.argv[1:], os.environ['DEFINED'], os.getuid(), open('/etc/base').read())\n"
 HOOK = "export DEFINED=by-the-hook\ntest -e /run/determined/workdir/script.py\n"
-MANTIK_PYTHON = b"#!/bin/sh\necho $(cat /etc/base): $TEST_ENV_VAR, $*; ls $MANTIK_WORKING_DIRECTORY\n"
 PROJECT = """name: digits
 entry_points:
   main:
@@ -141,26 +141,20 @@ def test_determineds_default_and_custom_image_with_a_startup_hook(user: Shell, i
     assert printed(done.stdout)[-1] == f"['arg1', 'arg2'] by-the-hook 0 {base}"
 
 
-def test_mantiks_example_runs_in_its_local_image(user: Shell, tmp_path: Path) -> None:
-    """K2: `image.sif` of the project comes along, and is unpacked once for its digest, without Apptainer."""
-    root = write_shell(tmp_path / "root")
-    for name, content in (("etc/base", b"image.sif"), ("bin/python", MANTIK_PYTHON)):
-        (root / name).write_bytes(content)
-    (root / "bin/python").chmod(0o755)
-    write_sif(user.directory / "mantik/image.sif", root) if user.write("mantik/MLproject", PROJECT) else None
-    user.write("mantik/train.py", "")
+def test_mantiks_example_names_the_missing_apptainer(user: Shell, tmp_path: Path) -> None:
+    """K2: a rehearsal without Apptainer continues without `image.sif`; a native run is refused."""
+    if shutil.which("apptainer") or shutil.which("singularity"):
+        pytest.skip("Apptainer is installed")
+    user.write("mantik/MLproject", PROJECT)
+    user.write("mantik/train.py", "import os, sys\nprint(os.environ['TEST_ENV_VAR'], sys.argv[1:])\n")
+    image = write_sif(user.directory / "mantik/image.sif", tmp_path)
     config = user.write("mantik/backend.yaml", (GOOD / "mantik/good/document-example.yaml").read_text())
-    first = user.tarmac("run", config, "--rehearse", "2x1", code=0)
-    lines = printed(first.stdout)
-    assert "image.sif: variable value, train.py --alpha 0.5" in lines, lines
-    assert "train.py" in lines
-    assert any("pulling " in line and "image.sif" in line for line in lines)
-    (kept,) = [image for image in user.json("images", "ls")["images"] if image["name"].endswith(".sif")]
-    again = user.tarmac("run", config, "--rehearse", "2x1", code=0)
-    assert "image.sif: variable value, train.py --alpha 0.5" in printed(again.stdout)
-    found = [image for image in user.json("images", "ls")["images"] if image["name"].endswith(".sif")]
-    assert [image["digest"] for image in found] == [kept["digest"]]
-    native = (
-        f"name: native\nenvironment: {{image: {user.directory}/mantik/image.sif}}\ncommand: cat /etc/base\n"
-    )
-    assert user.tarmac("run", user.write("native.yaml", native), code=0).stdout == "image.sif"
+    lines = printed(user.tarmac("run", config, "--rehearse", "2x1", code=0).stdout)
+    assert "variable value ['--alpha', '0.5']" in lines, lines
+    missing = "is an image of Apptainer, and neither apptainer nor singularity is installed here"
+    assert any("without the image image.sif: " in line and missing in line for line in lines), lines
+    native = f"name: native\nenvironment: {{image: {image}}}\ncommand: cat /etc/base\n"
+    refused = user.tarmac("run", user.write("native.yaml", native))
+    assert refused.returncode != 0
+    assert f"{image} {missing}" in refused.stderr
+    assert "name the image of a registry that it was made of" in refused.stderr

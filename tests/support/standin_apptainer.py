@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from pathlib import Path
 
 _PREFIX = "APPTAINERENV_"
 _ALONE = {"--containall", "--no-home", "--no-privs", "--writable-tmpfs", "--nv"}
@@ -51,6 +52,8 @@ def main(argv: list[str]) -> None:
         elif option not in _ALONE:
             sys.exit(f"FATAL: unknown flag: {option}")
     root, command = words[0], words[1:]
+    if Path(root).is_file():  # made by `small_bases.write_sif`
+        root = Path(root).read_text(encoding="utf-8").splitlines()[1]
     given = {
         name.removeprefix(_PREFIX): text for name, text in os.environ.items() if name.startswith(_PREFIX)
     }

@@ -19,7 +19,6 @@ PLAIN = {
     "tarmac.node.kernel.mounts": "/proc, and places held before the workers start",
     "tarmac.node.container.images": "beside the attempts, for their owner alone",
     "tarmac.node.container.archives": "an image of the submitter's, read by a process that can be ended",
-    "tarmac.node.container.sif": "likewise",
     "tarmac.node.container.unpacking": "a layer in the making, out of which no link leads",
     "tarmac.node.container.pulling": "logins of the node's user",
     "tarmac.node.container.devices": "/proc",

@@ -31,6 +31,7 @@ from attempts import (
     write_attempt,
 )
 from images import BUSYBOX, archive, busybox_image, special
+from small_bases import write_shell, write_sif
 from tarmac.node.attempt.protocol import TOKEN_VARIABLE
 from tarmac.node.container import drivers
 from tarmac.node.container.drivers import APPTAINER, AUTO, OWN, PODMAN, Facts
@@ -210,6 +211,32 @@ def test_a_node_with_nothing_that_makes_containers_says_so() -> None:
     assert ended["outcome"] == "failed"
     assert ended["cause"]["code"] == "setup_failed"
     for text in ("tarmac itself: ", "users may make no namespaces here", "`tarmac doctor`", "--no-container"):
+        assert text in ended["cause"]["message"], ended
+
+
+def test_apptainer_runs_its_own_image() -> None:
+    """K2: the image's file is passed to Apptainer; a command that only the image has starts."""
+    with node(APPTAINER) as made:
+        write_shell(made.place / "files")
+        (made.place / "files/etc/base").write_text("image.sif")
+        image = str(write_sif(made.place / "image.sif", made.place / "files"))
+        attempt = made.attempt("cat /etc/base; kill -9 $$", container={"image": image, "driver": AUTO})
+        ended = made.warm.run(attempt)
+        assert ended["cause"].get("signal") == "SIGKILL", ended
+        assert attempt.log().strip() == "image.sif"
+
+
+def test_an_image_of_apptainer_needs_apptainer() -> None:
+    """K2: the run ends with an error that says so and what to do."""
+    with node(OWN) as bare:
+        image = str(write_sif(bare.place / "image.sif", bare.place))
+        ended = bare.warm.run(bare.attempt("true", container={"image": image, "driver": AUTO}))
+    assert ended["cause"]["code"] == "image_pull", ended
+    for text in (
+        image,
+        "neither apptainer nor singularity is installed",
+        "install Apptainer on the node, or",
+    ):
         assert text in ended["cause"]["message"], ended
 
 

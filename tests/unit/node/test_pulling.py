@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from images import BuiltImage, Entry, archive, build, digest_of, registry, special
+from images import BuiltImage, Entry, archive, build, registry, special
 from small_bases import write_sif
 from tarmac.node.container import failures
+from tarmac.node.container.drivers import APPTAINER, AUTO, OWN, Facts, setting_for
 from tarmac.node.container.failures import ImageProblem
 from tarmac.node.container.images import Image, Images
 from tarmac.node.container.pulling import Puller
@@ -326,34 +327,23 @@ def test_a_mirror_is_asked_first_and_the_registry_for_what_it_lacks(tmp_path: Pa
             further.ensure(f"{far.address}/one:2")
 
 
-def test_an_image_of_apptainer_is_unpacked_once_for_its_digest(tmp_path: Path) -> None:
-    """K2: without Apptainer; nothing in it is run as somebody else, its scripts are not executed."""
-    root = tmp_path / "root"
-    (root / ".singularity.d/env").mkdir(parents=True)
-    script = 'export PATH="/opt/bin:/bin"\nexport MINE="${MINE:-"a b"}"\nexport BAD="$(touch /x)"\n'
-    (root / ".singularity.d/env/10-docker2singularity.sh").write_text(script)
-    (root / "su").write_text("su")
-    (root / "su").chmod(0o6755)
-    os.mkfifo(root / "pipe")
-    path = write_sif(tmp_path / "image.sif", root)
-    image = puller(tmp_path / "images").ensure(str(path))
-    layer = tmp_path / "images/layers" / image.layers[0]
-    assert image.digest == digest_of(path.read_bytes())
-    assert image.env == {"PATH": "/opt/bin:/bin", "MINE": "a b"}
-    assert stat.S_IMODE((layer / "su").stat().st_mode) == 0o755
-    assert not os.path.lexists(layer / "pipe")
-    copy = tmp_path / "copy.sif"
-    copy.write_bytes(path.read_bytes())
-    assert puller(tmp_path / "images").ensure(str(copy)).layers == image.layers
-    foreign = bytearray(path.read_bytes())
-    foreign[45:47] = b"11"
-    copy.write_bytes(foreign)
-    with pytest.raises(ImageProblem, match="is for linux/s390x"):
-        puller(tmp_path / "images").ensure(str(copy))
-    copy.write_bytes(path.read_bytes()[:5000])
-    with pytest.raises(ImageProblem) as found:
-        puller(tmp_path / "images").ensure(str(copy))
-    assert found.value.kind == failures.DAMAGED
+def test_an_image_of_apptainer_is_used_unchanged_and_by_apptainer_alone(tmp_path: Path) -> None:
+    """K2: nothing is unpacked or stored; without Apptainer the error says that it is missing."""
+    path = str(write_sif(tmp_path / "image.sif", tmp_path))
+    images = Images(str(tmp_path / "images"))
+    image = puller(tmp_path / "images").ensure(path)
+    assert (image.digest, image.layers) == ("", (path,))
+    assert images.find(path) == image
+    assert images.kept() == []
+    with_it = Facts({APPTAINER: "/usr/bin/apptainer"}, root=False)
+    assert setting_for(path, AUTO, with_it) == APPTAINER
+    assert setting_for(str(tmp_path), OWN, with_it) == OWN
+    with pytest.raises(ImageProblem, match="containers here are made by own"):
+        setting_for(path, OWN, with_it)
+    with pytest.raises(ImageProblem, match="neither apptainer nor singularity is installed") as missing:
+        setting_for(path, AUTO, Facts({}, root=False))
+    assert missing.value.hint is not None
+    assert "name the image of a registry" in missing.value.hint
 
 
 def unpacked(directory: Path, entries: list[tuple[str, Entry]]) -> Path:

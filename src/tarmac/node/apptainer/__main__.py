@@ -64,6 +64,8 @@ def _container(request: RunRequest, node: str) -> AnyContainer:
     if "://" not in name and not os.path.exists(name):
         raise ImageProblem(failures.UNKNOWN_IMAGE, "there is no such file")
     image = Puller(images, _say).ensure(name)
+    if not image.digest:
+        drivers.setting_for(image.layers[0], drivers.AUTO, drivers.survey())
     use = images.use(image.digest) if image.digest else None
     if use is not None:
         os.set_inheritable(use, True)

@@ -15,6 +15,9 @@ import os
 import shutil
 from typing import Mapping, NamedTuple, Optional, Sequence
 
+from tarmac.node.container.failures import REFUSED, ImageProblem
+from tarmac.node.container.reference import is_apptainer
+
 AUTO = "auto"
 OWN = "own"
 PODMAN = "podman"
@@ -22,6 +25,7 @@ APPTAINER = "apptainer"
 DRIVERS = (OWN, PODMAN, APPTAINER)
 
 _PROGRAMS = {PODMAN: ("podman",), APPTAINER: ("apptainer", "singularity")}
+_INSTEAD = "name the image of a registry that it was made of"
 _USUAL = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -48,6 +52,22 @@ def choose(setting: str, facts: Facts) -> tuple[str, ...]:
     if setting in DRIVERS:
         return (setting,) if why_not(setting, facts) is None else ()
     return tuple(driver for driver in DRIVERS if why_not(driver, facts) is None)
+
+
+def setting_for(path: str, setting: str, facts: Facts) -> str:
+    """The setting for an image that is used unchanged: only Apptainer opens its own images.
+
+    Raises ImageProblem if this node has no Apptainer, or if the setting names another driver; OSError.
+    """
+    if not is_apptainer(path):
+        return setting
+    if setting not in (AUTO, APPTAINER):
+        message = f"{path} is an image of Apptainer, and containers here are made by {setting}"
+        raise ImageProblem(REFUSED, message, _INSTEAD)
+    if APPTAINER not in facts.programs:
+        message = f"{path} is an image of Apptainer, and neither apptainer nor singularity is installed here"
+        raise ImageProblem(REFUSED, message, f"install Apptainer on the node, or {_INSTEAD}")
+    return APPTAINER
 
 
 def why_not(driver: str, facts: Facts) -> Optional[str]:

@@ -18,7 +18,7 @@ fsetid, setfcap), their own processes under other users (kill, setgid, setuid, s
 sys_chroot. None of them has an effect outside the container.
 """
 
-_BASH, _SHELL, _TRUE = "bash", "sh", "true"
+BASH, _SHELL, _TRUE = "bash", "sh", "true"
 
 
 class AnyContainer(Protocol):
@@ -117,7 +117,7 @@ def leave_if_true(argv: Sequence[str], env: Mapping[str, str], root: str = "") -
 
 def with_shell(argv: Sequence[str], env: Mapping[str, str], root: str = "") -> Sequence[str]:
     """The command, with `sh` instead of a `bash` that the root file system lacks."""
-    if argv[0] == _BASH and not is_there(_BASH, env, root) and is_there(_SHELL, env, root):
+    if argv[0] == BASH and not is_there(BASH, env, root) and is_there(_SHELL, env, root):
         return (_SHELL, *argv[1:])
     return argv
 

@@ -81,7 +81,7 @@ class Images:
             known = reference.parse(name)
             return self.by_key(str(known)) or (self.by_digest(known.digest) if known.digest else None)
         path = os.path.abspath(path)
-        if reference.is_root(path):
+        if reference.is_used_unchanged(path):
             return Image(name, "", (os.path.realpath(path),), {})
         return self.by_key(reference.known_as(path)) if os.path.exists(path) else None
 

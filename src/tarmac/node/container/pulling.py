@@ -16,12 +16,12 @@ from contextlib import closing, suppress
 from functools import partial
 from typing import IO, Any, Callable, Mapping, Optional, Protocol, Sequence
 
-from tarmac.node.container import archives, failures, manifests, sif
+from tarmac.node.container import archives, failures, manifests
 from tarmac.node.container.failures import ImageProblem
 from tarmac.node.container.images import HALF, Image, Images, locked
 from tarmac.node.container.manifests import ImageConfig, Manifest, Piece
 from tarmac.node.container.progress import Fetched, Progress, Say, mebibytes, unheard
-from tarmac.node.container.reference import ALWAYS, Reference, is_root, known_as, local_path, parse
+from tarmac.node.container.reference import ALWAYS, Reference, is_used_unchanged, known_as, local_path, parse
 from tarmac.node.container.registry import Login, Registry, names_registries, read_login
 from tarmac.node.container.streams import LayerStream, archive_in
 from tarmac.node.container.unpacking import unpack
@@ -103,32 +103,14 @@ class Puller:
     def _local(self, name: str, path: str) -> Image:
         if not os.path.exists(path):
             raise ImageProblem(failures.UNKNOWN_IMAGE, f"there is no image at {path} on this node")
-        if is_root(path):
+        if is_used_unchanged(path):
             return Image(name, "", (os.path.realpath(path),), {})
         key = known_as(path)
         found = self._images.by_key(key)
         if found is not None:
             return found
-        if sif.is_sif(path):
-            return self._sif(path, key, name)
         with closing(archives.Archive(path)) as archive:
             return self._fetch(archive, key, name, "")
-
-    def _sif(self, path: str, key: str, name: str) -> Image:
-        """An image of Apptainer: one layer with the digest of the file."""
-        files = sif.read_file_system(path, self._machine)
-        progress = Progress(name, path, os.path.getsize(path), layers=(1, 1), say=self._say, tell=self._tell)
-        digest = sif.digest_of(path, progress.count)
-        piece = Piece(digest, os.path.getsize(path))
-        image = self._images.by_digest(digest)
-        if image is None:
-            if not os.path.isdir(self._place(piece)):
-                self._check_space([piece])
-                self._ensure_layer(piece, progress, partial(sif.unpack, path, files))
-            image = self._image(name, digest, sif.variables(self._place(piece)), [piece])
-        progress.end(digest)
-        self._images.add(key, image)
-        return image
 
     def _remote(self, name: str, reference: Reference, *, credentials: Sequence[str], pull: str) -> Image:
         found = self._images.by_key(str(reference))

@@ -1,4 +1,4 @@
-"""Names of images, as `docker pull` takes them, and paths of images on the node. Pure; called by `images`."""
+"""Names of images, as `docker pull` takes them, and paths of images on the node. Called by `images`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from typing import NamedTuple, Optional
 
 from tarmac.node.container.failures import UNKNOWN_IMAGE, ImageProblem
+from tarmac.node.files import untrusted
 
 DOCKER_HUB = "docker.io"
 _NAMES_OF_DOCKER_HUB = ("index.docker.io", "registry-1.docker.io")
@@ -29,6 +30,7 @@ _SCHEMES = ("docker://", "oci://")
 _ARCHIVES = ("oci-archive:", "docker-archive:", "oci:")
 _FILES = (".sif", ".tar", ".tar.gz", ".tgz", ".sqsh")
 _OF_APPTAINER = ("library://", "shub://", "oras://")
+_SIF_MAGIC, _SIF_START, _SIF_END = b"SIF_MAGIC", 32, 41
 _EXAMPLE = "such as pytorch/pytorch:2.4.0 or registry.example.org/team/image@sha256:..."
 
 
@@ -151,6 +153,16 @@ def is_loopback(registry: str) -> bool:
 def is_root(path: str) -> bool:
     """Whether a directory is a root file system itself, and not an image in the OCI layout."""
     return os.path.isdir(path) and not os.path.exists(os.path.join(path, "oci-layout"))
+
+
+def is_apptainer(path: str) -> bool:
+    """Whether a file is an image of Apptainer or Singularity (SIF). Raises OSError."""
+    return os.path.isfile(path) and untrusted.first_bytes(path, _SIF_END)[_SIF_START:] == _SIF_MAGIC
+
+
+def is_used_unchanged(path: str) -> bool:
+    """Whether an image at a path is neither unpacked nor stored: a root, or an image of Apptainer."""
+    return is_root(path) or is_apptainer(path)
 
 
 def known_as(path: str) -> str:

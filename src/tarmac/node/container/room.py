@@ -1,4 +1,4 @@
-"""Limits the disk space of an unpacked image to leave some to others. Called by `unpacking` and `sif`."""
+"""Limits the disk space of an unpacked image to leave some to others. Called by `unpacking`."""
 
 from __future__ import annotations
 

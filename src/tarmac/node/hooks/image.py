@@ -18,7 +18,6 @@ from typing import Any, NoReturn, Optional, Sequence
 from tarmac.node.attempt import exit_outcome, protocol, words
 from tarmac.node.attempt.document import ContainerLaunch
 from tarmac.node.container import devices, drivers, making, root
-from tarmac.node.container.entry import AnyContainer
 from tarmac.node.container.failures import ImageProblem
 from tarmac.node.container.flat import flat_root
 from tarmac.node.container.images import Image, Images
@@ -54,11 +53,17 @@ def enter_image(run: NodeRun) -> None:
             image = images.by_digest(image.digest)  # the image may have been removed just before
         if image is None:
             raise ImageProblem("removed", f"{part.image} was removed while the run began")
+        facts, driver = drivers.survey(), part.driver or drivers.AUTO
+        if not image.digest:
+            driver = drivers.setting_for(image.layers[0], driver, facts)
     except ImageProblem as problem:
         raise _failed(run, words.IMAGE_PULL, problem.message, problem.hint) from None
     run.events.append("image", name=image.name, digest=image.digest, **pulled)
     try:
-        run.container = _make(run, part, images, image, use)
+        request = _request(run, part, images, image, use)
+        run.container = making.make(
+            driver, facts, request, lambda text: run.events.append("notice", text=text)
+        )
     except root.CannotMake as error:
         hint = "`tarmac doctor` says what is missing; `--no-container` runs the command on the node itself"
         raise _failed(
@@ -93,11 +98,11 @@ def _here(images: Images, part: ContainerLaunch) -> Optional[Image]:
     return images.by_digest(part.digest) if part.digest else images.find(part.image)
 
 
-def _make(
+def _request(
     run: NodeRun, part: ContainerLaunch, images: Images, image: Image, use: Optional[int]
-) -> AnyContainer:
-    """Make the container with the driver that the cluster's setting and this node allow."""
-    if not image.digest and part.shows is not None:
+) -> making.Request:
+    """The container to make."""
+    if not image.digest and os.path.isdir(image.layers[0]) and part.shows is not None:
         _check_shown(image.layers[0], part.shows)
     slots = sorted({slot for worker in run.part.workers for slot in worker.slots})
     found = devices.of_slots(slots)
@@ -109,7 +114,7 @@ def _make(
         devices=found.devices,
         shared_memory_bytes=part.shared_memory_bytes,
     )
-    request = making.Request(
+    return making.Request(
         root=shown,
         flat=lambda: flat_root(images, image),
         env={**image.env, **found.env(image.env)},
@@ -119,12 +124,6 @@ def _make(
         token=protocol.TOKEN_VARIABLE,
         digest=image.digest,
         use=use,
-    )
-    return making.make(
-        part.driver or drivers.AUTO,
-        drivers.survey(),
-        request,
-        lambda text: run.events.append("notice", text=text),
     )
 
 
