@@ -17,14 +17,12 @@ from tarmac.node.attempt.granted import GrantedNode
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.container.entry import AnyContainer
 from tarmac.node.files import untrusted
-from tarmac.node.files.logroom import LogRoom
+from tarmac.node.files.logroom import LogRoom, TimeIndex
 from tarmac.node.files.masking import NO_SECRETS, Mask
-from tarmac.node.files.timeindex import TimeIndex
 from tarmac.node.kernel import fifo
-from tarmac.node.kernel.memory import OomKills
 from tarmac.node.kernel.mountplan import Bind, Plan
 from tarmac.node.kernel.namespaces import ProcessNamespace
-from tarmac.node.kernel.workergroup import WorkerGroup
+from tarmac.node.kernel.workergroup import OomKills, WorkerGroup
 from tarmac.node.processes.children import Child, Children
 from tarmac.node.processes.lease import lease_of
 from tarmac.node.processes.meter import Meter

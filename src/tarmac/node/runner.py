@@ -3,6 +3,10 @@
 Called by `entry` (a separate process) and by `warm` (forked). It outlives its starter, communicates only
 through the attempt directory (see `protocol`), and after any failure its last event is `ended`, written after
 the last process of the attempt on the node has ended.
+
+After that it may serve another attempt like a new process, if its changes to itself are simple to revert, as
+for most attempts. A runner that may retain anything else (a secret, an environment in use) ends with its
+attempt.
 """
 
 from __future__ import annotations
@@ -19,22 +23,18 @@ from tarmac.node.attempt.granted import GrantedNode
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.files import untrusted
 from tarmac.node.hooks.artifacts import artifacts_in, artifacts_out, place_artifacts
-from tarmac.node.hooks.claim import claim, give_up
+from tarmac.node.hooks.claim import claim, give_up, settle_rendezvous
 from tarmac.node.hooks.code import copy_code
-from tarmac.node.hooks.files import write_files
-from tarmac.node.hooks.limits import lift, limit_workers
-from tarmac.node.hooks.mounts import bind_inside, mount
+from tarmac.node.hooks.limits import lift, limit_workers, report_shared_pids
+from tarmac.node.hooks.mounts import bind_inside, mount, write_files
 from tarmac.node.hooks.pre_post_commands import run_after, run_before
-from tarmac.node.hooks.rendezvous import settle_rendezvous
 from tarmac.node.hooks.secrets import give_secrets, take_secrets_back
-from tarmac.node.hooks.shared_pids import report_shared_pids
 from tarmac.node.hooks.watch import watch
 from tarmac.node.hooks.workers import start_workers
-from tarmac.node.kernel import descendants, syscalls
+from tarmac.node.kernel import descendants, mounts, procfs, syscalls
 from tarmac.node.kernel.namespaces import ProcessNamespace
 from tarmac.node.leave import outcome_of
 from tarmac.node.noderun import Leave, NodeRun
-from tarmac.node.renewal import renew
 
 
 def _set_up(run: NodeRun) -> None:
@@ -203,3 +203,26 @@ def _refuse(
         end = _fault(run, message)
         run.events.append("ended", outcome=end.outcome, cause=end.cause, finished=False)
         _deliver(run)
+
+
+def renew(run: NodeRun, end: ExitOutcome) -> bool:
+    """Revert the attempt's changes to this process; False if the process must end instead."""
+    if end.outcome != words.COMPLETED or not _is_plain(run) or _has_company():
+        return False
+    run.release()
+    return mounts.take_back(run.mounted)
+
+
+def _is_plain(run: NodeRun) -> bool:
+    document = run.document
+    special = document.secrets or document.setup or document.hooks or document.own_packages or run.part.mounts
+    return run.namespace is not None and not special and document.container is None
+
+
+def _has_company() -> bool:
+    """Whether the namespace has other processes: below the runner, or of a person's session."""
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return procfs.pids() != [os.getpid()]
+    return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 import time
 
-from tarmac.node.progress.budget import Budget
+from tarmac.node.progress.torn import Budget
 
 
 def test_waiting_for_a_busy_machine_spends_nothing() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.engines.attempts.layout import Layout
-from tarmac.node.attempt import copies
+from tarmac.node.attempt import clearing
 from tarmac.node.attempt.document import Launch, NodeSettings, to_json
 
 USED, OLD, NEW = "a" * 64, "b" * 64, "c" * 64
@@ -72,9 +72,9 @@ def test_what_nobody_used_for_long_goes(site: Site) -> None:
     site.attempt("ended", OLD, site.version("v2", age_days=40))
     (site.home / "code/.partial-x").touch()
     os.utime(site.home / "code/.partial-x", (0, 0))
-    assert copies.clear(str(site.home), {"waits-for-weeks"}, unused_days=30, version="v3") == 2
+    assert clearing.clear_copies(str(site.home), {"waits-for-weeks"}, unused_days=30, version="v3") == 2
     assert site.left() == {USED, NEW, "v1", "v3"}
 
 
 def test_a_site_where_nothing_was_brought_yet_has_nothing_to_clear(site: Site) -> None:
-    assert copies.clear(str(site.home), {"r1"}, unused_days=0, version="v1") == 0
+    assert clearing.clear_copies(str(site.home), {"r1"}, unused_days=0, version="v1") == 0

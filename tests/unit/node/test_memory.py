@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.node.kernel.memory import OomKills
+from tarmac.node.kernel.workergroup import OomKills
 
 LAYOUTS = [
     ("0::/user/me\n", "user/me/memory.events", "low 0\noom 4\noom_kill {}\n"),

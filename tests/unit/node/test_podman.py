@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.node.container.podman import is_divided, user_namespace
+from tarmac.node.container.making import is_divided, user_namespace
 from tarmac.node.container.root import CannotMake
 
 COMPLAINT = r"""time="2026" level=warning msg="\"/\" is not a shared mount, this could cause issues"

@@ -9,7 +9,7 @@ from threading import Thread
 
 import pytest
 
-from tarmac.node.host.splicing import Splicer
+from tarmac.node.host.forwarding import Splicer
 
 LIMIT_S = 30.0
 Ends = tuple[socket.socket, socket.socket]

@@ -20,7 +20,7 @@ from tarmac.engines.ray.membership import Endpoint
 from tarmac.model.errors import Unavailable
 from tarmac.node.host import frames
 from tarmac.node.host.agent import FORWARD
-from tarmac.node.host.splicing import Splicer
+from tarmac.node.host.forwarding import Splicer
 from tarmac.node.kernel import sockets
 
 WAIT_S = 10.0

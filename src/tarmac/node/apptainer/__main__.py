@@ -19,9 +19,9 @@ if not __package__:
 from tarmac.node.apptainer.options import RunRequest, parse
 from tarmac.node.attempt import protocol, words
 from tarmac.node.container import devices, drivers, failures, making
+from tarmac.node.container.apptainer import flat_root
 from tarmac.node.container.entry import AnyContainer
 from tarmac.node.container.failures import ImageProblem
-from tarmac.node.container.flat import flat_root
 from tarmac.node.container.images import Images
 from tarmac.node.container.pulling import Puller
 from tarmac.node.container.root import CannotMake, Root

@@ -1,7 +1,8 @@
 """A container whose processes Apptainer starts, for nodes where users may not make namespaces.
 
 Called by `making`. Each command is one `apptainer exec` of the image's files in one directory (see
-`flat`), or of an image of Apptainer's own, in which nothing can be looked up beforehand.
+`flat_root`; made once per image from hard links to its layers' files, so it takes no space), or of an image
+of Apptainer's own, in which nothing can be looked up beforehand.
 Writes outside the attempt's directories stay in memory and are private to the command: steps and workers
 share only those directories. The command's processes end with it, in a process namespace of their own.
 """
@@ -10,15 +11,22 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+import stat
+from contextlib import suppress
 from typing import Mapping, NamedTuple, Optional, Sequence
 
 from tarmac.node.container.entry import BASH, is_there, leave_if_true, with_shell
+from tarmac.node.container.images import HALF, Image, Images, locked
 from tarmac.node.container.root import CannotMake
+from tarmac.node.files import untrusted
 from tarmac.node.kernel.mountplan import Bind
 
 _FIND_SHELL = 'if command -v bash >/dev/null; then exec bash "$@"; fi; exec sh "$@"'
 _OWN = ("PATH", "HOME", "USER", "LOGNAME", "XDG_RUNTIME_DIR", "TMPDIR")
 """The runner's variables that Apptainer needs; none of them is visible in the container."""
+
+_OPAQUE_MARK = "user.overlay.opaque"
 
 
 class Apptainer(NamedTuple):
@@ -97,3 +105,67 @@ def check_binds(binds: Sequence[Bind]) -> None:
     for path in (path for bind in binds for path in (bind.source, bind.target)):
         if ":" in path or "," in path:
             raise CannotMake(f"it cannot show {path}, for the ':' or ',' in it")
+
+
+def flat_root(images: Images, image: Image) -> str:
+    """The directory with all files of the image. Raises OSError."""
+    if not image.digest:
+        return image.layers[0]
+    if len(image.layers) == 1:
+        return os.path.join(images.layers, image.layers[0])
+    place = images.flat(image.digest)
+    if os.path.isdir(place):
+        return place
+    os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
+    with locked(f"{place}.lock"):
+        if not os.path.isdir(place):
+            draft = f"{place}{HALF}"
+            with suppress(FileNotFoundError):
+                untrusted.remove_tree(draft)
+            os.mkdir(draft, 0o755)
+            for layer in image.layers:
+                _lay(os.path.join(images.layers, layer), draft)
+            os.rename(draft, place)
+    return place
+
+
+def _lay(layer: str, target: str) -> None:
+    """Copy a directory of a layer over the existing entries; links are copied, never followed."""
+    with os.scandir(layer) as found:
+        entries = sorted(found, key=lambda entry: entry.name)
+    for entry in entries:
+        place = os.path.join(target, entry.name)
+        kind = entry.stat(follow_symlinks=False)
+        if not stat.S_ISDIR(kind.st_mode):
+            _clear(place)
+            if stat.S_ISLNK(kind.st_mode):
+                os.symlink(os.readlink(entry.path), place)
+            elif stat.S_ISREG(kind.st_mode):
+                os.link(entry.path, place, follow_symlinks=False)
+            continue  # an entry that is neither removes the one below
+        if _is_opaque(entry.path) or not _is_directory(place):
+            _clear(place)
+        with suppress(FileExistsError):
+            os.mkdir(place)
+        _lay(entry.path, place)
+        shutil.copystat(entry.path, place, follow_symlinks=False)
+        if os.geteuid() == 0:
+            os.chown(place, kind.st_uid, kind.st_gid)
+
+
+def _clear(place: str) -> None:
+    if _is_directory(place):
+        untrusted.remove_tree(place)
+    else:
+        with suppress(FileNotFoundError):
+            os.unlink(place)
+
+
+def _is_directory(place: str) -> bool:
+    return os.path.isdir(place) and not os.path.islink(place)
+
+
+def _is_opaque(path: str) -> bool:
+    with suppress(OSError):
+        return os.getxattr(path, _OPAQUE_MARK) == b"y"
+    return False

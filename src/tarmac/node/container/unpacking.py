@@ -1,8 +1,8 @@
 """Unpacks a layer of an image from its archive to a directory for an overlay. Called by `images`.
 
 The archive is untrusted: its names and links cannot cause writes outside the directory; device files and
-pipes are omitted, and files lose set-user-ID rights. Unpacking stops before the disk is full, and memory is
-bounded. Removals of entries in lower layers (`.wh.NAME`) are converted to the overlay's form.
+pipes are omitted, and files lose set-user-ID rights. Unpacking leaves space on the disk to others, and memory
+is bounded. Removals of entries in lower layers (`.wh.NAME`) are converted to the overlay's form.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import IO
 
 from tarmac.node.container import failures
 from tarmac.node.container.failures import ImageProblem
-from tarmac.node.container.room import Room
+from tarmac.node.container.progress import mebibytes
 from tarmac.node.files import untrusted
 
 _WHITEOUT = ".wh."
@@ -40,6 +40,11 @@ _EXTENDED = (
     tarfile.GNUTYPE_LONGNAME,
     tarfile.GNUTYPE_LONGLINK,
 )
+
+_PART = 20
+_MOST_BYTES = 1024**3
+_ENTRY_BYTES = 4096
+_LOOK_EVERY_BYTES = 1024**2
 
 
 def unpack(stream: IO[bytes], directory: str) -> None:
@@ -211,3 +216,39 @@ def _is_whiteout(place: str) -> bool:
 
 def _is_directory(place: str) -> bool:
     return os.path.isdir(place) and not os.path.islink(place)
+
+
+class Room:
+    """The space on the disk of `directory`, in which a layer is made."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._unseen_bytes = 0
+
+    def spend(self, size_bytes: int = _ENTRY_BYTES) -> None:
+        """Count bytes about to be written, and check the disk at intervals. Raises the errors of `check`."""
+        self._unseen_bytes += size_bytes
+        if self._unseen_bytes >= _LOOK_EVERY_BYTES:
+            self._unseen_bytes = 0
+            self.check()
+
+    def check_size(self, size_bytes: int) -> None:
+        """Raise ImageProblem for a file that this disk could not hold even if it were empty."""
+        found = os.statvfs(self._directory)
+        if size_bytes > found.f_blocks * found.f_frsize:
+            message = f"the image has a file of {mebibytes(size_bytes)}, more than the disk of "
+            raise ImageProblem(failures.DISK_FULL, message + os.path.dirname(self._directory))
+
+    def check(self) -> None:
+        """Raise ImageProblem if less than a twentieth of the disk, at most 1 GiB, remains for others."""
+        found = os.statvfs(self._directory)
+        kept_bytes = min(found.f_blocks * found.f_frsize // _PART, _MOST_BYTES)
+        if found.f_bavail * found.f_frsize < kept_bytes + _LOOK_EVERY_BYTES:
+            self._refuse(f"{mebibytes(kept_bytes)} of that disk")
+        if found.f_files > 0 and found.f_favail < found.f_files // _PART:  # some disks have no such limit
+            self._refuse(f"room for {found.f_files // _PART:,} files on that disk")
+
+    def _refuse(self, kept: str) -> None:
+        place = os.path.dirname(self._directory)
+        message = f"the image does not fit into {place}: unpacked, it would take the last {kept}"
+        raise ImageProblem(failures.DISK_FULL, message, failures.MAKE_ROOM)

@@ -1,6 +1,6 @@
 """Safe calls of git with untrusted names: the allowed URLs and references, and an isolated configuration.
 
-Called by the setup step `checkout` on nodes and by the server to fetch code. git uses no configuration of a
+Called by the hook `setup` on nodes and by the server to fetch code. git uses no configuration of a
 user or of the machine, no hook, no credential helper, no prompt; names cannot become options; other
 transports are refused.
 """

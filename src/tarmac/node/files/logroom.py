@@ -1,9 +1,10 @@
-"""Limits the disk space of the logs of one node's part of an attempt. Called by the hook `watch`.
+"""Limits the disk space of one node's logs, and records their sizes over time. Called by the hook `watch`.
 
 Workers write directly into their logs, so they never block. The runner frees the middle of a log that is too
 long: the file system drops those bytes (a hole); the beginning, the end and every offset stay. It does the
 same if the disk itself is nearly full, because a full disk must not prevent stopping the run that fills it:
-growing logs then use no more space than they leave free. A note beside the log records the removed range.
+growing logs then use no more space than they leave free. A note beside the log records the removed range. The
+time index beside a log has lines "SECONDS OFFSET": at that time the log was OFFSET bytes long.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ LEAST_KEPT_BYTES = 1024 * 1024
 _LONGEST_LINE = 65536
 _ENDS = 4
 """A cut log keeps a fourth of its share at its beginning, and as much at its end."""
+
+STEP_S = 1.0
 
 
 class LogRoom:
@@ -154,3 +157,32 @@ def _size(size_bytes: int) -> str:
         if size_bytes >= factor:
             return f"{size_bytes / factor:g} {unit}"
     return f"{size_bytes} bytes"
+
+
+class TimeIndex:
+    """Writes the index of one log, a line at most once a second and only when the log grew."""
+
+    def __init__(self, log: str, index: str) -> None:
+        self._log = log
+        self._index = index
+        self._offset_bytes = 0
+        self._noted_at = 0.0
+
+    def note(self, now: float, *, final: bool = False) -> None:
+        """Add a line if the log grew since the last one; `final` ignores the interval."""
+        if not final and now - self._noted_at < STEP_S:
+            return
+        try:
+            length = os.stat(self._log).st_size
+            if length == self._offset_bytes:
+                return
+            handle = untrusted.open_to_append(self._index)
+        except OSError:
+            return  # the index is optional: without space or log there is none
+        try:
+            os.write(handle, f"{now:.3f} {length}\n".encode())
+            self._offset_bytes, self._noted_at = length, now
+        except OSError:
+            pass
+        finally:
+            os.close(handle)

@@ -4,19 +4,26 @@ After a requested leave, the peers of a worker may still save. The peers of a cr
 in a collective operation for the whole grace, up to an hour. After a crash the workers have `patience_s`,
 which begins again each time a worker of the node has saved a file, until the grace is over. The runner sends
 them no signal before SIGKILL: they have the signal of the request already, or must not get it. The outcome of
-the attempt follows from the exits, here from that of the failed worker.
+the attempt follows from the exits, here from that of the failed worker. A process that hangs in a collective
+operation may compute at full speed, but writes almost nothing; one that saves writes, or reads data from a
+disk to send it elsewhere.
 """
 
 from __future__ import annotations
 
 import time
-from typing import Optional
+from typing import Iterable, Optional
 
 from tarmac.node.attempt import exit_outcome
 from tarmac.node.attempt.exit_outcome import Cause, Exit
-from tarmac.node.kernel import descendants
+from tarmac.node.kernel import consumption, descendants
+from tarmac.node.kernel.consumption import Transfer
+from tarmac.node.kernel.procfs import Process
 from tarmac.node.noderun import NodeRun
-from tarmac.node.progress.saving import Saving
+
+LEAST_WRITTEN_BYTES = 1 << 20
+LEAST_READ_BYTES = 64 << 20
+"""Fewer bytes are lines of a log, or the reads of a thread that monitors the machine."""
 
 
 class Grace:
@@ -72,3 +79,24 @@ class Grace:
         why = f"{failure.get('message')} while all were leaving"
         still = f"saved nothing for {run.document.patience_s:g} s"
         run.events.append("notice", text=f"the workers on {run.node_name} are ended: {why}, and they {still}")
+
+
+class Saving:
+    """The transfers of processes between two calls."""
+
+    def __init__(self, processes: Iterable[Process]) -> None:
+        self._known = consumption.transfers(processes)
+
+    def goes_on(self, processes: Iterable[Process]) -> bool:
+        """Whether they have saved something since the last call."""
+        before, self._known = self._known, consumption.transfers(processes)
+        fresh = [_since(before.get(process), now) for process, now in self._known.items()]
+        written_bytes = sum(each.written_bytes for each in fresh)
+        read_bytes = sum(each.read_bytes for each in fresh)
+        return written_bytes >= LEAST_WRITTEN_BYTES or read_bytes >= LEAST_READ_BYTES
+
+
+def _since(before: Optional[Transfer], now: Transfer) -> Transfer:
+    if before is None:
+        return now
+    return Transfer(now.read_bytes - before.read_bytes, now.written_bytes - before.written_bytes)

@@ -18,8 +18,8 @@ from typing import Any, NoReturn, Optional, Sequence
 from tarmac.node.attempt import exit_outcome, protocol, words
 from tarmac.node.attempt.document import ContainerLaunch
 from tarmac.node.container import devices, drivers, making, root
+from tarmac.node.container.apptainer import flat_root
 from tarmac.node.container.failures import ImageProblem
-from tarmac.node.container.flat import flat_root
 from tarmac.node.container.images import Image, Images
 from tarmac.node.container.reference import ALWAYS
 from tarmac.node.files import untrusted

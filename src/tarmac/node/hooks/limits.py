@@ -1,14 +1,16 @@
-"""Hook: limit workers to the processors and memory that they request. Called by `runner`, and by `watch`.
+"""Hooks: limit workers to the processors and memory that they request. Called by `runner`, and by `watch`.
 
 Control groups enforce the limits if the node allows them. Otherwise the runner watches memory, and a notice
-names the limits that are not enforced.
+names the limits that are not enforced. Likewise a notice names the commands that may end processes of others
+if the run has no process namespace.
 """
 
 from __future__ import annotations
 
+import re
 import signal
 import time
-from typing import Optional
+from typing import Iterator, Optional
 
 from tarmac.node.kernel import limits, procfs, signals, workergroup
 from tarmac.node.kernel.limits import CPU, MEMORY, Choice
@@ -17,6 +19,9 @@ from tarmac.node.noderun import NodeRun, Worker
 _LIFT_AGAIN_S = 0.02
 _LIFTS = 25
 _UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
+
+_REACHING = re.compile(r"(?:^|[\s;&|(`])(?:pkill|killall)\s")
+_LONGEST = 120
 
 
 def limit_workers(run: NodeRun) -> None:
@@ -102,3 +107,24 @@ def _size(amount_bytes: int) -> str:
         if amount_bytes >= size_bytes:
             return f"{amount_bytes / size_bytes:.4g} {unit}"
     return f"{amount_bytes} bytes"
+
+
+def report_shared_pids(run: NodeRun) -> None:
+    """Append a notice for each line that ends processes by name; none if the run has its own namespace."""
+    if run.namespace is not None:
+        return
+    for line in dict.fromkeys(_lines(run)):
+        if _REACHING.search(f"{line} "):
+            where = f"{run.node_name} cannot set a run's processes apart"
+            run.events.append("notice", text=f"reaches processes of others too ({where}): {line[:_LONGEST]}")
+
+
+def _lines(run: NodeRun) -> Iterator[str]:
+    commands = [worker.argv for worker in run.part.workers]
+    commands += [argv for hook in run.document.hooks.values() for argv in hook]
+    for argv in commands:
+        if argv and "\n" not in "".join(argv) and len(argv) > 1 and argv[-2] not in ("-c", "-ec"):
+            yield " ".join(argv)
+            continue
+        for word in argv:
+            yield from (line.strip() for line in word.splitlines())

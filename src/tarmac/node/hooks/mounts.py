@@ -1,7 +1,7 @@
-"""Hook: make the documented literal paths valid for this attempt, if the node allows it. Called by `runner`.
+"""Hooks: write an attempt's small files, and make the documented literal paths valid. Called by `runner`.
 
-Otherwise the variables name the real directories, and a notice reports that. A missing source fails the
-attempt, except in a rehearsal.
+If the node allows no mounts, the variables name the real directories, and a notice reports that. A missing
+source fails the attempt, except in a rehearsal.
 """
 
 from __future__ import annotations
@@ -151,3 +151,17 @@ def _note(run: NodeRun, wishes: Sequence[Wish], reason: str) -> None:
     variables = ", ".join(variable for _, variables in wishes for variable in variables)
     real = f"; {variables}: the real place" if variables else ""
     run.events.append("notice", text=f"not available here: {targets} ({reason}){real}")
+
+
+def write_files(run: NodeRun) -> None:
+    """Write the files below the node's own directory, readable only by the run's user."""
+    for name, text in run.part.files.items():
+        path = os.path.join(run.node.files, name)
+        if os.path.commonpath([os.path.realpath(path), os.path.realpath(run.node.files)]) != os.path.realpath(
+            run.node.files
+        ):
+            raise OSError(f"the file {name!r} would lie outside its directory")
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)

@@ -1,7 +1,8 @@
 """Hook: the setup steps, once per node, in order, before any worker. Called by `runner`.
 
 Packages are installed into environments of the run's own (see `layers`), which come first on the PATH of
-later steps and of the workers.
+later steps and of the workers. git and its credentials are the node's, even if the run has a container. A
+clone is complete, so that `git describe` and versions from tags work; `gitrules` makes the calls of git safe.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ from tarmac.node.attempt.steps import (
     CommandStep,
     PipStep,
     Step,
+    clone_words,
     in_words,
     pip_arguments,
     script_lines,
     split,
 )
 from tarmac.node.files import gitrules, tail
+from tarmac.node.files.gitrules import Refused
 from tarmac.node.leave import check_leave, fail
 from tarmac.node.noderun import Leave, NodeRun
-from tarmac.node.setup import checkout, imports, packages, systempackages
+from tarmac.node.setup import packages, requirements
 from tarmac.node.setup.layers import Layers, open_layers
 from tarmac.node.setup.setupwork import SetupWork, StepFailed
 
@@ -54,7 +57,7 @@ def _carry_out(work: SetupWork, layers: Optional[Layers], step: Step) -> None:
             work.say(f"+ {line}")
         work.do(step.argv, env=work.env())
     elif isinstance(step, CheckoutStep):
-        commit = checkout.clone(work, step)
+        commit = clone(work, step)
         if step.install:
             place = os.path.join(work.directory, step.path)
             source = (gitrules.shown(step.url), commit, step.submodules)
@@ -62,7 +65,7 @@ def _carry_out(work: SetupWork, layers: Optional[Layers], step: Step) -> None:
     elif isinstance(step, PipStep):
         if step.imported is None:
             _install(work, layers, step)
-        elif (file := imports.importer(work.directory, step.imported)) and imports.is_missing(
+        elif (file := requirements.importer(work.directory, step.imported)) and requirements.is_missing(
             work, step.imported
         ):
             work.say(f"({file} imports {step.imported}, which the run's Python does not have)")
@@ -74,7 +77,7 @@ def _carry_out(work: SetupWork, layers: Optional[Layers], step: Step) -> None:
                     failed.how, exit_code=failed.exit_code, ended_by=failed.ended_by, hint=failed.hint or hint
                 ) from None
     elif isinstance(step, AptStep):
-        systempackages.install(work, step)
+        packages.install_system_packages(work, step)
 
 
 def _install(work: SetupWork, layers: Optional[Layers], step: PipStep) -> None:
@@ -99,3 +102,79 @@ def _failed(run: NodeRun, number: int, step: Step, failed: StepFailed, *, log: s
         tail=lines,
     )
     return fail(run, cause)
+
+
+def clone(work: SetupWork, step: CheckoutStep) -> str:
+    """Clone and check out; returns the full commit. Raises StepFailed."""
+    work.say(f"+ {clone_words(step)}")
+    rules = work.run.git
+    try:
+        url = gitrules.check_url(step.url, rules)
+        branch = gitrules.check_reference(step.branch) if step.branch else None
+        commit = gitrules.check_commit(step.commit) if step.commit else None
+    except Refused as problem:
+        raise StepFailed(str(problem)) from None
+    place = inside(work.directory, step.path)
+    if os.path.lexists(place) and not _empty_directory(place):
+        raise StepFailed(f"{step.path} is there already, and not empty")
+    try:
+        _clone(work, url, branch if commit is None else None, place)
+        _check_out(work, place, commit)
+        if step.submodules:
+            _git(work, "submodule", "--quiet", "update", "--init", "--recursive", directory=place)
+        head = work.ask(gitrules.argv("rev-parse", "HEAD"), env=_env(work), directory=place, outside=True)
+    except StepFailed as failed:
+        failed.hint = gitrules.hint_for(tail.last_lines(work.log))
+        if failed.exit_code == 127:
+            raise StepFailed("git is not installed on this node", exit_code=127) from None
+        raise
+    resolved = (head or "").strip()
+    work.say(f"(at commit {resolved})")
+    return resolved
+
+
+def inside(directory: str, path: str) -> str:
+    """The absolute path below a directory; raises StepFailed if it would be outside."""
+    place = os.path.join(directory, path)
+    root = os.path.realpath(directory)
+    real = os.path.realpath(place)
+    if os.path.isabs(path) or real == root or os.path.commonpath([root, real]) != root:
+        raise StepFailed(f"{path!r} is not below the working directory")
+    return place
+
+
+def _clone(work: SetupWork, url: str, branch: Optional[str], place: str) -> None:
+    options = [f"--branch={branch}"] if branch is not None else []
+    _git(work, "clone", "--quiet", "--no-hardlinks", "--template=", *options, "--", url, place)
+
+
+def _check_out(work: SetupWork, place: str, commit: Optional[str]) -> None:
+    if commit is None:
+        return
+    answer = work.ask(
+        gitrules.argv("rev-parse", "--quiet", "--verify", f"{commit}^{{commit}}"),
+        env=_env(work),
+        directory=place,
+        outside=True,
+    )
+    if answer is None and gitrules.is_whole(commit):
+        # A commit may be on no branch and no tag: servers send it on request by its name.
+        _git(work, "fetch", "--quiet", "--no-tags", "origin", commit, directory=place)
+    elif answer is None:
+        raise StepFailed(f"{commit} is no commit there, or the beginning of several")
+    _git(work, "checkout", "--quiet", "--detach", commit, directory=place)
+
+
+def _git(work: SetupWork, *arguments: str, directory: Optional[str] = None) -> None:
+    work.do(gitrules.argv(*arguments), env=_env(work), directory=directory, outside=True)
+
+
+def _env(work: SetupWork) -> dict[str, str]:
+    around = work.env_outside()
+    env = gitrules.environment(work.run.git, around)
+    env.update({name: value for name, value in around.items() if name.startswith("TARMAC_")})
+    return env
+
+
+def _empty_directory(path: str) -> bool:
+    return os.path.isdir(path) and not os.path.islink(path) and not os.listdir(path)

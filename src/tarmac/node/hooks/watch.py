@@ -24,14 +24,14 @@ from typing import Optional
 from tarmac.node.attempt import exit_outcome, protocol, words
 from tarmac.node.attempt.exit_outcome import Exit
 from tarmac.node.files import tail, untrusted
-from tarmac.node.files.timeindex import TimeIndex
+from tarmac.node.files.logroom import TimeIndex
 from tarmac.node.hooks.grace import Grace
 from tarmac.node.hooks.limits import end_those_over_limit, ran_out
 from tarmac.node.kernel import descendants
 from tarmac.node.noderun import NodeRun, Worker
 from tarmac.node.progress import polls
-from tarmac.node.progress.budget import Budget
 from tarmac.node.progress.finite import newest_not_finite
+from tarmac.node.progress.torn import Budget
 from tarmac.node.progress.watcher import ProgressWatcher
 
 MOMENT_S = 0.3

@@ -20,10 +20,10 @@ from contextlib import suppress
 from threading import Lock, Thread
 from typing import Any, BinaryIO, Callable, Mapping, Optional, Sequence
 
-from tarmac.node.attempt import claims, liveness
+from tarmac.node.attempt import claims, lost
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.files import secretfiles
-from tarmac.node.host import agents, inventory, operations, sessions
+from tarmac.node.host import machine, operations, services, sessions
 from tarmac.node.host.forwarding import Forwards
 from tarmac.node.host.gpus import Gpus
 from tarmac.node.host.serving import Server, operation
@@ -71,7 +71,7 @@ def serve(stream: BinaryIO, output: int) -> None:
     detach.default_signals()
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    agents.note(order["home"], order["address"])
+    services.note(order["home"], order["address"])
     Agent(listening, order["home"], bytes.fromhex(order["token"])).run()
     os._exit(0)
 
@@ -126,13 +126,13 @@ class Agent:
                     return
 
     def survey(self) -> dict[str, Any]:
-        """The facts about this machine; see `inventory` and `gpus`."""
+        """The facts about this machine; see `machine` and `gpus`."""
         products = self._gpus.products()
-        return {**inventory.survey(self._home), "products": products, **self._gpus.report()}
+        return {**machine.survey(self._home), "products": products, **self._gpus.report()}
 
     def health(self) -> dict[str, Any]:
         """Problems of this machine, and the use of its GPUs."""
-        return {**inventory.health(self._home), **self._gpus.report()}
+        return {**machine.health(self._home), **self._gpus.report()}
 
     def prepare(self, home: str, area: str, package: str, python: Optional[str] = None) -> bool:
         """Like `operations.prepare`, if the home has no other server; returns whether the package exists.
@@ -236,14 +236,14 @@ def await_leaving(directory: str, node: str) -> None:
     """Wait briefly for the exit of a runner that has reported its end."""
     claim = _claim(directory, node)
     if claim is not None:
-        liveness.wait_for_end(claim, LAST_WORD_S)
+        lost.wait_for_end(claim, LAST_WORD_S)
 
 
 def end(directory: str, node: str) -> None:
     """End an unresponsive runner."""
     claim = _claim(directory, node)
     if claim is not None:
-        liveness.end(claim)
+        lost.end(claim)
 
 
 def end_orphans(attempt_id: str, token: str, directory: str, node: str) -> None:
@@ -270,7 +270,7 @@ def living(home: str) -> list[list[str]]:
         run = os.path.dirname(os.path.dirname(directory))
         for node in AttemptPaths(directory).node_names():
             claim = _claim(directory, node)
-            if claim is not None and not claim.fenced and liveness.is_alive(claim):
+            if claim is not None and not claim.fenced and lost.is_alive(claim):
                 found.append([f"{os.path.basename(run)}.{os.path.basename(directory)}", node])
     return found
 
@@ -287,7 +287,7 @@ def _life(directory: str, node: str) -> str:
     claim = _claim(directory, node)
     if claim is None:
         return "unclaimed" if os.path.isdir(directory) else "absent"
-    if claim.fenced or liveness.is_alive(claim):
+    if claim.fenced or lost.is_alive(claim):
         return "alive"
     return "dead" if claim.boot_id == procfs.boot_id() else "restarted"
 

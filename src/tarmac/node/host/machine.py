@@ -1,4 +1,7 @@
-"""Facts about a machine for starting programs on it. Called by `operations`."""
+"""Facts about a machine: its programs, ports, processors, memory, disk and clock; GPUs: see `gpus`.
+
+Called by `operations` and `agent`.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,12 @@ import errno
 import os
 import shutil
 import socket
+import sys
+import time
 from collections.abc import Sequence
 from typing import Any, Optional
 
-from tarmac.node.kernel import ports
+from tarmac.node.kernel import ports, procfs
 
 CONNECT_S = 10.0
 
@@ -66,3 +71,30 @@ def connect_problem(address: str, port: int) -> Optional[str]:
     except OSError as error:
         return error.strerror or str(error)
     return None
+
+
+def survey(home: str) -> dict[str, Any]:
+    """The current facts about this machine; `home` is the directory whose disk counts."""
+    return {
+        "name": os.uname().nodename,
+        "python": sys.version.split()[0],
+        "cpus": float(len(os.sched_getaffinity(0))),
+        **health(home),
+    }
+
+
+def health(home: str) -> dict[str, Any]:
+    """Possible problems: memory, space on the disk, the clock."""
+    disk = os.statvfs(home)
+    return {
+        "at": time.time(),
+        "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        "free_memory_bytes": _available_bytes(),
+        "free_bytes": disk.f_bavail * disk.f_frsize,
+        "free_files": disk.f_favail if disk.f_files else None,
+    }
+
+
+def _available_bytes() -> int:
+    found = (line.split() for line in procfs.lines("/proc/meminfo") if line.startswith("MemAvailable:"))
+    return next((int(words[1]) * 1024 for words in found), 0)

@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Any, Optional
 
-from tarmac.node.attempt import claims, clearing, copies, sealed
+from tarmac.node.attempt import claims, clearing, sealed
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.attempt.protocol import ASK_FILE
 from tarmac.node.container import keeping
 from tarmac.node.files import inside, staging, untrusted
-from tarmac.node.host import agents, machine, pieces, services
+from tarmac.node.host import machine, pieces, services
 from tarmac.node.host.changes import Changes
 from tarmac.node.host.commands import Commands
 from tarmac.node.host.relay import Relays
@@ -67,8 +67,8 @@ def make_directory(directory: str, files: Mapping[str, bytes], *, area: str) -> 
 
 
 def use(path: str) -> bool:
-    """Whether the path exists; if so, its time of last use is set to now: see `copies`."""
-    return copies.use(path)
+    """Whether the path exists; if so, its time of last use is set to now: see `clearing`."""
+    return clearing.use(path)
 
 
 def write(path: str, content: bytes, *, private: bool = False) -> None:
@@ -194,8 +194,8 @@ def remove(home: str, run_id: str) -> None:
 
 
 def clear_copies(home: str, live: Sequence[str], *, unused_days: float, version: str) -> int:
-    """Remove copies that no attempt of the live runs uses; see `copies`."""
-    return copies.clear(home, live, unused_days=unused_days, version=version)
+    """Remove copies that no attempt of the live runs uses; see `clearing`."""
+    return clearing.clear_copies(home, live, unused_days=unused_days, version=version)
 
 
 def clear(run: str, *, work_days: Optional[float], log_days: Optional[float]) -> int:
@@ -256,8 +256,8 @@ def end_service(place: str, *, grace_s: float) -> bool:
 
 
 def end_agents(home: str) -> int:
-    """End the agents of a home on this machine; see `agents`."""
-    return agents.end_all(home)
+    """End the agents of a home on this machine; see `services`."""
+    return services.end_all(home)
 
 
 def remove_trees(paths: Sequence[str]) -> None:

@@ -1,6 +1,6 @@
 """Programs that outlive the connection: each runs at most once, and is ended by its process id.
 
-Called by `operations`. A service is identified by a path, its `place`, with these files beside it:
+Called by `operations` and `agent`. A path identifies a service, its `place`, with these files beside it:
 
     PLACE.json   the mark and the boot; then the first process (pid, start in clock ticks) and its start time
     PLACE.log    the output since the last start; PLACE.log.1 the output before that
@@ -8,12 +8,16 @@ Called by `operations`. A service is identified by a path, its `place`, with the
 
 All of its processes have a mark of this start in their environment and are in the session of the first one. A
 process that starts a session of its own no longer belongs to the service.
+
+The agents that serve a home on this machine (see `agent`) outlive the connection likewise: each registers
+itself, and ends with its cluster. Several machines may share the directory: an entry names the boot.
 """
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import glob
 import json
 import os
 import signal
@@ -24,7 +28,7 @@ from typing import Any, NamedTuple, Optional
 
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import procfs
-from tarmac.node.kernel.kernelfiles import content
+from tarmac.node.kernel.procfs import Process, content
 
 VARIABLE = "TARMAC_SERVICE"
 """A variable of every process of a service: its place, and the mark of its start."""
@@ -215,3 +219,36 @@ def _strike(processes: Sequence[procfs.Process]) -> None:
     if not _wait(processes, STRUCK_S):
         left = next(process.pid for process in processes if _lives(process))
         raise TimeoutError(errno.ETIMEDOUT, f"process {left} does not end")
+
+
+def note(home: str, address: str) -> None:
+    """Register this process as the agent of a home at an address, if the disk allows it."""
+    status = procfs.status(os.getpid())
+    if status is None:
+        return
+    record = {"pid": status.process.pid, "start_ticks": status.process.start_ticks}
+    with suppress(OSError):
+        os.makedirs(home, mode=0o700, exist_ok=True)
+        content = json.dumps({**record, "boot_id": procfs.boot_id()}).encode()
+        untrusted.replace(os.path.join(home, f"agent-{address}"), content, mode=0o600)
+
+
+def end_all(home: str) -> int:
+    """End the agents of a home on this machine; returns their number. Their children continue."""
+    ended = 0
+    for path in glob.iglob(os.path.join(glob.escape(home), "agent-*")):
+        try:
+            found = untrusted.read_object(path)
+            process = Process(int(found["pid"]), int(found["start_ticks"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if found.get("boot_id") != procfs.boot_id():
+            continue
+        status = procfs.status(process.pid)
+        if status is not None and not status.unreaped and status.process == process:
+            with suppress(OSError):
+                os.kill(process.pid, signal.SIGKILL)  # it has no state
+                ended += 1
+        with suppress(OSError):
+            os.unlink(path)
+    return ended

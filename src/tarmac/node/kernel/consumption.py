@@ -1,4 +1,4 @@
-"""Memory, processor time and input and output of processes. Called by `workergroup`, `meter` and `saving`."""
+"""Memory, processor time and input and output of processes. Called by `workergroup`, `meter` and `grace`."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import Collection, NamedTuple, Optional, Sequence
 
-from tarmac.node.kernel.kernelfiles import lines
+from tarmac.node.kernel.procfs import lines
 
 MEMORY = "memory"
 CPU = "cpu"

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Callable, NamedTuple, NoReturn, Optional
 
 from tarmac.node.kernel import procfs, syscalls
-from tarmac.node.kernel.kernelfiles import lines
+from tarmac.node.kernel.procfs import lines
 
 AS_ROOT = "as root"
 AS_USER = "as user"

@@ -1,4 +1,7 @@
-"""Processes as /proc shows them. Called by `claims`, `liveness`, `descendants`, `groups` and `orphans`."""
+"""Processes as /proc shows them, and small files of the kernel. Called in this package and by `attempt`.
+
+Read without Python's file objects, which cost more than the reading: a runner reads a dozen of them.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,10 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Collection, NamedTuple, Optional
 
-from tarmac.node.kernel.kernelfiles import content
-
 MACHINE_VARIABLE = "TARMAC_MACHINE_PROC"
 """Passes the /proc of the whole machine to the sidecar alone."""
+
+_STEP_BYTES = 16 * 1024
 
 
 class Process(NamedTuple):
@@ -186,3 +189,23 @@ def descendants(of_pid: int, *, but: Collection[int] = (), unreaped: bool = Fals
             if unreaped or not found.unreaped:
                 below.append(found.process)
     return below
+
+
+def content(path: str) -> bytes:
+    """The content of a file; raises OSError."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        pieces = []
+        while piece := os.read(handle, _STEP_BYTES):
+            pieces.append(piece)
+        return b"".join(pieces)
+    finally:
+        os.close(handle)
+
+
+def lines(path: str) -> list[str]:
+    """The lines of a file; none if it is missing or unreadable."""
+    try:
+        return content(path).decode("utf-8", "replace").splitlines()
+    except OSError:
+        return []

@@ -1,15 +1,23 @@
-"""Signals processes that are not children of the caller, without ever hitting a reused pid.
+"""Signals single processes without ever hitting a reused pid, and the process groups of workers.
 
-Called by `descendants` and `orphans`.
+Called by `descendants`, `orphans` and `children`. A worker's group gets the signal to leave, except processes
+that only read another member's output: `python train.py | tee log` is one group, and if `tee` ended by the
+signal, the next line that the training prints while it saves would end the training by SIGPIPE. A reader ends
+by itself after its writers have closed the pipe. A reader with a handler for the signal gets the signal.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import stat
+from contextlib import suppress
 from typing import Callable, Optional
 
+from tarmac.node.kernel import procfs
 from tarmac.node.kernel.procfs import Process, status
+
+_ROUNDS = 10
 
 
 def send(process: Process, number: int, *, still: Optional[Callable[[], bool]] = None) -> bool:
@@ -38,3 +46,55 @@ def send(process: Process, number: int, *, still: Optional[Callable[[], bool]] =
         if handle >= 0:
             os.close(handle)
     return True
+
+
+def ask_group(group: int, number: int) -> None:
+    """Send a signal to the processes of a group, sparing mere readers; to all if only readers remain."""
+    with suppress(ProcessLookupError, PermissionError):
+        spared = _readers(procfs.group(group), number)
+        if not spared:
+            os.killpg(group, number)
+            return
+        signalled: set[Process] = set()
+        for _ in range(_ROUNDS):  # repeat while it forks
+            members = procfs.group(group)
+            spared |= _readers(members, number)  # a spared process stays spared, even after its writer ended
+            fresh = set(members) - signalled - spared
+            if not fresh:
+                return
+            for process in fresh:
+                send(process, number)
+            signalled |= fresh
+
+
+def _readers(members: list[Process], number: int) -> set[Process]:
+    """The members that read from a pipe of another writing member, and have no handler for the signal."""
+    inputs = {process: pipe for process in members if (pipe := _pipe(process, "0")) is not None}
+    if not inputs:
+        return set()
+    outputs = {process: _outputs(process) for process in members}
+    return {
+        process
+        for process, pipe in inputs.items()
+        if any(pipe in outputs[other] for other in members if other != process)
+        and not procfs.handles(process.pid, number)
+    }
+
+
+def _outputs(process: Process) -> set[str]:
+    """The pipes that a process can write to: `tee >(cat)` also writes to one beside its standard output."""
+    try:
+        descriptors = os.listdir(f"/proc/{process.pid}/fd")
+    except OSError:
+        return set()
+    return {pipe for name in descriptors if (pipe := _pipe(process, name, may=stat.S_IWUSR)) is not None}
+
+
+def _pipe(process: Process, descriptor: str, *, may: int = stat.S_IRUSR) -> Optional[str]:
+    """The name of the pipe behind a descriptor, if it is a pipe open for reading (or writing)."""
+    path = f"/proc/{process.pid}/fd/{descriptor}"
+    try:
+        target, mode = os.readlink(path), os.lstat(path).st_mode
+    except OSError:
+        return None  # it has ended, has closed it, or is another user's
+    return target if target.startswith("pipe:") and mode & may else None

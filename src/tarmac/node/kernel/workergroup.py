@@ -2,7 +2,8 @@
 
 If memory has no control group, the hook `watch` measures the memory of the worker's processes, twice a
 second: see `over_limit`. A group is removed at the end of its node's part; `remove_left` removes those of
-lost runners.
+lost runners. `OomKills` finds victims of the kernel elsewhere, by the counts of the runner's control group or
+of the whole machine: a count that grew since the start of the runner is a sign; a SIGKILL alone is not.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Collection, NamedTuple, Optional
 
 from tarmac.node.kernel import consumption, procfs
 from tarmac.node.kernel.limits import CPU, MEMORY, Choice, Place, survey
+from tarmac.node.kernel.procfs import lines
 
 _PERIOD_US = 100_000
 _LEAST_QUOTA_US = 1_000
@@ -127,3 +129,43 @@ def _write(path: str, text: str, *, needed: bool) -> None:
     except OSError:
         if needed:
             raise
+
+
+class OomKills:
+    """Detects processes ended by the out-of-memory killer since this object was made."""
+
+    def __init__(self, *, proc: str = "/proc", groups: str = "/sys/fs/cgroup") -> None:
+        self._counter: Optional[str] = None
+        self._before = 0
+        for path in (*_group_counters(f"{proc}/self/cgroup", groups), f"{proc}/vmstat"):
+            count = _count(path)
+            if count is not None:
+                self._counter, self._before = path, count
+                break
+
+    def grew(self) -> bool:
+        """Whether there was a victim since."""
+        return self._now() > self._before
+
+    def _now(self) -> int:
+        return (_count(self._counter) or 0) if self._counter else 0
+
+
+def _group_counters(path: str, groups: str) -> list[str]:
+    """The files that may count victims, for control groups of either version."""
+    found = []
+    for line in lines(path):
+        _, controllers, group = line.split(":", 2)
+        if controllers == "":
+            found.append(os.path.join(groups, group.lstrip("/"), "memory.events"))
+        elif "memory" in controllers.split(","):
+            found.append(os.path.join(groups, "memory", group.lstrip("/"), "memory.oom_control"))
+    return found
+
+
+def _count(path: str) -> Optional[int]:
+    for line in lines(path):
+        name, _, number = line.partition(" ")
+        if name == "oom_kill":
+            return int(number)
+    return None

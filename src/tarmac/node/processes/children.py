@@ -11,7 +11,7 @@ import signal
 from contextlib import suppress
 from typing import Callable, Mapping, NoReturn, Optional, Sequence
 
-from tarmac.node.kernel import groups, procfs
+from tarmac.node.kernel import procfs, signals
 from tarmac.node.processes.spawn import Place, spawn
 
 
@@ -32,7 +32,7 @@ class Child:
 
     def ask(self, number: int) -> None:
         """Signal the processes of its group that should react: see `groups`."""
-        groups.ask_group(self.pid, number)
+        signals.ask_group(self.pid, number)
 
     @property
     def group_lives(self) -> bool:

@@ -13,14 +13,13 @@ from __future__ import annotations
 import os
 import stat
 import time
-from contextlib import suppress
-from typing import Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Set
+from contextlib import contextmanager, suppress
+from typing import Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Set
 
 from tarmac.node.kernel import procfs
 from tarmac.node.kernel.procfs import Process
 from tarmac.node.kernel.writers import FileId, open_for_writing
 from tarmac.node.processes.children import Children
-from tarmac.node.progress.budget import Budget
 from tarmac.node.progress.tree import CLOSED, FOUND, NAMED, OPENED, SHOWN, Change, walk
 
 _LOOK_FOR_OTHERS_S = 30.0
@@ -222,3 +221,29 @@ def _ids_below(path: str) -> Iterable[FileId]:
     else:
         paths = [entry.path for _, entries in walk(path) for entry in entries]
     return [file_id for file_id in map(_file_id, paths) if file_id is not None]
+
+
+class Budget:
+    """At most `share` of the time; unspent time is saved, up to `most_s`."""
+
+    def __init__(self, share: float, *, most_s: float) -> None:
+        self._share = share
+        self._most_s = most_s
+        self._left_s = most_s
+        self._counted_at = time.monotonic()
+
+    def is_left(self) -> bool:
+        """Whether any time may be spent now."""
+        now = time.monotonic()
+        self._left_s = min(self._left_s + (now - self._counted_at) * self._share, self._most_s)
+        self._counted_at = now
+        return self._left_s > 0
+
+    @contextmanager
+    def spending(self) -> Iterator[None]:
+        """Count the CPU time inside the context as spent."""
+        began = time.thread_time()
+        try:
+            yield
+        finally:
+            self._left_s -= time.thread_time() - began

@@ -21,7 +21,7 @@ from tarmac.node.attempt import words
 from tarmac.node.kernel import procfs, signals, syscalls
 from tarmac.node.kernel.procfs import Process
 from tarmac.node.session import frames
-from tarmac.node.session.far import Ending
+from tarmac.node.session.relay import Ending
 from tarmac.node.session.surroundings import Surroundings
 
 GRACE_S = 5.0

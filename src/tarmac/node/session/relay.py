@@ -12,11 +12,10 @@ import signal
 import socket
 import time
 from contextlib import suppress
-from typing import Callable, Optional
+from typing import Callable, NamedTuple, Optional, Protocol
 
 from tarmac.node.kernel.readiness import writable
 from tarmac.node.session import frames
-from tarmac.node.session.far import Ending, FarEnd
 from tarmac.node.session.frames import Frame, Splitter
 
 MOST_OUTGOING_BYTES = 1 << 18
@@ -230,3 +229,42 @@ def first_frames(channel: socket.socket, count: int) -> Optional[tuple[list[Fram
             if len(found) == count:
                 break
     return found, splitter
+
+
+class Ending(NamedTuple):
+    """The end of the far end: an exit code, a signal, or neither, with a message for people."""
+
+    exit_code: Optional[int] = None
+    signal: Optional[int] = None
+    message: Optional[str] = None
+
+
+class FarEnd(Protocol):
+    """`input` takes bytes, `outputs` supply them, each as frames of its kind; all are descriptors."""
+
+    input: Optional[int]
+    outputs: dict[int, bytes]
+
+    def ending(self) -> Optional[Ending]:
+        """How the far end ended; None while it runs."""
+        ...
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Resize the near end's terminal."""
+        ...
+
+    def signal(self, number: int) -> None:
+        """Pass on a signal of the near end."""
+        ...
+
+    def close_input(self) -> None:
+        """Close the input after the near end's last byte."""
+        ...
+
+    def close_output(self, handle: int) -> None:
+        """Close one of `outputs` at its end."""
+        ...
+
+    def hang_up(self) -> None:
+        """End everything after the near end left. Blocks until that is done."""
+        ...

@@ -5,6 +5,8 @@ the server, which passes frames on to a person's program (see `frames`). OPEN de
 
     {"kind": "command", "argv": [...], "stdin": true, "terminal": {"rows", "columns", "name"} or null}
     {"kind": "connection", "addresses": [...], "port": 8888}
+
+A connection is to a port in the worker's network namespace.
 """
 
 from __future__ import annotations
@@ -12,17 +14,17 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from typing import Any, Optional
+from typing import Any, Optional, Sequence
 
 from tarmac.node.processes import detach
 from tarmac.node.session import frames
 from tarmac.node.session.command import CannotEnter, Command, Terminal
-from tarmac.node.session.connection import Connection, NotListening
-from tarmac.node.session.far import FarEnd
-from tarmac.node.session.relay import Relay, first_frames
+from tarmac.node.session.relay import Ending, FarEnd, Relay, first_frames
 from tarmac.node.session.surroundings import Gone, Surroundings, surroundings_of
 
 _GONE = "the worker has ended"
+
+TIMEOUT_S = 10.0
 
 
 def serve(fd: int) -> None:
@@ -87,3 +89,56 @@ def _refusal(problem: Exception) -> bytes:
         return frames.pack_document(frames.FAILED, message=_GONE, hint=None)
     text = f"the surroundings of the worker cannot be entered: {problem}"
     return frames.pack_document(frames.FAILED, message=text, hint=None)
+
+
+class NotListening(Exception):
+    """No process listens on that port."""
+
+
+class Connection:
+    """A connection. It ends after both sides have closed their streams."""
+
+    def __init__(self, surroundings: Surroundings, addresses: Sequence[str], port: int) -> None:
+        """Connect to the first of these addresses that answers. Raises NotListening, or OSError."""
+        surroundings.enter_network()
+        self._socket = _connected(addresses, port)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.input: Optional[int] = self._socket.fileno()
+        self.outputs = {self._socket.fileno(): frames.OUTPUT}
+
+    def ending(self) -> Optional[Ending]:
+        """The end of the connection, after all bytes are passed on in both directions."""
+        return Ending(exit_code=0) if self.input is None and not self.outputs else None
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Do nothing: a connection has no size."""
+
+    def signal(self, number: int) -> None:
+        """Do nothing: a connection takes no signals."""
+
+    def close_input(self) -> None:
+        """The near end has closed its stream."""
+        self.input = None
+        try:
+            self._socket.shutdown(socket.SHUT_WR)
+        except OSError:
+            self.outputs = {}  # the other side has closed the whole connection
+
+    def close_output(self, handle: int) -> None:
+        """The other side has closed its stream."""
+        self.outputs.pop(handle, None)
+
+    def hang_up(self) -> None:
+        """Close the connection."""
+        self._socket.close()
+
+
+def _connected(addresses: Sequence[str], port: int) -> socket.socket:
+    problem: Optional[OSError] = None
+    for address in addresses:
+        try:
+            return socket.create_connection((address, port), timeout=TIMEOUT_S)
+        except OSError as error:
+            problem = problem or error
+    reason = problem.strerror or str(problem) if problem is not None else "it has no address"
+    raise NotListening(f"nothing listens on port {port} there: {reason.lower()}")

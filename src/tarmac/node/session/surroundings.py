@@ -1,6 +1,6 @@
 """The surroundings of a worker: its namespaces, control groups, limits, directory and variables.
 
-Called by `command` and `connection`. Descriptors opened outside hold all of it, because inside /proc and
+Called by `command` and `serving`. Descriptors opened outside hold all of it, because inside /proc and
 paths differ. A descriptor of /proc/PID identifies that very process, even after a reuse of its pid.
 """
 
@@ -13,7 +13,7 @@ from typing import NamedTuple, Optional
 
 from tarmac.node.attempt import protocol
 from tarmac.node.kernel import syscalls
-from tarmac.node.kernel.kernelfiles import lines
+from tarmac.node.kernel.procfs import lines
 
 _NAMESPACES = {
     "user": 0x10000000,

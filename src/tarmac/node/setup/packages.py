@@ -1,4 +1,6 @@
-"""Installs Python packages, into a shared environment if possible. Called by `hooks.setup`.
+"""Installs packages: of Python, into a shared environment if possible, and of the node's distribution.
+
+Called by `hooks.setup`.
 
 pip is the ordinary one, with the run's own variables (PIP_INDEX_URL and its like). The result of equal
 requirements is stored and reused; packages of one working directory go into the attempt's own environment.
@@ -7,10 +9,12 @@ requirements is stored and reused; packages of one working directory go into the
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import time
 from typing import Any, Mapping, Optional, Sequence
 
+from tarmac.node.attempt.steps import AptStep
 from tarmac.node.files.gitrules import without_secrets
 from tarmac.node.setup import requirements, venv
 from tarmac.node.setup.layers import Layers
@@ -20,6 +24,9 @@ FRESH_S = 86400
 """How long the result of `upgrade` is reused: a day."""
 
 _ELSEWHERE = frozenset({"PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PYTHONHOME", "PYTHONPATH"})
+
+_LOCK_S = 600
+_PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]*(:[a-z0-9]+)?(=[A-Za-z0-9.+:~-]+)?")
 
 
 def install(
@@ -95,3 +102,22 @@ def _editable(arguments: Sequence[str]) -> bool:
     return any(
         word in ("-e", "--editable") or word.startswith(("-e", "--editable=")) for word in arguments
     ) or any(word.startswith("-") and word.startswith(("--target", "--prefix", "-t")) for word in arguments)
+
+
+def install_system_packages(work: SetupWork, step: AptStep) -> None:
+    """Install packages with apt-get, after other installations on this machine. Raises StepFailed."""
+    strange = [name for name in step.packages if not _PACKAGE.fullmatch(name)]
+    if strange:
+        raise StepFailed(f"{strange[0]!r:.80} is not the name of a package")
+    env = {**work.env(), "DEBIAN_FRONTEND": "noninteractive"}
+    tool = ["apt-get", "-y", "-o", f"DPkg::Lock::Timeout={_LOCK_S}"]
+    if work.run.container is not None and os.geteuid() != 0:
+        tool += ["-o", "APT::Sandbox::User=root"]  # the container of an ordinary user has no other user
+    for argv in ([*tool, "update"], [*tool, "install", "--", *step.packages]):
+        work.say(f"+ {shlex.join(argv)}")
+        try:
+            work.do(argv, env=env)
+        except StepFailed as failed:
+            if failed.exit_code != 127 and os.geteuid() != 0:
+                failed.hint = "apt-get needs root, and this run is not root on its node"
+            raise

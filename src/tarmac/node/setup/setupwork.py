@@ -1,6 +1,6 @@
 """Executes one setup step: its processes write to the setup log, until they exit or must leave.
 
-Made by the hook `setup` for a node; the steps themselves are in `checkout`, `packages` and `systempackages`.
+Made by the hook `setup` for a node; the steps themselves are in that hook and in `packages`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The write times of a log's bytes, from the time index beside it (`node/files/timeindex.py`).
+"""The write times of a log's bytes, from the time index beside it (`node/files/logroom.py`).
 
 Used by `log_files`, which reads logs up to the offsets in the index.
 """
