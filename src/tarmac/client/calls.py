@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -37,16 +37,15 @@ class Calls:
 
     def _get(self, path: str, /, **query: object) -> Any:
         """The answer to a GET request; None in `query` is left out, a list becomes repeated parameters."""
-        chosen = urlencode({key: value for key, value in query.items() if value is not None}, doseq=True)
-        return self._answer(self._transport.request("GET", f"{path}?{chosen}" if chosen else path))
+        return _plain(self._content(path, query))
 
     def _get_as(self, kind: type[Record], path: str, /, **query: object) -> Record:
         """Like `_get`, decoded into a record of this class (or a list of such records)."""
-        return decoded(kind, self._get(path, **query))
+        return decoded(kind, self._content(path, query))
 
     def _send_as(self, kind: type[Record], method: str, path: str, body: Any = None) -> Record:
         """Like `_send`, decoded as in `_get_as`."""
-        return decoded(kind, self._send(method, path, body))
+        return decoded(kind, self._sent(method, path, body))
 
     def _bytes(self, path: str, /, **query: object) -> bytes:
         """Like `_get`, for an answer that is content and not JSON."""
@@ -54,27 +53,38 @@ class Calls:
         return self._transport.request("GET", f"{path}?{chosen}").body
 
     def _send(self, method: str, path: str, body: Any = None) -> Any:
+        return _plain(self._sent(method, path, body))
+
+    def _content(self, path: str, query: Mapping[str, object]) -> bytes:
+        chosen = urlencode({key: value for key, value in query.items() if value is not None}, doseq=True)
+        return self._answer(self._transport.request("GET", f"{path}?{chosen}" if chosen else path))
+
+    def _sent(self, method: str, path: str, body: Any) -> bytes:
         content = None if body is None else json.dumps(body).encode()
         return self._answer(self._transport.request(method, path, body=content))
 
-    def _answer(self, answer: Answer) -> Any:
+    def _answer(self, answer: Answer) -> bytes:
         if answer.version not in (tarmac.__version__, self._version_seen):
             self._on_notice(_other_version(answer.version))
             self._version_seen = answer.version
         if answer.notice:
             self._on_notice(answer.notice)
-        return json.loads(answer.body) if answer.body else None
+        return answer.body
 
 
-def decoded(kind: type[Record], answer: Any) -> Record:
-    """The record that an answer (parsed JSON) describes; unknown fields of a newer server are ignored.
+def decoded(kind: type[Record], content: str | bytes) -> Record:
+    """The record that an answer (JSON) describes; unknown fields of a newer server are ignored.
 
     Raises Unavailable for the answer of another API.
     """
     try:
-        return msgspec.convert(answer, kind)
-    except msgspec.ValidationError as error:
+        return msgspec.json.decode(content, type=kind)
+    except msgspec.DecodeError as error:
         raise Unavailable(f"the server sent an answer that this version cannot read: {error}") from None
+
+
+def _plain(content: bytes) -> Any:
+    return msgspec.json.decode(content) if content else None
 
 
 def _other_version(version: str | None) -> str:
