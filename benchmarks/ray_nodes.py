@@ -24,6 +24,7 @@ from benchmarks.peers import ray_jobs
 from benchmarks.sandbox import sandbox, submit_many, wait_until
 from ray_clusters import NODES, RayNodes, running_ray
 from ray_harness import StandInRay
+from tarmac import api
 from tarmac.client import Client
 from tarmac.engines.ray.engine import RayEngine
 from tarmac.engines.ray.settings import read_settings
@@ -80,11 +81,11 @@ def _add(client: Client, nodes: RayNodes) -> None:
     settings = {**nodes.settings(), "slots": SLOTS}
     words = "".join(f"  {name}: {value!r}\n" for name, value in settings.items())
     client.add_cluster(f"name: {CLUSTER}\nengine: ray\nsettings:\n{words}")
-    wait_until(lambda: sum(node["state"] == "up" for node in _nodes(client)) == NODES, every_s=0.2)
+    wait_until(lambda: sum(node.state == "up" for node in _nodes(client)) == NODES, every_s=0.2)
 
 
-def _nodes(client: Client) -> list[dict[str, object]]:
-    return [dict(node) for node in client.nodes() if node["cluster"] == CLUSTER]
+def _nodes(client: Client) -> list[api.Node]:
+    return [node for node in client.nodes() if node.cluster == CLUSTER]
 
 
 def _starts(client: Client, cluster: str, rounds: int) -> list[float]:

@@ -39,7 +39,7 @@ def sandbox() -> Iterator[Client]:
 
 def drain_all(client: Client) -> list[str]:
     """Let no node take work, so that what is submitted stays queued; the names of the nodes."""
-    names = [node["name"] for node in client.nodes()]
+    names = [node.name for node in client.nodes()]
     client.drain(*names)
     return names
 

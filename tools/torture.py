@@ -183,7 +183,7 @@ def count_all(ordeal: Ordeal) -> Count:
     """What came of it."""
     starts, by_run = read_starts(ordeal.starts)
     with Client(home=ordeal.home) as client:
-        slots_held = sum(node["slots_used"] for node in client.nodes())
+        slots_held = sum(node.slots_used for node in client.nodes())
     return Count(
         accepted=len(ordeal.expected),
         kills=ordeal.kills,

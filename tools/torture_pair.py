@@ -317,7 +317,7 @@ def _count(ordeal: Ordeal) -> Count:
     slots_held = wrong_cluster = 0
     for side in ordeal.sides:
         with Client(home=Home(side.home).root) as client:
-            slots_held += sum(node["slots_used"] for node in client.nodes())
+            slots_held += sum(node.slots_used for node in client.nodes())
             for run_id in side.expected:
                 wrong_cluster += sum(found["cluster"] != side.cluster for found in client.attempts(run_id))
     return Count(

@@ -179,7 +179,7 @@ def _start_again(nodes: RayNodes, number: int) -> None:
 
 def _nodes_up(client: Client) -> int:
     found = until_answered(client.nodes)
-    return sum(node["cluster"] == CLUSTER and node["state"] == "up" for node in found)
+    return sum(node.cluster == CLUSTER and node.state == "up" for node in found)
 
 
 def _on_ray(spec: Mapping[str, Mapping[str, object]]) -> bool:

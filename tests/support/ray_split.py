@@ -148,7 +148,7 @@ def _on(nodes: RayNodes, number: int, files: str) -> str:
 
 
 def _up(client: Client) -> int:
-    return sum(node["cluster"] == CLUSTER and node["state"] == "up" for node in client.nodes())
+    return sum(node.cluster == CLUSTER and node.state == "up" for node in client.nodes())
 
 
 def _await(until: Callable[[], object], otherwise: str) -> None:

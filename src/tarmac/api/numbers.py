@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing_extensions import TypedDict
+from msgspec import Struct
 
 
-class Numbers(TypedDict):
+class Numbers(Struct, frozen=True, kw_only=True):
     """The numbers of a run as a trial, and of its experiment."""
 
     experiment: int
     trial: int
 
 
-class Numbered(TypedDict):
+class Numbered(Struct, frozen=True, kw_only=True):
     """The owner of a number: an experiment, or a run that belongs to none."""
 
     id: str

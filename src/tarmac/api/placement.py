@@ -1,59 +1,61 @@
-"""Placements of runs: nodes, reasons, dry runs. Made in `server.records.runs`."""
+"""Placements of runs: nodes, reasons, dry runs. Made by `control` and in `server.records`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from typing_extensions import TypedDict
+from msgspec import Struct
 
-from tarmac.api.queue import Estimate
+from tarmac.model.cluster import Drain, NodeState
+from tarmac.model.lifecycle import RunState
+from tarmac.model.reason import Reason
 
 
-class Reason(TypedDict):
-    """Why one node (or, with `node` null, every node) does not take a run."""
+class WhyEstimate(Struct, frozen=True, kw_only=True):
+    """The likely start of a run and its latest start, in numbers and as a sentence; None: unknown.
 
-    code: str
+    `basis` is a value of `sched.EstimateBasis`.
+    """
+
+    start_at: float | None
+    latest_at: float | None
+    basis: str
     text: str
-    node: str | None
 
 
-class WhyEstimate(Estimate):
-    """The likely start of a run, in numbers and as a sentence."""
-
-    text: str
-
-
-class NamedRun(TypedDict):
+class NamedRun(Struct, frozen=True, kw_only=True):
     """A run, by its id and the name people gave it."""
 
     id: str
     name: str
 
 
-class Why(TypedDict):
+class Why(Struct, frozen=True, kw_only=True):
     """The reasons why a run waits, and what would unblock it.
 
     `ahead` runs are ordered before it, and `awaits` have to end or be preempted: the first of each are named.
-    `previous` is how its last attempt ended, if its cluster or the platform ended that, and `lost` the work
-    that was lost.
+    `reasons` are one for each node, or for each group of nodes if there are many; `unblocked_by` are
+    sentences in one string: first the awaited event, then a way to start at once. `previous` is how its last
+    attempt ended, if its cluster or the platform ended that, and `lost` the work that was lost.
     """
 
     run_id: str
-    state: str
+    state: RunState
     headline: str
-    reasons: list[Reason]
-    ahead: int
-    ahead_first: list[NamedRun]
-    awaits: int
-    awaits_first: list[NamedRun]
-    unblocked_by: str
-    estimate: WhyEstimate | None
-    largest: str | None
-    lost: str
-    previous: str
+    reasons: tuple[Reason, ...] = ()
+    ahead: int = 0
+    ahead_first: tuple[NamedRun, ...] = ()
+    awaits: int = 0
+    awaits_first: tuple[NamedRun, ...] = ()
+    unblocked_by: str = ""
+    estimate: WhyEstimate | None = None
+    largest: str | None = None
+    lost: str = ""
+    previous: str = ""
 
 
-class NodeRun(TypedDict):
+class NodeRun(Struct, frozen=True, kw_only=True):
     """A run that holds resources on a node."""
 
     id: str
@@ -61,15 +63,7 @@ class NodeRun(TypedDict):
     slots: int
 
 
-class Drain(TypedDict):
-    """The user, time and reason of a drain, as far as known."""
-
-    user: str | None
-    at: float | None
-    reason: str
-
-
-class Node(TypedDict):
+class Node(Struct, frozen=True, kw_only=True):
     """A machine and its runs. `reason`: why it is down or drained, if known."""
 
     name: str
@@ -78,7 +72,7 @@ class Node(TypedDict):
     shard: str | None
     hostname: str
     address: str
-    state: str
+    state: NodeState
     reason: str
     drain: Drain | None
     slot_type: str | None
@@ -87,45 +81,45 @@ class Node(TypedDict):
     cpus: float
     memory_bytes: int
     own_disk: bool
-    runs: list[NodeRun]
+    runs: tuple[NodeRun, ...]
 
 
-class Placement(TypedDict):
+class Placement(Struct, frozen=True, kw_only=True):
     """One node of a placement."""
 
     node: str
     address: str
     rank: int
-    slots: list[int]
+    slots: tuple[int, ...]
 
 
-class WorkerLaunch(TypedDict):
+class WorkerLaunch(Struct, frozen=True, kw_only=True):
     """One worker as it would be started."""
 
     role: str
     replica: int
     index: int
-    argv: list[str]
-    env: dict[str, str]
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
 
 
-class NodeLaunch(TypedDict):
+class NodeLaunch(Struct, frozen=True, kw_only=True):
     """The workers that one node would run."""
 
     node: str
     rank: int
-    workers: list[WorkerLaunch]
+    workers: tuple[WorkerLaunch, ...]
 
 
-class DryRun(TypedDict):
+class DryRun(Struct, frozen=True, kw_only=True):
     """The result that a submission would have now."""
 
     run: dict[str, Any]
-    warnings: list[str]
-    placement: list[Placement] | None
-    reasons: list[Reason]
+    warnings: tuple[str, ...]
+    placement: tuple[Placement, ...] | None
+    reasons: tuple[Reason, ...]
     largest: str | None
     request: str | None
-    artifact_paths: dict[str, str]
+    artifact_paths: Mapping[str, str]
     rendered: str | None
-    nodes: list[NodeLaunch]
+    nodes: tuple[NodeLaunch, ...]

@@ -41,8 +41,8 @@ def node_candidates(incomplete: str) -> Iterator[tuple[str, str]]:
     except (TarmacError, OSError):
         return
     for node in nodes:
-        if node["name"].startswith(incomplete):
-            yield node["name"], f"{node['state']}, {node['slots_used']} of {node['slots']} slots used"
+        if node.name.startswith(incomplete):
+            yield node.name, f"{node.state}, {node.slots_used} of {node.slots} slots used"
 
 
 def cluster_candidates(incomplete: str) -> Iterator[tuple[str, str]]:

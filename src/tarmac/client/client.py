@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict
 
+from tarmac import api
 from tarmac.client.artifact_calls import ArtifactCalls
 from tarmac.client.calls import segment
 from tarmac.client.cluster_calls import ClusterCalls
@@ -29,7 +30,6 @@ from tarmac.model.home import INHERITED_VARIABLES, Home
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from tarmac import api
     from tarmac.client.follow import Message
     from tarmac.client.launching import Run
 
@@ -141,7 +141,7 @@ class Client(
 
     def dry_run(self, source: str | None = None, **options: Unpack[SubmitOptions]) -> api.DryRun:
         """The result of a submission now: placement, command and variables per node. Nothing is stored."""
-        return self._send("POST", "/runs?dry_run=true", _submission(source, **options))
+        return self._send_as(api.DryRun, "POST", "/runs?dry_run=true", _submission(source, **options))
 
     def create_experiment(
         self,
@@ -299,7 +299,7 @@ class Client(
 
     def why(self, reference: str) -> api.Why:
         """Why a run is in its state: the reasons for waiting, and their remedies."""
-        return self._get(_run_path(reference, "/why"))
+        return self._get_as(api.Why, _run_path(reference, "/why"))
 
     def stop_server(self) -> None:
         """Ask the server to end. Its runs continue, and the next server finds them."""

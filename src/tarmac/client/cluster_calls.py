@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
+from tarmac import api
 from tarmac.client.calls import Calls, segment
 from tarmac.client.failures import error_of
-
-if TYPE_CHECKING:
-    from tarmac import api
 
 
 class ClusterCalls(Calls):
@@ -59,7 +57,7 @@ class ClusterCalls(Calls):
         self, *, cluster: str | None = None, pool: str | None = None, shard: str | None = None
     ) -> list[api.Node]:
         """The nodes (of a cluster, a pool, a shard), with their runs."""
-        return self._get("/nodes", cluster=cluster, pool=pool, shard=shard)
+        return self._get_as(list[api.Node], "/nodes", cluster=cluster, pool=pool, shard=shard)
 
     def drain(
         self,
@@ -73,18 +71,18 @@ class ClusterCalls(Calls):
         body = {"nodes": nodes, "cluster": cluster, "pool": pool, "shard": shard}
         if reason:
             body["reason"] = reason
-        return self._send("POST", "/nodes/drain", body)
+        return self._send_as(list[api.Node], "POST", "/nodes/drain", body)
 
     def undrain(
         self, *nodes: str, cluster: str | None = None, pool: str | None = None, shard: str | None = None
     ) -> list[api.Node]:
         """Give drained nodes work again; selected as for `drain`."""
         body = {"nodes": nodes, "cluster": cluster, "pool": pool, "shard": shard}
-        return self._send("POST", "/nodes/undrain", body)
+        return self._send_as(list[api.Node], "POST", "/nodes/undrain", body)
 
     def usage(self, *, since: float | None = None, until: float | None = None) -> list[api.UsedSlots]:
         """The slot use from `since` to `until` (Unix times), by user, project, cluster and pool."""
-        return self._get("/usage", since=since, until=until)
+        return self._get_as(list[api.UsedSlots], "/usage", since=since, until=until)
 
     def utilization(self) -> list[api.RunUtilization]:
         """The current use of processors, memory and GPUs by live runs, for each run and node."""

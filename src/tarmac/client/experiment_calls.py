@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from tarmac import api
 from tarmac.client.calls import Calls, segment
-
-if TYPE_CHECKING:
-    from tarmac import api
 
 
 class ExperimentCalls(Calls):
@@ -52,11 +49,11 @@ class ExperimentCalls(Calls):
 
     def numbers(self, run_ids: Sequence[str]) -> dict[str, api.Numbers]:
         """The numbers of these runs in Determined's command, for runs that have some."""
-        return self._get("/numbers", run=list(run_ids)) if run_ids else {}
+        return self._get_as(dict[str, api.Numbers], "/numbers", run=list(run_ids)) if run_ids else {}
 
     def numbered_experiment(self, number: int) -> str:
         """The id of the experiment, or of the single run, with this number; raises NotFound."""
-        return str(self._get(f"/numbers/experiments/{number}")["id"])
+        return self._get_as(api.Numbered, f"/numbers/experiments/{number}").id
 
     def pause_experiment(self, reference: str) -> api.Experiment:
         """Pause every active trial, and begin no new ones."""

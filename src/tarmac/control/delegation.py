@@ -16,11 +16,12 @@ from tarmac.control.state.facts import candidate_of
 from tarmac.model.cluster import TURN_S, Node, QueueOffer
 from tarmac.model.copying import changed
 from tarmac.model.errors import Refused, Unavailable
+from tarmac.model.reason import Reason, ReasonCode
 from tarmac.model.run import Allocation, Attempt, CauseCode, Run
 from tarmac.model.spec import Mode, RunSpec
 from tarmac.model.text import listed, nearest
 from tarmac.node.attempt.protocol import late_address, rank_name
-from tarmac.sched import Candidate, Placement, Reason, ReasonCode, Refusal, Snapshot, Waiting, explain
+from tarmac.sched import Candidate, Placement, Refusal, Snapshot, Waiting, explain
 
 NAMES_SHOWN = 8
 MOST_ANSWERS = 1024

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tarmac.api.placement import NodeRun
 from tarmac.control.admission import Submission, new_run_record, refuse_system_packages
 from tarmac.control.decisions.steps import placed
 from tarmac.control.delegation import learn_capacity, request_of
@@ -18,20 +19,12 @@ from tarmac.launch import site_text
 from tarmac.model.cluster import Node
 from tarmac.model.copying import changed
 from tarmac.model.errors import Problem, Unavailable
+from tarmac.model.reason import Reason
 from tarmac.model.run import Run
 from tarmac.node.attempt.document import Launch
-from tarmac.sched import Placement, Reason, Refusal, Snapshot, explain
+from tarmac.sched import Placement, Refusal, Snapshot, explain
 
 DRY_RUN_ID = "dry-run"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeRun:
-    """A run that holds slots (or sits) on a node."""
-
-    id: str
-    name: str
-    slots: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +62,8 @@ def node_reports(control: ControlState) -> list[NodeReport]:
         for placement in attempt.current_allocation.placements:
             on_node = by_node.setdefault(placement.node, {})
             before = on_node.get(run.id, NodeRun(id=run.id, name=run.name, slots=0))
-            on_node[run.id] = replace(before, slots=before.slots + len(placement.slots))
+            slots = before.slots + len(placement.slots)
+            on_node[run.id] = NodeRun(id=run.id, name=run.name, slots=slots)
     reports = []
     for node in control.nodes():
         runs = tuple(by_node.get(node.name, {}).values())

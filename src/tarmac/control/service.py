@@ -13,6 +13,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from tarmac.api.placement import Why
 from tarmac.control import draining, reports, sessions
 from tarmac.control.admission import Accepted, Admission, Submission, refuse_search, same_request
 from tarmac.control.arrays import ArrayStatus, array_status, live_members, means_all
@@ -34,7 +35,7 @@ from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Listener
 from tarmac.control.state.searches import SearcherOf, Searches, own_searcher
 from tarmac.control.usage_report import UsageReport
-from tarmac.control.why import Why, why
+from tarmac.control.why import why
 from tarmac.model.abilities import FileEntry, KeepsFiles, KeepsImages
 from tarmac.model.actor import Actor, RunScope
 from tarmac.model.changes import RunStep

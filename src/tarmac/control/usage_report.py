@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tarmac.api.usage import UsedSlots
 from tarmac.control.permissions import Action, check
 from tarmac.control.state.control_state import ControlState
 from tarmac.model.abilities import ReadsReports
@@ -15,19 +16,6 @@ from tarmac.model.actor import Actor
 from tarmac.model.errors import InvalidInput
 from tarmac.model.ports import Engine
 from tarmac.model.utilization import NodeUtilization
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsedSlots:
-    """The usage by attempts of a user, for a project and in a pool; `runs` and `attempts` count them."""
-
-    user: str
-    project: str
-    cluster: str
-    pool: str
-    runs: int
-    attempts: int
-    slot_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

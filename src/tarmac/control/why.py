@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple
 
+from msgspec.structs import replace
+
+from tarmac.api.placement import NamedRun, Why, WhyEstimate
 from tarmac.control.serving import whereabouts
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
@@ -13,14 +16,13 @@ from tarmac.model.lifecycle import RunState
 from tarmac.model.loss import loss_of
 from tarmac.model.loss_text import loss_text
 from tarmac.model.native import NativeStatus
+from tarmac.model.reason import ReasonCode
 from tarmac.model.run import Attempt, CauseCode, Outcome, Run
 from tarmac.model.spec import Mode, Repository
 from tarmac.sched import (
     Estimate,
     EstimateBasis,
     Placement,
-    Reason,
-    ReasonCode,
     Refusal,
     duration,
     explain,
@@ -29,53 +31,6 @@ from tarmac.sched import (
 
 NAMES_SHOWN = 4
 """The number of awaited runs that are named."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WhyEstimate:
-    """The likely start, the latest start, and their basis; `text` is for people.
-
-    None: unknown. `basis` is a value of `sched.EstimateBasis`.
-    """
-
-    start_at: float | None
-    latest_at: float | None
-    basis: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedRun:
-    """A run, by its id and its name."""
-
-    run_id: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Why:
-    """The reasons why a run waits.
-
-    `ahead` counts queued runs ordered before it; `ahead_first` are the first; `awaits` those that have to end
-    or be preempted before it starts. `reasons` are one for each node, or for each group of nodes if there are
-    many; `unblocked_by` are sentences in one string: first the awaited event, then a way to start at once.
-    `lost` is the work that its last attempt lost, if it has left and is to continue, and `previous` the end
-    of that attempt.
-    """
-
-    run_id: str
-    state: RunState
-    headline: str
-    reasons: tuple[Reason, ...] = ()
-    ahead: int = 0
-    ahead_first: tuple[NamedRun, ...] = ()
-    awaits: int = 0
-    awaits_first: tuple[NamedRun, ...] = ()
-    unblocked_by: str = ""
-    estimate: WhyEstimate | None = None
-    largest: str | None = None
-    lost: str = ""
-    previous: str = ""
 
 
 def why(control: ControlState, run: Run) -> Why:
@@ -271,7 +226,7 @@ def _named(control: ControlState, run_ids: Sequence[str]) -> tuple[NamedRun, ...
     """Runs with their names, if they are still live."""
     with control.lock:
         runs = control.run_cache().runs
-        return tuple(NamedRun(run_id=run_id, name=runs[run_id].name) for run_id in run_ids if run_id in runs)
+        return tuple(NamedRun(id=run_id, name=runs[run_id].name) for run_id in run_ids if run_id in runs)
 
 
 def _why_estimate(estimate: Estimate, now: float) -> WhyEstimate:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tarmac.api.placement import Node
 from tarmac.model.cluster import REHEARSAL_PREFIX, Cluster, NodeGroup, Packing, Policy, Pool, ShareBy
 from tarmac.model.errors import Refused
 from tarmac.model.spec import Mode
@@ -41,19 +42,19 @@ def trace_of(runs: Sequence[Record], attempts: Mapping[str, Sequence[Record]], c
     return Trace(name="history", form=FORM, jobs=tuple(jobs))
 
 
-def cluster_of(name: str, nodes: Sequence[Record], clusters: Sequence[Record]) -> Cluster:
+def cluster_of(name: str, nodes: Sequence[Node], clusters: Sequence[Record]) -> Cluster:
     """The present cluster of this name: its nodes by kind, and the rules of its pools."""
     groups: Counter[tuple[Any, ...]] = Counter(
         (
-            node["slots"],
-            node["slot_type"],
-            node["cpus"],
-            node["memory_bytes"],
-            node["pool"],
-            node["shard"],
+            node.slots,
+            node.slot_type,
+            node.cpus,
+            node.memory_bytes,
+            node.pool,
+            node.shard,
         )
         for node in nodes
-        if node["cluster"] == name
+        if node.cluster == name
     )
     if not groups:
         raise Refused(f"cluster {name!r} has no node any more", hint="name another: --cluster 4x8")

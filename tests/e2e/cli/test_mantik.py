@@ -90,12 +90,12 @@ def test_every_example_and_snippet_of_the_document_is_shown_by_a_dry_run(
     """K1 to K9: as the site would be sent it, in YAML and in JSON."""
     sent = submission(name, user)
     answer = client.dry_run(**sent)
-    assert answer["placement"] is None
+    assert answer.placement is None
     by_firecrest = "Firecrest:\n  A" in sent["source"]
-    assert str(answer["rendered"]).startswith("#!/bin/bash -l\n#SBATCH" if by_firecrest else '{\n  "Name"')
+    assert str(answer.rendered).startswith("#!/bin/bash -l\n#SBATCH" if by_firecrest else '{\n  "Name"')
     golden = RENDERED / f"{Path(name).stem}.txt"
     if golden.exists():
-        assert answer["rendered"] == golden.read_text(encoding="utf-8")
+        assert answer.rendered == golden.read_text(encoding="utf-8")
 
 
 def test_every_example_and_snippet_of_the_document_is_rehearsed(user: Shell, client: Client) -> None:

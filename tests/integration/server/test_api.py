@@ -34,8 +34,8 @@ def test_a_run_from_submission_to_end(plane: Served) -> None:
     [attempt] = client.attempts(run["id"])
     assert attempt["nodes"] == [attempt["workers"][0]["node"]]
     assert attempt["directory"] == f"/attempts/{run['id']}.1"
-    assert [node["slots_used"] for node in client.nodes()] == [0, 0]
-    assert sum(len(node["runs"]) for node in client.nodes()) == 1
+    assert [node.slots_used for node in client.nodes()] == [0, 0]
+    assert sum(len(node.runs) for node in client.nodes()) == 1
     plane.advance(60)
     ended = client.wait(run["id"], timeout_s=120)
     assert (ended["state"], ended["outcome"], ended["exit_status"]) == ("ended", "completed", 0)
@@ -117,9 +117,9 @@ def test_a_check_answers_with_all_problems(plane: Served) -> None:
 def test_a_dry_run_keeps_nothing(plane: Served) -> None:
     client = plane.client()
     answer = client.dry_run(HELLO, overrides={"slots": 4})
-    assert answer["placement"] is not None
-    assert [node["slots"] for node in answer["placement"]] == [[0, 1, 2, 3]]
-    assert answer["nodes"][0]["workers"][0]["env"]["NNODES"] == "1"
+    assert answer.placement is not None
+    assert [node.slots for node in answer.placement] == [(0, 1, 2, 3)]
+    assert answer.nodes[0].workers[0].env["NNODES"] == "1"
     assert client.runs()["runs"] == []
 
 
@@ -164,20 +164,20 @@ def test_runs_that_ended_long_ago_leave_the_plain_list(plane: Served) -> None:
 
 def test_a_drained_node_is_shown_so(plane: Served) -> None:
     client = plane.client()
-    name = client.nodes()[0]["name"]
-    assert [node["state"] for node in client.drain(name)] == ["drained"]
+    name = client.nodes()[0].name
+    assert [node.state for node in client.drain(name)] == ["drained"]
     (node,) = client.drain(name, reason=" fan is loud ")
-    assert node["reason"] == "fan is loud"
-    assert node["drain"] is not None
-    assert node["drain"]["reason"] == "fan is loud"
-    assert client.nodes()[0]["drain"] == node["drain"]
-    client.drain(*[each["name"] for each in client.nodes()], reason="fan is loud")
+    assert node.reason == "fan is loud"
+    assert node.drain is not None
+    assert node.drain.reason == "fan is loud"
+    assert client.nodes()[0].drain == node.drain
+    client.drain(*[each.name for each in client.nodes()], reason="fan is loud")
     run = client.submit("command: echo\nslots: 1\n")
     plane.turn()
-    text = " ".join(reason["text"] for reason in client.why(run["id"])["reasons"])
-    assert f"drained by {node['drain']['user']} on " in text
+    text = " ".join(reason.text for reason in client.why(run["id"]).reasons)
+    assert f"drained by {node.drain.user} on " in text
     assert "(fan is loud): it takes no new runs until it is undrained" in text
-    assert [(node["state"], node["drain"]) for node in client.undrain(name)] == [("up", None)]
+    assert [(node.state, node.drain) for node in client.undrain(name)] == [("up", None)]
     with pytest.raises(NotFound):
         client.drain("nowhere")
 
@@ -185,12 +185,12 @@ def test_a_drained_node_is_shown_so(plane: Served) -> None:
 def test_why_a_run_waits(plane: Served) -> None:
     client = plane.client()
     for node in client.nodes():
-        client.drain(node["name"])
+        client.drain(node.name)
     run = client.submit("command: echo\nslots: 1\n")
     plane.turn()
     why = client.why(run["id"])
-    assert why["state"] == "queued"
-    assert {reason["code"] for reason in why["reasons"]} == {"node_drained"}
+    assert why.state == "queued"
+    assert {reason.code for reason in why.reasons} == {"node_drained"}
 
 
 def test_a_full_disk_is_said_and_nothing_is_kept(plane: Served) -> None:
@@ -300,7 +300,7 @@ def test_usage_adds_up_what_runs_held(plane: Served) -> None:
     plane.clock.advance(60.0)
     plane.turn()
     (used,) = client.usage()
-    assert (used["project"], used["runs"], used["attempts"]) == ("vision", 1, 1)
-    assert used["slot_s"] > 0.0
+    assert (used.project, used.runs, used.attempts) == ("vision", 1, 1)
+    assert used.slot_s > 0.0
     with pytest.raises(InvalidInput, match="the range of time is empty"):
         client.usage(since=plane.clock.now() + 10.0)

@@ -101,17 +101,17 @@ def test_unknown_names_are_told_with_the_nearest(plane: Served) -> None:
 def test_nodes_are_listed_and_drained_by_cluster_pool_and_shard(plane: Served) -> None:
     client = plane.client()
     client.add_cluster(SITE, filename="site.yaml")
-    assert [node["hostname"] for node in client.nodes(cluster="site", shard="right")] == ["b"]
+    assert [node.hostname for node in client.nodes(cluster="site", shard="right")] == ["b"]
     assert len(client.nodes(pool="big")) == 3
     with pytest.raises(NotFound, match="no node is in cluster 'sight'"):
         client.nodes(cluster="sight")
     changed = client.drain("a1", "a3", pool="big")
-    assert [(node["name"], node["state"]) for node in changed] == [
+    assert [(node.name, node.state) for node in changed] == [
         ("a1.site", "drained"),
         ("a3.site", "drained"),
     ]
     assert len(client.undrain(cluster="site")) == 4
-    assert {node["state"] for node in client.nodes()} == {"up"}
+    assert {node.state for node in client.nodes()} == {"up"}
     with pytest.raises(InvalidInput, match="which nodes"):
         client.drain()
 

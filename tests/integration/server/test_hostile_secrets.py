@@ -18,6 +18,7 @@ from tarmac.artifacts.code.git import RepositoryCodeStore
 from tarmac.artifacts.code.store import DirectoryCodeStore
 from tarmac.artifacts.datasets import check_url, fetch, shown
 from tarmac.artifacts.remote import RemoteBlobs
+from tarmac.cli.views.escapes import json_text
 from tarmac.model.errors import TarmacError
 from tarmac.model.secret import SecretForm
 from tarmac.model.spec import Repository
@@ -61,7 +62,7 @@ def test_no_answer_of_the_api_holds_a_value(
     said += [client.run(run), client.attempts(run), client.events(run), client.runs(), client.why(run)]
     for form in SecretForm:
         said.append(client.remove_secret(form.value, force=True))
-    assert not gives_away(json.dumps(said, ensure_ascii=False))
+    assert not gives_away(json_text(said))
     assert not gives_away(caplog.text)
 
 

@@ -156,7 +156,7 @@ def test_settings_describe_a_lasting_cluster(home: Home) -> None:
     )
     with Client(home=home.root) as client:
         nodes = client.nodes()
-    assert [(node["slots"], node["pool"], node["shard"]) for node in nodes] == [
+    assert [(node.slots, node.pool, node.shard) for node in nodes] == [
         (3, "default", "a"),
         (3, "default", "a"),
         (1, "small", None),

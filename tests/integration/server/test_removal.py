@@ -33,7 +33,7 @@ def test_a_removed_run_stays_in_the_usage(plane: Served) -> None:
     """No user can lower what was accounted."""
     client, run_id = plane.client(), ended_run(plane, HELLO + "slots: 1\n")
     before = client.usage()
-    assert [(used["runs"], used["slot_s"] > 0) for used in before] == [(1, True)]
+    assert [(used.runs, used.slot_s > 0) for used in before] == [(1, True)]
     client.remove(run_id)
     assert client.usage() == before
 

@@ -8,6 +8,7 @@ import pytest
 
 from actors import ADA
 from served import Served
+from tarmac.cli.views.escapes import json_text
 from tarmac.model.errors import InvalidInput, NotFound, Refused, TarmacError
 from tarmac.model.spec import RunSpec
 
@@ -110,7 +111,7 @@ def test_keys_in_plain_text_are_warned_of_and_hidden_in_answers(plane: Served) -
     shown = client.run("inline")
     assert shown["source"] == text.replace("plain-key-1", "***")
     assert shown["spec"]["environment"]["variables"] == {"WANDB_API_KEY": "***", "LR": "0.1"}
-    said = json.dumps([run, shown, client.dry_run(text), client.check(text)])
+    said = json_text([run, shown, client.dry_run(text), client.check(text)])
     assert "plain-key-1" not in said
     assert stored(plane, "inline").source == text, "what runs is what was written"
     plane.turn()

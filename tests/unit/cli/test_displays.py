@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from tarmac.api.numbers import Numbers
 from tarmac.cli.commands.ls import ls
 from tarmac.cli.displays.display import report_of
 from tarmac.cli.displays.registry import DISPLAYS, display, statuses_of, with_statuses
@@ -125,7 +126,7 @@ def test_isc_lists_its_columns() -> None:
 def test_determined_shows_a_trial_with_its_parameters(facts: dict[str, Any], shown: str) -> None:
     spec = {"parameters": {"lr": 0.2}, "retries": 2, "conventions": {"system": "determined", "facts": facts}}
     run = summary(state="ended", outcome="completed", mode="batch", slots=1) | {
-        **{"spec": spec, "failures": 0, "cause": None, "numbers": {"experiment": 3, "trial": 7}},
+        **{"spec": spec, "failures": 0, "cause": None, "numbers": Numbers(experiment=3, trial=7)},
     }
     lines = display("determined").run(run, [{"nodes": ["node1"]}], Terminal()).splitlines()
     assert lines[0].split() == ["ID", "3"]

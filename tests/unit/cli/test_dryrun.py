@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import convert
+
+from tarmac.api.placement import DryRun
 from tarmac.cli.views.dryrun import command_text, plan_text, printable, short_text
 from tarmac.cli.views.terminal import Terminal
 
@@ -27,7 +30,7 @@ def answer(**changes: Any) -> Any:
         {"node": f"n-{rank}", "address": f"127.0.0.{rank}", "rank": rank, "slots": [0, 1]}
         for rank in range(2)
     ]
-    whole = {
+    whole: dict[str, Any] = {
         "run": {"name": "pair"},
         "warnings": [],
         "placement": placement,
@@ -38,7 +41,7 @@ def answer(**changes: Any) -> Any:
         "rendered": None,
         "nodes": nodes,
     }
-    return {**whole, **changes}
+    return convert({**whole, **changes}, DryRun)
 
 
 def test_the_short_form_says_where_what_and_with_which_variables_of_its_own() -> None:
@@ -89,7 +92,7 @@ def test_what_workers_share_is_said_once() -> None:
 
 
 def test_a_single_worker_is_told_where_it_runs() -> None:
-    one = answer(nodes=answer()["nodes"][:1], placement=answer()["placement"][:1], request=None)
+    one = answer(nodes=answer().nodes[:1], placement=answer().placement[:1], request=None)
     assert plan_text(one, Terminal(), inherited={}) == (
         "on n-0 (rank 0)\n"
         "  main.0.0\n"

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from tarmac.api.placement import Why
 from tarmac.cli.following import LogChoice, expected_workers, follow
 from tarmac.cli.views.followview import SharedView
 from tarmac.cli.views.messages import Json
@@ -15,6 +16,7 @@ from tarmac.cli.views.news import News
 from tarmac.client import Client
 from tarmac.client.follow import Message
 from tarmac.model.errors import Unavailable
+from tarmac.model.lifecycle import RunState
 
 LIMIT_S = 120.0
 SPEC = {"name": "digits", "roles": [{"processes": [{}]}, {"name": "ps", "processes": [{}, {}]}]}
@@ -29,12 +31,16 @@ ATTEMPT = {
 }
 
 
+def waits(headline: str) -> Why:
+    return Why(run_id="r1", state=RunState.QUEUED, headline=headline)
+
+
 class ScriptedClient:
     """A client that yields given messages; an exception among them is raised."""
 
     def __init__(self, script: Sequence[Message | BaseException] = ()) -> None:
         self.script = script
-        self.why_answer: Callable[[], Json] = lambda: {"headline": "queued"}
+        self.why_answer: Callable[[], Why] = lambda: waits("queued")
         self.report_answers: list[list[Json]] = []
         self.attempts_asked = 0
         self.followed_with: dict[str, Any] = {}
@@ -53,7 +59,7 @@ class ScriptedClient:
         self.attempts_asked += 1
         return [ATTEMPT]
 
-    def why(self, _run_id: str) -> Json:
+    def why(self, _run_id: str) -> Why:
         return self.why_answer()
 
     def reports(self, _run_id: str, *, limit: int) -> list[Json]:
@@ -85,8 +91,8 @@ class RecordingView:
     def notice(self, notice: Json) -> None:
         self._call("notice", notice["text"])
 
-    def waiting(self, why: Json) -> None:
-        self._call("waiting", why["headline"])
+    def waiting(self, why: Why) -> None:
+        self._call("waiting", why.headline)
 
     def report(self, report: Json) -> None:
         self._call("report", report["step"])
@@ -205,9 +211,9 @@ def test_a_silent_wait_is_explained_once_and_again_when_it_waits_again() -> None
     client = ScriptedClient()
     client.report_answers = [[]]
 
-    def why() -> Json:
+    def why() -> Why:
         asked.release()
-        return {"headline": "busy"}
+        return waits("busy")
 
     client.why_answer = why
     news = news_of(client, view)
@@ -261,10 +267,10 @@ def test_a_server_that_cannot_be_asked_does_not_end_the_news() -> None:
     view = RecordingView()
     attempts = iter([True, False])
 
-    def why() -> Json:
+    def why() -> Why:
         if next(attempts):
             raise Unavailable("restarting")
-        return {"headline": "after the restart"}
+        return waits("after the restart")
 
     client = ScriptedClient()
     client.why_answer = why

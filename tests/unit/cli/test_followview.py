@@ -6,9 +6,13 @@ import io
 import json
 from typing import Any
 
+from msgspec.structs import replace
+
+from tarmac.api.placement import Why, WhyEstimate
 from tarmac.cli.views.followview import JsonView, TextView
 from tarmac.cli.views.metricview import report_text
 from tarmac.cli.views.terminal import Terminal
+from tarmac.model.lifecycle import RunState
 
 RUN: dict[str, Any] = {
     "id": "r1",
@@ -175,16 +179,14 @@ def test_a_run_that_gives_way_and_one_in_turns() -> None:
 
 
 def test_a_wait_is_told_with_its_likely_end_where_that_is_known() -> None:
-    why = {"run_id": "r1", "headline": "queued: it waits for 2 slots", "ahead": 1, "unblocked_by": "Later."}
-    known = {
-        "start_at": 1.0,
-        "latest_at": None,
-        "basis": "history",
-        "text": "It is likely to start in 2 min.",
-    }
+    headline = "queued: it waits for 2 slots"
+    why = Why(run_id="r1", state=RunState.QUEUED, headline=headline, ahead=1, unblocked_by="Later.")
+    text = "It is likely to start in 2 min."
+    known = WhyEstimate(start_at=1.0, latest_at=None, basis="history", text=text)
+    unknown = WhyEstimate(start_at=None, latest_at=None, basis="history", text="Nobody knows.")
     streams = Streams()
-    streams.view.waiting({**why, "estimate": known})
-    streams.view.waiting({**why, "estimate": {**known, "start_at": None, "text": "Nobody knows."}})
+    streams.view.waiting(replace(why, estimate=known))
+    streams.view.waiting(replace(why, estimate=unknown))
     assert streams.err.getvalue() == (
         "tarmac: queued: it waits for 2 slots; 1 ahead of it. It is likely to start in 2 min "
         "(tarmac why r1)\n"
@@ -195,9 +197,9 @@ def test_a_wait_is_told_with_its_likely_end_where_that_is_known() -> None:
 
 def test_waiting_and_progress() -> None:
     streams = Streams()
-    why = {"run_id": "r1", "state": "queued", "headline": "queued: it waits for 2 slots", "ahead": 3}
+    why = Why(run_id="r1", state=RunState.QUEUED, headline="queued: it waits for 2 slots", ahead=3)
     streams.view.waiting(why)
-    streams.view.waiting({**why, "ahead": 0, "unblocked_by": "It starts when r0 has ended."})
+    streams.view.waiting(replace(why, ahead=0, unblocked_by="It starts when r0 has ended."))
     streams.view.report({"progress": 0.25, "step": 120, "metrics": {"loss": 0.5, "acc": 0.9}})
     assert streams.err.getvalue() == (
         "tarmac: queued: it waits for 2 slots; 3 ahead of it (tarmac why r1). "

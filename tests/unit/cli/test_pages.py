@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import convert
+from msgspec.structs import replace
 
+from tarmac.api.placement import NamedRun, Node, Why, WhyEstimate
 from tarmac.cli.commands.acts import result_text
 from tarmac.cli.commands.show import page
 from tarmac.cli.commands.why import explanation
@@ -13,7 +16,10 @@ from tarmac.cli.views.metricview import not_finite, report_table, report_text
 from tarmac.cli.views.nodeview import group_table, node_table
 from tarmac.cli.views.runview import column_names, ordered, run_table, sort_keys
 from tarmac.cli.views.terminal import Terminal
+from tarmac.model.cluster import NodeState
 from tarmac.model.errors import InvalidInput
+from tarmac.model.lifecycle import RunState
+from tarmac.model.reason import Reason, ReasonCode
 
 NOW = 1000.0
 PLAIN = Terminal()
@@ -90,24 +96,32 @@ def test_users_are_told_apart_where_there_are_several() -> None:
     assert "bob" in table
 
 
-def test_nodes() -> None:
-    node = {
+def node(**changes: Any) -> Node:
+    usual = {
         "name": "n-1",
         "cluster": "local",
         "pool": "default",
         "shard": None,
+        "hostname": "n-1",
         "address": "127.0.0.1",
         "state": "up",
         "reason": "",
+        "drain": None,
         "slot_type": "h100",
         "slots": 8,
         "slots_used": 6,
         "cpus": 16.0,
         "memory_bytes": 2**35,
+        "own_disk": False,
         "runs": [{"id": "r1", "name": "digits", "slots": 4}, {"id": "r2", "name": "b", "slots": 2}],
     }
-    known: Any = [node, {**node, "name": "n-2", "state": "drained", "slots_used": 0, "runs": []}]
-    known[1] |= {"reason": "fan", "drain": {"user": "ada", "at": None, "reason": "fan"}}
+    return convert({**usual, **changes}, Node)
+
+
+def test_nodes() -> None:
+    drain = {"user": "ada", "reason": "fan"}
+    drained = node(name="n-2", state="drained", slots_used=0, runs=[], reason="fan", drain=drain)
+    known = [node(), drained]
     assert node_table(known, PLAIN) == (
         "NODE  STATE    FREE  SLOTS  TYPE  CLUSTER  CPUS  MEMORY  ADDRESS    HELD BY            REASON\n"
         "n-1   up          2      8  h100  local      16  32 GiB  127.0.0.1  digits (4), b (2)\n"
@@ -116,18 +130,10 @@ def test_nodes() -> None:
 
 
 def test_many_nodes_are_shown_in_groups() -> None:
-    node = {
-        "cluster": "site-a",
-        "pool": "big",
-        "shard": "left",
-        "state": "up",
-        "slot_type": "h100",
-        "slots": 8,
-        "slots_used": 8,
-        "runs": [{"id": "r1", "name": "digits", "slots": 8}],
-    }
-    idle = {**node, "slots_used": 0, "runs": []}
-    known: Any = [node] * 30 + [idle] * 20 + [{**idle, "state": "drained", "pool": "small"}]
+    place = {"cluster": "site-a", "pool": "big", "shard": "left"}
+    busy = node(**place, slots_used=8, runs=[{"id": "r1", "name": "digits", "slots": 8}])
+    idle = node(**place, slots_used=0, runs=[])
+    known = [busy] * 30 + [idle] * 20 + [replace(idle, state=NodeState.DRAINED, pool="small")]
     assert group_table(known, PLAIN) == (
         "CLUSTER  POOL   SHARD  STATE    NODES  TYPE   SLOTS  FREE  IDLE NODES  RUNS\n"
         "site-a   big    left   up          50  h100  50 x 8   160          20     1\n"
@@ -136,26 +142,24 @@ def test_many_nodes_are_shown_in_groups() -> None:
 
 
 def test_why() -> None:
-    answer: Any = {
-        "run_id": "r1",
-        "state": "queued",
-        "headline": "queued: it waits for 3 slots",
-        "reasons": [
-            {"code": "gang", "text": "all or none starts", "node": None},
-            {"code": "busy", "text": "0 of 8 slots free", "node": "n-1"},
-            {"code": "node_drained", "text": "drained", "node": "n-2"},
-            *({"code": "busy", "text": "0 of 8 slots free", "node": f"n-{n}"} for n in range(3, 9)),
-        ],
-        "ahead": 3,
-        "ahead_first": [{"id": "r2", "name": "digits"}, {"id": "r3", "name": "other"}],
-        "awaits": 1,
-        "awaits_first": [{"id": "r4", "name": "held"}],
-        "unblocked_by": "It starts when r0 has ended. With 2 slots it would start at once.",
-        "estimate": {"start_at": 1.0, "latest_at": 2.0, "basis": "history", "text": "likely in 12 min"},
-        "largest": None,
-        "lost": "12 s of work since the checkpoint at step 40",
-        "previous": "",
-    }
+    answer = Why(
+        run_id="r1",
+        state=RunState.QUEUED,
+        headline="queued: it waits for 3 slots",
+        reasons=(
+            Reason(code=ReasonCode.GANG, text="all or none starts"),
+            Reason(code=ReasonCode.BUSY, text="0 of 8 slots free", node="n-1"),
+            Reason(code=ReasonCode.NODE_DRAINED, text="drained", node="n-2"),
+            *(Reason(code=ReasonCode.BUSY, text="0 of 8 slots free", node=f"n-{n}") for n in range(3, 9)),
+        ),
+        ahead=3,
+        ahead_first=(NamedRun(id="r2", name="digits"), NamedRun(id="r3", name="other")),
+        awaits=1,
+        awaits_first=(NamedRun(id="r4", name="held"),),
+        unblocked_by="It starts when r0 has ended. With 2 slots it would start at once.",
+        estimate=WhyEstimate(start_at=1.0, latest_at=2.0, basis="history", text="likely in 12 min"),
+        lost="12 s of work since the checkpoint at step 40",
+    )
     assert explanation(answer, PLAIN) == (
         "queued: it waits for 3 slots\n"
         "  lost: 12 s of work since the checkpoint at step 40\n"
@@ -173,21 +177,12 @@ def test_why() -> None:
 
 def test_a_long_reason_is_broken_between_words() -> None:
     reason = "pool compute-pool-of-a-long-name: all 48 slots of 6 nodes start together or not at all"
-    answer: Any = {
-        "run_id": "r1",
-        "state": "queued",
-        "headline": "queued: it waits for 48 slots",
-        "reasons": [{"code": "gang", "text": reason, "node": None}],
-        "ahead": 0,
-        "ahead_first": [],
-        "awaits": 0,
-        "awaits_first": [],
-        "unblocked_by": "",
-        "estimate": None,
-        "largest": None,
-        "lost": None,
-        "previous": "",
-    }
+    answer = Why(
+        run_id="r1",
+        state=RunState.QUEUED,
+        headline="queued: it waits for 48 slots",
+        reasons=(Reason(code=ReasonCode.GANG, text=reason),),
+    )
     _, *lines = explanation(answer, Terminal(width=30)).splitlines()
     assert len(lines) > 2
     assert max(map(len, lines)) <= len("  pool compute-pool-of-a-long-name:")

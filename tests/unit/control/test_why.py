@@ -44,7 +44,7 @@ def test_i5_who_is_ahead_is_told_by_name(simulation: Simulation, plane: ControlP
     ahead = [submit(plane, slots=8, name=f"before{number}") for number in range(6)]
     told = plane.why(ADA, submit(plane, slots=8).id)
     assert told.ahead == 6
-    assert [(run.run_id, run.name) for run in told.ahead_first] == [(run.id, run.name) for run in ahead[:4]]
+    assert [(run.id, run.name) for run in told.ahead_first] == [(run.id, run.name) for run in ahead[:4]]
 
 
 def test_i5_what_it_waits_for_is_told_by_name(simulation: Simulation, plane: ControlPlane) -> None:
@@ -53,7 +53,7 @@ def test_i5_what_it_waits_for_is_told_by_name(simulation: Simulation, plane: Con
     go_on(simulation)
     told = plane.why(ADA, submit(plane, slots=8).id)
     assert told.awaits == 6
-    assert [(run.run_id, run.name) for run in told.awaits_first] == [(run.id, run.name) for run in held[:4]]
+    assert [(run.id, run.name) for run in told.awaits_first] == [(run.id, run.name) for run in held[:4]]
     named = [f"{run.name} ({run.id})" for run in held]
     assert told.unblocked_by.startswith(f"It starts when runs {', '.join(named[:4])} and 2 others have ended")
     (busy,) = [reason.text for reason in told.reasons if "held by" in reason.text and "small0" in reason.text]

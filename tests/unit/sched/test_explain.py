@@ -8,9 +8,10 @@ import pytest
 
 from facts import BACKFILL_WINDOW_S, NOW, candidate, gang, holding, node, nodes, replicas, snapshot
 from tarmac.model.cluster import NodeState
+from tarmac.model.reason import ReasonCode
 from tarmac.model.run import CauseCode
 from tarmac.model.spec import Queueing, Target
-from tarmac.sched import Placement, ReasonCode, Refusal, Waiting, explain, plan
+from tarmac.sched import Placement, Refusal, Waiting, explain, plan
 
 
 def why(facts, run_id="r") -> Waiting:

@@ -6,9 +6,10 @@ import pytest
 
 from facts import NOW, candidate, gang, layout, node, nodes, replicas, snapshot, started
 from tarmac.model.cluster import NodeState, Pool, rehearsal_cluster
+from tarmac.model.reason import ReasonCode
 from tarmac.model.run import CauseCode
 from tarmac.model.spec import Target
-from tarmac.sched import ReasonCode, Waiting, explain, plan
+from tarmac.sched import Waiting, explain, plan
 
 MIXED = (
     node("a1", 4, shard="east", slot_type="h100", hostname="host-a1"),

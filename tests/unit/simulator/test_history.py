@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tarmac.model.cluster import Policy
+from tarmac.api.placement import Node
+from tarmac.model.cluster import NodeState, Policy
 from tarmac.model.errors import Refused
 from tarmac.simulator.history import busiest, cluster_of, trace_of
 from tarmac.simulator.shapes import shape_text
@@ -31,17 +32,25 @@ def run(number: int, **more: Any) -> dict[str, Any]:
     }
 
 
-def node(name: str, slots: int, cluster: str = "site") -> dict[str, Any]:
-    return {
-        "name": name,
-        "cluster": cluster,
-        "slots": slots,
-        "slot_type": "cpu",
-        "cpus": 8.0,
-        "memory_bytes": 2**30,
-        "pool": "default",
-        "shard": None,
-    }
+def node(name: str, slots: int, cluster: str = "site") -> Node:
+    return Node(
+        name=name,
+        cluster=cluster,
+        pool="default",
+        shard=None,
+        hostname=name,
+        address="",
+        state=NodeState.UP,
+        reason="",
+        drain=None,
+        slot_type="cpu",
+        slots=slots,
+        slots_used=0,
+        cpus=8.0,
+        memory_bytes=2**30,
+        own_disk=False,
+        runs=(),
+    )
 
 
 RULES = {

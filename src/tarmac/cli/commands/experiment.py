@@ -250,7 +250,7 @@ def _print_created(record: api.Run, *, as_json: bool) -> None:
         return
     print_warnings(record["warnings"])
     numbers = connect().numbers([record["id"]]).get(record["id"])
-    number = numbers["experiment"] if numbers is not None else experiment_id(record["id"])
+    number = numbers.experiment if numbers is not None else experiment_id(record["id"])
     print_text(f"Created experiment {number} (run {record['id']})")
 
 

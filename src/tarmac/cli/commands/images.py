@@ -101,7 +101,7 @@ def _nodes_to_fill(client: Client, cluster: str | None) -> list[str | None]:
     """Every node that keeps images of its own; None: any node, because they share images."""
     if cluster is None:
         return [None]
-    own = [node["name"] for node in client.nodes(cluster=cluster) if node["own_disk"]]
+    own = [node.name for node in client.nodes(cluster=cluster) if node.own_disk]
     return [*own] or [None]
 
 

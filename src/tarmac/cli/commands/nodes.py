@@ -83,12 +83,12 @@ def drain(
     if as_json:
         print_json({"nodes": changed})
     elif len(changed) > NODES_SHOWN:
-        busy = sum(bool(node["runs"]) for node in changed)
+        busy = sum(bool(node.runs) for node in changed)
         left = f"on {busy} of them there are still runs" if busy else "they are empty"
         print_text(f"{len(changed)} nodes take no new work; {left}")
     else:
         for node in changed:
-            print_text(f"{node['name']} takes no new work; {_remaining_work(node)}")
+            print_text(f"{node.name} takes no new work; {_remaining_work(node)}")
 
 
 @nodes.command()
@@ -105,8 +105,8 @@ def undrain(ctx: click.Context, /, *, names: tuple[str, ...], as_json: bool, **p
         print_text(f"{len(changed)} nodes take work again")
     else:
         for node in changed:
-            away = "" if node["state"] == "up" else f", once it is no longer {node['state']}"
-            print_text(f"{node['name']} takes work again{away}")
+            away = "" if node.state == "up" else f", once it is no longer {node.state}"
+            print_text(f"{node.name} takes work again{away}")
 
 
 def _one_choice(ctx: click.Context, names: tuple[str, ...], parts: dict[str, str | None]) -> None:
@@ -115,6 +115,6 @@ def _one_choice(ctx: click.Context, names: tuple[str, ...], parts: dict[str, str
 
 
 def _remaining_work(node: api.Node) -> str:
-    if not node["runs"]:
+    if not node.runs:
         return "it is empty"
-    return f"still there: {', '.join(run['name'] for run in node['runs'])}"
+    return f"still there: {', '.join(run.name for run in node.runs)}"

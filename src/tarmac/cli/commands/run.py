@@ -227,9 +227,9 @@ def _dry_run(client: Client, request: dict[str, Any], *, whole: bool, as_json: b
     if as_json:
         print_json(answer)
         return
-    print_warnings(answer["warnings"])
+    print_warnings(answer.warnings)
     terminal = stdout_terminal()
     print_text(plan_text(answer, terminal, inherited=os.environ) if whole else short_text(answer, terminal))
-    if answer["run"].get("search"):
+    if answer.run.get("search"):
         print_text("\nit is one of the trials of a search:")
         _searched(client, request, None, False, dry_run=True, as_json=False)

@@ -71,12 +71,12 @@ def _totals(parts: list[api.UsedSlots], by: str) -> list[dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for part in parts:
         names = {
-            "user": part["user"],
-            "project": part["project"],
-            "pool": f"{part['cluster']}/{part['pool']}",
+            "user": part.user,
+            "project": part.project,
+            "pool": f"{part.cluster}/{part.pool}",
         }
         one = found.setdefault(names[by], {by: names[by], "slot_hours": 0.0, "runs": 0, "attempts": 0})
-        one["slot_hours"] += part["slot_s"] / HOUR_S
-        one["runs"] += part["runs"]
-        one["attempts"] += part["attempts"]
+        one["slot_hours"] += part.slot_s / HOUR_S
+        one["runs"] += part.runs
+        one["attempts"] += part.attempts
     return sorted(found.values(), key=lambda one: (-one["slot_hours"], one[by]))

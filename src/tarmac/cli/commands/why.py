@@ -12,7 +12,6 @@ import click
 from tarmac.cli.options import json_option, run_argument
 from tarmac.cli.output import print_json, print_text
 from tarmac.cli.session import connect
-from tarmac.cli.views.sharing import named
 from tarmac.cli.views.table import heads, render
 from tarmac.cli.views.terminal import Terminal, one_line, stdout_terminal
 from tarmac.model.text import listed
@@ -46,26 +45,26 @@ def why(*, run: str, as_json: bool) -> None:
 
 def _last_lines(client: Client, answer: api.Why) -> Iterator[str]:
     """The last lines of the worker whose failure ended the run."""
-    cause = client.run(answer["run_id"])["cause"] if answer["state"] == "ended" else None
+    cause = client.run(answer.run_id)["cause"] if answer.state == "ended" else None
     if cause is not None and cause["tail"]:
         yield "its last lines"
         yield from (f"  | {one_line(line)}" for line in cause["tail"])
-        yield f"more: tarmac logs {answer['run_id']}"
+        yield f"more: tarmac logs {answer.run_id}"
 
 
 def explanation(answer: api.Why, terminal: Terminal) -> str:
     """The answer as text: the headline, reasons for the run as a whole, then reasons node by node."""
-    before = (("previous", answer["previous"]), ("lost", answer["lost"]))
+    before = (("previous", answer.previous), ("lost", answer.lost))
     sentences = [f"{name}: {text}" for name, text in before if text]
-    sentences += [reason["text"] for reason in answer["reasons"] if reason["node"] is None]
-    if answer["ahead"]:
+    sentences += [reason.text for reason in answer.reasons if reason.node is None]
+    if answer.ahead:
         sentences.append(f"ahead of it: {_ahead(answer)}")
-    if answer["estimate"]:
-        sentences += _SENTENCES.split(answer["estimate"]["text"])
-    sentences += [sentence for sentence in _SENTENCES.split(answer["unblocked_by"]) if sentence]
-    if answer["largest"]:
-        sentences.append(f"the largest that fits: {answer['largest']}")
-    lines = [terminal.paint(answer["headline"], "bold")]
+    if answer.estimate:
+        sentences += _SENTENCES.split(answer.estimate.text)
+    sentences += [sentence for sentence in _SENTENCES.split(answer.unblocked_by) if sentence]
+    if answer.largest:
+        sentences.append(f"the largest that fits: {answer.largest}")
+    lines = [terminal.paint(answer.headline, "bold")]
     lines += [line for text in sentences for line in _wrapped(text, terminal)]
     grouped = _grouped(answer)
     if grouped:
@@ -90,7 +89,7 @@ def _wrapped(text: str, terminal: Terminal) -> list[str]:
 
 def _ahead(answer: api.Why) -> str:
     """The runs before this one in the queue: "digits (r1), other (r2) and 3 more runs"."""
-    count, first = answer["ahead"], [named(run) for run in answer["ahead_first"]]
+    count, first = answer.ahead, [f"{run.name} ({run.id})" for run in answer.ahead_first]
     if not first:
         return f"{count} run{'s' if count != 1 else ''}"
     more = count - len(first)
@@ -100,7 +99,7 @@ def _ahead(answer: api.Why) -> str:
 def _grouped(answer: api.Why) -> list[tuple[str, str]]:
     """Nodes with their reason; nodes with the same reason are joined, in the order of their first."""
     nodes: dict[str, list[str]] = {}
-    for reason in answer["reasons"]:
-        if reason["node"] is not None:
-            nodes.setdefault(reason["text"], []).append(reason["node"])
+    for reason in answer.reasons:
+        if reason.node is not None:
+            nodes.setdefault(reason.text, []).append(reason.node)
     return [(listed(names, NAMES_SHOWN), text) for text, names in nodes.items()]

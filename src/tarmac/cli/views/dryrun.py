@@ -25,26 +25,26 @@ _PLACEMENT = heads("NODE, RANK, SLOTS, ADDRESS", right="RANK, SLOTS")
 
 def short_text(answer: api.DryRun, terminal: Terminal) -> str:
     """The run's placement, its command, its own variables, and the paths of its artifacts."""
-    if answer["rendered"] and answer["placement"] is None and not answer["reasons"]:
-        return "\n".join([_rendered(answer["rendered"], terminal), _title(answer, terminal)])
+    if answer.rendered and answer.placement is None and not answer.reasons:
+        return "\n".join([_rendered(answer.rendered, terminal), _title(answer, terminal)])
     parts = [f"{_title(answer, terminal)}\n{_placement(answer, terminal)}"]
-    if answer["rendered"] and _sent_to_a_queue(answer):
-        parts.insert(0, _rendered(answer["rendered"], terminal, "the job's script").rstrip("\n"))
+    if answer.rendered and _sent_to_a_queue(answer):
+        parts.insert(0, _rendered(answer.rendered, terminal, "the job's script").rstrip("\n"))
     commands: dict[str, list[str]] = {}
     own: dict[str, str] = {}
-    named = set(answer["run"].get("environment", {}).get("variables", {}))
-    for node in answer["nodes"]:
-        for worker in node["workers"]:
-            who = f"{worker['role']}.{worker['replica']}.{worker['index']}"
-            commands.setdefault(command_text(worker["argv"]), []).append(who)
-            own |= {name: value for name, value in worker["env"].items() if name in named}
+    named = set(answer.run.get("environment", {}).get("variables", {}))
+    for node in answer.nodes:
+        for worker in node.workers:
+            who = f"{worker.role}.{worker.replica}.{worker.index}"
+            commands.setdefault(command_text(worker.argv), []).append(who)
+            own |= {name: value for name, value in worker.env.items() if name in named}
     for command, workers in commands.items():
         parts.append(f"{terminal.paint(f'command of {listed(workers, 1)}', 'bold')}\n{_indent(command)}")
-    for title, values in (("variables of the run", own), ("artifacts", answer["artifact_paths"])):
+    for title, values in (("variables of the run", own), ("artifacts", answer.artifact_paths)):
         if values:
             lines = [f"  {name}={printable(value)}" for name, value in sorted(values.items())]
             parts.append("\n".join([terminal.paint(title, "bold"), *lines]))
-    if answer["nodes"]:
+    if answer.nodes:
         parts.append(terminal.paint("--verbose shows every variable, and what the engine is sent", "dim"))
     return "\n\n".join(parts)
 
@@ -55,32 +55,32 @@ def plan_text(answer: api.DryRun, terminal: Terminal, *, inherited: Mapping[str,
     Values common to all workers appear once. Long variables that are equal to those `inherited` here are only
     named.
     """
-    workers = [worker for node in answer["nodes"] for worker in node["workers"]]
+    workers = [worker for node in answer.nodes for worker in node.workers]
     shared = _shared(workers) if len(workers) > 1 else _Shared()
     parts = []
-    if answer["rendered"] and not _sent_to_a_queue(answer):
-        parts.append(_rendered(answer["rendered"], terminal))
-        if answer["placement"] is None and not answer["reasons"]:
+    if answer.rendered and not _sent_to_a_queue(answer):
+        parts.append(_rendered(answer.rendered, terminal))
+        if answer.placement is None and not answer.reasons:
             return "\n".join([*parts, _title(answer, terminal)])
-    if answer["request"]:
-        parts.append(f"{terminal.paint('native request', 'bold')}\n{_indent(answer['request'])}")
+    if answer.request:
+        parts.append(f"{terminal.paint('native request', 'bold')}\n{_indent(answer.request)}")
     if shared.argv or shared.env:
         lines = [
             terminal.paint("every worker", "bold"),
             *_details(shared.argv, shared.env, terminal, inherited),
         ]
         parts.append("\n".join(lines))
-    parts += [_node(node, shared, terminal, inherited) for node in answer["nodes"]]
+    parts += [_node(node, shared, terminal, inherited) for node in answer.nodes]
     return "\n\n".join([*parts, f"{_title(answer, terminal)}\n{_placement(answer, terminal)}"])
 
 
 def _title(answer: api.DryRun, terminal: Terminal) -> str:
-    return terminal.paint(f"{answer['run']['name']}: nothing is started or kept", "bold")
+    return terminal.paint(f"{answer.run['name']}: nothing is started or kept", "bold")
 
 
 def _sent_to_a_queue(answer: api.DryRun) -> bool:
     """Whether the rendered text is a part of the request: the script of a job, for a cluster's own queue."""
-    return (answer["rendered"] or "") in (answer["request"] or "")
+    return (answer.rendered or "") in (answer.request or "")
 
 
 def _rendered(text: str, terminal: Terminal, what: str = "what the site is sent") -> str:
@@ -100,37 +100,36 @@ class _Shared:
 def _shared(workers: Sequence[api.WorkerLaunch]) -> _Shared:
     first, *others = workers
     return _Shared(
-        argv=first["argv"] if all(worker["argv"] == first["argv"] for worker in others) else (),
+        argv=first.argv if all(worker.argv == first.argv for worker in others) else (),
         env={
             name: value
-            for name, value in first["env"].items()
-            if all(worker["env"].get(name) == value for worker in others)
+            for name, value in first.env.items()
+            if all(worker.env.get(name) == value for worker in others)
         },
     )
 
 
 def _placement(answer: api.DryRun, terminal: Terminal) -> str:
     reasons = [
-        f"  {reason['node']}: {reason['text']}" if reason["node"] else f"  {reason['text']}"
-        for reason in answer["reasons"]
+        f"  {reason.node}: {reason.text}" if reason.node else f"  {reason.text}" for reason in answer.reasons
     ]
-    if answer["placement"] is None:
-        largest = [f"  the largest that fits: {answer['largest']}"] if answer["largest"] else []
+    if answer.placement is None:
+        largest = [f"  the largest that fits: {answer.largest}"] if answer.largest else []
         return "\n".join(["It can never start here:", *reasons, *largest])
     rows = [
-        (placement["node"], str(placement["rank"]), str(len(placement["slots"])), placement["address"])
-        for placement in answer["placement"]
+        (placement.node, str(placement.rank), str(len(placement.slots)), placement.address)
+        for placement in answer.placement
     ]
     table = render(_PLACEMENT, rows, terminal)
     return "\n".join(["It would wait now:", *reasons, "Where it would go:", table]) if reasons else table
 
 
 def _node(node: api.NodeLaunch, shared: _Shared, terminal: Terminal, inherited: Mapping[str, str]) -> str:
-    lines = [terminal.paint(f"on {node['node']} (rank {node['rank']})", "bold")]
-    for worker in node["workers"]:
-        own = {name: value for name, value in worker["env"].items() if name not in shared.env}
-        lines.append(f"  {worker['role']}.{worker['replica']}.{worker['index']}")
-        lines += _details(() if shared.argv else worker["argv"], own, terminal, inherited)
+    lines = [terminal.paint(f"on {node.node} (rank {node.rank})", "bold")]
+    for worker in node.workers:
+        own = {name: value for name, value in worker.env.items() if name not in shared.env}
+        lines.append(f"  {worker.role}.{worker.replica}.{worker.index}")
+        lines += _details(() if shared.argv else worker.argv, own, terminal, inherited)
     return "\n".join(lines)
 
 

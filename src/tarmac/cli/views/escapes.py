@@ -32,8 +32,13 @@ def with_moves(text: str) -> str:
 
 
 def json_text(document: Any, *, indent: int | None = None) -> str:
-    r"""A document as JSON, with `\uXXXX` for control characters: a program reads the same."""
-    text = json.dumps(document, indent=indent, ensure_ascii=False)
+    r"""A document of records, lists and dicts as JSON: a record has all its fields.
+
+    Control characters are written as `\uXXXX`: a program reads the same.
+    """
+    import msgspec
+
+    text = json.dumps(msgspec.to_builtins(document), indent=indent, ensure_ascii=False)
     return _UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from tarmac.cli.views import escapes
 from tarmac.cli.views.logview import LineRule, LogView, Prefix
@@ -17,6 +17,9 @@ from tarmac.cli.views.messages import Json, ending
 from tarmac.cli.views.metricview import report_text
 from tarmac.cli.views.sharing import submitted_text
 from tarmac.cli.views.terminal import Terminal, one_line, stderr_terminal, stdout_terminal
+
+if TYPE_CHECKING:
+    from tarmac import api
 
 
 class View(Protocol):
@@ -27,7 +30,7 @@ class View(Protocol):
     def log(self, chunk: Json) -> None: ...
     def state(self, summary: Json, nodes: Sequence[str], detail: str = "") -> None: ...
     def notice(self, notice: Json) -> None: ...
-    def waiting(self, why: Json) -> None: ...
+    def waiting(self, why: api.Why) -> None: ...
     def report(self, report: Json) -> None: ...
     def detached(self, run_id: str) -> None: ...
     def end(self, run: Json) -> None: ...
@@ -95,14 +98,13 @@ class TextView:
             self._shown_notices.add(key)
             self._remark(one_line(notice["text"]))
 
-    def waiting(self, why: Json) -> None:
-        ahead, estimate = why.get("ahead"), why.get("estimate") or {}
-        place = f"; {ahead} ahead of it" if ahead else ""
-        known = estimate.get("start_at") is not None
-        until = (estimate["text"] if known else why.get("unblocked_by") or "").rstrip(".")
-        run_id = why["run_id"]
-        leave = "" if known else f". Ctrl-C leaves it queued, tarmac stop {run_id} ends it"
-        self._remark(f"{why['headline']}{place}{until and f'. {until}'} (tarmac why {run_id}){leave}")
+    def waiting(self, why: api.Why) -> None:
+        estimate = why.estimate
+        place = f"; {why.ahead} ahead of it" if why.ahead else ""
+        known = estimate is not None and estimate.start_at is not None
+        until = (estimate.text if estimate is not None and known else why.unblocked_by).rstrip(".")
+        leave = "" if known else f". Ctrl-C leaves it queued, tarmac stop {why.run_id} ends it"
+        self._remark(f"{why.headline}{place}{until and f'. {until}'} (tarmac why {why.run_id}){leave}")
 
     def report(self, report: Json) -> None:
         self._remark(report_text(report))
@@ -163,7 +165,7 @@ class JsonView:
     def notice(self, notice: Json) -> None:
         self._line("notice", **notice)
 
-    def waiting(self, why: Json) -> None:
+    def waiting(self, why: api.Why) -> None:
         self._line("waiting", why=why)
 
     def report(self, report: Json) -> None:

@@ -28,21 +28,21 @@ _GROUPS = heads(
 
 def node_table(known: Sequence[api.Node], terminal: Terminal) -> str:
     """A line for each node; its pool is shown only if there are several pools."""
-    several_pools = len({node["pool"] for node in known}) > 1
+    several_pools = len({node.pool for node in known}) > 1
     rows = (
         (
-            node["name"],
-            state_cell(node["state"]),
-            str(node["slots"] - node["slots_used"]),
-            str(node["slots"]),
-            node["slot_type"] or "",
-            node["cluster"],
-            node["pool"] if several_pools else "",
-            node["shard"] or "",
-            number(node["cpus"]) if node["cpus"] else "",
-            size(node["memory_bytes"]) if node["memory_bytes"] else "",
-            node["address"],
-            ", ".join(f"{run['name']} ({run['slots']})" for run in node["runs"]),
+            node.name,
+            state_cell(node.state),
+            str(node.slots - node.slots_used),
+            str(node.slots),
+            node.slot_type or "",
+            node.cluster,
+            node.pool if several_pools else "",
+            node.shard or "",
+            number(node.cpus) if node.cpus else "",
+            size(node.memory_bytes) if node.memory_bytes else "",
+            node.address,
+            ", ".join(f"{run.name} ({run.slots})" for run in node.runs),
             _reason(node),
         )
         for node in known
@@ -52,20 +52,20 @@ def node_table(known: Sequence[api.Node], terminal: Terminal) -> str:
 
 def _reason(node: api.Node) -> str:
     """Why a node takes no work; for a drained one also by whom and when."""
-    drain = node.get("drain")
+    drain = node.drain
     if drain is None:
-        return node["reason"]
-    at = strftime("%Y-%m-%d %H:%M", localtime(drain["at"])) if drain["at"] is not None else ""
-    whence = ", ".join(part for part in (drain["user"] or "", at) if part)
-    return f"{drain['reason']} ({whence})".strip() if whence else drain["reason"]
+        return node.reason
+    at = strftime("%Y-%m-%d %H:%M", localtime(drain.at)) if drain.at is not None else ""
+    whence = ", ".join(part for part in (drain.user or "", at) if part)
+    return f"{drain.reason} ({whence})".strip() if whence else drain.reason
 
 
 def group_table(known: Sequence[api.Node], terminal: Terminal) -> str:
     """A line for each group of nodes that are equal except for their runs."""
     groups: dict[tuple[str, str, str, str, str, int], list[api.Node]] = {}
     for node in known:
-        alike = (node["cluster"], node["pool"], node["shard"] or "", node["state"])
-        groups.setdefault((*alike, node["slot_type"] or "", node["slots"]), []).append(node)
+        alike = (node.cluster, node.pool, node.shard or "", node.state)
+        groups.setdefault((*alike, node.slot_type or "", node.slots), []).append(node)
     rows = (
         (
             cluster,
@@ -75,9 +75,9 @@ def group_table(known: Sequence[api.Node], terminal: Terminal) -> str:
             str(len(nodes)),
             slot_type,
             f"{len(nodes)} x {slots}",
-            str(sum(node["slots"] - node["slots_used"] for node in nodes)),
-            str(sum(not node["runs"] for node in nodes)),
-            str(len({run["id"] for node in nodes for run in node["runs"]})),
+            str(sum(node.slots - node.slots_used for node in nodes)),
+            str(sum(not node.runs for node in nodes)),
+            str(len({run.id for node in nodes for run in node.runs})),
         )
         for (cluster, pool, shard, state, slot_type, slots), nodes in groups.items()
     )

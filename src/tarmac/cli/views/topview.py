@@ -31,7 +31,7 @@ def page(
     terminal: Terminal,
 ) -> list[str]:
     """The lines of the page; the first summarises everything."""
-    used, slots = sum(node["slots_used"] for node in nodes), sum(node["slots"] for node in nodes)
+    used, slots = sum(node.slots_used for node in nodes), sum(node.slots for node in nodes)
     entries = [entry for pool in pools for entry in pool["runs"]]
     waiting = sum(entry["state"] in _WAITING for entry in entries)
     holding = len(entries) - waiting

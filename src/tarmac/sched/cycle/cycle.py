@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import inf
 
+from tarmac.model.reason import Reason
 from tarmac.model.run import CauseCode
 from tarmac.sched.cycle.due import due_in_pool
 from tarmac.sched.cycle.pool_cycle import PoolCycle
 from tarmac.sched.cycle.queue_walk import along, walk_queue
-from tarmac.sched.decisions import Placement, Plan, Preemption, PreemptionReason, Reason, Refusal, ShareGrant
+from tarmac.sched.decisions import Placement, Plan, Preemption, PreemptionReason, Refusal, ShareGrant
 from tarmac.sched.facts import Candidate, Snapshot
 from tarmac.sched.index.facts_index import FactsIndex
 from tarmac.sched.index.forecast import Holder

@@ -10,11 +10,12 @@ from dataclasses import replace
 from itertools import islice, takewhile
 from math import inf
 
+from tarmac.model.reason import Reason, ReasonCode
 from tarmac.model.spec import Mode
 from tarmac.sched.cycle.cycle import Cycle
 from tarmac.sched.cycle.pool_cycle import PoolCycle
 from tarmac.sched.cycle.queue_walk import walk_queue
-from tarmac.sched.decisions import Placement, Plan, Reason, ReasonCode, Refusal, Waiting
+from tarmac.sched.decisions import Placement, Plan, Refusal, Waiting
 from tarmac.sched.explain.messages import NAMES_SHOWN, counted, duration, grouped, some
 from tarmac.sched.explain.whatif import Demands, Hints, smaller_requests, ways_out
 from tarmac.sched.facts import Candidate, Snapshot

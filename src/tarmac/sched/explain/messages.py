@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tarmac.sched.decisions import Reason, ReasonCode
+from tarmac.model.reason import Reason, ReasonCode
 
 NAMES_SHOWN = 4
 """The most runs or nodes that a sentence names."""

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from signal import Signals
 from typing import Any
 
+import msgspec
 import orjson
 
 from tarmac import api
 from tarmac.control.arrays import ArrayStatus
 from tarmac.control.reports import DryRun, NodeReport
-from tarmac.control.why import NamedRun, Why
 from tarmac.model.cluster import Disks
 from tarmac.model.codec import encode
 from tarmac.model.lifecycle import RunState
@@ -139,34 +139,26 @@ def utilization_records(found: Sequence[NodeUtilization]) -> list[api.NodeUtiliz
     ]
 
 
-def why_record(why: Why) -> api.Why:
-    return copy_fields(
-        api.Why,
-        why,
-        reasons=[copy_fields(api.Reason, reason) for reason in why.reasons],
-        ahead_first=[_named_record(run) for run in why.ahead_first],
-        awaits_first=[_named_record(run) for run in why.awaits_first],
-        estimate=copy_known(api.WhyEstimate, why.estimate),
-    )
-
-
-def _named_record(run: NamedRun) -> api.NamedRun:
-    return {"id": run.run_id, "name": run.name}
-
-
 def node_record(report: NodeReport) -> api.Node:
     capacity = report.node.capacity
-    return copy_fields(
-        api.Node,
-        report.node,
+    node = report.node
+    return api.Node(
+        name=node.name,
+        cluster=node.cluster,
+        pool=node.pool,
+        shard=node.shard,
+        hostname=node.hostname,
+        address=node.address,
+        state=node.state,
+        reason=node.reason,
+        drain=node.drain,
         slot_type=capacity.slot_type,
         slots=capacity.slots,
         slots_used=report.slots_used,
         cpus=capacity.cpus,
         memory_bytes=capacity.memory_bytes,
-        own_disk=report.node.disks is Disks.OWN,
-        runs=[copy_fields(api.NodeRun, run) for run in report.runs],
-        drain=copy_known(api.Drain, report.node.drain),
+        own_disk=node.disks is Disks.OWN,
+        runs=report.runs,
     )
 
 
@@ -174,19 +166,18 @@ def dry_run_record(dry_run: DryRun, *, warnings: Sequence[str]) -> api.DryRun:
     """The effects of a submission, without values that look like keys."""
     launch = dry_run.launch
     spec = dry_run.run.spec
-    record: api.DryRun = {
-        "run": encode(spec),
-        "warnings": [*warnings, *(f"it would be refused: {problem}" for problem in dry_run.missing)],
-        "placement": None if launch is None else [_placement_record(node) for node in launch.nodes],
-        "reasons": [copy_fields(api.Reason, reason) for reason in dry_run.reasons],
-        "largest": dry_run.largest,
-        "request": None if dry_run.request is None else str(dry_run.request),
-        "artifact_paths": {} if dry_run.request is None else dict(dry_run.request.artifact_paths),
-        "rendered": dry_run.rendered,
-        "nodes": [] if launch is None else [_node_launch_record(node) for node in launch.nodes],
-    }
-    shown: api.DryRun = hidden_tree(record, _inline_keys(spec))
-    return shown
+    record = api.DryRun(
+        run=encode(spec),
+        warnings=(*warnings, *(f"it would be refused: {problem}" for problem in dry_run.missing)),
+        placement=None if launch is None else tuple(map(_placement_record, launch.nodes)),
+        reasons=dry_run.reasons,
+        largest=dry_run.largest,
+        request=None if dry_run.request is None else str(dry_run.request),
+        artifact_paths={} if dry_run.request is None else dict(dry_run.request.artifact_paths),
+        rendered=dry_run.rendered,
+        nodes=() if launch is None else tuple(map(_node_launch_record, launch.nodes)),
+    )
+    return msgspec.convert(hidden_tree(msgspec.to_builtins(record), _inline_keys(spec)), api.DryRun)
 
 
 def shown(spec: RunSpec) -> tuple[dict[str, Any], str]:
@@ -218,20 +209,23 @@ def _inline_keys(spec: RunSpec) -> list[str]:
 
 
 def _placement_record(node: NodeLaunch) -> api.Placement:
-    slots = sorted({slot for worker in node.workers for slot in worker.slots})
+    slots = tuple(sorted({slot for worker in node.workers for slot in worker.slots}))
     late = node.address == late_address(node.rank)  # the cluster places the run, and names its nodes then
-    address = "" if late else node.address
-    return {"node": node.node, "address": address, "rank": node.rank, "slots": slots}
+    return api.Placement(node=node.node, address="" if late else node.address, rank=node.rank, slots=slots)
 
 
 def _node_launch_record(node: NodeLaunch) -> api.NodeLaunch:
-    workers = [
-        copy_fields(
-            api.WorkerLaunch, worker, index=worker.worker, argv=list(worker.argv), env=dict(worker.env)
+    workers = tuple(
+        api.WorkerLaunch(
+            role=worker.role,
+            replica=worker.replica,
+            index=worker.worker,
+            argv=tuple(worker.argv),
+            env=worker.env,
         )
         for worker in node.workers
-    ]
-    return {"node": node.node, "rank": node.rank, "workers": workers}
+    )
+    return api.NodeLaunch(node=node.node, rank=node.rank, workers=workers)
 
 
 def _worker_placement_record(placement: WorkerPlacement, attempt: Attempt) -> api.WorkerPlacement:

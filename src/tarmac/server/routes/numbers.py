@@ -36,7 +36,7 @@ def number_routes(router: APIRouter, service: Service) -> None:
         known = known_numbers.known(NumberKind.EXPERIMENT, list(dict.fromkeys(experiments.values())))
         return JsonAnswer(
             {
-                run_id: {"experiment": known[experiment], "trial": trials[run_id]}
+                run_id: api.Numbers(experiment=known[experiment], trial=trials[run_id])
                 for run_id, experiment in experiments.items()
                 if experiment in known
             }
@@ -48,4 +48,4 @@ def number_routes(router: APIRouter, service: Service) -> None:
         found = known_numbers.numbered(NumberKind.EXPERIMENT, number)
         if found is None:
             raise NotFound(f"nothing has the number {number}")
-        return JsonAnswer({"id": found})
+        return JsonAnswer(api.Numbered(id=found))

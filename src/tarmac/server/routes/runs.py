@@ -20,7 +20,6 @@ from tarmac.server.records.runs import (
     attempt_record,
     run_record,
     summary_record,
-    why_record,
 )
 from tarmac.server.service import Service
 
@@ -102,7 +101,7 @@ def run_routes(router: APIRouter, service: Service) -> None:
     @router.get("/runs/{ref}/why", response_model=api.Why)
     def why(actor: CallingActor, ref: str) -> Response:
         """Return the reasons why a run waits, and the events that would unblock it."""
-        return JsonAnswer(why_record(plane.why(actor, ref)))
+        return JsonAnswer(plane.why(actor, ref))
 
 
 def _run_query(parameters: ListParameters, *, recent: float) -> RunQuery:

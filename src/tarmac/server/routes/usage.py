@@ -14,7 +14,6 @@ from starlette.responses import Response
 from tarmac import api
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CallingActor
-from tarmac.server.records.copying import copy_fields
 from tarmac.server.records.runs import utilization_records
 from tarmac.server.service import Service
 
@@ -35,7 +34,7 @@ def usage_routes(router: APIRouter, service: Service) -> None:
     def usage(actor: CallingActor, parameters: Annotated[UsageParameters, Depends()]) -> Response:
         """Return the usage in a range of time, by user, project, cluster and pool."""
         found = plane.usage.used_slots(actor, parameters.since, parameters.until)
-        return JsonAnswer([copy_fields(api.UsedSlots, each) for each in found])
+        return JsonAnswer(found)
 
     @router.get("/utilization", response_model=list[api.RunUtilization])
     def utilization(actor: CallingActor) -> Response:

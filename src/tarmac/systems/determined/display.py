@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tarmac.cli.displays.display import Display, facts_of, report_of
 from tarmac.cli.views.messages import Json
@@ -14,6 +14,7 @@ from tarmac.systems.determined.identity import experiment_id, trial_id
 from tarmac.systems.determined.statuses import of_tarmac, queue_word, status
 
 if TYPE_CHECKING:
+    from tarmac import api
     from tarmac.client import Client
 
 _MOST = 500
@@ -33,10 +34,10 @@ class DeterminedDisplay(Display):
     status = staticmethod(status)
 
     def prepare(self, client: Client, runs: Sequence[Json]) -> Sequence[Json]:
-        ids, known = [run["id"] for run in runs], dict[str, Any]()
+        ids, known = [run["id"] for run in runs], dict[str, api.Numbers]()
         for at in range(0, len(ids), _MOST):
             known |= client.numbers(ids[at : at + _MOST])
-        return [{**run, "numbers": known.get(run["id"], {})} for run in runs]
+        return [{**run, "numbers": known.get(run["id"])} for run in runs]
 
     def runs(self, runs: Sequence[Json], terminal: Terminal) -> str:  # noqa: ARG002 the port's
         rows = (
@@ -78,7 +79,7 @@ class DeterminedDisplay(Display):
 
     def _trial(self, run: Json, attempts: Sequence[Json]) -> Iterator[Sequence[str]]:
         """The one trial of the searcher `single`, from its newest attempt."""
-        newest = attempts[-1] if attempts else None
+        newest, numbers = attempts[-1] if attempts else None, run.get("numbers")
         parameters = (_config(run).get("hyperparameters") or {}).items()
         constants = {
             name: value.get("val")
@@ -86,7 +87,7 @@ class DeterminedDisplay(Display):
             if isinstance(value, Mapping) and "val" in value
         } or (run["spec"].get("parameters") or {})
         yield (
-            str(run.get("numbers", {}).get("trial") or trial_id(run["id"])),
+            str(numbers.trial if numbers is not None else trial_id(run["id"])),
             self.status(report_of(run)),
             ", ".join(f"{name}={value}" for name, value in constants.items()),
             str(run["attempt"]),
@@ -127,7 +128,8 @@ def queue_table(runs: Sequence[Json]) -> str:
 
 def _number(run: Json) -> str:
     """The number of the experiment: the gateway's, else one derived from the run's id."""
-    return str(run.get("numbers", {}).get("experiment") or experiment_id(run["id"]))
+    numbers = run.get("numbers")
+    return str(numbers.experiment if numbers is not None else experiment_id(run["id"]))
 
 
 def _config(run: Json) -> Mapping[str, Json]:
