@@ -1,16 +1,33 @@
 """The shapes of the API's answers, defined once: each class is a JSON object of docs/using/api.md.
 
-The server answers with them, the client reads them, and FastAPI makes OpenAPI from them. They are
-dictionaries: nothing is built or checked at run time, and a client imports them for its type checker alone.
+The server encodes these records, OpenAPI describes them, and the client decodes answers into them. A record
+that `model` has already is used as it is. A module is imported when one of its records is first used: a
+command needs few of them, and has to start at once.
 """
 
-from tarmac.api.clusters import *
-from tarmac.api.experiments import *
-from tarmac.api.files import *
-from tarmac.api.metrics import *
-from tarmac.api.numbers import *
-from tarmac.api.placement import *
-from tarmac.api.queue import *
-from tarmac.api.runs import *
-from tarmac.api.server import *
-from tarmac.api.usage import *
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tarmac.api.clusters import *
+    from tarmac.api.experiments import *
+    from tarmac.api.files import *
+    from tarmac.api.metrics import *
+    from tarmac.api.numbers import *
+    from tarmac.api.placement import *
+    from tarmac.api.queue import *
+    from tarmac.api.runs import *
+    from tarmac.api.server import *
+    from tarmac.api.usage import *
+else:
+    _MODULES = (
+        *("server", "numbers", "usage", "metrics", "experiments"),
+        *("clusters", "files", "runs", "queue", "placement"),
+    )
+
+    def __getattr__(name: str) -> Any:
+        for module in _MODULES:
+            found = vars(import_module(f"tarmac.api.{module}")).get(name)
+            if found is not None:
+                return found
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

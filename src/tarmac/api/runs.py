@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from msgspec import Struct
 from typing_extensions import TypedDict
+
+from tarmac.model.notification import Occasion
 
 
 class GpuUtilization(TypedDict):
@@ -80,13 +84,13 @@ class Share(TypedDict):
     credit_s: float
 
 
-class Notification(TypedDict):
+class Notification(Struct, frozen=True, kw_only=True):
     """A message about a run to one receiver. `due_at` is its next try, if any.
 
     `receiver` shows only the host of a URL.
     """
 
-    occasion: str
+    occasion: Occasion
     receiver: str
     at: float
     tries: int
@@ -185,7 +189,7 @@ class RunSummary(TypedDict):
     array_index: int | None
 
 
-class Array(TypedDict):
+class Array(Struct, frozen=True, kw_only=True):
     """An array: the number of its members by state, or by outcome once ended; `indices` as written."""
 
     id: str
@@ -195,7 +199,7 @@ class Array(TypedDict):
     indices: str
     at_most: int | None
     total: int
-    counts: dict[str, int]
+    counts: Mapping[str, int]
     created_at: float
 
 
@@ -354,16 +358,7 @@ class Event(TypedDict):
     actor: str | None
 
 
-class Annotation(TypedDict):
-    """A person's addition to a run: `kind` is `note` or `label` (a change of labels, as `K=V` and `K-`)."""
-
-    at: float
-    actor: str
-    kind: str
-    text: str
-
-
-class WorkFile(TypedDict):
+class WorkFile(Struct, frozen=True, kw_only=True):
     """An entry of a working directory: `kind` is `file`, `directory`, `link` or `other`."""
 
     name: str
@@ -372,13 +367,13 @@ class WorkFile(TypedDict):
     modified_at: float
 
 
-class WorkFiles(TypedDict):
+class WorkFiles(Struct, frozen=True, kw_only=True):
     """A directory of an attempt's files on a node; `more`: it has more entries than listed."""
 
     attempt: int
     node: str
     path: str
-    files: list[WorkFile]
+    files: tuple[WorkFile, ...]
     more: bool
 
 

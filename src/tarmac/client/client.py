@@ -24,6 +24,7 @@ from tarmac.client.metric_calls import MetricCalls
 from tarmac.client.secret_calls import SecretCalls
 from tarmac.client.session_calls import SessionCalls
 from tarmac.client.transport import Address, Transport, is_loopback, tcp_address
+from tarmac.model.annotation import Annotation
 from tarmac.model.errors import Unavailable, WaitTimeout
 from tarmac.model.home import INHERITED_VARIABLES, Home
 
@@ -207,7 +208,7 @@ class Client(
 
     def array(self, reference: str) -> api.Array:
         """The array of this reference, or the one a run is a member of; raises NotFound for a single run."""
-        return self._get(_run_path(reference, "/array"))
+        return self._get_as(api.Array, _run_path(reference, "/array"))
 
     def stop(self, reference: str, *, now: bool = False) -> api.Run:
         """End a run for good (`now`: without its grace); an array means all its members, here and below."""
@@ -221,13 +222,13 @@ class Client(
         """Put a paused run back in the queue."""
         return self._send("POST", _run_path(reference, "/resume"))
 
-    def annotations(self, reference: str) -> list[api.Annotation]:
+    def annotations(self, reference: str) -> list[Annotation]:
         """The notes of a run and the changes of its labels, oldest first."""
-        return self._get(_run_path(reference, "/annotations"))
+        return self._get_as(list[Annotation], _run_path(reference, "/annotations"))
 
-    def note(self, reference: str, text: str) -> list[api.Annotation]:
+    def note(self, reference: str, text: str) -> list[Annotation]:
         """Add a note to a run; return the same as `annotations`."""
-        return self._send("POST", _run_path(reference, "/notes"), {"text": text})
+        return self._send_as(list[Annotation], "POST", _run_path(reference, "/notes"), {"text": text})
 
     def label(self, reference: str, changes: Mapping[str, str | None]) -> api.Run:
         """Set labels of a run; None removes a label."""
@@ -237,7 +238,9 @@ class Client(
         self, reference: str, path: str = "", *, attempt: int | None = None, node: str | None = None
     ) -> api.WorkFiles:
         """A directory below an attempt's working directory: by default the newest's, on its first node."""
-        return self._get(_run_path(reference, "/files"), path=path, attempt=attempt, node=node)
+        return self._get_as(
+            api.WorkFiles, _run_path(reference, "/files"), path=path, attempt=attempt, node=node
+        )
 
     def file(
         self, reference: str, path: str, *, attempt: int | None = None, node: str | None = None

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from tarmac import api
 from tarmac.client.calls import Calls, segment
-
-if TYPE_CHECKING:
-    from tarmac import api
 
 
 class EventCalls(Calls):
@@ -19,4 +15,4 @@ class EventCalls(Calls):
 
     def notifications(self, reference: str) -> list[api.Notification]:
         """The messages about a run, sent or pending, oldest first."""
-        return self._get(f"/runs/{segment('run', reference)}/notifications")
+        return self._get_as(list[api.Notification], f"/runs/{segment('run', reference)}/notifications")

@@ -15,7 +15,7 @@ def test_labels_are_set_and_removed_also_after_the_end(plane: Served) -> None:
     client.stop(run)
     assert client.label(run, {"team": "vision", "draft": None})["labels"] == {"team": "vision"}
     assert client.label(run, {"team": "vision"})["labels"] == {"team": "vision"}
-    assert [(each["actor"], each["kind"], each["text"]) for each in client.annotations(run)] == [
+    assert [(each.actor, each.kind, each.text) for each in client.annotations(run)] == [
         (OWNER, "label", "team=vision draft-")
     ]
     assert [each["id"] for each in client.runs(labels={"team": "vision"})["runs"]] == [run]
@@ -36,7 +36,7 @@ def test_what_cannot_be_a_label_is_refused_and_nothing_is_changed(plane: Served)
 def test_a_note_that_is_sent_twice_is_one(plane: Served) -> None:
     client = plane.client()
     run = client.submit(HELLO)["id"]
-    assert [each["text"] for each in client.note(run, " lr too high ")] == ["lr too high"]
+    assert [each.text for each in client.note(run, " lr too high ")] == ["lr too high"]
     assert len(client.note(run, "lr too high")) == 1
     plane.clock.advance(61)
     assert len(client.note(run, "lr too high")) == 2

@@ -157,7 +157,7 @@ def _named(client: Client, references: Sequence[str], refusals: list[TarmacError
 def _all_members(client: Client, run: api.Run) -> dict[str, Any]:
     """The array of a run, named and removed as a unit."""
     array = client.array(str(run["array_id"]))
-    return {**run, "id": array["id"], "name": written(array), "array_index": None}
+    return {**run, "id": array.id, "name": written(array), "array_index": None}
 
 
 def _end(refusals: Sequence[TarmacError]) -> NoReturn:
@@ -186,7 +186,7 @@ def _act(act: _Act, selection: Selection, *, yes: bool, wait: bool, as_json: boo
             refusals.append(error)
     records: list[Any] = [*arrays]
     for array in arrays if not as_json else ():
-        print_text(f"{written(array)} ({array['id']}): {counts_text(array['counts'])}")
+        print_text(f"{written(array)} ({array.id}): {counts_text(array.counts)}")
     for run, known in sent:
         record = _once_done(client, run, act.goal, known) if wait else run
         records.append(record)

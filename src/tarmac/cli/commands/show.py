@@ -168,20 +168,18 @@ def _worker_table(attempts: Sequence[api.Attempt], now: float, terminal: Termina
 
 def _message_table(messages: Sequence[api.Notification], now: float, terminal: Terminal) -> str:
     """The messages about a run, sent and pending, with their receivers."""
-    rows = (
-        (each["occasion"], each["receiver"], age(each["at"], now), _delivery(each, now)) for each in messages
-    )
+    rows = ((each.occasion, each.receiver, age(each.at, now), _delivery(each, now)) for each in messages)
     return render(_MESSAGES, rows, terminal)
 
 
 def _delivery(message: api.Notification, now: float) -> str:
     """The delivery state of a message."""
-    if message["sent_at"] is not None:
-        return f"sent {age(message['sent_at'], now)}"
-    if message["due_at"] is None:
-        return f"given up: {message['error']}"
-    again = f"to be sent {until(message['due_at'], now)}"
-    return again if message["error"] is None else f"{again}, after try {message['tries']}: {message['error']}"
+    if message.sent_at is not None:
+        return f"sent {age(message.sent_at, now)}"
+    if message.due_at is None:
+        return f"given up: {message.error}"
+    again = f"to be sent {until(message.due_at, now)}"
+    return again if message.error is None else f"{again}, after try {message.tries}: {message.error}"
 
 
 def _event_table(events: Sequence[api.Event], now: float, terminal: Terminal) -> str:

@@ -71,18 +71,18 @@ def wait_for_array(client: Client, first: api.Run, *, as_json: bool) -> int:
     array = client.array(str(first["array_id"]))
     for warning in first["warnings"]:
         remark(warning)
-    remark(f"{written(array)} is array {array['id']} of {array['total']} runs")
+    remark(f"{written(array)} is array {array.id} of {array.total} runs")
     try:
-        ended = [client.wait(run_id) for run_id in member_ids(client, first, array["id"])]
+        ended = [client.wait(run_id) for run_id in member_ids(client, first, array.id)]
     except KeyboardInterrupt:
-        remark(f"detached; its runs go on. tarmac wait {array['id']}; tarmac stop {array['id']}")
+        remark(f"detached; its runs go on. tarmac wait {array.id}; tarmac stop {array.id}")
         return INTERRUPTED
     if as_json:
         print_json({"runs": ended})
     for run in ended:
         if not as_json and run["outcome"] != "completed":
             print_text("\n".join(ending(run, stderr_terminal(), tail_shown=False)), err=True)
-    remark(f"{written(array)}: {counts_text(client.array(array['id'])['counts'])}")
+    remark(f"{written(array)}: {counts_text(client.array(array.id).counts)}")
     return max((run["exit_status"] or 0 for run in ended), default=0)
 
 

@@ -19,8 +19,8 @@ _ORDER = (
 
 def written(array: api.Array) -> str:
     """Its name and indices, as `sweep[0-99%8]`."""
-    limit = f"%{array['at_most']}" if array["at_most"] is not None else ""
-    return f"{array['name']}[{array['indices']}{limit}]"
+    limit = f"%{array.at_most}" if array.at_most is not None else ""
+    return f"{array.name}[{array.indices}{limit}]"
 
 
 def counts_text(counts: Mapping[str, int]) -> str:
@@ -32,14 +32,14 @@ def counts_text(counts: Mapping[str, int]) -> str:
 def array_text(array: api.Array, *, now: float, terminal: Terminal) -> str:
     """The page of an array."""
     fields = {
-        "array": array["id"],
+        "array": array.id,
         "name": terminal.paint(one_line(written(array)), "bold"),
-        "members": str(array["total"]),
-        "state": counts_text(array["counts"]),
-        "project": array["project"] if array["project"] != "default" else "",
-        "user": array["user"],
-        "created": age(array["created_at"], now),
-        "one": f"tarmac show '{array['name']}[INDEX]'; all: tarmac ls --expand --name {array['name']}",
+        "members": str(array.total),
+        "state": counts_text(array.counts),
+        "project": array.project if array.project != "default" else "",
+        "user": array.user,
+        "created": age(array.created_at, now),
+        "one": f"tarmac show '{array.name}[INDEX]'; all: tarmac ls --expand --name {array.name}",
     }
     lines = (f"{terminal.paint(name.ljust(9), 'dim')} {value}" for name, value in fields.items() if value)
     return "\n".join(lines)
@@ -57,12 +57,12 @@ def first_members(runs: Iterable[api.RunSummary]) -> Iterator[api.RunSummary]:
 
 def as_array(run: api.RunSummary, array: api.Array) -> api.RunSummary:
     """The line of a member as the line of the whole array."""
-    counts = array["counts"]
+    counts = array.counts
     only = next(iter(counts)) if len(counts) == 1 else None
     ended = only in ("completed", "failed", "stopped")
     return {
         **run,
-        "id": array["id"],
+        "id": array.id,
         "name": written(array),
         "array_index": None,
         "state": "ended" if ended else only or counts_text(counts),

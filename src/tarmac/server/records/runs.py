@@ -60,17 +60,17 @@ def _retry_at(run: Run) -> float | None:
 
 def array_record(array: ArrayStatus) -> api.Array:
     run, request = array.run, array.run.spec.array
-    return {
-        "id": run.array_id or "",
-        "name": run.name,
-        "project": run.project,
-        "user": run.user,
-        "indices": request.indices if request is not None else "",
-        "at_most": request.at_most if request is not None else None,
-        "total": array.total,
-        "counts": dict(array.counts),
-        "created_at": run.created_at,
-    }
+    return api.Array(
+        id=run.array_id or "",
+        name=run.name,
+        project=run.project,
+        user=run.user,
+        indices=request.indices if request is not None else "",
+        at_most=request.at_most if request is not None else None,
+        total=array.total,
+        counts=array.counts,
+        created_at=run.created_at,
+    )
 
 
 def summary_record(summary: RunSummary) -> api.RunSummary:
@@ -80,7 +80,15 @@ def summary_record(summary: RunSummary) -> api.RunSummary:
 
 def notification_record(message: Notification) -> api.Notification:
     """A message; of its receiver's URL it shows only the host."""
-    return copy_fields(api.Notification, message, receiver=str(message.receiver))
+    return api.Notification(
+        occasion=message.occasion,
+        receiver=str(message.receiver),
+        at=message.at,
+        tries=message.tries,
+        due_at=message.due_at,
+        sent_at=message.sent_at,
+        error=message.error,
+    )
 
 
 def status_record(run: Run, attempt: Attempt | None) -> api.RunStatus:

@@ -6,9 +6,9 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from tarmac import api
+from tarmac.model.annotation import Annotation
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CallingActor
-from tarmac.server.records.copying import copy_fields
 from tarmac.server.records.runs import run_record
 from tarmac.server.requests import LabelsBody, NoteBody
 from tarmac.server.service import Service
@@ -18,16 +18,15 @@ def annotation_routes(router: APIRouter, service: Service) -> None:
     """Add the routes about notes and labels."""
     annotations = service.annotations
 
-    @router.get("/runs/{ref}/annotations", response_model=list[api.Annotation])
+    @router.get("/runs/{ref}/annotations", response_model=list[Annotation])
     def every(actor: CallingActor, ref: str) -> Response:
         """Return the notes of a run and the changes of its labels, oldest first."""
-        return JsonAnswer([copy_fields(api.Annotation, item) for item in annotations.of(actor, ref)])
+        return JsonAnswer(annotations.of(actor, ref))
 
-    @router.post("/runs/{ref}/notes", response_model=list[api.Annotation])
+    @router.post("/runs/{ref}/notes", response_model=list[Annotation])
     def note(actor: CallingActor, ref: str, body: NoteBody) -> Response:
         """Add a note; the answer is as for `/annotations`. An identical note within a minute is ignored."""
-        found = annotations.note(actor, ref, body.text)
-        return JsonAnswer([copy_fields(api.Annotation, item) for item in found])
+        return JsonAnswer(annotations.note(actor, ref, body.text))
 
     @router.patch("/runs/{ref}/labels", response_model=api.Run)
     def label(actor: CallingActor, ref: str, body: LabelsBody) -> Response:

@@ -11,7 +11,6 @@ from starlette.responses import Response
 from tarmac import api
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CallingActor
-from tarmac.server.records.copying import copy_fields
 from tarmac.server.requests import Whole
 from tarmac.server.service import Service
 from tarmac.server.storage.work_files import WorkFiles
@@ -33,9 +32,7 @@ def work_file_routes(router: APIRouter, service: Service) -> None:
     @router.get("/runs/{ref}/files", response_model=api.WorkFiles)
     def files(actor: CallingActor, ref: str, place: Annotated[Place, Depends()]) -> Response:
         """Return a directory of an attempt's working directory; by default the newest, on its first node."""
-        found = work.listing(actor, ref, place.path, attempt=place.attempt, node=place.node)
-        entries = [copy_fields(api.WorkFile, each, bytes=each.size_bytes) for each in found.files]
-        return JsonAnswer(copy_fields(api.WorkFiles, found, files=entries))
+        return JsonAnswer(work.listing(actor, ref, place.path, attempt=place.attempt, node=place.node))
 
     @router.get("/runs/{ref}/file", response_class=Response)
     def file(

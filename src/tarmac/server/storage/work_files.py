@@ -5,12 +5,9 @@ They may contain confidential data, such as keys that a program wrote.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
+from tarmac import api
 from tarmac.control.permissions import Action, check
 from tarmac.control.service import ControlPlane
-from tarmac.model.abilities import FileEntry
 from tarmac.model.actor import Actor
 from tarmac.model.errors import NotFound
 from tarmac.model.run import Attempt
@@ -21,17 +18,6 @@ MOST_LISTED = 10_000
 PIECE_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
-    """The entries of a directory. `more`: only the first `MOST_LISTED` are included."""
-
-    attempt: int
-    node: str
-    path: str
-    files: Sequence[FileEntry]
-    more: bool
-
-
 class WorkFiles:
     """Queries about working directories. From any thread."""
 
@@ -40,18 +26,20 @@ class WorkFiles:
 
     def listing(
         self, actor: Actor, reference: str, path: str, *, attempt: int | None, node: str | None
-    ) -> Listing:
-        """A directory of an attempt: by default the newest, on its first node; raises NotFound."""
+    ) -> api.WorkFiles:
+        """A directory of an attempt: by default the newest, on its first node; raises NotFound.
+
+        At most `MOST_LISTED` of its entries are listed.
+        """
         chosen, name = self._place(actor, reference, attempt, node)
         path = path.strip("/")
         found = self._plane.files(actor, chosen.id, _below(chosen, name, path), limit=MOST_LISTED + 1)
-        return Listing(
-            attempt=chosen.number,
-            node=name,
-            path=path,
-            files=found[:MOST_LISTED],
-            more=len(found) > MOST_LISTED,
+        files = tuple(
+            api.WorkFile(name=each.name, kind=each.kind, bytes=each.size_bytes, modified_at=each.modified_at)
+            for each in found[:MOST_LISTED]
         )
+        more = len(found) > MOST_LISTED
+        return api.WorkFiles(attempt=chosen.number, node=name, path=path, files=files, more=more)
 
     def piece(
         self, actor: Actor, reference: str, path: str, *, offset: int, attempt: int | None, node: str | None

@@ -16,7 +16,7 @@ from tarmac.cli.views.table import heads, render
 from tarmac.cli.views.terminal import Terminal, stdout_terminal
 
 if TYPE_CHECKING:
-    from tarmac import api
+    from tarmac.model.annotation import Annotation
 
 _ANNOTATIONS = heads("WHEN, BY, KIND, TEXT", right="WHEN", flexible="TEXT", optional="BY")
 
@@ -56,9 +56,9 @@ def note(*, run: str, text: tuple[str, ...], as_json: bool) -> None:
         remark("this run has no notes; tarmac note RUN TEXT adds one")
 
 
-def annotation_table(found: Sequence[api.Annotation], *, now: float, terminal: Terminal) -> str:
+def annotation_table(found: Sequence[Annotation], *, now: float, terminal: Terminal) -> str:
     """A table of annotations, oldest first."""
-    rows = ([age(each["at"], now), each["actor"], each["kind"], each["text"]] for each in found)
+    rows = ([age(each.at, now), each.actor, each.kind, each.text] for each in found)
     return render(_ANNOTATIONS, rows, terminal)
 
 

@@ -58,19 +58,17 @@ def _list(found: api.WorkFiles, *, as_json: bool) -> None:
     now = time.time()
     rows = (
         (
-            size_text(each["bytes"]) if each["kind"] == "file" else "",
-            age(each["modified_at"], now),
-            Cell(
-                each["name"] + _MARKS.get(each["kind"], ""), "bold" if each["kind"] == "directory" else None
-            ),
+            size_text(each.bytes) if each.kind == "file" else "",
+            age(each.modified_at, now),
+            Cell(each.name + _MARKS.get(each.kind, ""), "bold" if each.kind == "directory" else None),
         )
-        for each in found["files"]
+        for each in found.files
     )
-    if found["files"]:
+    if found.files:
         print_text(render(_FILES, rows, stdout_terminal()))
     else:
         remark("this directory is empty")
-    if found["more"]:
+    if found.more:
         remark("there is more than is listed")
 
 
@@ -82,16 +80,16 @@ def _fetched(client: Client, run: str, path: str, target: Path, place: dict[str,
         name = path.rpartition("/")[2]
         yield _written(client, run, path, target / name if target.is_dir() else target, place)
         return
-    pinned = {"attempt": found["attempt"], "node": found["node"]}
-    if found["more"]:
+    pinned = {"attempt": found.attempt, "node": found.node}
+    if found.more:
         remark(f"{path or 'the working directory'} holds more than can be listed: not all of it is fetched")
-    for each in found["files"]:
-        name = each["name"]
-        if "/" in name or name in (".", "..") or each["kind"] not in ("file", "directory"):
-            remark(f"left out: {path}/{name} ({each['kind']})")
+    for each in found.files:
+        name = each.name
+        if "/" in name or name in (".", "..") or each.kind not in ("file", "directory"):
+            remark(f"left out: {path}/{name} ({each.kind})")
             continue
         below = f"{path}/{name}".lstrip("/")
-        if each["kind"] == "directory":
+        if each.kind == "directory":
             yield from _fetched(client, run, below, target / name, pinned)
         else:
             yield _written(client, run, below, target / name, pinned)
