@@ -65,7 +65,7 @@ def raw_get(client: Client, path: str) -> bytes:
 
 def stop_server(client: Client) -> None:
     """End the server, and wait until it is gone; the next request starts another."""
-    pid = client.version()["pid"]
+    pid = client.version().pid
     client.stop_server()
     wait_until(lambda: _gone(pid))
 

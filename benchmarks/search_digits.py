@@ -98,7 +98,7 @@ class Searched:
 
     @property
     def slot_s(self) -> float:
-        return sum(trial["slot_s"] for trial in self.trials)
+        return sum(trial.slot_s for trial in self.trials)
 
 
 def search(directory: Path, method: str, *, trials: int, kills: int) -> Searched:
@@ -119,11 +119,11 @@ def search(directory: Path, method: str, *, trials: int, kills: int) -> Searched
     with Client(home=home) as client:
         try:
             record = client.create_experiment(text, directory=str(project), filename="run.yaml")
-            done = _follow(client, record["id"], trials=trials, kills=kills)
+            done = _follow(client, record.id, trials=trials, kills=kills)
             return Searched(
-                client.experiment(record["id"]),
-                client.trials(record["id"]),
-                client.best_trials(record["id"])[0],
+                client.experiment(record.id),
+                client.trials(record.id),
+                client.best_trials(record.id)[0],
                 done,
             )
         finally:
@@ -136,11 +136,11 @@ def _follow(client: Client, experiment: str, *, trials: int, kills: int) -> int:
     while True:
         try:
             record = client.experiment(experiment)
-            ended = sum(trial["end"] is not None for trial in client.trials(experiment))
-            if record["state"] == "ended":
+            ended = sum(trial.end is not None for trial in client.trials(experiment))
+            if record.state == "ended":
                 return done
             if done < kills and ended >= (done + 1) * trials // (kills + 1):
-                os.kill(client.version()["pid"], signal.SIGKILL)
+                os.kill(client.version().pid, signal.SIGKILL)
                 done += 1
         except Unavailable:
             pass  # it was just killed: the next question starts another
@@ -168,21 +168,21 @@ def report(killed: Searched, calm: Searched, chance: Searched) -> int:
     print(best_line(killed.record, killed.best), "\n")
     print(f"{'search':<28}{'trials':>8}{'kills':>7}{'slot s':>9}{'best loss':>11}{'longest':>9}")
     for name, each in (("asha, server killed", killed), ("asha", calm), ("random", chance)):
-        longest = sum((trial["at"] or 0) >= LONGEST for trial in each.trials)
+        longest = sum((trial.at or 0) >= LONGEST for trial in each.trials)
         print(
-            f"{name:<28}{len(each.trials):>8}{each.kills:>7}{each.slot_s:>9.0f}{each.best['best']:>11.4f}{longest:>9}"
+            f"{name:<28}{len(each.trials):>8}{each.kills:>7}{each.slot_s:>9.0f}{each.best.best:>11.4f}{longest:>9}"
         )
     spent = 0.0
     within: list[api.Trial] = []
     for trial in chance.trials:
-        spent += trial["slot_s"]
+        spent += trial.slot_s
         if spent > killed.slot_s and within:
             break
         within.append(trial)
-    best = min(trial["best"] for trial in within if trial["best"] is not None)
+    best = min(trial.best for trial in within if trial.best is not None)
     print(f"{'random, as long as asha':<28}{len(within):>8}{0:>7}{killed.slot_s:>9.0f}{best:>11.4f}")
-    same = [trial["parameters"] for trial in killed.trials] == [trial["parameters"] for trial in calm.trials]
-    runs = {trial["run"] for trial in killed.trials}
+    same = [trial.parameters for trial in killed.trials] == [trial.parameters for trial in calm.trials]
+    runs = {trial.run for trial in killed.trials}
     ok = same and len(runs) == len(killed.trials)
     print(f"\nthe same {len(killed.trials)} trials as without kills: {same}; runs: {len(runs)}")
     return 0 if ok else 1

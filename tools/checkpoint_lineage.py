@@ -366,7 +366,7 @@ class Lineage(PlayedRun):
         attempt = self.client.attempts(self.run["id"])[-1]
         texts = " ".join(notice["text"] for notice in attempt["notices"])
         kept = self.checkpoints()
-        out = kept[-1]["left_out"] if kept and kept[-1]["attempt"] == attempt["number"] else []
+        out = kept[-1].left_out if kept and kept[-1].attempt == attempt["number"] else []
         if self.case is None:
             return
         if out and "being written when the attempt ended" not in texts:

@@ -30,7 +30,7 @@ class PlayedRun:
 
     def checkpoints(self) -> list[api.Artifact]:
         """The versions of its checkpoint that are kept."""
-        return [item for item in self.client.artifacts(self.run["id"]) if item["kind"] == "checkpoint"]
+        return [item for item in self.client.artifacts(self.run["id"]) if item.kind == "checkpoint"]
 
     def node(self) -> str:
         """The node that it is on."""

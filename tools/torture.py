@@ -149,7 +149,7 @@ def kill_servers(ordeal: Ordeal, kills: int, *, pause_s: float = KILL_PAUSE_S) -
     """Kill whatever server answers, again and again, at random moments of its life."""
     with Client(home=ordeal.home) as client:
         for _ in range(kills):
-            pid = until_answered(client.version)["pid"]
+            pid = until_answered(client.version).pid
             time.sleep(ordeal.random.uniform(0.0, pause_s))
             if is_server(pid, ordeal.home):
                 os.kill(pid, signal.SIGKILL)

@@ -255,7 +255,7 @@ def _strike(ordeal: Ordeal, faults: int) -> None:
         side = ordeal.random.choice(ordeal.sides)
         fault = ordeal.random.choice(FAULTS)
         with Client(home=side.home) as client:
-            pid = until_answered(client.version)["pid"]
+            pid = until_answered(client.version).pid
         time.sleep(ordeal.random.uniform(0.0, 0.8))
         if not is_server(pid, side.home):
             continue

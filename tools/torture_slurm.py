@@ -197,7 +197,7 @@ def _cut(ordeal: Ordeal, host: LoginHost, times: int, random: Random) -> None:
             if number % 2:
                 cut_sessions(host)
             else:
-                cut_connections(until_answered(client.version)["pid"])
+                cut_connections(until_answered(client.version).pid)
 
 
 def _install_faults(root: Path) -> Path:

@@ -24,7 +24,7 @@ def queue_and_why(runs: int = RUNS) -> Mapping[str, float]:
         queue_s = [timed(lambda: raw_get(client, "/queue?limit=40")) for _ in range(ASKED)]
         page_s = [timed(lambda: raw_get(client, "/runs?limit=50")) for _ in range(ASKED)]
         why_s = [timed(lambda run_id=run_id: raw_get(client, f"/runs/{run_id}/why")) for run_id in chosen]  # type: ignore[misc]
-        memory_bytes = _resident_bytes(client.version()["pid"])
+        memory_bytes = _resident_bytes(client.version().pid)
     return {
         "queue": percentile(queue_s, 0.5) * 1000,
         "page": percentile(page_s, 0.5) * 1000,

@@ -44,7 +44,7 @@ def _timed_list(client: Client) -> float:
 def _recovery(client: Client, sleepers: list[str]) -> tuple[float, float]:
     """Seconds from `kill -9` to the full list from the next server; how many runs are not as they were."""
     before = _record(client, sleepers)
-    os.kill(client.version()["pid"], signal.SIGKILL)
+    os.kill(client.version().pid, signal.SIGKILL)
     began = time.perf_counter()
     after = _record(client, sleepers)
     took_s = time.perf_counter() - began

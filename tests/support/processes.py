@@ -45,7 +45,7 @@ def ended(pid: int, *, within_s: float = PATIENCE_S) -> bool:
 
 def end_server(client: Client, number: int = signal.SIGKILL) -> int:
     """Send the server of a client a signal, and wait for its end; returns its process id."""
-    pid = client.version()["pid"]
+    pid = client.version().pid
     os.kill(pid, number)
     assert ended(pid)
     return pid
@@ -57,7 +57,7 @@ def home_at(path: Path) -> Iterator[Home]:
     home = Home(path)
     yield home
     with Client(home=path, start=False) as client, contextlib.suppress(TarmacError):
-        pid = client.version()["pid"]
+        pid = client.version().pid
         for run in client.runs(limit=1000)["runs"]:
             if run["state"] != "ended":
                 client.stop(run["id"])

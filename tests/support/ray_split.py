@@ -90,7 +90,7 @@ def _split(client: Client, nodes: RayNodes, ticks: Path, age_s: int | None) -> S
     nodes.cut(number)
     try:
         _await(
-            lambda: any(version["attempt"] == 2 for version in client.artifacts(run_id)),
+            lambda: any(version.attempt == 2 for version in client.artifacts(run_id)),
             "no checkpoint of attempt 2 was kept",
         )
         if age_s is not None:
@@ -126,10 +126,10 @@ def _queued_again_at(client: Client, run_id: str, cut_at: float) -> float:
 
 
 def _content(client: Client, version: api.Artifact) -> tuple[int, int, float]:
-    entries = client.artifact(version["id"])["entries"]
-    pieces = next(entry["pieces"] for entry in entries if entry["path"] == "state")
-    attempt, at = b"".join(client.artifact_piece(piece["digest"]) for piece in pieces).split()
-    return version["attempt"], int(attempt), float(at)
+    entries = client.artifact(version.id).entries
+    pieces = next(entry.pieces for entry in entries if entry.path == "state")
+    attempt, at = b"".join(client.artifact_piece(piece.digest) for piece in pieces).split()
+    return version.attempt, int(attempt), float(at)
 
 
 def _age(nodes: RayNodes, number: int, part: str, age_s: int) -> None:

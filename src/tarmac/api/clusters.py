@@ -1,35 +1,47 @@
-"""Clusters, their pools and nodes by kind. Made in `server.records.clusters`, read by the client."""
+"""Clusters, their pools, nodes by kind and machines, and changes to them. Read by the client."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from typing import Any
 
-from typing_extensions import TypedDict
+from msgspec import Struct
 
 from tarmac.api.server import ErrorForm
+from tarmac.model.cluster import Packing, Policy, QueueOffer, ShareBy
+from tarmac.model.machine import MachineState
 
 
-class PoolRules(TypedDict):
+class ClusterKind(StrEnum):
+    """The origin of a cluster."""
+
+    OWN = "own"  # the engine's: this machine, or the cluster in the settings
+    ADDED = "added"  # described and added by a person
+    REHEARSAL = "rehearsal"  # for one run alone
+
+
+class PoolRules(Struct, frozen=True, kw_only=True):
     """A pool of a cluster: its nodes and slots, and the rules of its queue."""
 
     name: str
     nodes: int
     slots: int
     slots_used: int
-    policy: str
+    policy: Policy
     preemption: bool
-    packing: str
+    packing: Packing
     guaranteed_s: float
     backfill_window_s: float
-    share_by: str
-    shares: dict[str, float]
+    share_by: ShareBy
+    shares: Mapping[str, float]
     half_life_s: float
     turn_s: float
     period_s: float
     floor_s: float
 
 
-class NodeKind(TypedDict):
+class NodeKind(Struct, frozen=True, kw_only=True):
     """Similar nodes of a cluster.
 
     `states` counts them by state; `hostnames` are the first and the last of them.
@@ -44,25 +56,11 @@ class NodeKind(TypedDict):
     nodes: int
     slots: int
     slots_used: int
-    states: dict[str, int]
-    hostnames: list[str]
+    states: Mapping[str, int]
+    hostnames: Sequence[str]
 
 
-class QueueOffer(TypedDict):
-    """The queue of a cluster for a pool, and the limits of that queue.
-
-    `queue` is its name in the cluster, `terms` are further settings of all its jobs. None: no limit is known.
-    """
-
-    pool: str
-    queue: str
-    terms: dict[str, str]
-    longest_s: float | None
-    usual_s: float | None
-    most_nodes: int | None
-
-
-class Cluster(TypedDict):
+class Cluster(Struct, frozen=True, kw_only=True):
     """A cluster, its pools and its nodes by kind. Only the answer to a change has `warnings`.
 
     `settings` are its engine's, `queues` those of its pools if it has a queue of its own.
@@ -72,35 +70,27 @@ class Cluster(TypedDict):
     engine: str
     delegated: bool
     trouble: str | None
-    kind: str
+    kind: ClusterKind
     nodes: int
     slots: int
     slots_used: int
     slots_free: int
-    pools: list[PoolRules]
-    node_kinds: list[NodeKind]
-    settings: dict[str, Any]
-    queues: list[QueueOffer]
-    warnings: list[str]
+    pools: Sequence[PoolRules]
+    node_kinds: Sequence[NodeKind]
+    settings: Mapping[str, Any]
+    queues: Sequence[QueueOffer]
+    warnings: Sequence[str]
 
 
-class Finding(TypedDict):
-    """The check of one thing that a cluster needs."""
-
-    what: str
-    ok: bool
-    text: str
-
-
-class ClusterMachine(TypedDict):
+class ClusterMachine(Struct, frozen=True, kw_only=True):
     """A machine of a cluster that was started over SSH, and since when its process runs.
 
-    `state` is up, down or unreachable; `problem` is the reason.
+    `problem` is the reason for a state other than up.
     """
 
     name: str
     role: str
-    state: str
+    state: MachineState
     address: str | None
     slots: int | None
     pid: int | None
@@ -108,32 +98,47 @@ class ClusterMachine(TypedDict):
     problem: str | None
 
 
-class ChangeLine(TypedDict):
+class ChangeKind(StrEnum):
+    """The kind of a change to a cluster."""
+
+    UP = "up"
+    DOWN = "down"
+
+
+class ChangeState(StrEnum):
+    """The state of a change."""
+
+    WORKING = "working"
+    DONE = "done"
+    FAILED = "failed"
+
+
+class ChangeLine(Struct, frozen=True):
     """One line on what was done on a machine."""
 
     machine: str
     text: str
 
 
-class ClusterChange(TypedDict):
-    """A cluster that is being started, changed or ended: `state` is working, done or failed.
+class ClusterChange(Struct, frozen=True, kw_only=True):
+    """A cluster that is being started, changed or ended.
 
     `lines` are those from the requested number on, `next` the number of the line after them.
     """
 
     cluster: str
-    kind: str
-    state: str
+    kind: ChangeKind
+    state: ChangeState
     began_at: float
-    lines: list[ChangeLine]
+    lines: Sequence[ChangeLine]
     next: int
     error: ErrorForm | None
 
 
-class ClusterStatus(TypedDict):
+class ClusterStatus(Struct, frozen=True, kw_only=True):
     """The machines of a cluster that was started over SSH, and the change in progress, if any."""
 
     cluster: str
     engine: str
-    machines: list[ClusterMachine]
+    machines: Sequence[ClusterMachine]
     change: ClusterChange | None

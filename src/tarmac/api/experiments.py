@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from typing_extensions import TypedDict
+from msgspec import Struct
 
 
-class Search(TypedDict):
+class Search(Struct, frozen=True, kw_only=True):
     """The search of an experiment: see the reference of the run file."""
 
     method: str
     metric: str
     smaller_is_better: bool
-    parameters: dict[str, Any]
+    parameters: Mapping[str, Any]
     seed: int
     max_trials: int | None
     max_concurrent_trials: int
@@ -22,7 +23,7 @@ class Search(TypedDict):
     max_slots: int | None
 
 
-class Trial(TypedDict):
+class Trial(Struct, frozen=True, kw_only=True):
     """A trial: its run, its parameters, its newest and best metric. Lengths are steps, or of `time_metric`.
 
     `end` is completed, failed, stopped, invalid or closed (the search ended it early).
@@ -31,7 +32,7 @@ class Trial(TypedDict):
     number: int
     run: str
     name: str
-    parameters: dict[str, Any]
+    parameters: Mapping[str, Any]
     state: str
     run_state: str | None
     end: str | None
@@ -44,7 +45,7 @@ class Trial(TypedDict):
     slot_s: float
 
 
-class Experiment(TypedDict):
+class Experiment(Struct, frozen=True, kw_only=True):
     """A search over parameters. Times are seconds since the epoch; `progress` goes from 0 to 1."""
 
     id: str
@@ -62,18 +63,18 @@ class Experiment(TypedDict):
     parent: str | None
     search: Search
     source: str
-    labels: dict[str, str]
-    warnings: list[str]
+    labels: Mapping[str, str]
+    warnings: Sequence[str]
 
 
-class ExperimentPage(TypedDict):
+class ExperimentPage(Struct, frozen=True, kw_only=True):
     """A part of the list of experiments, newest first; `next` is the `before` of the following part."""
 
-    experiments: list[Experiment]
+    experiments: Sequence[Experiment]
     next: str | None
 
 
-class PreviewLine(TypedDict):
+class PreviewLine(Struct, frozen=True):
     """The number of trials that end at this length; null: at their own end."""
 
     trials: int

@@ -5,10 +5,14 @@ Made in `server.routes`.
 
 from __future__ import annotations
 
-from typing_extensions import TypedDict
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from tarmac.model.abilities import KeptImage
 
 
-class Artifact(TypedDict):
+class Artifact(Struct, frozen=True, kw_only=True):
     """One version of an artifact of a run. `rank` is that of the node it came from.
 
     `left_out` are the paths of files and directories that existed and were not complete.
@@ -24,17 +28,17 @@ class Artifact(TypedDict):
     created_at: float
     files: int
     bytes: int
-    left_out: list[str]
+    left_out: Sequence[str]
 
 
-class Piece(TypedDict):
+class Piece(Struct, frozen=True, kw_only=True):
     """A piece of a file, by the SHA-256 of its content."""
 
     digest: str
     bytes: int
 
 
-class ArtifactEntry(TypedDict):
+class ArtifactEntry(Struct, frozen=True, kw_only=True):
     """A file, directory or link of an artifact. `inside`: an absolute link to that path of the artifact."""
 
     path: str
@@ -42,54 +46,26 @@ class ArtifactEntry(TypedDict):
     mode: int
     bytes: int
     mtime_ns: int
-    pieces: list[Piece]
+    pieces: Sequence[Piece]
     target: str
     inside: bool
 
 
-class ArtifactContent(TypedDict):
+class ArtifactContent(Struct, frozen=True, kw_only=True):
     """One version and its content."""
 
     artifact: Artifact
-    entries: list[ArtifactEntry]
+    entries: Sequence[ArtifactEntry]
 
 
-class Dataset(TypedDict):
-    """A dataset; `path` is its place on the server's machine, once it is there."""
-
-    id: str
-    source: str
-    user: str
-    created_at: float
-    state: str
-    path: str | None
-    done_bytes: int
-    total_bytes: int | None
-    message: str | None
-
-
-class KeptImage(TypedDict):
-    """An image on a node; `node` "": on every node of the cluster, which share one directory of images."""
-
-    cluster: str
-    node: str
-    name: str
-    digest: str
-    size_bytes: int
-    disk_bytes: int
-    fetched_at: float
-    used_at: float
-    in_use: bool
-
-
-class ImageList(TypedDict):
+class ImageList(Struct, frozen=True, kw_only=True):
     """The images of the nodes; `troubles` has the reasons of clusters that report none."""
 
-    images: list[KeptImage]
-    troubles: dict[str, str]
+    images: Sequence[KeptImage]
+    troubles: Mapping[str, str]
 
 
-class Secret(TypedDict):
+class Secret(Struct, frozen=True, kw_only=True):
     """A secret without its value. `number` counts its values so far."""
 
     name: str
@@ -101,48 +77,48 @@ class Secret(TypedDict):
     path: str | None
 
 
-class Rotation(TypedDict):
+class Rotation(Struct, frozen=True, kw_only=True):
     """The number of values that were sealed with the new key."""
 
     values: int
 
 
-class CodeDirectory(TypedDict):
+class CodeDirectory(Struct, frozen=True, kw_only=True):
     """A directory (or archive) of the client's machine, and the rules for files to leave out."""
 
     path: str
     ignore_file: str | None
-    exclude: list[str]
+    exclude: Sequence[str]
     whole: bool
     limit_bytes: int
 
 
-class CodeNeeded(TypedDict):
+class CodeNeeded(Struct, frozen=True, kw_only=True):
     """The code that a client has to send before it submits; null if none is needed."""
 
     directory: CodeDirectory | None
 
 
-class CodeChange(TypedDict):
+class CodeChange(Struct, frozen=True, kw_only=True):
     """A file of the code that differs between two runs: `change` is `added`, `removed` or `changed`."""
 
     path: str
     change: str
 
 
-class MissingContents(TypedDict):
+class MissingContents(Struct, frozen=True, kw_only=True):
     """The contents that the server does not have."""
 
-    missing: list[str]
+    missing: Sequence[str]
 
 
-class UploadedPack(TypedDict):
+class UploadedPack(Struct, frozen=True, kw_only=True):
     """The number of contents of a pack that arrived."""
 
     kept: int
 
 
-class UploadedTree(TypedDict):
+class UploadedTree(Struct, frozen=True, kw_only=True):
     """The digest of a snapshot, which a submission names as `code_digest`."""
 
     digest: str

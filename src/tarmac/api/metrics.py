@@ -1,19 +1,21 @@
-"""Metrics of runs: their reports, as summaries and as curves. Made in `server.records.metrics`."""
+"""Metrics of runs: their reports, as summaries and as curves. Made in `server.routes.metrics`."""
 
 from __future__ import annotations
 
-from typing_extensions import TypedDict
+from collections.abc import Sequence
+
+from msgspec import Struct
 
 
-class MetricPoints(TypedDict):
+class MetricPoints(Struct, frozen=True, kw_only=True):
     """The points of a curve, in three lists of the same length; a value is as in `MetricSeries`."""
 
-    steps: list[int | None]
-    times: list[float]
-    values: list[float | str]
+    steps: Sequence[int | None]
+    times: Sequence[float]
+    values: Sequence[float | str]
 
 
-class MetricSeries(TypedDict):
+class MetricSeries(Struct, frozen=True, kw_only=True):
     """A summary of a run's metric, and its points if requested.
 
     A number that is not finite is `"nan"`, `"inf"` or `"-inf"`; `low` and `high` are of finite ones.

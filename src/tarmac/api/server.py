@@ -1,55 +1,61 @@
-"""The server about itself, and problems of an input. Made in `server.http.errors`."""
+"""The server about itself, and problems of an input."""
 
 from __future__ import annotations
 
-from typing_extensions import TypedDict
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from tarmac.model.errors import InvalidInput, NeverFits, Problem, TarmacError
 
 
-class Version(TypedDict):
-    """The server that answers; `now` is its clock."""
+class Version(Struct, frozen=True, kw_only=True):
+    """The server that answers; `now` is its clock (older servers do not send it)."""
 
     version: str
     pid: int
     home: str
     started_at: float
-    now: float
+    now: float | None = None
 
 
-class Health(TypedDict):
+class Health(Struct, frozen=True, kw_only=True):
     """Whether a server works, and why it does not."""
 
     healthy: bool
-    reasons: list[str]
+    reasons: Sequence[str]
 
 
-class Problem(TypedDict):
-    """One problem in an input."""
-
-    message: str
-    file: str | None
-    line: int | None
-    column: int | None
-    hint: str | None
-
-
-class CheckReport(TypedDict):
+class CheckReport(Struct, frozen=True, kw_only=True):
     """All problems of a run file, and the warnings of its reader."""
 
-    problems: list[Problem]
-    warnings: list[str]
+    problems: Sequence[Problem]
+    warnings: Sequence[str]
 
 
-class ErrorForm(TypedDict):
+class ErrorForm(Struct, frozen=True, kw_only=True):
     """An error; `exit_code` is the exit code for a command line."""
 
     code: str
     message: str
-    hint: str | None
-    exit_code: int
-    problems: list[Problem]
+    hint: str | None = None
+    exit_code: int = 1
+    problems: Sequence[Problem] = ()
 
 
-class Error(TypedDict):
+class Error(Struct, frozen=True, kw_only=True):
     """The one form of an error, for every status."""
 
     error: ErrorForm
+
+
+def error_form(error: TarmacError) -> ErrorForm:
+    """The common form of an error."""
+    problems: Sequence[Problem] = ()
+    if isinstance(error, InvalidInput):
+        problems = error.problems
+    elif isinstance(error, NeverFits):
+        problems = [Problem(message=reason) for reason in error.reasons]
+    return ErrorForm(
+        code=error.code, message=error.message, hint=error.hint, exit_code=error.exit_code, problems=problems
+    )

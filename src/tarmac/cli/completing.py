@@ -52,5 +52,5 @@ def cluster_candidates(incomplete: str) -> Iterator[tuple[str, str]]:
     except (TarmacError, OSError):
         return
     for cluster in clusters:
-        if cluster["name"].startswith(incomplete):
-            yield cluster["name"], f"{cluster['nodes']} nodes, {cluster['slots_free']} slots free"
+        if cluster.name.startswith(incomplete):
+            yield cluster.name, f"{cluster.nodes} nodes, {cluster.slots_free} slots free"

@@ -24,13 +24,13 @@ def every_point(client: Client, found: Sequence[api.MetricSeries]) -> Iterator[a
     """The same series with all their points, requested one by one."""
     for series in found:
         whole = client.metrics(
-            series["run"],
-            names=(series["name"],),
-            group=series["group"],
-            points=max(2, series["count"]),
+            series.run,
+            names=(series.name,),
+            group=series.group,
+            points=max(2, series.count),
             every_rank=True,
         )
-        yield from (each for each in whole if each["rank"] == series["rank"])
+        yield from (each for each in whole if each.rank == series.rank)
 
 
 def write_csv(found: Iterable[api.MetricSeries]) -> None:
@@ -38,17 +38,17 @@ def write_csv(found: Iterable[api.MetricSeries]) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(COLUMNS)
     for series in found:
-        points = series["points"]
+        points = series.points
         if points is None:
             continue
-        named = [series["run"], series["run_name"], series["group"], series["name"], series["rank"]]
-        for step, at, value in zip(points["steps"], points["times"], points["values"], strict=True):
+        named = [series.run, series.run_name, series.group, series.name, series.rank]
+        for step, at, value in zip(points.steps, points.times, points.values, strict=True):
             writer.writerow([*named, "" if step is None else step, at, value])
 
 
 def write_tensorboard(found: Iterable[api.MetricSeries], directory: str) -> None:
     """Write an event file for each run, in its own directory. Raises Unavailable if one cannot be written."""
-    for run, series in groupby(found, key=lambda each: f"{each['run_name']}-{each['run']}"):
+    for run, series in groupby(found, key=lambda each: f"{each.run_name}-{each.run}"):
         try:
             path = write_events(Path(directory) / run, series)
         except OSError as error:

@@ -118,7 +118,7 @@ class Client(
 
     def version(self) -> api.Version:
         """The version of the server."""
-        return self._get("/version")
+        return self._get_as(api.Version, "/version")
 
     def submit(
         self,
@@ -154,11 +154,13 @@ class Client(
     ) -> api.Experiment:
         """Begin a search: from a run file with a search, from one with `sweep`, or by forking another."""
         body = _submission(source, idempotency_key=idempotency_key or _new_key(), **options)
-        return self._send("POST", "/experiments", {**self._bringing([body])[0], "fork": fork})
+        body = {**self._bringing([body])[0], "fork": fork}
+        return self._send_as(api.Experiment, "POST", "/experiments", body)
 
     def preview_search(self, source: str, **options: Unpack[SubmitOptions]) -> list[api.PreviewLine]:
         """The number and length of a search's trials. Nothing is stored."""
-        return self._send("POST", "/experiments/preview", _submission(source, **options))
+        body = _submission(source, **options)
+        return self._send_as(list[api.PreviewLine], "POST", "/experiments/preview", body)
 
     def launch(self, run: Run, **overrides: Any) -> api.Run:
         """Submit a run described in Python."""
@@ -171,7 +173,7 @@ class Client(
     ) -> api.CheckReport:
         """Every problem of a run file."""
         body = {"source": source, "filename": filename, "directory": str(Path(directory or "").absolute())}
-        return self._send("POST", "/check", body)
+        return self._send_as(api.CheckReport, "POST", "/check", body)
 
     def runs(
         self,
@@ -298,7 +300,7 @@ class Client(
 
     def code_changes(self, reference: str, after: str) -> list[api.CodeChange]:
         """The files that differ between the code of a run and of another; raises NotFound without code."""
-        return self._get(_run_path(reference, "/code-changes"), after=after)
+        return self._get_as(list[api.CodeChange], _run_path(reference, "/code-changes"), after=after)
 
     def why(self, reference: str) -> api.Why:
         """Why a run is in its state: the reasons for waiting, and their remedies."""

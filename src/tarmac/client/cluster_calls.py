@@ -9,6 +9,8 @@ from urllib.parse import urlencode
 from tarmac import api
 from tarmac.client.calls import Calls, segment
 from tarmac.client.failures import error_of
+from tarmac.model.abilities import KeptImage
+from tarmac.model.engine_kinds import Finding
 
 
 class ClusterCalls(Calls):
@@ -43,15 +45,15 @@ class ClusterCalls(Calls):
 
     def images(self, *, cluster: str | None = None, node: str | None = None) -> api.ImageList:
         """The images of the nodes, and the clusters that did not answer."""
-        return self._get("/images", cluster=cluster, node=node)
+        return self._get_as(api.ImageList, "/images", cluster=cluster, node=node)
 
     def remove_image(
         self, image: str, *, cluster: str | None = None, node: str | None = None
-    ) -> list[api.KeptImage]:
+    ) -> list[KeptImage]:
         """Remove an image, by name or digest, from every node that has it; return the removed ones."""
         choice = {"image": image, "cluster": cluster, "node": node}
         query = urlencode({name: value for name, value in choice.items() if value is not None})
-        return self._send("DELETE", f"/images?{query}")
+        return self._send_as(list[KeptImage], "DELETE", f"/images?{query}")
 
     def nodes(
         self, *, cluster: str | None = None, pool: str | None = None, shard: str | None = None
@@ -90,46 +92,46 @@ class ClusterCalls(Calls):
 
     def clusters(self) -> list[api.Cluster]:
         """Every permanent cluster, its pools with their rules and its nodes by kind."""
-        return self._get("/clusters")
+        return self._get_as(list[api.Cluster], "/clusters")
 
     def cluster(self, name: str) -> api.Cluster:
         """One cluster, including that of a rehearsal."""
-        return self._get(f"/clusters/{segment('cluster', name)}")
+        return self._get_as(api.Cluster, f"/clusters/{segment('cluster', name)}")
 
-    def check_cluster(self, name: str) -> list[api.Finding]:
+    def check_cluster(self, name: str) -> list[Finding]:
         """Check a cluster for the needs of runs; return all findings."""
-        return self._get(f"/clusters/{segment('cluster', name)}/check")
+        return self._get_as(list[Finding], f"/clusters/{segment('cluster', name)}/check")
 
     def add_cluster(
         self, source: str, *, filename: str = "cluster.yaml", replace: bool = False
     ) -> api.Cluster:
         """Add the cluster that a text describes; `replace` allows it to replace the one of its name."""
         body = {"source": source, "filename": filename, "replace": replace}
-        return self._send("POST", "/clusters", body)
+        return self._send_as(api.Cluster, "POST", "/clusters", body)
 
     def remove_cluster(self, name: str) -> api.Cluster:
         """Remove a described cluster; return its last record."""
-        return self._send("DELETE", f"/clusters/{segment('cluster', name)}")
+        return self._send_as(api.Cluster, "DELETE", f"/clusters/{segment('cluster', name)}")
 
     def start_cluster(
         self, name: str, source: str, *, filename: str = "hosts.txt", install: bool = False
     ) -> api.ClusterChange:
         """Begin to run a cluster on exactly the machines of a hosts file; see `cluster_change`."""
         body = {"source": source, "filename": filename, "install": install}
-        return self._send("PUT", f"/clusters/{segment('cluster', name)}/machines", body)
+        return self._send_as(api.ClusterChange, "PUT", f"/clusters/{segment('cluster', name)}/machines", body)
 
     def end_cluster(self, name: str, *, force: bool = False, purge: bool = False) -> api.ClusterChange:
         """Begin to end a started cluster; see `cluster_change`."""
         body = {"force": force, "purge": purge}
-        return self._send("POST", f"/clusters/{segment('cluster', name)}/down", body)
+        return self._send_as(api.ClusterChange, "POST", f"/clusters/{segment('cluster', name)}/down", body)
 
     def cluster_machines(self, name: str) -> api.ClusterStatus:
         """The state of a started cluster's machines, as they report it."""
-        return self._get(f"/clusters/{segment('cluster', name)}/machines")
+        return self._get_as(api.ClusterStatus, f"/clusters/{segment('cluster', name)}/machines")
 
     def cluster_change(self, name: str, *, after: int = 0) -> api.ClusterChange:
         """The progress of a cluster's newest change: waits briefly for lines from number `after` on."""
-        return self._get(f"/clusters/{segment('cluster', name)}/change", after=after)
+        return self._get_as(api.ClusterChange, f"/clusters/{segment('cluster', name)}/change", after=after)
 
     def follow_cluster_change(self, name: str) -> Iterator[api.ChangeLine]:
         """The lines of `start_cluster` or `end_cluster`, until it ends.
@@ -137,8 +139,8 @@ class ClusterCalls(Calls):
         Raises the error that it failed with. The change continues if the caller stops reading.
         """
         change: api.ClusterChange | None = None
-        while change is None or change["state"] == "working":
-            change = self.cluster_change(name, after=change["next"] if change is not None else 0)
-            yield from change["lines"]
-        if change["error"] is not None:
-            raise error_of(change["error"])
+        while change is None or change.state is api.ChangeState.WORKING:
+            change = self.cluster_change(name, after=change.next if change is not None else 0)
+            yield from change.lines
+        if change.error is not None:
+            raise error_of(change.error)

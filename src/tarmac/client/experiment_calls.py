@@ -24,7 +24,8 @@ class ExperimentCalls(Calls):
         mine: bool = False,
     ) -> api.ExperimentPage:
         """A page of the list of experiments, newest first; `before` is the `next` of the last page."""
-        return self._get(
+        return self._get_as(
+            api.ExperimentPage,
             "/experiments",
             limit=limit,
             state=list(states),
@@ -37,15 +38,15 @@ class ExperimentCalls(Calls):
 
     def experiment(self, reference: str) -> api.Experiment:
         """An experiment, by id, unique prefix of an id, or name (the newest of that name)."""
-        return self._get(_path(reference))
+        return self._get_as(api.Experiment, _path(reference))
 
     def trials(self, reference: str) -> list[api.Trial]:
         """All trials of an experiment, by number."""
-        return self._get(_path(reference, "/trials"))
+        return self._get_as(list[api.Trial], _path(reference, "/trials"))
 
     def best_trials(self, reference: str, *, limit: int = 1) -> list[api.Trial]:
         """The trials with the best metric, best first."""
-        return self._get(_path(reference, "/best"), limit=limit)
+        return self._get_as(list[api.Trial], _path(reference, "/best"), limit=limit)
 
     def numbers(self, run_ids: Sequence[str]) -> dict[str, api.Numbers]:
         """The numbers of these runs in Determined's command, for runs that have some."""
@@ -57,29 +58,31 @@ class ExperimentCalls(Calls):
 
     def pause_experiment(self, reference: str) -> api.Experiment:
         """Pause every active trial, and begin no new ones."""
-        return self._send("POST", _path(reference, "/pause"))
+        return self._send_as(api.Experiment, "POST", _path(reference, "/pause"))
 
     def activate_experiment(self, reference: str) -> api.Experiment:
         """Resume the trials of a paused experiment."""
-        return self._send("POST", _path(reference, "/activate"))
+        return self._send_as(api.Experiment, "POST", _path(reference, "/activate"))
 
     def stop_experiment(self, reference: str, *, now: bool = False) -> api.Experiment:
         """End an experiment and its trials for good (`now`: without their grace)."""
-        return self._send("POST", _path(reference, "/stop?now=true" if now else "/stop"))
+        return self._send_as(api.Experiment, "POST", _path(reference, "/stop?now=true" if now else "/stop"))
 
     def continue_experiment(self, reference: str) -> api.Experiment:
         """Continue an ended experiment: failed and stopped trials run again."""
-        return self._send("POST", _path(reference, "/continue"))
+        return self._send_as(api.Experiment, "POST", _path(reference, "/continue"))
 
     def archive_experiment(self, reference: str, archived: bool = True) -> api.Experiment:
         """Hide an ended experiment from plain lists, or show it again."""
-        return self._send(
-            "POST", _path(reference, f"/archive?{urlencode({'archived': str(archived).lower()})}")
+        return self._send_as(
+            api.Experiment,
+            "POST",
+            _path(reference, f"/archive?{urlencode({'archived': str(archived).lower()})}"),
         )
 
     def remove_experiment(self, reference: str) -> api.Experiment:
         """Remove an ended experiment, with its trials' runs, files and artifacts."""
-        return self._send("DELETE", _path(reference))
+        return self._send_as(api.Experiment, "DELETE", _path(reference))
 
 
 def _path(reference: str, rest: str = "") -> str:

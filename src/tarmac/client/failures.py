@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import Any
 
+import msgspec
+
+from tarmac.api import Error, ErrorForm
 from tarmac.model.errors import (
     Forbidden,
     InvalidInput,
     IsExperiment,
     NeverFits,
     NotFound,
-    Problem,
     Refused,
     StorageFull,
     TarmacError,
@@ -30,8 +30,8 @@ _CLASSES: Mapping[str, type[TarmacError]] = {
 def failure(status: int, body: bytes) -> TarmacError:
     """The error in an answer with this status and body."""
     try:
-        error = error_of(json.loads(body)["error"])
-    except (ValueError, LookupError, TypeError):
+        error = error_of(msgspec.json.decode(body, type=Error).error)
+    except (ValueError, msgspec.MsgspecError):
         return TarmacError(
             f"the server answered with status {status} and no explanation",
             hint="is this the address of a tarmac server?",
@@ -40,25 +40,14 @@ def failure(status: int, body: bytes) -> TarmacError:
     return error
 
 
-def error_of(form: Mapping[str, Any]) -> TarmacError:
-    """The error in its JSON form; raises LookupError for an invalid one."""
-    code, message, hint = str(form["code"]), str(form["message"]), form.get("hint")
-    problems = tuple(_problem(item) for item in form.get("problems") or ())
-    if code == InvalidInput.code:
-        return InvalidInput(problems or message, hint=hint)
-    if code == NeverFits.code:
-        return NeverFits(message, hint=hint, reasons=[problem.message for problem in problems])
-    error = _CLASSES.get(code, TarmacError)(message, hint=hint)
-    error.code = code
-    error.exit_code = int(form.get("exit_code", error.exit_code))
+def error_of(form: ErrorForm) -> TarmacError:
+    """The error in the form that answers have."""
+    if form.code == InvalidInput.code:
+        return InvalidInput(tuple(form.problems) or form.message, hint=form.hint)
+    if form.code == NeverFits.code:
+        reasons = [problem.message for problem in form.problems]
+        return NeverFits(form.message, hint=form.hint, reasons=reasons)
+    error = _CLASSES.get(form.code, TarmacError)(form.message, hint=form.hint)
+    error.code = form.code
+    error.exit_code = form.exit_code
     return error
-
-
-def _problem(item: Mapping[str, Any]) -> Problem:
-    return Problem(
-        message=str(item["message"]),
-        file=item.get("file"),
-        line=item.get("line"),
-        column=item.get("column"),
-        hint=item.get("hint"),
-    )

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from tarmac import api
 from tarmac.client.calls import Calls
-
-if TYPE_CHECKING:
-    from tarmac import api
 
 
 class MetricCalls(Calls):
@@ -28,7 +25,8 @@ class MetricCalls(Calls):
         select metrics; `every_rank` adds ranks other than the lowest that reported. Raises NotFound for a
         name that no run has reported.
         """
-        return self._get(
+        return self._get_as(
+            list[api.MetricSeries],
             "/metrics",
             run=list(references),
             name=list(names) or None,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import cast
 from urllib.parse import urlencode
 
+from tarmac import api
 from tarmac.client.calls import Calls, segment
-
-if TYPE_CHECKING:
-    from tarmac import api
 
 
 class SecretCalls(Calls):
@@ -16,7 +14,7 @@ class SecretCalls(Calls):
 
     def secrets(self) -> list[api.Secret]:
         """Every secret, without its value."""
-        return self._get("/secrets")
+        return self._get_as(list[api.Secret], "/secrets")
 
     def set_secret(
         self,
@@ -29,14 +27,15 @@ class SecretCalls(Calls):
     ) -> api.Secret:
         """Store a value, which replaces an earlier one; runs get it at their next start."""
         body = {"value": value, "form": form, "variable": variable, "path": path}
-        return self._send("PUT", f"/secrets/{segment('secret', name)}", body)
+        return self._send_as(api.Secret, "PUT", f"/secrets/{segment('secret', name)}", body)
 
     def remove_secret(self, name: str, *, force: bool = False, purge: bool = False) -> api.Secret | None:
         """Stop giving a secret to runs; `purge` deletes its values as well."""
         query = urlencode({"force": str(force).lower(), "purge": str(purge).lower()})
         path = f"/secrets/{segment('secret', name)}?{query}"
-        return self._send("DELETE", path)
+        kind = cast("type[api.Secret | None]", api.Secret | None)
+        return self._send_as(kind, "DELETE", path)
 
     def rotate_secrets(self) -> api.Rotation:
         """Seal every value with a new key, and delete the old ones."""
-        return self._send("POST", "/secrets/rotate")
+        return self._send_as(api.Rotation, "POST", "/secrets/rotate")

@@ -36,11 +36,11 @@ def write_events(directory: Path, series: Iterable[api.MetricSeries]) -> Path:
 def _records(series: Iterable[api.MetricSeries]) -> Iterator[bytes]:
     yield _record(_double(1, 0.0) + _bytes(3, _VERSION))
     for each in series:
-        points = each["points"]
+        points = each.points
         if points is None:
             continue
-        tag = f"{each['group']}/{each['name']}" + (f"/rank{each['rank']}" if each["rank"] else "")
-        columns = zip(points["steps"], points["times"], points["values"], strict=True)
+        tag = f"{each.group}/{each.name}" + (f"/rank{each.rank}" if each.rank else "")
+        columns = zip(points.steps, points.times, points.values, strict=True)
         for number, (step, at, value) in enumerate(columns):
             scalar = _bytes(1, tag.encode()) + _float(2, float(value))
             place = number if step is None else step

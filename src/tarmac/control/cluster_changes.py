@@ -7,50 +7,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Callable
 from threading import Condition, Thread
 
+from tarmac import api
+from tarmac.api import ChangeKind, ChangeLine, ChangeState, error_form
 from tarmac.model.errors import TarmacError
 
 log = logging.getLogger(__name__)
-
-
-class ChangeKind(StrEnum):
-    """The kind of a change to a cluster."""
-
-    UP = "up"
-    DOWN = "down"
-
-
-class ChangeState(StrEnum):
-    """The state of a change."""
-
-    WORKING = "working"
-    DONE = "done"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeLine:
-    """One action on a machine."""
-
-    machine: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeReport:
-    """The state of a change: its lines from the requested number on, and the number of the next line."""
-
-    cluster: str
-    kind: ChangeKind
-    state: ChangeState
-    began_at: float
-    lines: Sequence[ChangeLine]
-    next: int
-    error: TarmacError | None
 
 
 class ClusterChange:
@@ -82,21 +46,21 @@ class ClusterChange:
             self._lines.append(ChangeLine(machine, text))
             self._changed.notify_all()
 
-    def report(self, after: int, *, wait_s: float) -> ChangeReport:
+    def report(self, after: int, *, wait_s: float) -> api.ClusterChange:
         """Report the change: at line number `after` or at its end, after at most `wait_s`."""
         deadline = time.monotonic() + wait_s
         with self._changed:
             while self.working and len(self._lines) <= after:
                 if not self._changed.wait(max(0.0, deadline - time.monotonic())):
                     break
-            return ChangeReport(
+            return api.ClusterChange(
                 cluster=self.cluster,
                 kind=self.kind,
                 state=self._state,
                 began_at=self._began_at,
                 lines=tuple(self._lines[after:]),
                 next=len(self._lines),
-                error=self._error,
+                error=error_form(self._error) if self._error is not None else None,
             )
 
     def _do(self, body: Callable[[], None]) -> None:

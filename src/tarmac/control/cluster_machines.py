@@ -7,11 +7,13 @@ the middle, the same command completes the start.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from threading import Event, Lock
 from typing import TypeVar
 
-from tarmac.control.cluster_changes import ChangeKind, ChangeReport, ClusterChange
+from tarmac import api
+from tarmac.api import ChangeKind
+from tarmac.control.cluster_changes import ClusterChange
 from tarmac.control.clusters import NAMED, Clusters
 from tarmac.control.decisions import steps
 from tarmac.control.permissions import Action, check
@@ -40,15 +42,6 @@ FIXED = ("slots", "cpus", "directory", "port")
 """The properties of a machine that cannot change while it is in the cluster."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterStatus:
-    """The machines of a cluster as they were found, and the current change."""
-
-    cluster: Cluster
-    machines: Sequence[MachineReport]
-    change: ChangeReport | None
-
-
 class ClusterMachines:
     """Commands and questions about started clusters. From any thread.
 
@@ -65,7 +58,7 @@ class ClusterMachines:
         self._changes: dict[str, ClusterChange] = {}
         self._lock = Lock()
 
-    def up(self, actor: Actor, name: str, machines: Sequence[Machine], *, install: bool) -> ChangeReport:
+    def up(self, actor: Actor, name: str, machines: Sequence[Machine], *, install: bool) -> api.ClusterChange:
         """Begin to run the cluster on exactly these machines; a repeated command joins the current change.
 
         Raises Refused for a change of fixed properties, or while another change is running.
@@ -80,7 +73,7 @@ class ClusterMachines:
             name, ChangeKind.UP, request, lambda progress: self._up(name, old, machines, install, progress)
         )
 
-    def down(self, actor: Actor, name: str, *, force: bool, purge: bool) -> ChangeReport:
+    def down(self, actor: Actor, name: str, *, force: bool, purge: bool) -> api.ClusterChange:
         """Begin to end the cluster; with `force`, stop its runs and give up lost machines.
 
         Raises Refused while runs hold or need it, and NotFound for an unknown cluster.
@@ -96,7 +89,7 @@ class ClusterMachines:
             lambda progress: self._down(actor, cluster, force=force, purge=purge, progress=progress),
         )
 
-    def status(self, actor: Actor, name: str) -> ClusterStatus:
+    def status(self, actor: Actor, name: str) -> api.ClusterStatus:
         """Ask the machines of the cluster for their status. May take long; raises NotFound for an unknown
         cluster.
         """
@@ -104,10 +97,11 @@ class ClusterMachines:
         cluster = self._started(name)
         change = self._changes.get(name)
         report = change.report(0, wait_s=0) if change is not None and change.working else None
-        machines = self._need_starter().look(name, cluster.machines)
-        return ClusterStatus(cluster=cluster, machines=machines, change=report)
+        found = self._need_starter().look(name, cluster.machines)
+        machines = [_machine_status(each) for each in found]
+        return api.ClusterStatus(cluster=name, engine=cluster.engine, machines=machines, change=report)
 
-    def progress(self, actor: Actor, name: str, after: int, *, wait_s: float) -> ChangeReport:
+    def progress(self, actor: Actor, name: str, after: int, *, wait_s: float) -> api.ClusterChange:
         """The newest change of a cluster; raises NotFound if this process has begun none."""
         check(actor, Action.READ)
         change = self._changes.get(name)
@@ -122,7 +116,7 @@ class ClusterMachines:
 
     def _begin(
         self, name: str, kind: ChangeKind, request: object, body: Callable[[MachineProgress], None]
-    ) -> ChangeReport:
+    ) -> api.ClusterChange:
         self._need_starter()
         with self._lock:
             known = self._changes.get(name)
@@ -327,3 +321,17 @@ def _refuse_changes(old: Cluster, machines: Sequence[Machine]) -> None:
     if found:
         hint = "take a host out with one up and back with the next to change it"
         raise Refused(f"cluster {old.name} runs: {'; '.join(found)}", hint=hint)
+
+
+def _machine_status(report: MachineReport) -> api.ClusterMachine:
+    machine = report.machine
+    return api.ClusterMachine(
+        name=machine.name,
+        role=machine.role,
+        state=report.state,
+        address=machine.address,
+        slots=machine.slots,
+        pid=report.pid,
+        since=report.since,
+        problem=report.problem,
+    )

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Any
 
+from tarmac.api import ClusterKind
 from tarmac.control.delegation import capacity_of, offers_of
 from tarmac.control.permissions import Action, check
 from tarmac.control.queue.delegated_queue import delegated_pools
@@ -29,14 +29,6 @@ from tarmac.sched import Candidate, Refusal, Snapshot, explain
 
 NAMED = 4
 """The number of runs that a refusal names."""
-
-
-class ClusterKind(StrEnum):
-    """The origin of a cluster."""
-
-    OWN = "own"  # the engine's: this machine, or the cluster in the settings
-    ADDED = "added"  # described and added by a person
-    REHEARSAL = "rehearsal"  # for one run alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from tarmac import api
 from tarmac.control.admission import Admission, Submission
 from tarmac.control.decisions import steps
 from tarmac.control.decisions.trials import ChangeDraft
@@ -23,7 +24,7 @@ from tarmac.model.run import Run
 from tarmac.model.search import HALVING, SAMPLERS, SearchMethod
 from tarmac.model.spec import LocalDirectory, Repository, RunSpec
 from tarmac.model.text import nearest
-from tarmac.search import PreviewLine, preview
+from tarmac.search import preview
 
 COMMAND_TRIES = 20
 """The number of attempts to decide a command if the experiment changes meanwhile."""
@@ -258,7 +259,7 @@ class ExperimentService:
         rows = [row for row in self.trials(actor, experiment) if row.trial.best is not None]
         return sorted(rows, key=lambda row: rank(experiment, row.trial))[:limit]
 
-    def preview(self, submission: Submission) -> tuple[PreviewLine, ...]:
+    def preview(self, submission: Submission) -> tuple[api.PreviewLine, ...]:
         """The trials that a search would run; nothing is stored."""
         check(submission.actor, Action.SUBMIT)
         if submission.spec.search is None:

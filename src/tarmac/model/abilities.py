@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from tarmac.model.cluster import Cluster, Node, QueueOffer
-from tarmac.model.ports import WorkerStatus
 from tarmac.model.utilization import NodeUtilization
+
+if TYPE_CHECKING:  # clients import the records of this module, and no ports
+    from tarmac.model.ports import WorkerStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,9 +171,10 @@ class KeptImage:
     """A container image on a node: `name` as it was pulled, `size_bytes` as downloaded, `disk_bytes` on disk.
 
     Layers that images share count for each of them. `used_at` is when a run last began or ended in it. `node`
-    is "" if the nodes of the cluster share one directory of images.
+    is "" if the nodes of the cluster share one directory of images. An engine leaves `cluster` empty.
     """
 
+    cluster: str = ""
     node: str
     name: str
     digest: str

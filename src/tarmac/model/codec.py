@@ -15,6 +15,8 @@ from enum import Enum
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+import msgspec
+
 from tarmac.model.errors import InvalidInput
 
 T = TypeVar("T")
@@ -48,6 +50,11 @@ def encode(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): encode(item) for key, item in value.items()}
     return value
+
+
+def json_form(value: Any) -> Any:
+    """The form of an answer in JSON: records whole, as dicts, and enums as their value."""
+    return msgspec.to_builtins(value)
 
 
 def encode_fields(record: Any, *, leave_out: Collection[str]) -> dict[str, Any]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import Problem
 from tarmac.model.machine import Machine, MachineProgress, MachineReport
-from tarmac.model.ports import Engine
+
+if TYPE_CHECKING:  # clients import the records of this module, and no ports
+    from tarmac.model.ports import Engine
 
 
 class EngineKind(Protocol):

@@ -13,7 +13,7 @@ from tarmac.search.moves import (
     Validation,
     Wait,
 )
-from tarmac.search.preview import PreviewLine, preview
+from tarmac.search.preview import preview
 from tarmac.search.searching import Search
 from tarmac.search.space import RandomSampler, grid_size
 from tarmac.search.steps import Method, Sampler
@@ -26,7 +26,6 @@ __all__ = [
     "GoOn",
     "Method",
     "Operation",
-    "PreviewLine",
     "RandomSampler",
     "Sampler",
     "Search",

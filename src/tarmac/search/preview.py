@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
+from tarmac.api import PreviewLine
 from tarmac.model.search import HALVING, SearchMethod, SearchSpec
 from tarmac.search.rungs import brackets_of
 from tarmac.search.space import grid_size
-
-
-@dataclass(frozen=True, slots=True)
-class PreviewLine:
-    """The number of trials that end at this length (None: at their own end)."""
-
-    trials: int
-    length: int | None
 
 
 def preview(spec: SearchSpec) -> tuple[PreviewLine, ...]:

@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tarmac import api
 from tarmac.api.placement import Node
-from tarmac.model.cluster import REHEARSAL_PREFIX, Cluster, NodeGroup, Packing, Policy, Pool, ShareBy
+from tarmac.model.cluster import REHEARSAL_PREFIX, Cluster, NodeGroup, Pool
 from tarmac.model.errors import Refused
 from tarmac.model.spec import Mode
 from tarmac.simulator.jobs import Job, Trace
@@ -42,7 +43,7 @@ def trace_of(runs: Sequence[Record], attempts: Mapping[str, Sequence[Record]], c
     return Trace(name="history", form=FORM, jobs=tuple(jobs))
 
 
-def cluster_of(name: str, nodes: Sequence[Node], clusters: Sequence[Record]) -> Cluster:
+def cluster_of(name: str, nodes: Sequence[Node], clusters: Sequence[api.Cluster]) -> Cluster:
     """The present cluster of this name: its nodes by kind, and the rules of its pools."""
     groups: Counter[tuple[Any, ...]] = Counter(
         (
@@ -58,8 +59,8 @@ def cluster_of(name: str, nodes: Sequence[Node], clusters: Sequence[Record]) -> 
     )
     if not groups:
         raise Refused(f"cluster {name!r} has no node any more", hint="name another: --cluster 4x8")
-    known = next((cluster for cluster in clusters if cluster["name"] == name), None)
-    pools = [_pool(rules) for rules in known["pools"]] if known is not None else []
+    known = next((cluster for cluster in clusters if cluster.name == name), None)
+    pools = [_pool(rules) for rules in known.pools] if known is not None else []
     return Cluster(
         name=FORM,
         groups=tuple(
@@ -81,21 +82,21 @@ def cluster_of(name: str, nodes: Sequence[Node], clusters: Sequence[Record]) -> 
     )
 
 
-def _pool(rules: Record) -> Pool:
+def _pool(rules: api.PoolRules) -> Pool:
     return Pool(
-        name=rules["name"],
+        name=rules.name,
         cluster=FORM,
-        policy=Policy(rules["policy"]),
-        preemption=rules["preemption"],
-        packing=Packing(rules["packing"]),
-        guaranteed_s=rules["guaranteed_s"],
-        backfill_window_s=rules["backfill_window_s"],
-        share_by=ShareBy(rules["share_by"]),
-        shares=rules["shares"],
-        half_life_s=rules["half_life_s"],
-        turn_s=rules["turn_s"],
-        period_s=rules["period_s"],
-        floor_s=rules["floor_s"],
+        policy=rules.policy,
+        preemption=rules.preemption,
+        packing=rules.packing,
+        guaranteed_s=rules.guaranteed_s,
+        backfill_window_s=rules.backfill_window_s,
+        share_by=rules.share_by,
+        shares=rules.shares,
+        half_life_s=rules.half_life_s,
+        turn_s=rules.turn_s,
+        period_s=rules.period_s,
+        floor_s=rules.floor_s,
     )
 
 

@@ -139,7 +139,7 @@ def test_a_member_changes_their_own_secrets_alone(plane: Served, nobody: Callabl
     assert "403 Forbidden" in nobody("POST /api/v1/secrets/rotate")
     assert "200 OK" in nobody("PUT /api/v1/secrets/his-own", value)
     assert "200 OK" in nobody("DELETE /api/v1/secrets/his-own")
-    assert [(secret["name"], secret["user"]) for secret in client.secrets()] == [("key", OWNER)]
+    assert [(secret.name, secret.user) for secret in client.secrets()] == [("key", OWNER)]
 
 
 def test_a_member_removes_their_own_datasets_alone(
@@ -151,7 +151,7 @@ def test_a_member_removes_their_own_datasets_alone(
     assert f"nobody may not change datasets of {OWNER}" in refused
     assert "200 OK" in nobody("POST /api/v1/datasets", {"id": "his", "source": str(tmp_path)})
     assert "200 OK" in nobody("DELETE /api/v1/datasets/his")
-    assert [dataset["id"] for dataset in plane.client().datasets()] == ["hers"]
+    assert [dataset.id for dataset in plane.client().datasets()] == ["hers"]
 
 
 def test_a_member_ends_no_server_and_manages_no_clusters(plane: Served, nobody: Callable[..., str]) -> None:
@@ -190,7 +190,7 @@ def test_every_answer_names_the_version(plane: Served) -> None:
 def test_the_homes_token_is_not_sent_elsewhere(plane: Served, tmp_path: Path) -> None:
     plane.home.token.write_text(f"{TOKEN}\n")
     with tarmac.Client(f"http://127.0.0.1:{plane.tcp_port}", home=plane.home.root) as here:
-        assert here.version()["home"] == str(plane.home.root)
+        assert here.version().home == str(plane.home.root)
     for name in ("example.org", "127.0.0.1.example.org", "10.0.0.1", "[2001:db8::1]"):
         with tarmac.Client(f"http://{name}:8400", home=plane.home.root) as elsewhere:
             assert not elsewhere._transport._address.headers, name

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from served import HELLO, OWNER, Served
+from tarmac import api
 from tarmac.model.errors import InvalidInput, NotFound, Refused, StorageFull, TarmacError, Unauthorized
 
 
@@ -110,8 +111,8 @@ def test_what_is_wrong_with_a_submission_is_said_with_its_place(plane: Served, t
 def test_a_check_answers_with_all_problems(plane: Served) -> None:
     client = plane.client()
     report = client.check("command: echo\nslotz: 2\npriorty: 3\n", filename="bad.yaml")
-    assert [problem["line"] for problem in report["problems"]] == [2, 3]
-    assert client.check(HELLO) == {"problems": [], "warnings": []}
+    assert [problem.line for problem in report.problems] == [2, 3]
+    assert client.check(HELLO) == api.CheckReport(problems=[], warnings=[])
 
 
 def test_a_dry_run_keeps_nothing(plane: Served) -> None:
@@ -276,7 +277,7 @@ def test_datasets_read_the_files_of_the_server_by_their_path_alone(plane: Served
 def test_the_password_of_a_dataset_is_in_no_answer(plane: Served) -> None:
     client = plane.client()
     added = client.add_dataset("mine", "ftp://ann:s3cr3t@127.0.0.1:1/x")
-    assert added["source"] == client.datasets()[0]["source"] == "ftp://***@127.0.0.1:1/x"
+    assert added.source == client.datasets()[0].source == "ftp://***@127.0.0.1:1/x"
     with pytest.raises(Refused) as refused:
         client.add_dataset("mine", "ftp://ann:other@127.0.0.1:1/x")
     assert "s3cr3t" not in str(refused.value)

@@ -6,6 +6,7 @@ import pytest
 
 from cluster_starter import NAME
 from served import Served
+from tarmac import api
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused
 
 
@@ -13,15 +14,15 @@ def test_a_cluster_is_started_followed_looked_at_and_ended(plane: Served) -> Non
     client = plane.client()
     client.start_cluster(NAME, "gpu1 slots=4\nbob@gpu2 slots=4 head\n", install=True)
     lines = list(client.follow_cluster_change(NAME))
-    assert lines[0] == {"machine": "gpu1", "text": "reached and installed"}
-    assert {"machine": "gpu2", "text": "is node gpus2, 4 slots"} in lines
-    assert client.cluster(NAME)["nodes"] == 3
+    assert lines[0] == api.ChangeLine("gpu1", "reached and installed")
+    assert api.ChangeLine("gpu2", "is node gpus2, 4 slots") in lines
+    assert client.cluster(NAME).nodes == 3
     status = client.cluster_machines(NAME)
-    assert [(each["name"], each["role"], each["state"], each["slots"]) for each in status["machines"]] == [
+    assert [(each.name, each.role, each.state, each.slots) for each in status.machines] == [
         ("gpu1", "worker", "up", 4),
         ("gpu2", "head", "up", 4),
     ]
-    assert status["change"] is None
+    assert status.change is None
     client.end_cluster(NAME, purge=True)
     assert list(client.follow_cluster_change(NAME)) == []
     assert plane.starter.calls == ["begin gpu1 gpu2", "end gpu1 and purge", "end gpu2 and purge"]
@@ -45,7 +46,7 @@ def test_problems_come_as_they_were_found(plane: Served) -> None:
     with pytest.raises(InvalidInput) as failed:
         list(client.follow_cluster_change(NAME))
     assert list(failed.value.problems) == plane.starter.unfit
-    assert [cluster["name"] for cluster in client.clusters()] == ["local"]
+    assert [cluster.name for cluster in client.clusters()] == ["local"]
 
 
 def test_who_did_not_begin_a_change_is_told_so(plane: Served) -> None:

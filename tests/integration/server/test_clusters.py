@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from served import HELLO, Served
+from tarmac import api
 from tarmac.model.errors import InvalidInput, NotFound, Refused
 
 SITE = """\
@@ -19,37 +20,37 @@ pools:
 def test_a_described_cluster_is_added_shown_and_removed(plane: Served) -> None:
     client = plane.client()
     added = client.add_cluster(SITE, filename="/home/ada/site.yaml")
-    assert (added["name"], added["engine"], added["kind"], added["nodes"]) == ("site", "sim", "added", 4)
-    assert (added["slots"], added["slots_used"], added["slots_free"]) == (28, 0, 28)
-    big, default = added["pools"]
-    assert (big["name"], big["nodes"], big["slots"], big["policy"], big["turn_s"]) == (
+    assert (added.name, added.engine, added.kind, added.nodes) == ("site", "sim", "added", 4)
+    assert (added.slots, added.slots_used, added.slots_free) == (28, 0, 28)
+    big, default = added.pools
+    assert (big.name, big.nodes, big.slots, big.policy, big.turn_s) == (
         "big",
         3,
         24,
         "fair_share",
         5.0,
     )
-    assert big["shares"] == {"ada": 2.0}
-    assert (default["name"], default["policy"]) == ("default", "priority")
-    assert added["node_kinds"][0] == {
-        "pool": "big",
-        "shard": "left",
-        "slot_type": "h100",
-        "nodes": 3,
-        "slots_each": 8,
-        "cpus_each": 64.0,
-        "memory_bytes_each": 512 * 2**30,
-        "slots": 24,
-        "slots_used": 0,
-        "states": {"up": 3},
-        "hostnames": ["a1", "a3"],
-    }
-    assert added["node_kinds"][1]["hostnames"] == ["b"]
+    assert big.shares == {"ada": 2.0}
+    assert (default.name, default.policy) == ("default", "priority")
+    assert added.node_kinds[0] == api.NodeKind(
+        pool="big",
+        shard="left",
+        slot_type="h100",
+        nodes=3,
+        slots_each=8,
+        cpus_each=64.0,
+        memory_bytes_each=512 * 2**30,
+        slots=24,
+        slots_used=0,
+        states={"up": 3},
+        hostnames=["a1", "a3"],
+    )
+    assert added.node_kinds[1].hostnames == ["b"]
     assert client.cluster("site") == added
-    assert [cluster["name"] for cluster in client.clusters()] == ["local", "site"]
+    assert [cluster.name for cluster in client.clusters()] == ["local", "site"]
     gone = client.remove_cluster("site")
-    assert (gone["name"], gone["warnings"]) == ("site", [])
-    assert [cluster["name"] for cluster in client.clusters()] == ["local"]
+    assert (gone.name, gone.warnings) == ("site", [])
+    assert [cluster.name for cluster in client.clusters()] == ["local"]
 
 
 def test_what_runs_there_is_counted_and_drained_slots_are_not_free(plane: Served) -> None:
@@ -59,8 +60,8 @@ def test_what_runs_there_is_counted_and_drained_slots_are_not_free(plane: Served
     plane.turn()
     client.drain("b")
     shown = client.cluster("site")
-    assert (shown["slots_used"], shown["slots_free"]) == (8, 16)
-    assert shown["node_kinds"][1]["states"] == {"drained": 1}
+    assert (shown.slots_used, shown.slots_free) == (8, 16)
+    assert shown.node_kinds[1].states == {"drained": 1}
     with pytest.raises(Refused, match="keeps what runs hold"):
         client.remove_cluster("site")
     plane.advance(60)
@@ -76,7 +77,7 @@ def test_what_is_wrong_with_a_description_keeps_its_place(plane: Served) -> None
 
 
 def test_a_doubtful_slot_type_is_a_warning(plane: Served) -> None:
-    (warning,) = plane.client().add_cluster("name: a\nnodes: [{slots: 'h10o:8'}]")["warnings"]
+    (warning,) = plane.client().add_cluster("name: a\nnodes: [{slots: 'h10o:8'}]").warnings
     assert "did you mean 'h100'?" in warning
 
 
@@ -87,7 +88,7 @@ def test_another_description_of_the_name_wants_replace(plane: Served) -> None:
     smaller = "name: site\nnodes: [{slots: 1}]"
     with pytest.raises(Refused, match="there is a cluster 'site' already"):
         client.add_cluster(smaller)
-    assert client.add_cluster(smaller, replace=True)["nodes"] == 1
+    assert client.add_cluster(smaller, replace=True).nodes == 1
 
 
 def test_unknown_names_are_told_with_the_nearest(plane: Served) -> None:
@@ -133,7 +134,7 @@ def test_a_rehearsal_may_come_as_a_file_or_as_a_description(plane: Served) -> No
 
 def test_what_a_run_needs_on_a_cluster_is_tried(plane: Served) -> None:
     found = plane.client().check_cluster("local")
-    assert [(item["what"], item["ok"]) for item in found] == [("engine", True), ("nodes", True)]
+    assert [(item.what, item.ok) for item in found] == [("engine", True), ("nodes", True)]
     with pytest.raises(NotFound, match="no cluster 'loca'"):
         plane.client().check_cluster("loca")
 

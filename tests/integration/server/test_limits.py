@@ -35,7 +35,7 @@ def answering(client: Client, pid: int) -> int:
     """The process that serves, once it does."""
     while True:
         try:
-            return client.version()["pid"]
+            return client.version().pid
         except Unavailable:
             assert not ended(pid, within_s=0.02)
 
@@ -154,7 +154,7 @@ def test_connections_without_a_token_leave_the_home_its_own(tmp_path: Path) -> N
                 stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S))
             for _ in range(3):
                 with Client(home=home.root, start=False) as fresh:
-                    assert fresh.version()["pid"] == pid
+                    assert fresh.version().pid == pid
             run = client.submit("name: hello\ncommand: ulimit -n\n")
             assert client.wait(run["id"], timeout_s=PATIENCE_S)["outcome"] == "completed"
             client.stop_server()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from served import HELLO, Served
+from tarmac import api
 from tarmac.model.errors import InvalidInput, NotFound
 
 LINES = "".join(f'{{"at": {step}.5, "step": {step}, "metrics": {{"loss": {step}}}}}\n' for step in range(100))
@@ -26,41 +27,52 @@ def test_runs_are_compared_by_what_they_reported(plane: Served) -> None:
     one = reporting(plane, LINES)
     other = reporting(plane, '{"at": 1, "step": 7, "group": "validation", "metrics": {"loss": "nan"}}\n')
     found = plane.client().metrics(other, one)
-    assert [(series["run"], series["group"], series["name"]) for series in found] == [
+    assert [(series.run, series.group, series.name) for series in found] == [
         (other, "validation", "loss"),
         (one, "training", "loss"),
     ]
-    assert (found[0]["last"], found[0]["low"], found[0]["points"]) == ("nan", None, None)
-    assert found[1] == {
-        **{"run": one, "run_name": "hello", "group": "training", "name": "loss", "rank": 0, "count": 100},
-        **{"last": 99.0, "last_step": 99, "last_at": 99.5, "low": 0.0, "low_step": 0},
-        **{"high": 99.0, "high_step": 99, "points": None},
-    }
+    assert (found[0].last, found[0].low, found[0].points) == ("nan", None, None)
+    assert found[1] == api.MetricSeries(
+        run=one,
+        run_name="hello",
+        group="training",
+        name="loss",
+        rank=0,
+        count=100,
+        last=99.0,
+        last_step=99,
+        last_at=99.5,
+        low=0.0,
+        low_step=0,
+        high=99.0,
+        high_step=99,
+        points=None,
+    )
 
 
 def test_points_are_as_many_as_were_asked_for(plane: Served) -> None:
     client = plane.client()
     run = reporting(plane, LINES + '{"at": 200, "metrics": {"other": 1}}\n')
     [series] = client.metrics(run, names=["loss"], points=1000)
-    assert series["points"] == {
-        "steps": list(range(100)),
-        "times": [step + 0.5 for step in range(100)],
-        "values": [float(step) for step in range(100)],
-    }
+    assert series.points == api.MetricPoints(
+        steps=list(range(100)),
+        times=[step + 0.5 for step in range(100)],
+        values=[float(step) for step in range(100)],
+    )
     [series] = client.metrics(run, names=["loss"], group="training", points=20)
-    assert series["points"] is not None
-    assert series["points"]["steps"][0::100] == [0]
-    assert 2 < len(series["points"]["steps"]) <= 20
+    assert series.points is not None
+    assert series.points.steps[0::100] == [0]
+    assert 2 < len(series.points.steps) <= 20
     [other] = client.metrics(run, names=["other"], points=2)
-    assert other["points"] == {"steps": [None], "times": [200.0], "values": [1.0]}
+    assert other.points == api.MetricPoints(steps=[None], times=[200.0], values=[1.0])
     assert client.metrics(run, group="validation") == []
 
 
 def test_the_lowest_rank_speaks_for_the_others(plane: Served) -> None:
     lines = "".join(f'{{"at": 1, "rank": {rank}, "metrics": {{"loss": {rank}}}}}\n' for rank in (3, 1, 2))
     run = reporting(plane, lines)
-    assert [series["rank"] for series in plane.client().metrics(run)] == [1]
-    assert [series["rank"] for series in plane.client().metrics(run, every_rank=True)] == [1, 2, 3]
+    assert [series.rank for series in plane.client().metrics(run)] == [1]
+    assert [series.rank for series in plane.client().metrics(run, every_rank=True)] == [1, 2, 3]
 
 
 def test_a_name_that_was_not_reported_is_an_error_that_names_the_nearest(plane: Served) -> None:

@@ -32,13 +32,13 @@ def test_the_first_request_starts_a_server_that_outlives_its_client(home: Home) 
     with Client(home=home.root) as client:
         run = client.submit("name: hello\ncommand: echo hello from $TARMAC_RUN_NAME\n")
         messages = list(client.follow(run["id"]))
-        pid = client.version()["pid"]
+        pid = client.version().pid
     assert _text(messages) == "hello from hello\n"
     assert messages[-1].event == "end"
     assert messages[-1].data["outcome"] == "completed"
     assert "arning" not in home.log.read_text(), "libraries have nothing to say to its user"
     with Client(home=home.root) as another:
-        assert another.version()["pid"] == pid
+        assert another.version().pid == pid
         assert another.run("hello")["outcome"] == "completed"
 
 
@@ -56,7 +56,7 @@ def test_clients_that_come_at_once_meet_one_server(home: Home) -> None:
 
     def ask() -> None:
         with Client(home=home.root) as client:
-            pids.append(client.version()["pid"])
+            pids.append(client.version().pid)
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
@@ -69,11 +69,11 @@ def test_clients_that_come_at_once_meet_one_server(home: Home) -> None:
 
 def test_a_second_server_on_a_home_says_so_and_ends(home: Home) -> None:
     with Client(home=home.root) as client:
-        pid = client.version()["pid"]
+        pid = client.version().pid
         second = run_server(home.root)
         assert second.returncode == ALREADY_SERVED
         assert f"process {pid}) already serves" in second.stderr
-        assert client.version()["pid"] == pid
+        assert client.version().pid == pid
 
 
 def test_a_stale_socket_is_replaced(home: Home) -> None:
@@ -81,7 +81,7 @@ def test_a_stale_socket_is_replaced(home: Home) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as dead:
         dead.bind(str(home.socket))
     with Client(home=home.root) as client:
-        assert client.version()["home"] == str(home.root)
+        assert client.version().home == str(home.root)
 
 
 def test_a_home_may_have_a_long_path(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_follower_and_its_run_survive_a_server_that_is_shot(home: Home, tmp_pa
         shot = end_server(client)
         gate.open()
         seen += list(following)
-        assert client.version()["pid"] != shot, "connecting again started another server"
+        assert client.version().pid != shot, "connecting again started another server"
         assert len(client.attempts(run["id"])) == 1, "the run was adopted, not started again"
     assert _text(seen) == "before\nafter\n"
     assert "notice" in [message.event for message in seen]
@@ -128,14 +128,14 @@ def test_a_follower_waits_when_the_server_is_stopped_on_purpose(home: Home, tmp_
         run = client.submit(WAITING, overrides={"env": {"GATE": str(gate.path)}})
         following = client.follow(run["id"])
         next(message for message in following if message.event == "log")
-        pid = client.version()["pid"]
+        pid = client.version().pid
         client.stop_server()
         notice = next(message for message in following if message.event == "notice")
         assert "was stopped" in notice.data["text"]
         assert ended(pid)
         with Client(home=home.root, start=False) as shy, pytest.raises(Unavailable):
             shy.version()
-        assert client.version()["pid"] != pid
+        assert client.version().pid != pid
         gate.open()
         assert _text(following) == "after\n"
 
@@ -177,9 +177,9 @@ def test_a_loopback_listener_wants_the_token_of_the_home(home: Home) -> None:
     home.root.mkdir(mode=0o700)
     home.settings.write_text(f'[server]\nlisten = "127.0.0.1:{port}"\n')
     with Client(home=home.root) as local, Client(f"http://127.0.0.1:{port}", home=home.root) as remote:
-        pid = local.version()["pid"]
+        pid = local.version().pid
         with Client(f"http://127.0.0.1:{port}", home=home.root) as knowing:
-            assert knowing.version()["pid"] == pid
+            assert knowing.version().pid == pid
         assert stat.S_IMODE(home.token.stat().st_mode) == 0o600
         with pytest.raises(TarmacError, match="wants its token"):
             remote.version()
@@ -202,7 +202,7 @@ def test_a_home_that_cannot_be_made_is_said(tmp_path: Path) -> None:
 
 def test_the_server_has_no_terminal_and_its_own_session(home: Home) -> None:
     with Client(home=home.root) as client:
-        pid = client.version()["pid"]
+        pid = client.version().pid
         assert os.getsid(pid) == pid
         assert Path(f"/proc/{pid}/fd/0").readlink() == Path("/dev/null")
         assert Path(f"/proc/{pid}/fd/2").readlink() == home.log
@@ -220,16 +220,16 @@ def test_a_changed_setting_of_the_local_cluster_counts_from_the_next_start(home:
     home.settings.write_text(group + '[pools.default]\nturn = "5s"\npreemption = true\n')
     with Client(home=home.root) as client:
         local = client.cluster("local")
-        (pool,) = local["pools"]
-        assert (pool["turn_s"], pool["preemption"], pool["policy"]) == (5.0, True, "priority")
-        (kind,) = local["node_kinds"]
-        assert (kind["nodes"], kind["slots_each"], kind["slot_type"]) == (2, 6, "rtx3090")
-        assert (kind["cpus_each"], kind["memory_bytes_each"]) == (8.0, 4 * 2**30)
+        (pool,) = local.pools
+        assert (pool.turn_s, pool.preemption, pool.policy) == (5.0, True, "priority")
+        (kind,) = local.node_kinds
+        assert (kind.nodes, kind.slots_each, kind.slot_type) == (2, 6, "rtx3090")
+        assert (kind.cpus_each, kind.memory_bytes_each) == (8.0, 4 * 2**30)
         home.settings.write_text(group + '[pools.default]\nturn = "7s"\n')
-        assert client.cluster("local")["pools"][0]["turn_s"] == 5.0
+        assert client.cluster("local").pools[0].turn_s == 5.0
         end_server(client, signal.SIGTERM)
     with Client(home=home.root) as client:
-        assert client.cluster("local")["pools"][0]["turn_s"] == 7.0
+        assert client.cluster("local").pools[0].turn_s == 7.0
 
 
 def test_a_server_says_where_settings_and_an_added_cluster_call_two_nodes_alike(home: Home) -> None:
@@ -246,7 +246,7 @@ def test_a_server_says_where_settings_and_an_added_cluster_call_two_nodes_alike(
 
 def test_a_server_that_a_signal_stopped_is_not_waited_for(home: Home) -> None:
     with Client(home=home.root) as client:
-        pid = client.version()["pid"]
+        pid = client.version().pid
         os.kill(pid, signal.SIGSTOP)
         try:
             with pytest.raises(Unavailable, match=f"process {pid}. was stopped by a signal") as stopped:

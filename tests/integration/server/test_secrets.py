@@ -8,7 +8,9 @@ import pytest
 
 from actors import ADA
 from served import Served
+from tarmac import api
 from tarmac.cli.views.escapes import json_text
+from tarmac.model.codec import json_form
 from tarmac.model.errors import InvalidInput, NotFound, Refused, TarmacError
 from tarmac.model.spec import RunSpec
 
@@ -23,13 +25,15 @@ def stored(plane: Served, run: str) -> RunSpec:
 def test_a_secret_is_set_listed_and_removed(plane: Served) -> None:
     client = plane.client()
     first = client.set_secret("k", VALUE, form="variable", variable="K")
-    assert (first["name"], first["number"], first["form"], first["variable"]) == ("k", 1, "variable", "K")
+    assert (first.name, first.number, first.form, first.variable) == ("k", 1, "variable", "K")
     assert client.set_secret("k", VALUE) == first
-    assert client.set_secret("k", "another-value")["number"] == 2
-    assert [secret["name"] for secret in client.secrets()] == ["k"]
-    assert VALUE not in json.dumps(client.secrets())
-    assert client.rotate_secrets() == {"values": 2}
-    assert (client.remove_secret("k") or {})["name"] == "k"
+    assert client.set_secret("k", "another-value").number == 2
+    assert [secret.name for secret in client.secrets()] == ["k"]
+    assert VALUE not in json.dumps(json_form(client.secrets()))
+    assert client.rotate_secrets() == api.Rotation(values=2)
+    removed = client.remove_secret("k")
+    assert removed is not None
+    assert removed.name == "k"
     assert client.secrets() == []
     assert client.remove_secret("k", purge=True) is None
     with pytest.raises(NotFound):

@@ -6,14 +6,18 @@ import json
 from typing import Any
 
 import click
+import msgspec
 import pytest
+from msgspec.structs import replace
 
+from tarmac import api
 from tarmac.cli.commands.clusters import described
 from tarmac.cli.views.clusterview import cluster_line, cluster_page, cluster_table
 from tarmac.cli.views.terminal import Terminal
+from tarmac.model.cluster import QueueOffer
 
 
-def pool(name: str, **rules: Any) -> dict[str, Any]:
+def pool(name: str, **rules: Any) -> Any:
     usual = {
         "nodes": 2,
         "slots": 16,
@@ -50,31 +54,38 @@ def kind(**facts: Any) -> dict[str, Any]:
     return {**usual, **facts}
 
 
-LAB: Any = {
-    "name": "lab",
-    "engine": "local",
-    "delegated": False,
-    "trouble": None,
-    "kind": "added",
-    "nodes": 4,
-    "slots": 28,
-    "slots_used": 8,
-    "slots_free": 12,
-    "pools": [
-        pool(
-            "big", policy="fair_share", shares={"ada": 2.0, "bo": 0.5}, preemption=True, half_life_s=86_400.0
-        ),
-        pool("small", packing="spread", turn_s=5.0, period_s=60.0, floor_s=10.0),
-    ],
-    "node_kinds": [
-        kind(),
-        kind(pool="small", shard=None, slot_type=None, nodes=1, states={"lost": 1}, hostnames=["b"]),
-        kind(pool="small", shard=None, states={"up": 3}),
-    ],
-    "settings": {},
-    "queues": [],
-    "warnings": [],
-}
+LAB = msgspec.convert(
+    {
+        "name": "lab",
+        "engine": "local",
+        "delegated": False,
+        "trouble": None,
+        "kind": "added",
+        "nodes": 4,
+        "slots": 28,
+        "slots_used": 8,
+        "slots_free": 12,
+        "pools": [
+            pool(
+                "big",
+                policy="fair_share",
+                shares={"ada": 2.0, "bo": 0.5},
+                preemption=True,
+                half_life_s=86_400.0,
+            ),
+            pool("small", packing="spread", turn_s=5.0, period_s=60.0, floor_s=10.0),
+        ],
+        "node_kinds": [
+            kind(),
+            kind(pool="small", shard=None, slot_type=None, nodes=1, states={"lost": 1}, hostnames=["b"]),
+            kind(pool="small", shard=None, states={"up": 3}),
+        ],
+        "settings": {},
+        "queues": [],
+        "warnings": [],
+    },
+    api.Cluster,
+)
 
 
 def test_a_line_for_each_cluster() -> None:
@@ -101,25 +112,22 @@ def test_a_page_of_one_tells_rules_and_states() -> None:
 
 
 def test_one_node_and_one_pool_are_not_said_in_the_plural() -> None:
-    own: Any = {**LAB, "kind": "own", "nodes": 1, "pools": LAB["pools"][:1]}
+    own = replace(LAB, kind=api.ClusterKind.OWN, nodes=1, pools=LAB.pools[:1])
     assert cluster_line(own) == "lab (local, this machine's own): 1 node in 1 pool, 12 of 28 slots free"
 
 
 def test_a_cluster_with_a_queue_of_its_own_says_what_its_pools_take() -> None:
-    offer = {"pool": "train", "queue": "gpu", "terms": {"account": "proj"}}
-    limits = {"longest_s": 86_400.0, "usual_s": 3600.0, "most_nodes": 8}
-    free = {
-        "pool": "any",
-        "queue": "cpu",
-        "terms": {},
-        "longest_s": None,
-        "usual_s": None,
-        "most_nodes": None,
-    }
-    settings = {"directory": "/scratch/ada", "extra": {"mem": None}, "pools": {}}
-    page = cluster_page(
-        LAB | {"delegated": True, "settings": settings, "queues": [{**offer, **limits}, free]}, Terminal()
+    offer = QueueOffer(
+        pool="train",
+        queue="gpu",
+        terms={"account": "proj"},
+        longest_s=86_400.0,
+        usual_s=3600.0,
+        most_nodes=8,
     )
+    free = QueueOffer(pool="any", queue="cpu")
+    settings = {"directory": "/scratch/ada", "extra": {"mem": None}, "pools": {}}
+    page = cluster_page(replace(LAB, delegated=True, settings=settings, queues=[offer, free]), Terminal())
     lines = [line.split() for line in page.splitlines()]
     assert ["directory:", "/scratch/ada"] in lines
     assert ["extra:", '{"mem":', "null}"] in lines

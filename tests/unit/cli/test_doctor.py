@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 from click.testing import CliRunner
 
-from tarmac import api
 from tarmac.cli.commands.doctor import doctor, finding_text
 from tarmac.cli.doctor import machine, programs, service
 from tarmac.cli.doctor.finding import Finding, State, missing
 from tarmac.cli.views.terminal import Terminal
 from tarmac.client import Client
+from tarmac.model import engine_kinds
 from tarmac.node.kernel.limits import choose
 from tarmac.node.kernel.namespaces import AS_USER, Way
 
@@ -94,9 +95,9 @@ def test_a_home_that_cannot_be_made_stops_runs() -> None:
 
 
 def test_a_cluster_without_what_runs_need_says_which() -> None:
-    bad: list[api.Finding] = [
-        {"what": "sbatch", "ok": True, "text": "slurm 23"},
-        {"what": "python", "ok": False, "text": "3.6 is too old"},
+    bad = [
+        engine_kinds.Finding(what="sbatch", ok=True, text="slurm 23"),
+        engine_kinds.Finding(what="python", ok=False, text="3.6 is too old"),
     ]
     found = service.cluster("site", bad)
     assert (found.state, found.text) == (State.MISSING, "python: 3.6 is too old")
@@ -110,9 +111,11 @@ def test_ray_is_needed_here_only_by_clusters_that_name_no_python(
     pythons: list[str | None], elsewhere: bool
 ) -> None:
     class Answers:
-        def clusters(self) -> list[dict[str, object]]:
-            rays = [{"engine": "ray", "settings": {"python": path} if path else {}} for path in pythons]
-            return [{"engine": "local", "settings": {}}, *rays]
+        def clusters(self) -> list[SimpleNamespace]:
+            rays = [
+                SimpleNamespace(engine="ray", settings={"python": path} if path else {}) for path in pythons
+            ]
+            return [SimpleNamespace(engine="local", settings={}), *rays]
 
     assert service.has_ray_elsewhere(cast(Client, Answers())) is elsewhere
 

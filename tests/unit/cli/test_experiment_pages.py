@@ -9,6 +9,7 @@ from typing import Any
 import click
 import pytest
 
+from tarmac import api
 from tarmac.cli.commands.search import is_one_run
 from tarmac.cli.searches import sweep_of, unreported
 from tarmac.cli.views.experimentplot import Drawn, plot_trials
@@ -19,28 +20,77 @@ PLAIN = Terminal()
 RANGES = {"lr": {"log": [1e-4, 1e-1]}, "act": {"choice": ["relu", "gelu"]}, "epochs": 3}
 
 
-def experiment(metric: str) -> Any:
-    search = {"metric": metric, "smaller_is_better": True, "parameters": RANGES}
-    return {"id": "e1", "name": "digits", "search": search}
+def experiment(metric: str) -> api.Experiment:
+    search = api.Search(
+        method="random",
+        metric=metric,
+        smaller_is_better=True,
+        parameters=RANGES,
+        seed=0,
+        max_trials=None,
+        max_concurrent_trials=16,
+        max_time=None,
+        time_metric=None,
+        max_slots=None,
+    )
+    return api.Experiment(
+        id="e1",
+        name="digits",
+        project="default",
+        user="ada",
+        dialect="native",
+        state="active",
+        outcome=None,
+        message=None,
+        progress=0.0,
+        created_at=0.0,
+        ended_at=None,
+        archived=False,
+        parent=None,
+        search=search,
+        source="",
+        labels={},
+        warnings=[],
+    )
 
 
-def trial(number: int, lr: float, best: float | None) -> Any:
-    return {
-        **{"number": number, "run": f"r{number}", "parameters": {"lr": lr, "act": "relu", "epochs": 3}},
-        **{"best": best, "best_at": 2, "latest": best, "end": "completed", "state": "ended"},
-    }
+def trial(number: int, lr: float, best: float | None) -> api.Trial:
+    return api.Trial(
+        number=number,
+        run=f"r{number}",
+        name="digits",
+        parameters={"lr": lr, "act": "relu", "epochs": 3},
+        state="ended",
+        run_state="ended",
+        end="completed",
+        length=None,
+        latest=best,
+        at=2,
+        best=best,
+        best_at=2,
+        attempt=1,
+        slot_s=0.0,
+    )
 
 
-def series(number: int, values: list[float], name: str = "loss") -> Any:
+def series(number: int, values: list[float], name: str = "loss") -> api.MetricSeries:
     steps = list(range(len(values)))
-    points = {"steps": steps, "times": [float(step) for step in steps], "values": values}
-    return {
-        "run": f"r{number}",
-        "run_name": f"digits-{number}",
-        "name": name,
-        "last": values[-1],
-        "points": points,
-    }
+    return api.MetricSeries(
+        run=f"r{number}",
+        run_name=f"digits-{number}",
+        group="training",
+        name=name,
+        rank=0,
+        count=len(values),
+        last=values[-1],
+        last_step=steps[-1],
+        last_at=0.0,
+        low=min(values),
+        low_step=None,
+        high=max(values),
+        high_step=None,
+        points=api.MetricPoints(steps=steps, times=[float(step) for step in steps], values=values),
+    )
 
 
 def test_trials_are_parameters_against_the_metric() -> None:
@@ -56,7 +106,7 @@ class Reported:
         self._names = names
 
     def metrics(self, *_runs: str) -> Any:
-        return [{"name": name} for name in self._names]
+        return [series(1, [0.0], name) for name in self._names]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +126,7 @@ def test_a_metric_that_no_trial_reported_is_said_with_those_that_they_did(
 
 
 def test_a_preview_counts_trials() -> None:
-    lines: Any = [{"trials": 1, "length": None}, {"trials": 2, "length": 5}]
+    lines = [api.PreviewLine(1, None), api.PreviewLine(2, 5)]
     assert preview_text(lines).splitlines() == ["1 trial to its own end", "2 trials of length 5"]
 
 

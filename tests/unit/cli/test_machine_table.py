@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from tarmac import api
 from tarmac.cli.views.clusterview import change_line, machine_table
 from tarmac.cli.views.terminal import Terminal
+from tarmac.model.machine import MachineState
 
 NOW = 1_000_000.0
 
 
 def _machine(name: str, **fields: object) -> api.ClusterMachine:
-    usual = {
-        "role": "worker",
-        "state": "up",
-        "address": "10.0.0.1",
-        "slots": None,
-        "pid": 4711,
-        "since": NOW - 7200,
-        "problem": None,
-    }
-    return {"name": name, **usual, **fields}  # type: ignore[typeddict-item, return-value]
+    usual = api.ClusterMachine(
+        name=name,
+        role="worker",
+        state=MachineState.UP,
+        address="10.0.0.1",
+        slots=None,
+        pid=4711,
+        since=NOW - 7200,
+        problem=None,
+    )
+    return replace(usual, **fields)
 
 
 def test_each_server_has_a_line_with_what_is_wrong() -> None:
-    status: api.ClusterStatus = {
-        "cluster": "gpus",
-        "engine": "ray",
-        "machines": [
-            _machine("gpu1", role="head", slots=8),
-            _machine("gpu2", state="down", pid=None, since=None, problem="Ray\nended"),
-        ],
-        "change": None,
-    }
+    machines = [
+        _machine("gpu1", role="head", slots=8),
+        _machine("gpu2", state=MachineState.DOWN, pid=None, since=None, problem="Ray\nended"),
+    ]
+    status = api.ClusterStatus(cluster="gpus", engine="ray", machines=machines, change=None)
     head, first, second = machine_table(status, Terminal(width=100), now=NOW).splitlines()
     assert head.split() == ["HOST", "ROLE", "RAY", "SINCE", "SLOTS", "PID", "ADDRESS", "PROBLEM"]
     assert first.split() == ["gpu1", "head", "up", "2h", "ago", "8", "4711", "10.0.0.1"]
@@ -40,5 +40,5 @@ def test_each_server_has_a_line_with_what_is_wrong() -> None:
 
 
 def test_what_is_done_stands_behind_the_name_of_its_server() -> None:
-    assert change_line({"machine": "gpu1", "text": "head started\x1b[2J"}).startswith("gpu1: head started")
-    assert "\x1b" not in change_line({"machine": "gpu1", "text": "\x1b[2J"})
+    assert change_line(api.ChangeLine("gpu1", "head started\x1b[2J")).startswith("gpu1: head started")
+    assert "\x1b" not in change_line(api.ChangeLine("gpu1", "\x1b[2J"))

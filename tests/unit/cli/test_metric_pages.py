@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from tarmac import api
 from tarmac.cli.commands.metrics import _refuse_several
 from tarmac.cli.views.metricplot import blocks, curves_text, plot, require_plotting
 from tarmac.cli.views.metricview import series_table
@@ -16,14 +18,27 @@ from tarmac.model.errors import InvalidInput
 PLAIN = Terminal()
 
 
-def series(run: str, name: str = "loss", *, group: str = "training", values: Any = (4.0, 2.0)) -> Any:
+def series(
+    run: str, name: str = "loss", *, group: str = "training", values: Any = (4.0, 2.0)
+) -> api.MetricSeries:
     steps = list(range(len(values)))
-    return {
-        **{"run": f"r-{run}", "run_name": run, "group": group, "name": name, "rank": 0, "count": len(values)},
-        **{"last": values[-1], "last_step": steps[-1], "last_at": 990.0, "low": 2.0, "low_step": 1},
-        **{"high": 4.0, "high_step": 0},
-        "points": {"steps": steps, "times": [980.0 + step for step in steps], "values": list(values)},
-    }
+    points = api.MetricPoints(steps=steps, times=[980.0 + step for step in steps], values=list(values))
+    return api.MetricSeries(
+        run=f"r-{run}",
+        run_name=run,
+        group=group,
+        name=name,
+        rank=0,
+        count=len(values),
+        last=values[-1],
+        last_step=steps[-1],
+        last_at=990.0,
+        low=2.0,
+        low_step=1,
+        high=4.0,
+        high_step=0,
+        points=points,
+    )
 
 
 def test_runs_stand_below_one_another_by_metric() -> None:
@@ -36,7 +51,7 @@ def test_runs_stand_below_one_another_by_metric() -> None:
         ["validation/loss", "a", "2", "1"],
     ]
     assert "RUN" not in series_table(found[:1], now=1000.0, terminal=PLAIN)
-    twins = series_table([series("a"), {**series("a"), "run": "r-2"}], now=1000.0, terminal=PLAIN)
+    twins = series_table([series("a"), replace(series("a"), run="r-2")], now=1000.0, terminal=PLAIN)
     assert "r-a" in twins
     assert "r-2" in twins
 
@@ -62,7 +77,7 @@ def test_a_picture_is_drawn(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     require_plotting(str(path))
     found = [series("a"), series("b", values=(1.0, "nan", 3.0)), series("b", "acc", values=(1.0,))]
-    found[2]["points"]["steps"] = [None]
+    found[2] = replace(found[2], points=replace(found[2].points, steps=[None]))
     plot(found, path)
     content = path.read_bytes()
     assert content.startswith((b"\x89PNG", b"<?xml"))

@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from tarmac import api
@@ -43,7 +44,7 @@ def entry(path: str, *contents: bytes, kind: str = "file", **changes: Any) -> ap
         "inside": False,
         **changes,
     }
-    return cast(api.ArtifactEntry, told)
+    return msgspec.convert(told, api.ArtifactEntry)
 
 
 def bring(server: Pieces, entries: list[api.ArtifactEntry], target: Path) -> None:
@@ -98,6 +99,6 @@ def test_links_into_the_artifact_work_wherever_it_lies(tmp_path: Path) -> None:
 
 def test_a_part_of_it_is_chosen_by_its_path() -> None:
     entries = [entry("a", kind="directory"), entry("a/b", b"x"), entry("ab", b"y")]
-    assert [item["path"] for item in selected(entries, "a/")] == ["a", "a/b"]
+    assert [item.path for item in selected(entries, "a/")] == ["a", "a/b"]
     with pytest.raises(InvalidInput, match="holds no 'c'"):
         selected(entries, "c")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tarmac.api import Error, error_form
 from tarmac.client.failures import failure
 from tarmac.client.follow import Message, messages
 from tarmac.model.errors import (
@@ -21,7 +21,6 @@ from tarmac.model.errors import (
     Unavailable,
 )
 from tarmac.server.http.sse import COMMENT, frame
-from tarmac.server.records.errors import error_form
 
 SENT = [("log", {"text": "a\nb\r\n\u2028 ☃"}, "1"), ("state", {"id": "r1"}, None), ("end", {}, "x:1,y:2")]
 
@@ -54,7 +53,7 @@ def test_an_unfinished_message_is_none() -> None:
     ids=lambda error: error.code,
 )
 def test_errors_survive_the_journey(error: TarmacError) -> None:
-    arrived = failure(error.http_status, json.dumps({"error": error_form(error)}).encode())
+    arrived = failure(error.http_status, msgspec.json.encode(Error(error=error_form(error))))
     assert type(arrived) is type(error)
     assert (arrived.message, arrived.hint, arrived.exit_code) == (error.message, error.hint, error.exit_code)
     if isinstance(error, InvalidInput):

@@ -9,12 +9,28 @@ from typing import Any
 
 import pytest
 
+from tarmac import api
 from tarmac.client.tensorboard import FILE_NAME, write_events
 
 
-def series(name: str, steps: list[int | None], values: list[Any], *, rank: int = 0) -> Any:
-    points = {"steps": steps, "times": [1000.0 + number for number in range(len(steps))], "values": values}
-    return {"group": "validation", "name": name, "rank": rank, "points": points}
+def series(name: str, steps: list[int | None], values: list[Any], *, rank: int = 0) -> api.MetricSeries:
+    times = [1000.0 + number for number in range(len(steps))]
+    return api.MetricSeries(
+        run="r1",
+        run_name="run",
+        group="validation",
+        name=name,
+        rank=rank,
+        count=len(values),
+        last=values[-1],
+        last_step=steps[-1],
+        last_at=times[-1],
+        low=None,
+        low_step=None,
+        high=None,
+        high_step=None,
+        points=api.MetricPoints(steps=steps, times=times, values=values),
+    )
 
 
 def test_records_are_framed_and_begin_with_the_version(tmp_path: Path) -> None:

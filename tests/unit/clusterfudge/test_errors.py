@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from tarmac import api
 from tarmac import clusterfudge as cf
 from tarmac.client.failures import failure
 from tarmac.model import errors
-from tarmac.server.records import errors as records
 from tarmac.systems.clusterfudge.scripts.asking import SOCKET_VARIABLE, ask
 from tarmac.systems.clusterfudge.scripts.broker import answering
 from tarmac.systems.clusterfudge.scripts.errors import TarmacError
@@ -90,7 +91,7 @@ def test_the_reasons_of_a_run_that_never_fits_travel_with_it() -> None:
     """C10: over the API they are still one by one, and the error is still a refusal."""
     reasons = ["h1: too small; held by a (r1)", "h2: too slow"]
     refused = errors.NeverFits("a can never start here: ...", hint="smaller", reasons=reasons)
-    found = failure(409, json.dumps({"error": records.error_form(refused)}).encode())
+    found = failure(409, msgspec.json.encode(api.Error(error=api.error_form(refused))))
     assert isinstance(found, errors.NeverFits)
     assert isinstance(found, errors.Refused)
     assert (found.reasons, found.hint, found.exit_code) == (tuple(reasons), "smaller", 2)

@@ -9,7 +9,7 @@ import pytest
 
 from actors import ADA
 from simulated import Crash, Simulation, nodes, spec
-from tarmac.control.clusters import ClusterKind
+from tarmac.api import ClusterKind
 from tarmac.control.decisions import steps
 from tarmac.control.draining import NodeChoice
 from tarmac.control.service import ControlPlane, Submission

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from tarmac import api
 from tarmac.api.placement import Node
 from tarmac.model.cluster import NodeState, Policy
 from tarmac.model.errors import Refused
@@ -55,6 +57,9 @@ def node(name: str, slots: int, cluster: str = "site") -> Node:
 
 RULES = {
     "name": "default",
+    "nodes": 2,
+    "slots": 6,
+    "slots_used": 0,
     "policy": "fair_share",
     "preemption": True,
     "packing": "pack",
@@ -97,7 +102,23 @@ def test_without_a_run_that_ended_there_is_no_history() -> None:
 
 def test_the_cluster_is_as_it_is_now_with_its_rules() -> None:
     nodes = [node("a", 8), node("b", 8), node("c", 4), node("d", 8, cluster="other")]
-    cluster = cluster_of("site", nodes, [{"name": "site", "pools": [RULES]}])
+    record = {
+        "name": "site",
+        "engine": "local",
+        "delegated": False,
+        "trouble": None,
+        "kind": "own",
+        "nodes": 2,
+        "slots": 6,
+        "slots_used": 0,
+        "slots_free": 6,
+        "pools": [RULES],
+        "node_kinds": [],
+        "settings": {},
+        "queues": [],
+        "warnings": [],
+    }
+    cluster = cluster_of("site", nodes, [msgspec.convert(record, api.Cluster)])
     assert shape_text(cluster) == "2x8 + 1x4"
     (pool,) = cluster.pools
     assert (pool.policy, pool.preemption, pool.shares) == (Policy.FAIR_SHARE, True, {"ada": 2.0})

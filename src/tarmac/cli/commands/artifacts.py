@@ -16,6 +16,7 @@ from tarmac.cli.views.artifactview import artifact_table
 from tarmac.cli.views.bars import BytesBar
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.client.fetching import fetch, selected
+from tarmac.model.codec import json_form
 
 KINDS = ("checkpoint", "crud", "lossy", "log")
 
@@ -57,8 +58,8 @@ def get(*, artifact: str, path: str | None, kind: str, output: str, as_json: boo
     """
     client = connect()
     content = client.artifact(artifact, kind=kind)
-    entries = selected(content["entries"], path)
-    total = sum(entry["bytes"] for entry in entries)
+    entries = selected(content.entries, path)
+    total = sum(entry.bytes for entry in entries)
     done = 0
     with BytesBar.on_stderr(quiet=as_json) as bar:
 
@@ -69,11 +70,12 @@ def get(*, artifact: str, path: str | None, kind: str, output: str, as_json: boo
 
         fetch(client, entries, Path(output), progress)
     if as_json:
-        print_json({**content["artifact"], "output": str(Path(output).resolve()), "fetched_bytes": total})
+        fetched = {"output": str(Path(output).resolve()), "fetched_bytes": total}
+        print_json(json_form(content.artifact) | fetched)
     else:
-        count = sum(entry["kind"] == "file" for entry in entries)
+        count = sum(entry.kind == "file" for entry in entries)
         files = "1 file" if count == 1 else f"{count} files"
-        print_text(f"{content['artifact']['id']}: {files}, {size(total)} in {output}")
+        print_text(f"{content.artifact.id}: {files}, {size(total)} in {output}")
 
 
 @artifacts.command()
@@ -81,8 +83,8 @@ def get(*, artifact: str, path: str | None, kind: str, output: str, as_json: boo
 @json_option
 def rm(*, artifact: str, as_json: bool) -> None:
     """Remove one version; refused while a run resumes from it or reads it."""
-    gone = connect().remove_artifact(artifact)["artifact"]
+    gone = connect().remove_artifact(artifact).artifact
     if as_json:
         print_json(gone)
     else:
-        print_text(f"{gone['id']} is gone")
+        print_text(f"{gone.id} is gone")

@@ -16,6 +16,7 @@ from tarmac.cli.runfile import STDIN, read_text
 from tarmac.cli.session import connect
 from tarmac.cli.views.clusterview import change_line, cluster_line, machine_table
 from tarmac.cli.views.terminal import stdout_terminal
+from tarmac.model.machine import MachineState
 
 if TYPE_CHECKING:
     from tarmac.client import Client
@@ -84,9 +85,9 @@ def status(ctx: click.Context, *, name: str, as_json: bool) -> None:
         print_json(found)
     else:
         print_text(machine_table(found, stdout_terminal(), now=time.time()))
-        if found["change"] is not None:
-            remark(f"{found['change']['kind']} is at work on {name}")
-    if any(machine["state"] != "up" for machine in found["machines"]):
+        if found.change is not None:
+            remark(f"{found.change.kind} is at work on {name}")
+    if any(machine.state is not MachineState.UP for machine in found.machines):
         ctx.exit(1)
 
 

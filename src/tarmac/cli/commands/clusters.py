@@ -61,7 +61,7 @@ def check(ctx: click.Context, *, name: str, as_json: bool) -> None:
         print_json({"cluster": name, "findings": found})
     else:
         print_text(findings_table(found, stdout_terminal()))
-    if not all(finding["ok"] for finding in found):
+    if not all(finding.ok for finding in found):
         ctx.exit(1)
 
 
@@ -105,7 +105,7 @@ def add(
     else:
         text, filename = described(file, engine, settings), "command line"
     cluster = connect().add_cluster(text, filename=filename, replace=replace)
-    print_warnings(f"{file}: {warning}" for warning in cluster["warnings"])
+    print_warnings(f"{file}: {warning}" for warning in cluster.warnings)
     if as_json:
         print_json(cluster)
     else:
@@ -142,5 +142,5 @@ def rm(*, name: str, as_json: bool) -> None:
     if as_json:
         print_json(cluster)
     else:
-        print_warnings(cluster["warnings"])
-        print_text(f"{cluster['name']} is gone")
+        print_warnings(cluster.warnings)
+        print_text(f"{cluster.name} is gone")

@@ -13,6 +13,7 @@ from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.artifactview import dataset_table
 from tarmac.cli.views.terminal import stdout_terminal
+from tarmac.model.dataset import DatasetState
 
 
 @click.group(cls=Subcommands)
@@ -47,10 +48,10 @@ def add(*, dataset: str, source: str, as_json: bool) -> None:
     added = connect().add_dataset(dataset, source)
     if as_json:
         print_json(added)
-    elif added["state"] == "available":
-        print_text(f"runs that name {added['id']} read it at /data/{added['id']}")
+    elif added.state is DatasetState.AVAILABLE:
+        print_text(f"runs that name {added.id} read it at /data/{added.id}")
     else:
-        print_text(f"{added['id']} is being fetched; tarmac datasets ls tells how far it has come")
+        print_text(f"{added.id} is being fetched; tarmac datasets ls tells how far it has come")
 
 
 @datasets.command()
@@ -65,4 +66,4 @@ def rm(*, dataset: str, as_json: bool) -> None:
     if as_json:
         print_json(gone)
     else:
-        print_text(f"{gone['id']} is gone")
+        print_text(f"{gone.id} is gone")

@@ -42,10 +42,10 @@ def ls(*, cluster: str | None, node: str | None, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    for name, trouble in found["troubles"].items():
+    for name, trouble in found.troubles.items():
         remark(f"cluster {name} gives no answer: {trouble}")
-    if found["images"]:
-        print_text(image_table(found["images"], stdout_terminal(), now=time.time()))
+    if found.images:
+        print_text(image_table(found.images, stdout_terminal(), now=time.time()))
     elif node is not None:
         remark(f"node {node} has no image of its own; tarmac images ls shows all, tarmac nodes the nodes")
     else:
@@ -94,7 +94,7 @@ def rm(*, image: str, cluster: str | None, node: str | None, as_json: bool) -> N
         print_json({"images": gone})
         return
     for each in gone:
-        print_text(f"{each['name']} is gone from {where(each)}")
+        print_text(f"{each.name} is gone from {where(each)}")
 
 
 def _nodes_to_fill(client: Client, cluster: str | None) -> list[str | None]:

@@ -14,6 +14,7 @@ from tarmac.cli.output import print_json, print_text, print_warnings, remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.metricview import not_finite, point_line, report_table, series_name, series_table
 from tarmac.cli.views.terminal import stdout_terminal
+from tarmac.model.codec import json_form
 from tarmac.model.errors import InvalidInput, Unavailable
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def metrics(
 
 def _say_none(client: Client, runs: Sequence[str], group: str | None) -> None:
     """Print that no metrics were found; for a group, name the existing groups."""
-    groups = sorted({each["group"] for each in client.metrics(*runs)}) if group is not None else []
+    groups = sorted({each.group for each in client.metrics(*runs)}) if group is not None else []
     if groups:
         remark(f"no metrics of group {group} were reported; these groups were: {', '.join(groups)}")
     else:
@@ -140,7 +141,7 @@ def _follow(
     while True:
         going = [run for run in runs if client.run(run)["state"] != "ended"]
         known = client.metrics(*runs, group=group)
-        there = {series["name"] for series in known}
+        there = {series.name for series in known}
         chosen = [name for name in names if name in there]
         if known and (chosen or not names):
             for series in client.metrics(*runs, names=chosen, group=group, points=MOST_NEW):
@@ -151,17 +152,18 @@ def _follow(
 
 
 def _show_new(series: api.MetricSeries, shown: dict[tuple[str, str, int], float], *, as_json: bool) -> None:
-    points = series["points"]
+    points = series.points
     if points is None:
         return
-    key = series["run"], series_name(series), series["rank"]
+    key = series.run, series_name(series), series.rank
     after = shown.get(key, float("-inf"))
-    for step, at, value in zip(points["steps"], points["times"], points["values"], strict=True):
+    for step, at, value in zip(points.steps, points.times, points.values, strict=True):
         if at <= after:
             continue
         shown[key] = max(at, shown.get(key, at))
         if as_json:
-            named = {name: series[name] for name in ("run", "run_name", "group", "name", "rank")}
+            named = json_form(series)
+            named = {name: named[name] for name in ("run", "run_name", "group", "name", "rank")}
             print_json({**named, "step": step, "time": at, "value": value})
         else:
             print_text(point_line(series, step, value))

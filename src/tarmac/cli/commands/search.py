@@ -86,7 +86,7 @@ def act_on_search(verb: str, reference: str, *, as_json: bool) -> bool:
     if as_json:
         print_json(record)
     else:
-        print_text(f"{record['name']} ({record['id']}): {state_of(record)}")
+        print_text(f"{record.name} ({record.id}): {state_of(record)}")
     return True
 
 
@@ -101,11 +101,11 @@ def list_searches(*, everything: bool, mine: bool, limit: int, as_json: bool) ->
     if as_json:
         print_json(page)
         return
-    if not page["experiments"]:
+    if not page.experiments:
         remark("no experiment yet: tarmac run FILE --sweep NAME=VALUE,VALUE begins one")
         return
-    print_text(experiments_table(page["experiments"], stdout_terminal()))
-    if page["next"] is not None:
+    print_text(experiments_table(page.experiments, stdout_terminal()))
+    if page.next is not None:
         remark("there are older ones: --limit shows more")
 
 
@@ -138,20 +138,20 @@ def _plot(client: Client, record: api.Experiment, plot_to: str) -> None:
     from tarmac.cli.views.experimentplot import Drawn, plot_trials
     from tarmac.cli.views.metricplot import curves_text
 
-    trials = client.trials(record["id"])
+    trials = client.trials(record.id)
     series = metrics_of(client, record, trials, points=PLOT_POINTS)
     if not series:
         raise unreported(client, record, trials)
     if not plot_to:
         print_text(curves_text(series, stdout_terminal()))
         return
-    names = [each["name"] for each in series]
+    names = [each.name for each in series]
     metric = LOSS if LOSS in names else names[0]
-    series = [each for each in series if each["name"] == metric]
-    values = {trial["run"]: trial["best"] for trial in trials if trial["best"] is not None} or {
-        each["run"]: each["last"] for each in series if isinstance(each["last"], float)
+    series = [each for each in series if each.name == metric]
+    values = {trial.run: trial.best for trial in trials if trial.best is not None} or {
+        each.run: each.last for each in series if isinstance(each.last, float)
     }
-    best = client.best_trials(record["id"])
+    best = client.best_trials(record.id)
     drawn = Drawn(
         experiment=record,
         trials=trials,
@@ -174,7 +174,7 @@ def trials(*, reference: str, as_json: bool) -> None:
     """Print the parameters of every trial against its metrics."""
     client = connect()
     record = client.experiment(reference)
-    found = client.trials(record["id"])
+    found = client.trials(record.id)
     if as_json:
         print_json(found)
         return
@@ -189,18 +189,18 @@ def best(*, reference: str, count: int, as_json: bool) -> None:
     """Print the trial with the best metric, or the best N."""
     client = connect()
     record = client.experiment(reference)
-    found = client.best_trials(record["id"], limit=count)
+    found = client.best_trials(record.id, limit=count)
     if as_json:
         print_json(found)
         return
     if not found:
-        metric, name = record["search"]["metric"], record["name"]
+        metric, name = record.search.metric, record.name
         if not metric:
             raise NotFound(
                 f"the search of {name} names no metric, so none of its trials is the best",
                 hint="write 'search: {method: grid, metric: NAME}' into the run file; --sweep keeps it",
             )
-        raise unreported(client, record, client.trials(record["id"]))
+        raise unreported(client, record, client.trials(record.id))
     if count == 1:
         print_text(best_line(record, found[0]))
     else:
@@ -248,7 +248,7 @@ def fork(*, reference: str, changes: tuple[tuple[str, str], ...], as_json: bool)
     if as_json:
         print_json(record)
     else:
-        print_text(record["id"])
+        print_text(record.id)
 
 
 @click.command("rm")
@@ -260,14 +260,14 @@ def remove(*, reference: str, as_json: bool) -> None:
     if as_json:
         print_json(record)
     else:
-        print_text(f"{record['name']} ({record['id']}): removed, with the runs of its trials")
+        print_text(f"{record.name} ({record.id}): removed, with the runs of its trials")
 
 
 def _print(record: Any, *, as_json: bool) -> None:
     if as_json:
         print_json(record)
     else:
-        print_text(f"{record['name']} ({record['id']}): {state_of(record)}")
+        print_text(f"{record.name} ({record.id}): {state_of(record)}")
 
 
 SEARCH_COMMANDS = (list_searches, show, trials, best, preview, go_on, fork, remove)

@@ -87,7 +87,7 @@ def set(
     if as_json:
         print_json(version)
     else:
-        print_text(f"{version['name']} is set; {usage_of(version)}")
+        print_text(f"{version.name} is set; {usage_of(version)}")
 
 
 @secret.command()
@@ -132,7 +132,7 @@ def rotate(*, as_json: bool) -> None:
     if as_json:
         print_json(done)
     else:
-        count = done["values"]
+        count = done.values
         print_text(f"{count} value{'s are' if count != 1 else ' is'} sealed with a new key")
 
 

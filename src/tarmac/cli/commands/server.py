@@ -15,6 +15,7 @@ from tarmac.cli.options import json_option
 from tarmac.cli.output import print_json, print_text, print_verbatim, remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age
+from tarmac.model.codec import json_form
 from tarmac.model.errors import TarmacError, Unavailable
 
 if TYPE_CHECKING:
@@ -50,9 +51,9 @@ def stop(*, as_json: bool) -> None:
     """Stop the server. Runs go on; the next command that needs a server starts one, which finds them."""
     stopped = _stop()
     if as_json:
-        print_json({"stopped": stopped["pid"] if stopped else None})
+        print_json({"stopped": stopped.pid if stopped else None})
     elif stopped:
-        print_text(f"the server (pid {stopped['pid']}) has stopped; runs go on")
+        print_text(f"the server (pid {stopped.pid}) has stopped; runs go on")
     else:
         remark("no server is running")
 
@@ -105,11 +106,11 @@ def logs(*, following: bool, tail: int) -> None:
 
 def _print_version(version: api.Version, *, as_json: bool) -> None:
     if as_json:
-        print_json({"running": True, **version})
+        print_json({"running": True, **json_form(version)})
         return
     print_text(
-        f"the server runs: tarmac {version['version']}, pid {version['pid']}, "
-        f"started {age(version['started_at'], time.time())}, home {version['home']}"
+        f"the server runs: tarmac {version.version}, pid {version.pid}, "
+        f"started {age(version.started_at, time.time())}, home {version.home}"
     )
 
 
@@ -128,10 +129,10 @@ def _stop() -> api.Version | None:
         return None
     connect(start=False).stop_server()
     deadline = time.monotonic() + STOP_LIMIT_S
-    while _alive(found["pid"]):
+    while _alive(found.pid):
         if time.monotonic() > deadline:
             raise TarmacError(
-                f"the server (pid {found['pid']}) has not stopped within {STOP_LIMIT_S:.0f} s",
+                f"the server (pid {found.pid}) has not stopped within {STOP_LIMIT_S:.0f} s",
                 hint="tarmac server logs may say why",
             )
         time.sleep(_GLANCE_S)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import tarmac
@@ -14,6 +14,7 @@ from tarmac.model.errors import TarmacError, Unavailable
 if TYPE_CHECKING:
     from tarmac import api
     from tarmac.client import Client
+    from tarmac.model import engine_kinds
 
 LARGEST_CLOCK_GAP_S = 5.0
 
@@ -30,15 +31,15 @@ def server_findings(client: Client, *, url: str | None) -> Iterator[Finding]:
         yield missing("server", str(error), "TARMAC_URL and TARMAC_TOKEN name the server.", needed=True)
         return
     yield _running(version, url=url)
-    if url is not None and (now := version.get("now")) is not None:  # an older server does not send it
-        yield clock(now - (before + time.time()) / 2)
+    if url is not None and version.now is not None:
+        yield clock(version.now - (before + time.time()) / 2)
     yield from _clusters(client)
 
 
 def has_ray_elsewhere(client: Client) -> bool:
     """Whether the server has Ray clusters, and each names a Python of its own."""
     try:
-        rays = [each["settings"] for each in client.clusters() if each["engine"] == "ray"]
+        rays = [each.settings for each in client.clusters() if each.engine == "ray"]
     except TarmacError:
         return False
     return bool(rays) and all("python" in settings for settings in rays)
@@ -52,13 +53,13 @@ def clock(ahead_s: float) -> Finding:
     return ok("clock", "the same as the server's")
 
 
-def cluster(name: str, findings: list[api.Finding]) -> Finding:
+def cluster(name: str, findings: Sequence[engine_kinds.Finding]) -> Finding:
     """The findings about one cluster, in one line."""
     what = f"cluster {name}"
-    bad = [finding for finding in findings if not finding["ok"]]
+    bad = [finding for finding in findings if not finding.ok]
     if not bad:
         return ok(what, "has what runs need")
-    text = "; ".join(f"{finding['what']}: {finding['text']}" for finding in bad)
+    text = "; ".join(f"{finding.what}: {finding.text}" for finding in bad)
     return missing(what, text, f"Runs cannot start there. All that was tried: tarmac clusters check {name}")
 
 
@@ -71,12 +72,12 @@ def _absent(error: TarmacError, *, url: str | None) -> Finding:
 
 
 def _running(version: api.Version, *, url: str | None) -> Finding:
-    where = url or f"home {version['home']}"
+    where = url or f"home {version.home}"
     text = (
-        f"tarmac {version['version']}, pid {version['pid']}, "
-        f"started {age(version['started_at'], time.time())}, {where}"
+        f"tarmac {version.version}, pid {version.pid}, "
+        f"started {age(version.started_at, time.time())}, {where}"
     )
-    if version["version"] != tarmac.__version__:
+    if version.version != tarmac.__version__:
         meaning = (
             f"This command is of version {tarmac.__version__}: tarmac server restart; runs go on meanwhile."
         )
@@ -86,7 +87,7 @@ def _running(version: api.Version, *, url: str | None) -> Finding:
 
 def _clusters(client: Client) -> Iterator[Finding]:
     try:
-        names = [known["name"] for known in client.clusters()]
+        names = [known.name for known in client.clusters()]
     except TarmacError as error:
         yield warn("clusters", str(error), "They could not be listed.")
         return

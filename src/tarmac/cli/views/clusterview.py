@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 from tarmac.cli.views.amounts import age, duration, number, size
 from tarmac.cli.views.table import Cell, heads, render
 from tarmac.cli.views.terminal import Terminal, one_line
+from tarmac.model.cluster import Policy
 
 if TYPE_CHECKING:
     from tarmac import api
+    from tarmac.model.cluster import QueueOffer
+    from tarmac.model.engine_kinds import Finding
 
 _CLUSTERS = heads(
     "CLUSTER, ENGINE, NODES, FREE, SLOTS, TYPES, POOLS", right="NODES, FREE, SLOTS", flexible="POOLS"
@@ -40,6 +43,8 @@ _MACHINES = heads(
 _FINDINGS = heads(", WHAT, FOUND", flexible="FOUND")
 
 
+_KIND_TEXTS = {"own": "this machine's own", "added": "added", "rehearsal": "for one run alone"}
+
 UNCOUNTED_BYTES = 1 << 50
 """Memory from this size on means that it was not counted."""
 
@@ -48,13 +53,13 @@ def cluster_table(clusters: Sequence[api.Cluster], terminal: Terminal) -> str:
     """A line for each cluster."""
     rows = (
         (
-            cluster["name"],
-            cluster["engine"],
-            str(cluster["nodes"]),
-            str(cluster["slots_free"]),
-            str(cluster["slots"]),
+            cluster.name,
+            cluster.engine,
+            str(cluster.nodes),
+            str(cluster.slots_free),
+            str(cluster.slots),
             ", ".join(_types(cluster)),
-            ", ".join(pool["name"] for pool in cluster["pools"]),
+            ", ".join(pool.name for pool in cluster.pools),
         )
         for cluster in clusters
     )
@@ -63,13 +68,13 @@ def cluster_table(clusters: Sequence[api.Cluster], terminal: Terminal) -> str:
 
 def cluster_page(cluster: api.Cluster, terminal: Terminal) -> str:
     """The page of one cluster: its pools with the rules of their queues, and its nodes, equal ones joined."""
-    if cluster["delegated"]:
-        pools = render(_QUEUES, (tuple(_queue_row(offer)) for offer in cluster["queues"]), terminal)
+    if cluster.delegated:
+        pools = render(_QUEUES, (tuple(_queue_row(offer)) for offer in cluster.queues), terminal)
     else:
-        pools = render(_POOLS, (tuple(_pool_row(pool)) for pool in cluster["pools"]), terminal)
-    kinds = render(_KINDS, (tuple(_kind_row(kind)) for kind in cluster["node_kinds"]), terminal)
+        pools = render(_POOLS, (tuple(_pool_row(pool)) for pool in cluster.pools), terminal)
+    kinds = render(_KINDS, (tuple(_kind_row(kind)) for kind in cluster.node_kinds), terminal)
     settings = "\n".join(
-        f"  {name}: {_shown(value)}" for name, value in cluster["settings"].items() if name != "pools"
+        f"  {name}: {_shown(value)}" for name, value in cluster.settings.items() if name != "pools"
     )
     parts = [cluster_line(cluster), settings, pools, kinds]
     return "\n\n".join(part for part in parts if part)
@@ -77,17 +82,17 @@ def cluster_page(cluster: api.Cluster, terminal: Terminal) -> str:
 
 def cluster_line(cluster: api.Cluster) -> str:
     """A cluster in one sentence."""
-    nodes, free, slots = cluster["nodes"], cluster["slots_free"], cluster["slots"]
-    pools = len(cluster["pools"])
-    kind = {"own": "this machine's own", "added": "added", "rehearsal": "for one run alone"}[cluster["kind"]]
-    trouble = f"; it does not answer now: {cluster['trouble']}" if cluster["trouble"] else ""
-    if cluster["delegated"]:
+    nodes, free, slots = cluster.nodes, cluster.slots_free, cluster.slots
+    pools = len(cluster.pools)
+    kind = _KIND_TEXTS[cluster.kind]
+    trouble = f"; it does not answer now: {cluster.trouble}" if cluster.trouble else ""
+    if cluster.delegated:
         return one_line(
-            f"{cluster['name']} ({cluster['engine']}, with a queue of its own): {nodes} node"
+            f"{cluster.name} ({cluster.engine}, with a queue of its own): {nodes} node"
             f"{'s' if nodes != 1 else ''} in {pools} pool{'s' if pools != 1 else ''}, {slots} slots{trouble}"
         )
     return one_line(
-        f"{cluster['name']} ({cluster['engine']}, {kind}): {nodes} node{'s' if nodes != 1 else ''} in "
+        f"{cluster.name} ({cluster.engine}, {kind}): {nodes} node{'s' if nodes != 1 else ''} in "
         f"{pools} pool{'s' if pools != 1 else ''}, {free} of {slots} slots free{trouble}"
     )
 
@@ -97,71 +102,70 @@ def machine_table(status: api.ClusterStatus, terminal: Terminal, *, now: float) 
     colours = {"up": "green", "down": "red", "unreachable": "yellow"}
     rows = (
         (
-            machine["name"],
-            machine["role"],
-            Cell(machine["state"], colours[machine["state"]]),
-            age(machine["since"], now) if machine["since"] is not None else "",
-            str(machine["slots"]) if machine["slots"] is not None else "",
-            str(machine["pid"] or ""),
-            machine["address"] or "",
-            one_line(machine["problem"] or ""),
+            machine.name,
+            machine.role,
+            Cell(machine.state, colours[machine.state]),
+            age(machine.since, now) if machine.since is not None else "",
+            str(machine.slots) if machine.slots is not None else "",
+            str(machine.pid or ""),
+            machine.address or "",
+            one_line(machine.problem or ""),
         )
-        for machine in status["machines"]
+        for machine in status.machines
     )
     return render(_MACHINES, rows, terminal)
 
 
 def change_line(line: api.ChangeLine) -> str:
     """A step of a change on a server."""
-    return one_line(f"{line['machine']}: {line['text']}")
+    return one_line(f"{line.machine}: {line.text}")
 
 
-def findings_table(findings: Sequence[api.Finding], terminal: Terminal) -> str:
+def findings_table(findings: Sequence[Finding], terminal: Terminal) -> str:
     """A line for each check."""
     rows = (
-        (Cell("ok", "green") if found["ok"] else Cell("missing", "red"), found["what"], found["text"])
+        (Cell("ok", "green") if found.ok else Cell("missing", "red"), found.what, found.text)
         for found in findings
     )
     return render(_FINDINGS, rows, terminal)
 
 
 def _types(cluster: api.Cluster) -> list[str]:
-    return list(dict.fromkeys(kind["slot_type"] or "any" for kind in cluster["node_kinds"]))
+    return list(dict.fromkeys(kind.slot_type or "any" for kind in cluster.node_kinds))
 
 
 def _shown(value: object) -> str:
     return one_line(value if isinstance(value, str) else json.dumps(value))
 
 
-def _queue_row(offer: api.QueueOffer) -> Iterator[str]:
+def _queue_row(offer: QueueOffer) -> Iterator[str]:
     """A pool by its name in the cluster, with its limits."""
-    yield from (offer["pool"], offer["queue"])
-    longest_s, usual_s, most_nodes = offer["longest_s"], offer["usual_s"], offer["most_nodes"]
+    yield from (offer.pool, offer.queue)
+    longest_s, usual_s, most_nodes = offer.longest_s, offer.usual_s, offer.most_nodes
     yield duration(longest_s) if longest_s is not None else "no limit known"
     yield duration(usual_s) if usual_s is not None else ""
     yield str(most_nodes) if most_nodes is not None else ""
-    yield ", ".join(f"{name} {value}" for name, value in offer["terms"].items())
+    yield ", ".join(f"{name} {value}" for name, value in offer.terms.items())
 
 
 def _pool_row(pool: api.PoolRules) -> Iterator[str]:
-    fair = pool["policy"] == "fair_share"
-    shares = [f"{who} {number(share)}" for who, share in pool["shares"].items()]
-    yield from (pool["name"], str(pool["nodes"]), str(pool["slots_used"]), str(pool["slots"]))
-    yield from (pool["policy"], "on" if pool["preemption"] else "off", pool["packing"])
-    yield from (
-        duration(pool[key]) for key in ("guaranteed_s", "backfill_window_s", "turn_s", "period_s", "floor_s")
-    )
-    halved = f"half after {duration(pool['half_life_s'])}"
-    yield ", ".join([f"by {pool['share_by']}", *shares, halved]) if fair else ""
+    fair = pool.policy is Policy.FAIR_SHARE
+    shares = [f"{who} {number(share)}" for who, share in pool.shares.items()]
+    yield from (pool.name, str(pool.nodes), str(pool.slots_used), str(pool.slots))
+    yield from (pool.policy, "on" if pool.preemption else "off", pool.packing)
+    yield from (duration(pool.guaranteed_s), duration(pool.backfill_window_s))
+    yield from (duration(pool.turn_s), duration(pool.period_s), duration(pool.floor_s))
+    halved = f"half after {duration(pool.half_life_s)}"
+    yield ", ".join([f"by {pool.share_by}", *shares, halved]) if fair else ""
 
 
 def _kind_row(kind: api.NodeKind) -> Iterator[str]:
-    up = kind["states"].get("up", 0)
-    away = [f"{count} {state}" for state, count in kind["states"].items() if state != "up"]
-    yield from (kind["pool"], kind["shard"] or "", str(kind["nodes"]))
-    yield f"{kind['slots_each']} {kind['slot_type'] or 'any'}"
-    yield from (str(kind["slots_used"]), str(kind["slots"]))
+    up = kind.states.get("up", 0)
+    away = [f"{count} {state}" for state, count in kind.states.items() if state != "up"]
+    yield from (kind.pool, kind.shard or "", str(kind.nodes))
+    yield f"{kind.slots_each} {kind.slot_type or 'any'}"
+    yield from (str(kind.slots_used), str(kind.slots))
     yield ", ".join(([f"{up} up"] if up and away else ["up"] if up else []) + away)
-    yield number(kind["cpus_each"]) if kind["cpus_each"] else ""
-    yield size(kind["memory_bytes_each"]) if 0 < kind["memory_bytes_each"] < UNCOUNTED_BYTES else ""
-    yield " ... ".join(kind["hostnames"])
+    yield number(kind.cpus_each) if kind.cpus_each else ""
+    yield size(kind.memory_bytes_each) if 0 < kind.memory_bytes_each < UNCOUNTED_BYTES else ""
+    yield " ... ".join(kind.hostnames)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tarmac.cli.views.experimentview import number_text, value_at, varied_parameters
-from tarmac.cli.views.metricplot import curve_of
+from tarmac.cli.views.metricplot import curve_of, steps_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,16 +67,16 @@ def plot_trials(drawn: Drawn, path: Path) -> None:
 
 
 def _draw_curves(panel: Axes, drawn: Drawn) -> None:
-    panel.set_title(f"{drawn.experiment['name']}: {drawn.metric} of {len(drawn.series)} trials", loc="left")
-    steps = all(None not in (each["points"] or {"steps": []})["steps"] for each in drawn.series)
+    panel.set_title(f"{drawn.experiment.name}: {drawn.metric} of {len(drawn.series)} trials", loc="left")
+    steps = all(None not in steps_of(each) for each in drawn.series)
     panel.set_xlabel("step" if steps else "seconds since the first report")
     panel.locator_params(axis="x", integer=steps)
-    best = drawn.best["run"] if drawn.best is not None else None
-    for each in sorted(drawn.series, key=lambda each: each["run"] == best):
+    best = drawn.best.run if drawn.best is not None else None
+    for each in sorted(drawn.series, key=lambda each: each.run == best):
         at, values = curve_of(each, by_step=steps)
         marker = "." if len(values) < 2 else None
-        if drawn.best is not None and each["run"] == best:
-            label = f"best: trial {drawn.best['number']}, {number_text(drawn.best['best'])}"
+        if drawn.best is not None and each.run == best:
+            label = f"best: trial {drawn.best.number}, {number_text(drawn.best.best)}"
             panel.plot(at, values, color=BEST, linewidth=1.8, label=label, marker=marker)
             panel.legend(frameon=False)
         else:
@@ -85,19 +85,19 @@ def _draw_curves(panel: Axes, drawn: Drawn) -> None:
 
 def _draw_parameter(panel: Axes, drawn: Drawn, name: str) -> None:
     """Draw the metric of each trial over one parameter; values that are not numbers become labels."""
-    reported = [trial for trial in drawn.trials if trial["run"] in drawn.values]
-    values = [value_at(trial["parameters"], name) for trial in reported]
-    bounds = value_at(drawn.experiment["search"]["parameters"], name) or {}
+    reported = [trial for trial in drawn.trials if trial.run in drawn.values]
+    values = [value_at(trial.parameters, name) for trial in reported]
+    bounds = value_at(drawn.experiment.search.parameters, name) or {}
     words = "choice" in bounds or not all(_is_number(value) for value in values)
     at: list[Any] = list(map(number_text, values)) if words else values
     panel.set_title(f"{drawn.metric} by {name}", loc="left")
     panel.set_xlabel(name)
     if "log" in bounds:
         panel.set_xscale("log")
-    metrics = [drawn.values[trial["run"]] for trial in reported]
+    metrics = [drawn.values[trial.run] for trial in reported]
     panel.scatter(at, metrics, s=14, color=OTHER, alpha=0.6, linewidths=0)
     for where, value, trial in zip(at, metrics, reported, strict=True):
-        if drawn.best is not None and trial["run"] == drawn.best["run"]:
+        if drawn.best is not None and trial.run == drawn.best.run:
             panel.scatter([where], [value], s=36, color=BEST, linewidths=0)
 
 

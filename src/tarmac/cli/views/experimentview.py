@@ -32,13 +32,13 @@ def experiments_table(experiments: Sequence[api.Experiment], terminal: Terminal)
     )
     rows = [
         (
-            each["id"],
-            each["name"],
+            each.id,
+            each.name,
             Cell(state_of(each), _STYLES.get(state_of(each))),
-            each["search"]["method"],
-            each["search"]["metric"],
-            f"{each['progress']:.0%}",
-            each["user"],
+            each.search.method,
+            each.search.metric,
+            f"{each.progress:.0%}",
+            each.user,
         )
         for each in experiments
     ]
@@ -47,7 +47,7 @@ def experiments_table(experiments: Sequence[api.Experiment], terminal: Terminal)
 
 def state_of(experiment: api.Experiment) -> str:
     """The outcome of an ended experiment, else its state."""
-    return experiment["outcome"] or experiment["state"]
+    return experiment.outcome or experiment.state
 
 
 def trials_table(
@@ -61,9 +61,9 @@ def trials_table(
     `metrics` are those reported in an experiment that has no metric of its own.
     """
     varied = varied_parameters(experiment)
-    metric = experiment["search"]["metric"]
-    names = [] if metric else list(dict.fromkeys(each["name"] for each in metrics))[:MOST_METRICS]
-    last = {(each["run"], each["name"]): each["last"] for each in metrics}
+    metric = experiment.search.metric
+    names = [] if metric else list(dict.fromkeys(each.name for each in metrics))[:MOST_METRICS]
+    last = {(each.run, each.name): each.last for each in metrics}
     heads = (
         Column(title="TRIAL", right=True),
         *(Column(title=name) for name in varied),
@@ -75,12 +75,12 @@ def trials_table(
     )
     rows: list[tuple[Cell | str, ...]] = [
         (
-            str(trial["number"]),
-            *(number_text(value_at(trial["parameters"], name)) for name in varied),
-            *(number_text(trial[key]) for key in (("best", "best_at", "latest") if metric else ())),
-            *(number_text(last.get((trial["run"], name))) for name in names),
+            str(trial.number),
+            *(number_text(value_at(trial.parameters, name)) for name in varied),
+            *(map(number_text, (trial.best, trial.best_at, trial.latest)) if metric else ()),
+            *(number_text(last.get((trial.run, name))) for name in names),
             Cell(trial_state(trial), _STYLES.get(trial_state(trial))),
-            trial["run"],
+            trial.run,
         )
         for trial in trials
     ]
@@ -89,43 +89,43 @@ def trials_table(
 
 def trial_state(trial: api.Trial) -> str:
     """How the trial ended, else its state."""
-    if trial["end"] == "closed":
+    if trial.end == "closed":
         return "ended early"
-    if trial["end"] is not None:
-        return trial["end"]
-    return "waits for the search" if trial["state"] == "waiting" else trial["run_state"] or trial["state"]
+    if trial.end is not None:
+        return trial.end
+    return "waits for the search" if trial.state == "waiting" else trial.run_state or trial.state
 
 
 def summary_lines(experiment: api.Experiment, trials: Sequence[api.Trial]) -> Iterator[str]:
     """A summary of one experiment, line by line."""
-    search = experiment["search"]
-    yield f"{experiment['name']} ({experiment['id']}): {state_of(experiment)}, {experiment['progress']:.0%}"
-    if experiment["message"]:
-        yield experiment["message"]
-    goal = "smallest" if search["smaller_is_better"] else "largest"
-    metric = f" for the {goal} {search['metric']}" if search["metric"] else ""
-    most = f" of {search['max_trials']}" if search["max_trials"] is not None else ""
+    search = experiment.search
+    yield f"{experiment.name} ({experiment.id}): {state_of(experiment)}, {experiment.progress:.0%}"
+    if experiment.message:
+        yield experiment.message
+    goal = "smallest" if search.smaller_is_better else "largest"
+    metric = f" for the {goal} {search.metric}" if search.metric else ""
+    most = f" of {search.max_trials}" if search.max_trials is not None else ""
     noun = "trial" if not most and len(trials) == 1 else "trials"
-    yield f"{search['method']}{metric}: {len(trials)}{most} {noun} begun"
-    if experiment["parent"]:
-        yield f"forked from {experiment['parent']}"
+    yield f"{search.method}{metric}: {len(trials)}{most} {noun} begun"
+    if experiment.parent:
+        yield f"forked from {experiment.parent}"
 
 
 def best_line(experiment: api.Experiment, best: api.Trial) -> str:
     """The best trial and its parameters, in one line."""
     values = ", ".join(
-        f"{name}={number_text(value_at(best['parameters'], name))}" for name in varied_parameters(experiment)
+        f"{name}={number_text(value_at(best.parameters, name))}" for name in varied_parameters(experiment)
     )
-    metric = experiment["search"]["metric"] or "metric"
-    return f"best: trial {best['number']}, {metric} {number_text(best['best'])} ({values}), run {best['run']}"
+    metric = experiment.search.metric or "metric"
+    return f"best: trial {best.number}, {metric} {number_text(best.best)} ({values}), run {best.run}"
 
 
 def preview_text(lines: Sequence[api.PreviewLine]) -> str:
     """The number of trials of each length, one line for each."""
     return "\n".join(
-        f"{_count(line['trials'])} to {'its' if line['trials'] == 1 else 'their'} own end"
-        if line["length"] is None
-        else f"{_count(line['trials'])} of length {line['length']}"
+        f"{_count(line.trials)} to {'its' if line.trials == 1 else 'their'} own end"
+        if line.length is None
+        else f"{_count(line.trials)} of length {line.length}"
         for line in lines
     )
 
@@ -136,7 +136,7 @@ def _count(trials: int) -> str:
 
 def varied_parameters(experiment: api.Experiment) -> list[str]:
     """The parameters that differ between trials, by path."""
-    return list(_ranges(experiment["search"]["parameters"]))
+    return list(_ranges(experiment.search.parameters))
 
 
 def _ranges(parameters: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

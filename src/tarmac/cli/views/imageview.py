@@ -11,6 +11,7 @@ from tarmac.cli.views.terminal import Terminal
 
 if TYPE_CHECKING:
     from tarmac import api
+    from tarmac.model.abilities import KeptImage
 
 _COLUMNS = heads(
     "CLUSTER, NODE, IMAGE, DIGEST, SIZE, ON DISK, USED",
@@ -21,26 +22,26 @@ _COLUMNS = heads(
 DIGEST_CHARACTERS = len("sha256:") + 12
 
 
-def image_table(images: Sequence[api.KeptImage], terminal: Terminal, *, now: float) -> str:
+def image_table(images: Sequence[KeptImage], terminal: Terminal, *, now: float) -> str:
     """A line for each image of a node, or of nodes that share their images."""
     rows = (
         (
-            image["cluster"],
-            image["node"],
-            image["name"],
-            image["digest"][:DIGEST_CHARACTERS],
-            size(image["size_bytes"]),
-            size(image["disk_bytes"]),
-            "in use" if image["in_use"] else age(image["used_at"], now),
+            image.cluster,
+            image.node,
+            image.name,
+            image.digest[:DIGEST_CHARACTERS],
+            size(image.size_bytes),
+            size(image.disk_bytes),
+            "in use" if image.in_use else age(image.used_at, now),
         )
         for image in images
     )
     return render(_COLUMNS, rows, terminal)
 
 
-def where(image: api.KeptImage) -> str:
+def where(image: KeptImage) -> str:
     """The place of an image, in words."""
-    return image["node"] or f"cluster {image['cluster']}"
+    return image.node or f"cluster {image.cluster}"
 
 
 def image_text(environment: Mapping[str, Any], attempts: Sequence[api.Attempt]) -> str:

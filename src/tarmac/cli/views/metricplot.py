@@ -57,7 +57,7 @@ def plot(found: Sequence[api.MetricSeries], path: Path) -> None:
     panels = _by_metric(found)
     columns = min(len(panels), 3)
     rows = -(-len(panels) // columns)
-    runs = list(dict.fromkeys(series["run"] for series in found))
+    runs = list(dict.fromkeys(series.run for series in found))
     colours = {run: COLOURS[number % len(COLOURS)] for number, run in enumerate(runs)}
     with mpl.rc_context({"font.size": 9, "svg.hashsalt": "tarmac"}):
         figure = Figure(figsize=(5.0 * columns, 3.4 * rows), layout="constrained")
@@ -66,13 +66,13 @@ def plot(found: Sequence[api.MetricSeries], path: Path) -> None:
             panel.remove()
         for panel, (title, series_of) in zip(axes, panels, strict=False):
             panel.set_title(title, loc="left")
-            steps = all(None not in (each["points"] or {"steps": []})["steps"] for each in series_of)
+            steps = all(None not in steps_of(each) for each in series_of)
             panel.set_xlabel("step" if steps else "seconds since the first report")
             for each in series_of:
                 at, values = curve_of(each, by_step=steps)
-                label = each["run_name"] if len(runs) <= MOST_IN_LEGEND else None
+                label = each.run_name if len(runs) <= MOST_IN_LEGEND else None
                 marker = "." if len(values) < 2 else None
-                panel.plot(at, values, color=colours[each["run"]], linewidth=1.1, label=label, marker=marker)
+                panel.plot(at, values, color=colours[each.run], linewidth=1.1, label=label, marker=marker)
             panel.grid(visible=True, color="#dddddd", linewidth=0.6)
             panel.set_axisbelow(True)
             for side in ("top", "right"):
@@ -101,7 +101,7 @@ def curves_text(found: Sequence[api.MetricSeries], terminal: Terminal) -> str:
             values = _values(each)
             first = metric_text(values[0]) if values else ""
             line = blocks(values, low=low, high=high, width=LINE_COLUMNS)
-            rows.append((title, each["run_name"], line, first, metric_text(each["last"])))
+            rows.append((title, each.run_name, line, first, metric_text(each.last)))
     return render(heads, rows, terminal)
 
 
@@ -125,15 +125,20 @@ def _by_metric(found: Iterable[api.MetricSeries]) -> list[tuple[str, list[api.Me
 
 
 def _values(series: api.MetricSeries) -> list[float]:
-    points = series["points"]
-    return [] if points is None else [float(value) for value in points["values"]]
+    points = series.points
+    return [] if points is None else [float(value) for value in points.values]
+
+
+def steps_of(series: api.MetricSeries) -> Sequence[int | None]:
+    """The steps of a series' points."""
+    return series.points.steps if series.points is not None else ()
 
 
 def curve_of(series: api.MetricSeries, *, by_step: bool) -> tuple[list[float], list[float]]:
     """The positions of a series' points, by step or by seconds since the first, and their values."""
-    points = series["points"]
+    points = series.points
     if points is None:
         return [], []
-    begin = points["times"][0] if points["times"] else 0.0
-    at = [float(step or 0) for step in points["steps"]] if by_step else [at - begin for at in points["times"]]
+    begin = points.times[0] if points.times else 0.0
+    at = [float(step or 0) for step in points.steps] if by_step else [at - begin for at in points.times]
     return at, _values(series)

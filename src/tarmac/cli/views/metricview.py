@@ -85,7 +85,7 @@ def report_table(reports: Sequence[api.Report], *, now: float, terminal: Termina
 
 def series_name(series: api.MetricSeries) -> str:
     """The name of a series: the group and the metric; without the group `training`."""
-    name = series["name"] if series["group"] == "training" else f"{series['group']}/{series['name']}"
+    name = series.name if series.group == "training" else f"{series.group}/{series.name}"
     return one_line(name)
 
 
@@ -103,20 +103,20 @@ def series_table(found: Sequence[api.MetricSeries], *, now: float, terminal: Ter
         Column(title="REPORTS", right=True, optional=True),
         Column(title="WHEN", right=True, optional=True),
     ]
-    several = len({series["run"] for series in found}) > 1
-    twins = len({series["run_name"] for series in found}) < len({series["run"] for series in found})
+    several = len({series.run for series in found}) > 1
+    twins = len({series.run_name for series in found}) < len({series.run for series in found})
     rows = (
         (
             series_name(series),
-            (series["run"] if twins else series["run_name"]) if several else "",
-            metric_text(series["last"]),
-            _step_text(series["last_step"]),
-            metric_text(series["low"]),
-            _step_text(series["low_step"]),
-            metric_text(series["high"]),
-            _step_text(series["high_step"]),
-            str(series["count"]),
-            age(series["last_at"], now),
+            (series.run if twins else series.run_name) if several else "",
+            metric_text(series.last),
+            _step_text(series.last_step),
+            metric_text(series.low),
+            _step_text(series.low_step),
+            metric_text(series.high),
+            _step_text(series.high_step),
+            str(series.count),
+            age(series.last_at, now),
         )
         for series in sorted(found, key=series_name)
     )
@@ -126,7 +126,7 @@ def series_table(found: Sequence[api.MetricSeries], *, now: float, terminal: Ter
 def point_line(series: api.MetricSeries, step: int | None, value: object) -> str:
     """One point, for followers."""
     where = "" if step is None else f"  step {step}"
-    return f"{one_line(series['run_name'])}{where}  {series_name(series)} {metric_text(value)}"
+    return f"{one_line(series.run_name)}{where}  {series_name(series)} {metric_text(value)}"
 
 
 def _step_text(step: int | None) -> str:

@@ -21,11 +21,11 @@ def secret_table(secrets: Sequence[api.Secret], terminal: Terminal, *, now: floa
     """A line for each secret."""
     rows = (
         (
-            secret["name"],
+            secret.name,
             form_of(secret),
-            age(secret["created_at"], now),
-            secret["user"],
-            str(secret["number"]),
+            age(secret.created_at, now),
+            secret.user,
+            str(secret.number),
         )
         for secret in secrets
     )
@@ -34,14 +34,14 @@ def secret_table(secrets: Sequence[api.Secret], terminal: Terminal, *, now: floa
 
 def form_of(secret: api.Secret) -> str:
     """The form in which runs get the secret if they give only its name."""
-    match secret["form"]:
+    match secret.form:
         case None:
             return "what a run says"
         case "variable":
-            return f"variable {secret['variable']}"
+            return f"variable {secret.variable}"
         case "file":
-            place = secret["path"] or f"/secrets/{secret['name']}/secret"
-            return f"file {place}" + (f", named by {secret['variable']}" if secret["variable"] else "")
+            place = secret.path or f"/secrets/{secret.name}/secret"
+            return f"file {place}" + (f", named by {secret.variable}" if secret.variable else "")
         case form:
             return str(form)
 
@@ -56,8 +56,8 @@ def uses_text(uses: Sequence[Mapping[str, str]]) -> str:
 
 def usage_of(secret: api.Secret) -> str:
     """How to give the secret to a run."""
-    name = secret["name"]
-    if secret["form"] is None:
+    name = secret.name
+    if secret.form is None:
         return f"a run file says 'secrets: {{VARIABLE: {name}}}', the command line '--secret VARIABLE={name}'"
     return (
         f"a run file says 'secrets: [{name}]', the command line '--secret {name}'; given as {form_of(secret)}"

@@ -14,7 +14,6 @@ from tarmac import api
 from tarmac.model.errors import InvalidInput, Problem, TarmacError
 from tarmac.model.home import Home
 from tarmac.server.http.answers import JsonAnswer
-from tarmac.server.records.errors import error_form
 
 
 def install(app: FastAPI, home: Home) -> None:
@@ -52,7 +51,7 @@ def install(app: FastAPI, home: Home) -> None:
 
 def response(error: TarmacError) -> JsonAnswer:
     """The answer for an error."""
-    return JsonAnswer({"error": error_form(error)}, status_code=error.http_status)
+    return JsonAnswer(api.Error(error=api.error_form(error)), status_code=error.http_status)
 
 
 def _problems(errors: Iterable[Any]) -> Iterable[Problem]:
@@ -65,6 +64,4 @@ def _problems(errors: Iterable[Any]) -> Iterable[Problem]:
 def _unrouted_form(error: HTTPException) -> api.Error:
     """The error form for requests without a route, with a code derived from the status."""
     code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
-    return {
-        "error": {"code": code, "message": str(error.detail), "hint": None, "exit_code": 1, "problems": []}
-    }
+    return api.Error(error=api.ErrorForm(code=code, message=str(error.detail)))

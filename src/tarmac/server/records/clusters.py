@@ -6,34 +6,46 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from tarmac import api
-from tarmac.control.cluster_changes import ChangeReport
-from tarmac.control.cluster_machines import ClusterStatus
 from tarmac.control.clusters import ClusterReport
 from tarmac.control.reports import NodeReport
 from tarmac.model.cluster import NodeState, Pool
-from tarmac.model.machine import MachineReport
-from tarmac.server.records.copying import copy_fields
-from tarmac.server.records.errors import error_form
 
 
 def cluster_record(report: ClusterReport, *, warnings: Sequence[str] = ()) -> api.Cluster:
     up = [item for item in report.nodes if item.node.state is NodeState.UP]
-    return copy_fields(
-        api.Cluster,
-        report,
+    return api.Cluster(
+        name=report.name,
+        engine=report.engine,
+        delegated=report.delegated,
+        trouble=report.trouble,
+        kind=report.kind,
         **_amounts(report.nodes),
         slots_free=sum(item.node.capacity.slots - item.slots_used for item in up),
         pools=[_pool_record(pool, report.nodes) for pool in report.pools],
         node_kinds=_kinds(report.nodes),
-        settings=dict(report.settings),
-        queues=[copy_fields(api.QueueOffer, offer, terms=dict(offer.terms)) for offer in report.queues],
+        settings=report.settings,
+        queues=report.queues,
         warnings=warnings,
     )
 
 
 def _pool_record(pool: Pool, nodes: Iterable[NodeReport]) -> api.PoolRules:
     within = [item for item in nodes if item.node.pool == pool.name]
-    return copy_fields(api.PoolRules, pool, **_amounts(within))
+    return api.PoolRules(
+        name=pool.name,
+        **_amounts(within),
+        policy=pool.policy,
+        preemption=pool.preemption,
+        packing=pool.packing,
+        guaranteed_s=pool.guaranteed_s,
+        backfill_window_s=pool.backfill_window_s,
+        share_by=pool.share_by,
+        shares=pool.shares,
+        half_life_s=pool.half_life_s,
+        turn_s=pool.turn_s,
+        period_s=pool.period_s,
+        floor_s=pool.floor_s,
+    )
 
 
 def _kinds(nodes: Iterable[NodeReport]) -> list[api.NodeKind]:
@@ -47,9 +59,9 @@ def _kinds(nodes: Iterable[NodeReport]) -> list[api.NodeKind]:
 def _kind_record(members: Sequence[NodeReport]) -> api.NodeKind:
     node = members[0].node
     hostnames = [members[0].node.hostname, members[-1].node.hostname]
-    return copy_fields(
-        api.NodeKind,
-        node,
+    return api.NodeKind(
+        pool=node.pool,
+        shard=node.shard,
         slot_type=node.capacity.slot_type,
         slots_each=node.capacity.slots,
         cpus_each=node.capacity.cpus,
@@ -66,35 +78,3 @@ def _amounts(nodes: Sequence[NodeReport]) -> dict[str, int]:
         "slots": sum(item.node.capacity.slots for item in nodes),
         "slots_used": sum(item.slots_used for item in nodes),
     }
-
-
-def status_record(status: ClusterStatus) -> api.ClusterStatus:
-    """The machines of a started cluster."""
-    return {
-        "cluster": status.cluster.name,
-        "engine": status.cluster.engine,
-        "machines": [_machine_record(report) for report in status.machines],
-        "change": change_record(status.change) if status.change is not None else None,
-    }
-
-
-def change_record(report: ChangeReport) -> api.ClusterChange:
-    """The progress of a change."""
-    return copy_fields(
-        api.ClusterChange,
-        report,
-        lines=[copy_fields(api.ChangeLine, line) for line in report.lines],
-        error=error_form(report.error) if report.error is not None else None,
-    )
-
-
-def _machine_record(report: MachineReport) -> api.ClusterMachine:
-    machine = report.machine
-    return copy_fields(
-        api.ClusterMachine,
-        report,
-        name=machine.name,
-        role=machine.role,
-        address=machine.address,
-        slots=machine.slots,
-    )

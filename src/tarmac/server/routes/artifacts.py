@@ -11,7 +11,6 @@ from tarmac.artifacts.versions.manifest import Entry, Manifest
 from tarmac.model.actor import Actor
 from tarmac.server.http.answers import JsonAnswer, notice
 from tarmac.server.http.auth import CallingActor
-from tarmac.server.records.copying import copy_fields
 from tarmac.server.service import Service
 
 
@@ -54,24 +53,34 @@ def artifact_routes(router: APIRouter, service: Service) -> None:
 
 def artifact_record(source: VersionSummary | Manifest, *, run_name: str | None) -> api.Artifact:
     version = source.version
-    return copy_fields(
-        api.Artifact,
-        source,
+    return api.Artifact(
         id=version.id,
         run=version.run_id,
         run_name=run_name,
         kind=version.kind,
         number=version.number,
         rank=version.rank,
+        attempt=source.attempt,
+        created_at=source.created_at,
+        files=source.files,
         bytes=source.size_bytes,
+        left_out=source.left_out,
     )
 
 
 def content_record(manifest: Manifest, *, run_name: str | None) -> api.ArtifactContent:
     entries = [_entry_record(entry) for entry in manifest.entries]
-    return {"artifact": artifact_record(manifest, run_name=run_name), "entries": entries}
+    return api.ArtifactContent(artifact=artifact_record(manifest, run_name=run_name), entries=entries)
 
 
 def _entry_record(entry: Entry) -> api.ArtifactEntry:
-    pieces: list[api.Piece] = [{"digest": chunk.digest, "bytes": chunk.size_bytes} for chunk in entry.chunks]
-    return copy_fields(api.ArtifactEntry, entry, bytes=entry.size_bytes, pieces=pieces)
+    return api.ArtifactEntry(
+        path=entry.path,
+        kind=entry.kind,
+        mode=entry.mode,
+        bytes=entry.size_bytes,
+        mtime_ns=entry.mtime_ns,
+        pieces=[api.Piece(digest=chunk.digest, bytes=chunk.size_bytes) for chunk in entry.chunks],
+        target=entry.target,
+        inside=entry.inside,
+    )

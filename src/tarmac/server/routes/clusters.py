@@ -9,10 +9,10 @@ from tarmac import api
 from tarmac.control.cluster_machines import ClusterMachines
 from tarmac.dialects.clusterfile import check_cluster_name, read_cluster
 from tarmac.dialects.hosts_file import read_machines
+from tarmac.model.engine_kinds import Finding
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CallingActor
-from tarmac.server.records.clusters import change_record, cluster_record, status_record
-from tarmac.server.records.copying import copy_fields
+from tarmac.server.records.clusters import cluster_record
 from tarmac.server.requests import ClusterBody, DownBody, MachinesBody, Whole
 from tarmac.server.service import Service
 
@@ -34,10 +34,10 @@ def cluster_routes(router: APIRouter, service: Service) -> None:
         """Return one cluster, its pools with their rules, and its nodes by kind."""
         return JsonAnswer(cluster_record(clusters.show(actor, name)))
 
-    @router.get("/clusters/{name}/check", response_model=list[api.Finding])
+    @router.get("/clusters/{name}/check", response_model=list[Finding])
     def check(actor: CallingActor, name: str) -> Response:
         """Test a cluster for the requirements of a run, and return the results. May take long."""
-        return JsonAnswer([copy_fields(api.Finding, finding) for finding in clusters.examine(actor, name)])
+        return JsonAnswer(clusters.examine(actor, name))
 
     @router.post("/clusters", response_model=api.Cluster)
     def add(actor: CallingActor, body: ClusterBody) -> Response:
@@ -64,19 +64,19 @@ def _machine_routes(router: APIRouter, machines: ClusterMachines) -> None:
         """Start to run a cluster of this name on exactly these machines. A repeated request has no effect."""
         listed = read_machines(body.source, filename=body.filename)
         named = check_cluster_name(name)
-        return JsonAnswer(change_record(machines.up(actor, named, listed, install=body.install)))
+        return JsonAnswer(machines.up(actor, named, listed, install=body.install))
 
     @router.post("/clusters/{name}/down", response_model=api.ClusterChange)
     def down(actor: CallingActor, name: str, body: DownBody) -> Response:
         """Start to end a cluster that was started. Refused while runs hold or need it, unless forced."""
-        return JsonAnswer(change_record(machines.down(actor, name, force=body.force, purge=body.purge)))
+        return JsonAnswer(machines.down(actor, name, force=body.force, purge=body.purge))
 
     @router.get("/clusters/{name}/machines", response_model=api.ClusterStatus)
     def status(actor: CallingActor, name: str) -> Response:
         """Return the state of a started cluster's machines, as they report it. May take long."""
-        return JsonAnswer(status_record(machines.status(actor, name)))
+        return JsonAnswer(machines.status(actor, name))
 
     @router.get("/clusters/{name}/change", response_model=api.ClusterChange)
     def change(actor: CallingActor, name: str, after: Whole = 0) -> Response:
         """Return the progress of `up` or `down`, once it has lines from number `after` on or is over."""
-        return JsonAnswer(change_record(machines.progress(actor, name, max(0, after), wait_s=WAIT_S)))
+        return JsonAnswer(machines.progress(actor, name, max(0, after), wait_s=WAIT_S))

@@ -22,7 +22,6 @@ from tarmac.control.permissions import Action
 from tarmac.model.errors import InvalidInput, StorageFull, TarmacError, TooLarge
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CallingActor, allowed
-from tarmac.server.records.copying import copy_fields
 from tarmac.server.requests import ContentsBody, SubmissionBody
 from tarmac.server.routes.submitting import draft_of
 from tarmac.server.service import Service
@@ -46,21 +45,28 @@ def code_routes(router: APIRouter, service: Service) -> None:
         """Return the files that differ between the code of this run and of the run `after`."""
         before, then = (plane.find_here(actor, each).code_digest for each in (ref, after))
         found = service.code.changes(before, then)
-        return JsonAnswer([copy_fields(api.CodeChange, item) for item in found])
+        return JsonAnswer([api.CodeChange(path=item.path, change=item.change) for item in found])
 
     @router.post("/code/needed", dependencies=submitters, response_model=api.CodeNeeded)
     def needed(request: Request, body: SubmissionBody) -> Response:
         """Return the client's directory that a submission needs, and its exclusions."""
         code = code_directory(draft_of(request, body, service), plane)
         if code is None:
-            return JsonAnswer({"directory": None})
+            return JsonAnswer(api.CodeNeeded(directory=None))
         limit_bytes = arrivals.limit_bytes if code.limit_bytes is None else code.limit_bytes
-        return JsonAnswer({"directory": copy_fields(api.CodeDirectory, code, limit_bytes=limit_bytes)})
+        directory = api.CodeDirectory(
+            path=code.path,
+            ignore_file=code.ignore_file,
+            exclude=code.exclude,
+            whole=code.whole,
+            limit_bytes=limit_bytes,
+        )
+        return JsonAnswer(api.CodeNeeded(directory=directory))
 
     @router.post("/code/missing", dependencies=submitters, response_model=api.MissingContents)
     def missing(body: ContentsBody) -> Response:
         """Return the contents that the client has to send."""
-        return JsonAnswer({"missing": arrivals.missing(body.contents)})
+        return JsonAnswer(api.MissingContents(missing=arrivals.missing(body.contents)))
 
     _receiving_routes(router, arrivals, submitters)
 
@@ -78,7 +84,9 @@ def _receiving_routes(router: APIRouter, arrivals: Arrivals, submitters: Sequenc
     async def packs(request: Request) -> Response:
         """Store contents. The answer follows when they are durable; a pack is stored whole or not at all."""
         try:
-            return JsonAnswer({"kept": await _take(request, arrivals.receive())}, status_code=201)
+            return JsonAnswer(
+                api.UploadedPack(kept=await _take(request, arrivals.receive())), status_code=201
+            )
         except ClientDisconnect:
             return Response(status_code=400)  # the client has disconnected
         except OSError as error:
@@ -105,7 +113,8 @@ def _receiving_routes(router: APIRouter, arrivals: Arrivals, submitters: Sequenc
             sent = await run_in_threadpool(json.loads, body)
         except (ValueError, RecursionError) as error:
             raise InvalidInput(f"the tree is not JSON: {error}") from None
-        return JsonAnswer({"digest": await run_in_threadpool(arrivals.commit, sent)}, status_code=201)
+        digest = await run_in_threadpool(arrivals.commit, sent)
+        return JsonAnswer(api.UploadedTree(digest=digest), status_code=201)
 
 
 async def _take(request: Request, receiver: Receiver) -> int:

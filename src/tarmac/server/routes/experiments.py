@@ -13,7 +13,7 @@ from tarmac.model.actor import RunScope
 from tarmac.model.experiment import ExperimentQuery, ExperimentState
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CallingActor
-from tarmac.server.records.experiments import experiment_record, preview_record, trial_record
+from tarmac.server.records.experiments import experiment_record, trial_record
 from tarmac.server.requests import Count, ExperimentBody
 from tarmac.server.routes.submitting import draft_of
 from tarmac.server.service import Service
@@ -61,8 +61,7 @@ def _creating(router: APIRouter, service: Service) -> None:
     def preview(request: Request, body: ExperimentBody) -> Response:
         """Return the number and lengths of a search's trials; stores nothing."""
         prepared: Prepared = planned(draft_of(request, body, service), plane)
-        lines = plane.experiments.preview(prepared.submission)
-        return JsonAnswer([preview_record(line) for line in lines])
+        return JsonAnswer(plane.experiments.preview(prepared.submission))
 
 
 def _questions(router: APIRouter, service: Service) -> None:
@@ -81,7 +80,9 @@ def _questions(router: APIRouter, service: Service) -> None:
         )
         found = plane.experiments.experiments(actor, query)
         following = found[-1].id if len(found) == query.limit else None
-        return JsonAnswer({"experiments": [experiment_record(each) for each in found], "next": following})
+        return JsonAnswer(
+            api.ExperimentPage(experiments=[experiment_record(each) for each in found], next=following)
+        )
 
     @router.get("/experiments/{ref}", response_model=api.Experiment)
     def experiment(actor: CallingActor, ref: str) -> Response:

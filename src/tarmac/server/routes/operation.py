@@ -19,7 +19,9 @@ def operation_routes(router: APIRouter, service: Service) -> None:
     def healthz() -> Response:
         """Return whether the server works: 200, or 503 with the reasons."""
         reasons = failures(service)
-        return JsonAnswer({"healthy": not reasons, "reasons": reasons}, status_code=503 if reasons else 200)
+        return JsonAnswer(
+            api.Health(healthy=not reasons, reasons=reasons), status_code=503 if reasons else 200
+        )
 
     @router.get("/metrics", response_class=PlainTextResponse)
     def numbers() -> Response:

@@ -13,7 +13,6 @@ from tarmac import api
 from tarmac.control.permissions import Action
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import allowed
-from tarmac.server.records.copying import copy_fields
 from tarmac.server.service import Service
 
 
@@ -23,7 +22,15 @@ def server_routes(router: APIRouter, service: Service) -> None:
     @router.get("/version", response_model=api.Version)
     async def version() -> Response:
         """Return the version of the server."""
-        return JsonAnswer(copy_fields(api.Version, service, version=tarmac.__version__, now=time.time()))
+        return JsonAnswer(
+            api.Version(
+                version=tarmac.__version__,
+                pid=service.pid,
+                home=service.home,
+                started_at=service.started_at,
+                now=time.time(),
+            )
+        )
 
     @router.post("/server/stop", status_code=202, dependencies=[allowed(Action.MANAGE)])
     async def stop() -> Response:

@@ -13,7 +13,6 @@ from tarmac.dialects.dialect import Extras
 from tarmac.model.errors import InvalidInput
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import caller_of
-from tarmac.server.records.copying import copy_fields
 from tarmac.server.records.runs import dry_run_record, run_record
 from tarmac.server.requests import BatchBody, CheckBody, ExtrasBody, SubmissionBody
 from tarmac.server.service import Service
@@ -58,9 +57,8 @@ def submitting_routes(router: APIRouter, service: Service) -> None:
                 dialects=service.dialects,
             )
         except InvalidInput as problem:
-            problems = [copy_fields(api.Problem, item) for item in problem.problems]
-            return JsonAnswer({"problems": problems, "warnings": []})
-        return JsonAnswer({"problems": [], "warnings": list(reading.warnings)})
+            return JsonAnswer(api.CheckReport(problems=problem.problems, warnings=()))
+        return JsonAnswer(api.CheckReport(problems=(), warnings=reading.warnings))
 
 
 def draft_of(request: Request, body: SubmissionBody, service: Service) -> Draft:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from threading import Thread
 from typing import Any, TypeVar
 
+from tarmac.api import ImageList
 from tarmac.control.permissions import Action, check
 from tarmac.model.abilities import KeepsImages, KeptImage
 from tarmac.model.actor import Actor
+from tarmac.model.copying import changed
 from tarmac.model.errors import InvalidInput, NotFound, Refused, TarmacError
 from tarmac.node.container.failures import ImageProblem
 from tarmac.node.container.reference import local_path, parse
@@ -27,22 +28,6 @@ ANSWER_S = 20.0
 Answer = TypeVar("Answer")
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterImage:
-    """An image on a node of a cluster."""
-
-    cluster: str
-    image: KeptImage
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageList:
-    """The found images, and the reason for each cluster without an answer."""
-
-    images: list[ClusterImage]
-    troubles: Mapping[str, str]
 
 
 class ImageService:
@@ -76,7 +61,7 @@ class ImageService:
             raise NotFound(f"there is no cluster {cluster} that keeps images")
         found, troubles = self._ask({key: engine.images for key, engine in engines.items()})
         images = [
-            ClusterImage(cluster=key, image=image)
+            changed(image, cluster=key)
             for key in sorted(found)
             for image in sorted(found[key], key=lambda image: (image.node, image.name))
             if node in (None, image.node)
@@ -85,24 +70,28 @@ class ImageService:
 
     def remove(
         self, actor: Actor, reference: str, *, cluster: str | None = None, node: str | None = None
-    ) -> list[ClusterImage]:
+    ) -> Sequence[KeptImage]:
         """Remove an image, by name or (the beginning of) its digest, from every node (of a cluster).
 
         Raises Refused if a run uses it, NotFound.
         """
         check(actor, Action.MANAGE)
         found = self.all(actor, cluster=cluster, node=node)
-        chosen = [each for each in found.images if _is_called(each.image, reference)]
+        chosen = [each for each in found.images if _is_called(each, reference)]
         if not chosen:
             more = "".join(f"; {key} gives no answer: {why}" for key, why in found.troubles.items())
             raise NotFound(f"no node has the image {reference}{more}", hint="tarmac images ls")
         _refuse_ambiguous(reference, chosen)
-        used = [each for each in chosen if each.image.in_use]
+        used = [each for each in chosen if each.in_use]
         engines = self._named()
-        gone = [each for each in chosen if not used and engines[each.cluster].remove_image(each.image)]
+        gone = [
+            each
+            for each in chosen
+            if not used and engines[each.cluster].remove_image(changed(each, cluster=""))
+        ]
         if len(gone) < len(chosen):
             places = sorted({_place(each) for each in used or chosen if each not in gone})
-            raise Refused(f"a run uses {chosen[0].image.name} on {', '.join(places)}", hint="stop it first")
+            raise Refused(f"a run uses {chosen[0].name} on {', '.join(places)}", hint="stop it first")
         return gone
 
     def clear(self) -> None:
@@ -168,13 +157,13 @@ def _is_called(image: KeptImage, reference: str) -> bool:
         return False
 
 
-def _refuse_ambiguous(reference: str, chosen: list[ClusterImage]) -> None:
+def _refuse_ambiguous(reference: str, chosen: Sequence[KeptImage]) -> None:
     """Raise InvalidInput if the beginning of a digest matches several images."""
-    digests = {each.image.digest for each in chosen}
-    named = any(each.image.name == reference for each in chosen)
+    digests = {each.digest for each in chosen}
+    named = any(each.name == reference for each in chosen)
     if len(digests) > 1 and not named and ":" not in reference.removeprefix("sha256:"):
         raise InvalidInput(f"{reference} is the beginning of several digests: {', '.join(sorted(digests))}")
 
 
-def _place(each: ClusterImage) -> str:
-    return each.image.node or f"cluster {each.cluster}"
+def _place(each: KeptImage) -> str:
+    return each.node or f"cluster {each.cluster}"

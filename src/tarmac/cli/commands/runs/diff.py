@@ -129,9 +129,9 @@ def _metrics(client: Client, run: api.Run) -> dict[str, Any]:
     """The last value of each metric, and the last progress."""
     last: dict[str, Any] = {}
     for series in client.metrics(run["id"]) if run["attempt"] else []:
-        last[series_name(series)] = series["last"]
-        if series["last_step"] is not None:
-            last["step"] = max(series["last_step"], last.get("step", series["last_step"]))
+        last[series_name(series)] = series.last
+        if series.last_step is not None:
+            last["step"] = max(series.last_step, last.get("step", series.last_step))
     return last
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tarmac.search import PreviewLine
+from tarmac.api import PreviewLine
 from tarmac.systems.determined.gateway.calls import Call, post
 from tarmac.systems.determined.gateway.creating import preview_of
 
