@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import random
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import replace
 
 from benchmarks.sched_plan import (
     DEFAULT,
@@ -22,6 +21,7 @@ from benchmarks.sched_plan import (
     varied,
 )
 from tarmac.model.cluster import NodeState, Policy
+from tarmac.model.record import replace
 from tarmac.sched import Demand, Snapshot
 
 SIZES = (1_000, 10_000, 100_000)

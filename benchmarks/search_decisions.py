@@ -11,9 +11,10 @@ import argparse
 import heapq
 import json
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from time import process_time
 
+from tarmac.model.record import replace
 from tarmac.model.search import ParameterRange, RangeKind, SearchMethod, SearchSpec
 from tarmac.search import (
     Create,

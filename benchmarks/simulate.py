@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.published import PHILLY, SETS, SHOCKWAVE, PublishedSet
 from tarmac.cli.views.simview import wide_table
 from tarmac.cli.views.terminal import Terminal
 from tarmac.model.cluster import Cluster, Policy
+from tarmac.model.record import replace
 from tarmac.simulator.comparing import Interruption, Result, Setting, play, play_all
 from tarmac.simulator.playing import Rules
 from tarmac.simulator.shapes import shape_of

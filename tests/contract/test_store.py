@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from histories import new_run, placed, step
@@ -11,6 +9,7 @@ from tarmac.model.dependency import AwaitedRun, Condition
 from tarmac.model.errors import InvalidInput, Refused
 from tarmac.model.lifecycle import IllegalStep, RunEvent, RunState
 from tarmac.model.ports import Store
+from tarmac.model.record import replace
 from tarmac.model.resources import Resources
 from tarmac.model.run import Cause, CauseCode, Outcome, QueuePosition
 from tarmac.model.spec import (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -22,6 +21,7 @@ from tarmac.model.lifecycle import (
     steps,
 )
 from tarmac.model.ports import Store
+from tarmac.model.record import replace
 from tarmac.model.run import Outcome, Run
 
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

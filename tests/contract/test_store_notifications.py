@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from histories import new_run, step
@@ -11,6 +9,7 @@ from tarmac.model.errors import LeaseLost
 from tarmac.model.lifecycle import RunEvent
 from tarmac.model.notification import Channel, Notification, Occasion, Receiver
 from tarmac.model.ports import Store
+from tarmac.model.record import replace
 from tarmac.model.serving import Lease
 
 HOOK = Receiver(channel=Channel.WEBHOOK, address="https://hooks.example.org/é")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import cast
 
 import pytest
 
 from tarmac.model.errors import InvalidInput
 from tarmac.model.ports import Store
+from tarmac.model.record import replace
 from tarmac.model.secret import SecretForm, SecretRecords, SecretVersion
 from tarmac.store import SqlStore
 

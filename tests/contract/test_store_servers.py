@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from histories import new_run, placed
 from tarmac.model.cluster import Drain
 from tarmac.model.errors import LeaseLost
 from tarmac.model.ports import Store
+from tarmac.model.record import replace
 from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
 
 ONE = HomeIdentity(id="one", machine="m1", hostname="ada", path="/home/one")

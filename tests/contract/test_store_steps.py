@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from histories import attempt_of, new_run, placed, spec, step
@@ -12,6 +10,7 @@ from tarmac.model.leaving import LeaveRequest
 from tarmac.model.lifecycle import AttemptState, IllegalStep, RunEvent, RunState
 from tarmac.model.milestones import Milestones
 from tarmac.model.ports import Store
+from tarmac.model.record import replace
 from tarmac.model.run import Cause, CauseCode, CycleReport, Outcome, QueuePosition, Release, Retry, Run, Share
 
 E = RunEvent

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import pytest
 
@@ -14,6 +13,7 @@ from tarmac.model.dataset import Dataset, DatasetState
 from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import AttemptState, RunEvent
 from tarmac.model.ports import Store
+from tarmac.model.record import replace
 from tarmac.model.run import Allocation, Outcome, QueuePosition, Release, Run, WorkerPlacement
 from tarmac.model.usage import AttemptSpan
 

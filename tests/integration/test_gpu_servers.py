@@ -10,7 +10,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from ssh_servers import RAY_MODULE, VERSION, SshServers, ssh_servers
 from tarmac.engines.ray.servers.ray_servers import RayServers
 from tarmac.model.errors import InvalidInput
 from tarmac.model.machine import Machine, MachineState
+from tarmac.model.record import replace
 from tarmac.node.host.services import VARIABLE
 from tarmac.node.kernel import procfs
 from wheels import make_wheel

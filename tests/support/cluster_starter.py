@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from tarmac.engines.sim import SimEngine
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.machine import Machine, MachineProgress, MachineReport, MachineState
+from tarmac.model.record import replace
 
 LIMIT_S = 120.0
 NAME = "gpus"

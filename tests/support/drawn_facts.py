@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import strategies as st
 
 from facts import BACKFILL_WINDOW_S, NOW, candidate, node, snapshot
 from tarmac.model.cluster import NodeState
+from tarmac.model.record import replace
 from tarmac.model.resources import Resources
 from tarmac.model.spec import Mode, Queueing, Target
 from tarmac.sched import Demand, Holding, plan

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from tarmac.model.cluster import LOCAL_CLUSTER, Node, Pool
+from tarmac.model.record import replace
 from tarmac.model.resources import Resources
 from tarmac.model.run import Allocation, WorkerPlacement
 from tarmac.model.spec import Mode, Queueing, Target

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from tarmac.model.changes import NewRun, RunStep, StepEvent
 from tarmac.model.lifecycle import INITIAL_STATE, AttemptState, RunEvent, RunState, steps
+from tarmac.model.record import replace
 from tarmac.model.run import Allocation, Attempt, Outcome, Run, WorkerPlacement
 from tarmac.model.spec import Command, Process, Role, RunSpec
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tarmac.launch import compose
 from tarmac.model.cluster import Node
 from tarmac.model.lifecycle import AttemptState, RunState
+from tarmac.model.record import replace
 from tarmac.model.resources import Resources
 from tarmac.model.run import Allocation, Attempt, Run, WorkerPlacement
 from tarmac.node.attempt.document import Launch, WorkerLaunch

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from facts import NOW, snapshot
+from tarmac.model.record import replace
 from tarmac.sched import Candidate, Holding, Ledger, Plan
 
 

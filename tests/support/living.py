@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 
 from tarmac.model.cluster import Node, Pool
+from tarmac.model.record import replace
 from tarmac.model.spec import Mode
 from tarmac.sched import (
     Candidate,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from math import isclose
 
 from actors import ADA
@@ -13,6 +12,7 @@ from tarmac.control.state.control_state import FEED_PERIOD_S
 from tarmac.control.state.usage import HALF_LIVES
 from tarmac.model.dependency import Condition
 from tarmac.model.lifecycle import AttemptState, RunState, replay
+from tarmac.model.record import replace
 from tarmac.model.run import Attempt, CauseCode, Outcome, Run, Share
 from tarmac.model.spec import Mode
 from tarmac.sched import Candidate, Holding, Snapshot, Usage

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from tarmac.engines.ray.settings import read_settings
 from tarmac.model.cluster import Cluster, Pool
 from tarmac.model.errors import NotFound
 from tarmac.model.lifecycle import RunState
+from tarmac.model.record import replace
 from tarmac.model.run import Attempt, Run
 from tarmac.model.spec import ArtifactRules, Command, Process, Role, RunSpec, Target
 from tarmac.node.attempt.paths import AttemptPaths, NodePaths

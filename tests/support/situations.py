@@ -5,12 +5,11 @@ Small on purpose: few nodes, sizes and priorities, so that runs get in each othe
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import strategies as st
 
 from facts import NOW, candidate, gang, node, replicas
 from tarmac.model.cluster import NodeState, Packing, Policy, Pool
+from tarmac.model.record import replace
 from tarmac.model.spec import Mode, Queueing, Target
 from tarmac.sched import Holding, Snapshot, plan
 

@@ -6,7 +6,9 @@ Called by `service.ControlPlane.submit` and the dry run.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tarmac.control.arrays import members_of
 from tarmac.control.delegation import (
@@ -28,10 +30,10 @@ from tarmac.launch.parameters import parameter_names, unknown_names
 from tarmac.model.actor import Actor
 from tarmac.model.changes import NewRun
 from tarmac.model.cluster import Node, admits
-from tarmac.model.copying import changed
 from tarmac.model.errors import InvalidInput, IsExperiment, NeverFits, Refused
 from tarmac.model.lifecycle import INITIAL_STATE, RunEvent, RunState, steps
 from tarmac.model.reason import ReasonCode
+from tarmac.model.record import replace
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY
 from tarmac.model.run import Allocation, CauseCode, Run
 from tarmac.model.spec import LocalDirectory, Mode, RunSpec, SystemPackages
@@ -48,8 +50,7 @@ NODES_NAMED = 4
 """The number of nodes with the same reason that a refusal names."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submission:
+class Submission(Struct, frozen=True, kw_only=True):
     """A spec that an actor submits. A second submission with the same key gives the same run."""
 
     spec: RunSpec
@@ -86,13 +87,13 @@ class Admission:
         self._refuse_what_never_fits(run)
         if run.spec.after:
             awaited = awaited_runs(control.store, submission.actor, run.spec.after)
-            run = changed(run, dependencies=awaited)
+            run = replace(run, dependencies=awaited)
         events: tuple[RunEvent, ...] = (RunEvent.STAGED,) if run.spec.code is None else ()
         if events and run.spec.start_paused:
             events = (*events, RunEvent.PAUSE_REQUESTED)
         state = steps(INITIAL_STATE, events)
         if run.state is not state:
-            run = changed(run, state=state, seq=1 + len(events))
+            run = replace(run, state=state, seq=1 + len(events))
         return NewRun(run=run, events=events)
 
     def new_runs(self, submission: Submission, now: float) -> list[NewRun]:

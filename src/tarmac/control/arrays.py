@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from tarmac.model.array import array_id_of
 from tarmac.model.changes import NewRun
-from tarmac.model.copying import changed
 from tarmac.model.errors import NotFound, Refused
 from tarmac.model.ports import Ids, Store
+from tarmac.model.record import replace
 from tarmac.model.run import Run
 from tarmac.model.summary import RunQuery
 
@@ -44,7 +44,7 @@ def members_of(first: NewRun, ids: Ids, now: float) -> list[NewRun]:
         )
     array_id, key, found = array_id_of(run.id), run.idempotency_key, []
     for place, index in enumerate(array.values()):
-        member = changed(
+        member = replace(
             run,
             id=run.id if place == 0 else ids.run_id(now),
             array_id=array_id,

@@ -24,6 +24,7 @@ from tarmac.model.engine_kinds import StartsClusters
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, Unavailable
 from tarmac.model.lifecycle import RunState
 from tarmac.model.machine import Machine, MachineProgress, MachineReport
+from tarmac.model.record import replace
 from tarmac.model.run import Attempt, Run
 from tarmac.model.text import listed, suggestion
 from tarmac.sched import Preemption, PreemptionReason

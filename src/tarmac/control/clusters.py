@@ -7,7 +7,7 @@ write: it never moves a run, and every accepted run keeps a cluster that can hol
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from tarmac.api import ClusterKind
@@ -22,6 +22,7 @@ from tarmac.model.actor import Actor
 from tarmac.model.cluster import LOCAL_ENGINE, REHEARSAL_PREFIX, Cluster, Node, Pool, QueueOffer, admits
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import InvalidInput, NotFound, Refused, Unavailable
+from tarmac.model.record import replace
 from tarmac.model.resources import Resources
 from tarmac.model.run import CauseCode, Run
 from tarmac.model.text import listed, suggestion

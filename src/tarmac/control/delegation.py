@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.control.state.facts import candidate_of
 from tarmac.model.cluster import TURN_S, Node, QueueOffer
-from tarmac.model.copying import changed
 from tarmac.model.errors import Refused, Unavailable
 from tarmac.model.reason import Reason, ReasonCode
+from tarmac.model.record import replace
 from tarmac.model.run import Allocation, Attempt, CauseCode, Run
 from tarmac.model.spec import Mode, RunSpec
 from tarmac.model.text import listed, nearest
@@ -185,5 +184,5 @@ def unnamed_nodes(attempt: Attempt, capacity: Sequence[Node]) -> dict[str, Node]
 
 def _unnamed(allocation: Allocation) -> Allocation:
     names = {name: rank_name(rank) for rank, name in enumerate(allocation.nodes)}
-    placements = tuple(changed(placement, node=names[placement.node]) for placement in allocation.placements)
+    placements = tuple(replace(placement, node=names[placement.node]) for placement in allocation.placements)
     return replace(allocation, placements=placements, delegated=True)

@@ -6,12 +6,13 @@ All nodes are resolved before the first is drained, and all are drained in one t
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tarmac.control.reports import NodeReport, node_reports
 from tarmac.control.state.control_state import ControlState
 from tarmac.model.cluster import REHEARSAL_PREFIX, Drain, Node, NodeState
 from tarmac.model.errors import InvalidInput, NotFound, Refused
+from tarmac.model.record import replace
 from tarmac.model.text import listed, suggestion
 
 NAMES_SHOWN = 8

@@ -6,7 +6,7 @@ A command is decided on durable state and made in one transaction with its effec
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tarmac import api
 from tarmac.control.admission import Admission, Submission
@@ -20,6 +20,7 @@ from tarmac.model.changes import RunStep
 from tarmac.model.errors import InvalidInput, NotFound, Refused, Unavailable
 from tarmac.model.experiment import Experiment, ExperimentQuery, ExperimentState, Trial
 from tarmac.model.ports import ResolveReferences, no_references
+from tarmac.model.record import replace
 from tarmac.model.run import Run
 from tarmac.model.search import HALVING, SAMPLERS, SearchMethod
 from tarmac.model.spec import LocalDirectory, Repository, RunSpec

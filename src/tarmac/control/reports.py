@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import dataclasses
+from dataclasses import dataclass
 from typing import Any
 
 from tarmac.api.placement import NodeRun
@@ -17,9 +18,9 @@ from tarmac.control.state.facts import candidate_of
 from tarmac.control.state.node_inventory import rehearsal_nodes
 from tarmac.launch import site_text
 from tarmac.model.cluster import Node
-from tarmac.model.copying import changed
 from tarmac.model.errors import Problem, Unavailable
 from tarmac.model.reason import Reason
+from tarmac.model.record import replace
 from tarmac.model.run import Run
 from tarmac.node.attempt.document import Launch
 from tarmac.sched import Placement, Refusal, Snapshot, explain
@@ -77,13 +78,13 @@ def dry_run(control: ControlState, submission: Submission) -> DryRun:
     refuse_system_packages(submission.spec, allowed=control.allow_system_packages)
     run = new_run_record(submission, run_id=DRY_RUN_ID, now=now, server=control.server)
     if run.spec.array is not None:  # the first of its members is shown
-        run = changed(run, array_id=DRY_RUN_ID, array_index=run.spec.array.values()[0])
+        run = replace(run, array_id=DRY_RUN_ID, array_index=run.spec.array.values()[0])
     rendered = site_text(run.spec)
     engine = control.engines.delegate_of(run.spec.target.cluster)
     if rendered is not None and run.spec.rehearsal is None and engine is None:
         return DryRun(run=run, launch=None, request=None, rendered=rendered)
     found = _placed_here(control, run, now) if engine is None else _delegated(control, run, engine, now)
-    return replace(found, rendered=found.rendered or rendered)
+    return dataclasses.replace(found, rendered=found.rendered or rendered)
 
 
 def _placed_here(control: ControlState, run: Run, now: float) -> DryRun:

@@ -6,9 +6,9 @@ work. A command is done when it is durable: its effect follows soon, after any c
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -57,6 +57,7 @@ from tarmac.model.ports import (
     WorkerStatus,
     no_references,
 )
+from tarmac.model.record import replace
 from tarmac.model.run import Attempt, Event, Run
 from tarmac.model.serving import Lease
 from tarmac.model.summary import RunQuery, RunSummary
@@ -327,7 +328,7 @@ class ControlPlane:
             return reports.dry_run(self.control, self._resolved(submission))
         except InvalidInput as refusal:
             found = reports.dry_run(self.control, submission)
-            return replace(found, missing=tuple(refusal.problems))
+            return dataclasses.replace(found, missing=tuple(refusal.problems))
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener`, from any thread, with the runs that have changed; returns how to stop."""

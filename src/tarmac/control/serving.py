@@ -10,7 +10,8 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tarmac.control.state.control_state import ControlState
 from tarmac.model.abilities import Attachable
@@ -30,8 +31,7 @@ SILENT_AFTER_S = 60.0
 """The time without a sign of life after which a server is reported as away; signs come every 10 s."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class Wish(Struct, frozen=True, kw_only=True):
     """A home's request to serve a cluster.
 
     `take_over`: a person states that the home and machine that served it before will not continue. `copied`:

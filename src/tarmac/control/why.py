@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from tarmac.api.placement import NamedRun, Why, WhyEstimate
 from tarmac.control.serving import whereabouts

@@ -11,11 +11,12 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tarmac.dialects.problems import Problems
 from tarmac.model.machine import Machine
+from tarmac.model.record import replace
 from tarmac.model.text import nearest
 
 _TARGET = re.compile(r"(?:([A-Za-z0-9_][A-Za-z0-9_.-]{0,63})@)?([A-Za-z0-9][A-Za-z0-9_.-]{0,252})", re.ASCII)

@@ -6,8 +6,8 @@ same kinds as in a run file.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from tarmac.dialects import names, quantities
@@ -27,6 +27,7 @@ from tarmac.dialects.problems import Problems
 from tarmac.dialects.rehearsals import TARGET_FIELDS, read_rehearsal, with_rehearsal
 from tarmac.dialects.secrets import with_references, without_variables
 from tarmac.dialects.section import Fields, Section, Value, words_for
+from tarmac.model.record import replace
 from tarmac.model.resources import Resources
 from tarmac.model.secret import variables_of
 from tarmac.model.spec import Environment, LocalDirectory, Process, Queueing, Repository, Role, RunSpec
@@ -96,7 +97,7 @@ def _with_secrets(spec: RunSpec, flags: Section) -> RunSpec:
 
 def _unquoted(kind: Kind[int]) -> Kind[int]:
     """The same kind for a number that comes as a text."""
-    return Kind(kind.description, lambda scalar: kind.read(replace(scalar, quoted=False)))
+    return Kind(kind.description, lambda scalar: kind.read(dataclasses.replace(scalar, quoted=False)))
 
 
 def _with_site_request(before: RunSpec, spec: RunSpec, flags: Section) -> RunSpec:

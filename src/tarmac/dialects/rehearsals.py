@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tarmac.dialects import quantities
 from tarmac.dialects.clusterfile import UNNAMED, read_cluster, read_inline
 from tarmac.dialects.kinds import text
 from tarmac.dialects.located import Scalar, Table
 from tarmac.dialects.section import Fields, Section, Value
+from tarmac.model.record import replace
 from tarmac.model.resources import ACCELERATOR
 from tarmac.model.spec import Process, Rehearsal, Role, RunSpec, Target
 

@@ -5,13 +5,14 @@ Called by `registry.read` and `overrides`, so that every dialect's variables tak
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 from tarmac.dialects.dialect import Reading
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.notification import Channel
+from tarmac.model.record import replace
 from tarmac.model.secret import NAME, NAME_RULE, SecretForm, SecretUse, variables_of
 from tarmac.model.spec import RunSpec
 from tarmac.node.files.secrecy import hidden, keys_among
@@ -27,7 +28,7 @@ def with_secrets(reading: Reading, *, filename: str | None) -> Reading:
     warnings = tuple(_warnings(spec))
     if spec is reading.spec and not warnings:
         return reading
-    return replace(reading, spec=spec, warnings=(*reading.warnings, *warnings))
+    return dataclasses.replace(reading, spec=spec, warnings=(*reading.warnings, *warnings))
 
 
 def with_references(spec: RunSpec, *, filename: str | None = None) -> RunSpec:

@@ -7,8 +7,9 @@ names of clusters, pools and GPUs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from tarmac.model.record import replace
 from tarmac.model.spec import Process, Role, RunSpec
 
 ANY = ""

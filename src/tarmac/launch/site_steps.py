@@ -15,10 +15,10 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 
 from tarmac.launch import variables
 from tarmac.launch.quoting import assignment, expandable, join, quote
+from tarmac.model.record import replace
 from tarmac.model.site import Apptainer
 from tarmac.model.spec import Command, RunSpec
 from tarmac.node.apptainer.options import parse

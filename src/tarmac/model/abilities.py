@@ -7,8 +7,9 @@ tests/contract tests each.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from msgspec import Struct
 
 from tarmac.model.cluster import Cluster, Node, QueueOffer
 from tarmac.model.utilization import NodeUtilization
@@ -133,8 +134,7 @@ class Delegates(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportPiece:
+class ReportPiece(Struct, frozen=True, kw_only=True):
     """Whole lines from the reports of one node, and their byte range; the next read begins at `end`."""
 
     node: str
@@ -166,8 +166,7 @@ class ReadsReports(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptImage:
+class KeptImage(Struct, frozen=True, kw_only=True):
     """A container image on a node: `name` as it was pulled, `size_bytes` as downloaded, `disk_bytes` on disk.
 
     Layers that images share count for each of them. `used_at` is when a run last began or ended in it. `node`
@@ -229,8 +228,7 @@ class StoreFiles(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileEntry:
+class FileEntry(Struct, frozen=True, kw_only=True):
     """An entry of a directory: `kind` is `file`, `directory`, `link` or `other`."""
 
     name: str

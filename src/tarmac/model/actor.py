@@ -6,8 +6,9 @@ event records the actor that caused it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 OWN_ORGANISATION = ""
 """The organisation of all users of a server: there is no other yet."""
@@ -24,8 +25,7 @@ class ActorRole(StrEnum):
     VIEWER = "viewer"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Actor:
+class Actor(Struct, frozen=True, kw_only=True):
     """A user in an organisation, with roles there."""
 
     user: str

@@ -6,9 +6,10 @@ They are separate from the history of the run: it may have ended, and they do no
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
+
+from msgspec import Struct
 
 MOST_CHARACTERS = 4_000
 """The longest note."""
@@ -21,8 +22,7 @@ class AnnotationKind(StrEnum):
     LABEL = "label"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Annotation:
+class Annotation(Struct, frozen=True, kw_only=True):
     """A note, or a change of labels as `K=V` and `K-`, with its author and time."""
 
     at: float

@@ -11,7 +11,8 @@ A spec has the array; the members of an accepted array are runs with its id and 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from tarmac.model.record import StoredRecord
 
 MOST_MEMBERS = 10_000
 LARGEST_INDEX = 4_000_000_000
@@ -20,8 +21,7 @@ _PART = re.compile(r"(\d{1,10})(?:-(\d{1,10})(?::(\d{1,10}))?)?", re.ASCII)
 _MEMBER = re.compile(r"(.+)\[(\d{1,10})\]", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunArray:
+class RunArray(StoredRecord, frozen=True, kw_only=True):
     """The indices as written, and how many members may hold slots at once (None: all)."""
 
     indices: str

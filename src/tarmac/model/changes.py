@@ -8,8 +8,9 @@ again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from tarmac.model.lifecycle import RunEvent
 from tarmac.model.notification import Notification
@@ -18,8 +19,7 @@ from tarmac.model.run import Attempt, Run
 HOUR_S = 3600.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewRun:
+class NewRun(Struct, frozen=True, kw_only=True):
     """A run to accept. Its first events are ACCEPTED, then those in `events`: STAGED if it has no code, and
     PAUSE_REQUESTED if it is to start paused.
 
@@ -35,8 +35,7 @@ def first_actor(new: NewRun, event: RunEvent) -> str | None:
     return None if event is RunEvent.STAGED else new.run.user
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepEvent:
+class StepEvent(Struct, frozen=True, kw_only=True):
     """One transition within a step, with details for the history; `actor` as in `Event`."""
 
     event: RunEvent
@@ -45,8 +44,7 @@ class StepEvent:
     actor: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunStep:
+class RunStep(Struct, frozen=True, kw_only=True):
     """One atomic change of one run: the record before and after, the events between, the changed attempt.
 
     Guard: the stored run still has `before.seq`, a state from which the first event may happen, and the
@@ -63,8 +61,7 @@ class RunStep:
     notifications: tuple[Notification, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageBucket:
+class UsageBucket(Struct, frozen=True, kw_only=True):
     """The usage in a pool of attempts and replicas that ended in the hour from `hour_at`.
 
     In slot-seconds, divided by weight. `group` is their array or experiment ("": neither).

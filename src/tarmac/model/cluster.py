@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from msgspec import Struct, field
+
 from tarmac.model.machine import Machine
+from tarmac.model.record import StoredRecord
 from tarmac.model.resources import CPU_ONLY, Resources
 
 LOCAL_CLUSTER = "local"
@@ -38,8 +40,7 @@ class Disks(StrEnum):
     OWN = "own"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drain:
+class Drain(Struct, frozen=True, kw_only=True):
     """The user, time and reason of a drain, as far as known. `slots`: these alone (empty: the whole node)."""
 
     user: str | None = None
@@ -48,8 +49,7 @@ class Drain:
     slots: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class Node(Struct, frozen=True, kw_only=True):
     """One machine of a cluster (or one that the local engine simulates).
 
     `name` is unique within all clusters of a control plane; peers connect to `address`; `capacity.slot_type`
@@ -75,8 +75,7 @@ class Node:
         return sum(1 << slot for slot in self.drain.slots) if self.drain is not None else 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueOffer:
+class QueueOffer(Struct, frozen=True, kw_only=True):
     """The queue of a cluster for a pool, and the limits of that queue.
 
     `queue` is its name in the cluster; `terms` are further settings of all its jobs (an account and the
@@ -121,8 +120,7 @@ class ShareBy(StrEnum):
     RUN = "run"  # an array, or an experiment with all its trials, counts as one
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pool:
+class Pool(StoredRecord, frozen=True, kw_only=True):
     """Similar nodes that are scheduled together, and the rules of their queue (see
     docs/operating/scheduler.md).
 
@@ -153,8 +151,7 @@ class Pool:
         return self.cluster, self.name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeGroup:
+class NodeGroup(StoredRecord, frozen=True, kw_only=True):
     """Equal nodes in the description of a simulated cluster.
 
     `hostnames`, if given, are one for each node; otherwise names are `prefix` and a number. `cpus` and
@@ -173,8 +170,7 @@ class NodeGroup:
     disks: Disks = Disks.SHARED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class Cluster(StoredRecord, frozen=True, kw_only=True):
     """A cluster as it was described: its engine, its nodes, and the rules of pools that have their own.
 
     `engine` is the kind of its engine, which reads the `settings`; `credentials` name the secrets for its

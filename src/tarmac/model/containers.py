@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 
 class ContainerUse(StrEnum):
@@ -15,8 +16,7 @@ class ContainerUse(StrEnum):
     REQUIRED = "required"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerRules:
+class ContainerRules(Struct, frozen=True, kw_only=True):
     """The container rules of one cluster.
 
     `without` are the users who may run without an image if one is required. `driver` is the program that
@@ -31,8 +31,7 @@ class ContainerRules:
     mirrors: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerSettings:
+class ContainerSettings(Struct, frozen=True, kw_only=True):
     """The rules of all clusters, by name for those that have their own."""
 
     default: ContainerRules = ContainerRules()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from tarmac.model.cluster import LOCAL_CLUSTER
 
@@ -17,8 +18,7 @@ class DatasetState(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dataset:
+class Dataset(Struct, frozen=True, kw_only=True):
     """`source` is a directory (or file) on the server's machine, or a URL; `path` is the place of its
     content.
 

@@ -6,8 +6,11 @@ runs (`AwaitedRun`). A run can only depend on runs that were accepted before it,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
+
+from tarmac.model.record import StoredRecord
 
 
 class Condition(StrEnum):
@@ -17,8 +20,7 @@ class Condition(StrEnum):
     ENDED = "ended"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dependency:
+class Dependency(StoredRecord, frozen=True, kw_only=True):
     """`run` is an id, a name, a prefix of an id or `@last`."""
 
     run: str
@@ -28,8 +30,7 @@ class Dependency:
         return self.run if self.condition is Condition.COMPLETED else f"{self.run}:{self.condition}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AwaitedRun:
+class AwaitedRun(Struct, frozen=True, kw_only=True):
     """A run whose end is awaited; `met` once it has ended so.
 
     `name` is stored because the run may be removed.

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from ipaddress import IPv4Address
 
 from tarmac.model.cluster import LOCAL_CLUSTER, REHEARSAL_PREFIX, Cluster, Node, NodeGroup
+from tarmac.model.record import replace
 from tarmac.model.resources import Resources
 
 MOST_NODES = 1 << 16

@@ -7,8 +7,9 @@ its kind, and rehearsals.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from msgspec import Struct
 
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import Problem
@@ -30,8 +31,7 @@ class EngineKind(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Struct, frozen=True, kw_only=True):
     """The check of one thing that a cluster needs; `text` says what was found or is missing."""
 
     what: str

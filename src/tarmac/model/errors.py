@@ -21,12 +21,12 @@ The class decides about retries: `InvalidInput`, `NotFound` and `Refused` will f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 
-@dataclass(frozen=True)
-class Problem:
+
+class Problem(Struct, frozen=True):
     """One problem in an input: its place, what was found, what is allowed.
 
     `line` and `column` count from 1; they are None if the input has no text (a command-line flag).

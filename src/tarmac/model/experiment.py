@@ -8,9 +8,10 @@ steps of runs are in one transaction.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
+
+from msgspec import Struct, field
 
 from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.run import Outcome
@@ -37,8 +38,7 @@ class TrialState(StrEnum):
     ENDED = "ended"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class Trial(Struct, frozen=True, kw_only=True):
     """One trial of an experiment: its run, its parameters, its permitted length and its progress.
 
     `length` is how far it may go (None: to its own end), `at` the length of its newest metric, `latest`, and
@@ -61,8 +61,7 @@ class Trial:
     invalid: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Experiment:
+class Experiment(Struct, frozen=True, kw_only=True):
     """A search over the parameters of a spec, durable across servers.
 
     `spec.search` is set; the spec of a trial is this one with values in place of the search. A person may
@@ -106,8 +105,7 @@ class Experiment:
         return self.spec.search
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExperimentChange:
+class ExperimentChange(Struct, frozen=True, kw_only=True):
     """One atomic change of an experiment: complete trials, new runs, and steps of runs.
 
     Guard: the stored experiment has `before.seq`, and no step is stale. `before` None: it is new.
@@ -120,8 +118,7 @@ class ExperimentChange:
     steps: tuple[RunStep, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialReport:
+class TrialReport(Struct, frozen=True, kw_only=True):
     """A report to a search: a trial reached `length` with this metric (nan: none). `id` counts up."""
 
     id: int
@@ -130,8 +127,7 @@ class TrialReport:
     metric: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExperimentQuery:
+class ExperimentQuery(Struct, frozen=True, kw_only=True):
     """The experiments to list: newest first, at most `limit`, those before `before_id` when paging."""
 
     user: str | None = None

@@ -7,8 +7,9 @@ imports the other. This module does not touch the disk.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from tarmac.model.errors import InvalidInput
 
@@ -26,8 +27,7 @@ ALREADY_SERVED = 3
 """Exit code of a server that finds another one serving its home."""
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(Struct, frozen=True):
     """The paths under one tarmac home. `root` is absolute."""
 
     root: Path

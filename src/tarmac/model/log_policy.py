@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
+
+from tarmac.model.record import StoredRecord
 
 
 class LogAction(StrEnum):
@@ -13,8 +16,7 @@ class LogAction(StrEnum):
     EXCLUDE_NODE = "exclude_node"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogPolicy:
+class LogPolicy(StoredRecord, frozen=True, kw_only=True):
     """A regular expression, searched for in each line of a log. Without `action`, only the cause names it."""
 
     pattern: str
@@ -27,8 +29,7 @@ class LogPolicy:
         return self.name or self.pattern
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogMatch:
+class LogMatch(Struct, frozen=True, kw_only=True):
     """The first line on a node that a policy matched; `policy` is its label."""
 
     policy: str

@@ -6,7 +6,8 @@ Pure; used for messages by `loss_text`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tarmac.model.resuming import resumption_after
 from tarmac.model.run import Attempt, Outcome
@@ -14,8 +15,7 @@ from tarmac.model.run import Attempt, Outcome
 _GOES_ON = frozenset({Outcome.PAUSED, Outcome.PREEMPTED, Outcome.FAILED, Outcome.LOST})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loss:
+class Loss(Struct, frozen=True, kw_only=True):
     """The work of an attempt that its successor has to do again.
 
     `checkpoint_at` is when the checkpoint was whole from which the run goes on (None: there is none, it

@@ -6,15 +6,17 @@ Read from a hosts file by `dialects/hosts_file.py`, stored with the cluster, use
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
+
+from tarmac.model.record import StoredRecord
 
 MachineProgress = Callable[[str, str], None]
 """Called with the name of a machine and one line on what was done there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class Machine(StoredRecord, frozen=True, kw_only=True):
     """One machine of a cluster that is started over SSH; `name` and `user` as `ssh` takes them.
 
     Others connect to its `address`; None: the one at which `ssh` reached it. `slots` and `cpus` of None are
@@ -50,8 +52,7 @@ class MachineState(StrEnum):
     UNREACHABLE = "unreachable"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MachineReport:
+class MachineReport(Struct, frozen=True, kw_only=True):
     """The state of a machine: the start of its process, and any problem."""
 
     machine: Machine

@@ -11,10 +11,11 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from math import isfinite
 from operator import lt
+
+from msgspec import Struct, field
 
 NO_STEP = -(2**63)
 """The value for a report without a step."""
@@ -30,8 +31,7 @@ def _real() -> array[float]:
     return array("d")
 
 
-@dataclass(frozen=True, slots=True)
-class Points:
+class Points(Struct, frozen=True):
     """Points in the order of their reports: step (or NO_STEP), time in seconds, value."""
 
     steps: array[int] = field(default_factory=_whole)

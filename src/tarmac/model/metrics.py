@@ -8,8 +8,9 @@ stores it and the position in its file.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from tarmac.model.metric_points import Points
 from tarmac.model.run_records import RunRecord
@@ -24,8 +25,7 @@ MOST_SERIES = 1000
 """The most series of one run: reports under further names are left out."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricReport:
+class MetricReport(Struct, frozen=True, kw_only=True):
     """One report of a worker: its numbers (also those that are not finite), and its other values as text.
 
     `rank` is that of the reporting process, `progress` goes from 0 to 1.
@@ -40,8 +40,7 @@ class MetricReport:
     texts: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricEvent:
+class MetricEvent(Struct, frozen=True, kw_only=True):
     """An event for a subscriber, stored in the transaction of its report (`MetricStore.events`).
 
     `subscriber` is its name; `body` is in its own form. `id` counts up, and is 0 before the event is stored.
@@ -56,8 +55,7 @@ class MetricEvent:
     id: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportBatch:
+class ReportBatch(Struct, frozen=True, kw_only=True):
     """The reports of one node from byte `begin` to byte `end` of its file.
 
     `records` are stored in the same transaction.
@@ -73,8 +71,7 @@ class ReportBatch:
     records: tuple[RunRecord, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LatestReport:
+class LatestReport(Struct, frozen=True, kw_only=True):
     """The newest report of a run, with its attempt and its node."""
 
     attempt: int
@@ -82,8 +79,7 @@ class LatestReport:
     report: MetricReport
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeriesKey:
+class SeriesKey(Struct, frozen=True, kw_only=True):
     """The key of a series: a metric of a run as one rank reported it."""
 
     run_id: str
@@ -92,16 +88,14 @@ class SeriesKey:
     rank: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extreme:
+class Extreme(Struct, frozen=True, kw_only=True):
     """A value and the step of its report."""
 
     value: float
     step: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricSummary:
+class MetricSummary(Struct, frozen=True, kw_only=True):
     """A summary of a series: its count, and its last, lowest and highest value (None: none is finite).
 
     `total` is the sum of all; None if the series began before sums were stored.

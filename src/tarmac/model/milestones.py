@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptImage:
+class AttemptImage(Struct, frozen=True, kw_only=True):
     """The image of an attempt, as its nodes report it. `digest` "": not known yet, or a plain directory.
 
     `fetched_bytes` of `total_bytes` have come from `source` (a registry, or a path of the node) in `fetch_s`.
@@ -20,16 +19,14 @@ class AttemptImage:
     fetch_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class SavedWork:
+class SavedWork(Struct, frozen=True):
     """When a checkpoint was saved, 0: there is none; and the step it is of, where the SDK made it."""
 
     at: float = 0.0
     step: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Milestones:
+class Milestones(Struct, frozen=True, kw_only=True):
     """What the nodes saw of an attempt: first output, last whole checkpoint, whether it read one, its image.
 
     `checkpoint_at` is when the newest checkpoint of this attempt was whole, `checkpoint_step` the step it is

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NativeStatus:
+class NativeStatus(Struct, frozen=True, kw_only=True):
     """An attempt in the queue of its system; `stuck`: it does not start unless a person follows `advice`.
 
     `text` is the reason in plain words. `place` is its position among the `waiting` jobs of its queue, 1 for

@@ -9,10 +9,12 @@ but never loses it.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
+from msgspec import Struct
+
+from tarmac.model.record import StoredRecord
 from tarmac.model.serving import Lease
 
 
@@ -41,8 +43,7 @@ class Channel(StrEnum):
     SLACK = "slack"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Receiver:
+class Receiver(StoredRecord, frozen=True, kw_only=True):
     """The address of messages. With `secret`, `address` is the name of a secret that holds the URL."""
 
     channel: Channel
@@ -58,8 +59,7 @@ class Receiver:
         return f"{self.channel} at {self.address.split('/')[2].rpartition('@')[2]}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subscription:
+class Subscription(StoredRecord, frozen=True, kw_only=True):
     """A receiver and its occasions; `waiting_s` is the wait after which `waiting` applies."""
 
     receiver: Receiver
@@ -67,8 +67,7 @@ class Subscription:
     waiting_s: float = DEFAULT_WAIT_S
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Notification:
+class Notification(Struct, frozen=True, kw_only=True):
     """One message about one run to one receiver.
 
     `key` is unique within the run: a second message with the same key is dropped. `about` is its content as
@@ -126,8 +125,7 @@ class KeepsNotifications(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(Struct, frozen=True, kw_only=True):
     """Why a message was not sent; with `final` it is not tried again."""
 
     reason: str

@@ -7,9 +7,10 @@ the tree with knobs, and one contract suite (tests/contract) that fake and real 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, TypeVar, runtime_checkable
+
+from msgspec import Struct
 
 from tarmac.model.changes import NewRun, RunStep, UsageBucket
 from tarmac.model.cluster import Cluster, Drain
@@ -189,8 +190,7 @@ class ObservedState(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
+class Observation(Struct, frozen=True, kw_only=True):
     """The present facts of an attempt. `outcome` and `cause` are set when it ended.
 
     `claimed_at`, `started_at` and `ended_at` are the nodes' own times, if they gave them: when the first of
@@ -229,8 +229,7 @@ class NativeRequest(Protocol):
     def __str__(self) -> str: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerStatus:
+class WorkerStatus(Struct, frozen=True, kw_only=True):
     """One worker of an attempt as the node reports it; `rank` is that of its launch."""
 
     role: str
@@ -246,8 +245,7 @@ class WorkerStatus:
     rank: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Notice:
+class Notice(Struct, frozen=True, kw_only=True):
     """A message of a node to the run's user: an unmet promise or files that were not kept, and why."""
 
     at: float
@@ -314,8 +312,7 @@ class Engine(Protocol[Request]):
 # --- code, clock, ids -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StagedCode:
+class StagedCode(Struct, frozen=True, kw_only=True):
     """A snapshot of code: its digest, and the full commit if it was fetched from a repository."""
 
     digest: str

@@ -6,8 +6,9 @@ Used by `dialects` (reading requests), `sched` (fitting them) and the engines (o
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+
+from tarmac.model.record import StoredRecord
 
 DEFAULT_ROLE = "main"
 """The name of the only role of a run file that lists no roles."""
@@ -24,8 +25,7 @@ _ONE_SIZE = {"h100_80gb": "h100", "h200_141gb": "h200", "a10_24gb": "a10", "l4_2
 _WITH_MEMORY = re.compile(r"(.+)[_-]([1-9][0-9]{0,3}gb)", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resources:
+class Resources(StoredRecord, frozen=True, kw_only=True):
     """An amount of resources: of one process, one replica, or one node.
 
     `slot_type` None in a request means any type; `is_of_type` compares types. `cpus` may be fractional in a

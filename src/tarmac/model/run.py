@@ -6,10 +6,11 @@ Only `RunStep`s (`model.changes`) change them. Fields that end in `_at` are seco
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct, field
 
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER
 from tarmac.model.dependency import AwaitedRun
@@ -18,6 +19,7 @@ from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.log_policy import LogMatch
 from tarmac.model.milestones import NOTHING_SEEN, Milestones
 from tarmac.model.native import NativeStatus
+from tarmac.model.record import StoredRecord, replace
 from tarmac.model.spec import RunSpec
 from tarmac.node.attempt.protocol import START_ALLOWANCE_S
 
@@ -65,8 +67,7 @@ PLATFORM_FAULTS = frozenset({CauseCode.NODE_LOST, CauseCode.LEASE_EXPIRED, Cause
 """Causes that are not the run's fault: retried automatically, never from the user's budget."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
+class Cause(Struct, frozen=True, kw_only=True):
     """A code and a sentence, and if known the worker that caused it, with its `rank`.
 
     `exit_code` and `signal` (a name such as SIGKILL) exclude each other; `tail` are the worker's last lines,
@@ -87,8 +88,7 @@ class Cause:
     log_matches: tuple[LogMatch, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerPlacement:
+class WorkerPlacement(Struct, frozen=True, kw_only=True):
     """The slots of one replica on a node; a role with `slots` has one placement per node, in rank order."""
 
     role: str
@@ -99,8 +99,7 @@ class WorkerPlacement:
     memory_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Allocation:
+class Allocation(StoredRecord, frozen=True, kw_only=True):
     """The grant of an attempt, all or none: its placements, in the order of roles and replicas.
 
     `nodes` are the node names in rank order: the index is NODE_RANK. `slot_types` are those of the slots,
@@ -127,8 +126,7 @@ class Allocation:
         return sum(len(placement.slots) for placement in self.placements)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
+class Release(Struct, frozen=True, kw_only=True):
     """A replica that ended, at `at`, while others of its attempt continue: its slots are free."""
 
     role: str
@@ -136,8 +134,7 @@ class Release:
     at: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueuePosition:
+class QueuePosition(Struct, frozen=True, kw_only=True):
     """The place of a run in its queue; `position` is on the scale of submission times (None: its own)."""
 
     priority: int
@@ -147,8 +144,7 @@ class QueuePosition:
     max_slots: int | None = None  # of all trials of its experiment, as in its spec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class Share(Struct, frozen=True, kw_only=True):
     """The promise to an interruptible run for the period that began at `period_at`.
 
     It gets a block of `allotted_s`, in the order of `rank`; ended attempts used `used_s` of that (more if
@@ -173,8 +169,7 @@ def block_begins_at(placed_at: float, started_at: float | None) -> float:
     return latest_at if started_at is None else min(max(placed_at, started_at), latest_at)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retry:
+class Retry(Struct, frozen=True, kw_only=True):
     """When a run may start again after it failed or the platform ended it: not before `at`.
 
     `tries` counts the ends of that kind in a row; `end` identifies the last one (None: no comparison). A run
@@ -188,8 +183,7 @@ class Retry:
     step: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CycleReport:
+class CycleReport(Struct, frozen=True, kw_only=True):
     """The results of the turns of a cycle run (I11).
 
     `first_output_s` is the shortest time from a start to the first output; `committed` whether a turn left a
@@ -209,8 +203,7 @@ class CycleReport:
         return self.committed and self.kept and self.resumed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class Attempt(Struct, frozen=True, kw_only=True):
     """One attempt of a run, from allocation to end; `number` counts from 1.
 
     `token` fences it: the node refuses requests for an older attempt of the run. `master_port` is the port
@@ -279,8 +272,7 @@ class Attempt:
         return replace(self.allocation, placements=placements)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(Struct, frozen=True, kw_only=True):
     """A user's request for work, durable across attempts and pauses.
 
     `seq` is the number of events so far, and guards every change. `failures` counts attempts that spent the
@@ -345,8 +337,7 @@ class Run:
         return self.spec.project
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(Struct, frozen=True, kw_only=True):
     """A step in the history of a run. `id` orders all of a store, `seq` those of a run; `actor` caused it."""
 
     id: int

@@ -6,9 +6,10 @@ Requested by `systems.determined.gateway`, whose library stores such records wit
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 
 class RunRecordKind(StrEnum):
@@ -19,8 +20,7 @@ class RunRecordKind(StrEnum):
     SEARCH = "search"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRecord:
+class RunRecord(Struct, frozen=True, kw_only=True):
     """A record: `name` is unique within a run and kind, `attempt` wrote it last, `body` is JSON."""
 
     run_id: str

@@ -6,9 +6,10 @@ Made by the dialects, used by `search` (and by samplers behind the same port), s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from tarmac.model.record import StoredRecord
 
 DEFAULT_CONCURRENT_TRIALS = 16
 """The number of concurrent trials of a search that sets none."""
@@ -54,8 +55,7 @@ class RangeKind(StrEnum):
     LOG = "log"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParameterRange:
+class ParameterRange(StoredRecord, frozen=True, kw_only=True):
     """One parameter, at `path` in the nested parameters, and its values.
 
     `low` and `high` bound INT (both included) and UNIFORM; of LOG they bound the exponent of `base`. `values`
@@ -76,8 +76,7 @@ class ParameterRange:
         return ".".join(self.path)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointPolicy:
+class CheckpointPolicy(StoredRecord, frozen=True, kw_only=True):
     """The checkpoints of an experiment that are kept once it has ended; all of them if `every` is true.
 
     `experiment_best` of the best trials, `trial_best` and `trial_latest` of each trial.
@@ -89,8 +88,7 @@ class CheckpointPolicy:
     trial_latest: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchSpec:
+class SearchSpec(StoredRecord, frozen=True, kw_only=True):
     """A search, as in its file.
 
     The search compares the reported `metric` of trials at a length: the report's own step, or its value of
@@ -120,12 +118,11 @@ class SearchSpec:
     promotion: bool = False
     reverse: bool = False
     max_slots: int | None = None
-    checkpoints: CheckpointPolicy = field(default_factory=CheckpointPolicy)
+    checkpoints: CheckpointPolicy = CheckpointPolicy()
     pruner: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialPlace:
+class TrialPlace(StoredRecord, frozen=True, kw_only=True):
     """The experiment of a trial's run, and the trial's number (from 1).
 
     `max_slots` bounds the slots of all its trials together; `seed` is for the trial's own use. The search

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
+
+from msgspec import Struct
+
+from tarmac.model.record import StoredRecord
 
 SHARED = ""
 """The scope of a secret that every user of a server may use. There is no other yet."""
@@ -34,8 +37,7 @@ class SecretForm(StrEnum):
     """For the pull of the run's image alone: nothing in the run sees it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecretUse:
+class SecretUse(StoredRecord, frozen=True, kw_only=True):
     """The use of a secret by a run: as the variable `variable`, or as a file.
 
     For a file, `variable` gets its path, which is `path` if a node can provide that. A missing `form` means
@@ -82,8 +84,7 @@ def path_variable(name: str) -> str:
     return "SECRET_PATH_" + "".join(one if one.isalnum() else "_" for one in name).upper()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecretVersion:
+class SecretVersion(Struct, frozen=True, kw_only=True):
     """One value of a secret, sealed with the key `key_id`.
 
     Runs get the newest that is not retired; the others are kept to hide them in old logs. `form`, `variable`

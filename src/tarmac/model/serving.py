@@ -5,11 +5,10 @@ Read and written through `ports.Store`; `control/serving.py` decides which home 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HomeIdentity:
+class HomeIdentity(Struct, frozen=True, kw_only=True):
     """A tarmac home and the machine that its server runs on.
 
     `id` is stored in the home and moves with it; `machine` identifies the machine; `hostname` and `path` are
@@ -25,8 +24,7 @@ class HomeIdentity:
         return f"the home {self.path} on {self.hostname}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
+class Lease(Struct, frozen=True, kw_only=True):
     """The right of one server to act for a cluster: to place, start and end the runs submitted to it.
 
     It does not expire: another home has to take it on purpose. `token` grows whenever a server takes it, also
@@ -38,8 +36,7 @@ class Lease:
     token: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerRecord:
+class ServerRecord(Struct, frozen=True, kw_only=True):
     """The home that serves a cluster, and the last sign of life of its server."""
 
     cluster: str

@@ -7,11 +7,10 @@ its time limit, variables, modules and hooks apply.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tarmac.model.record import StoredRecord
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Firecrest:
+class Firecrest(StoredRecord, frozen=True, kw_only=True):
     """A site behind firecREST, and its machine to use."""
 
     api_url: str
@@ -19,8 +18,7 @@ class Firecrest:
     machine: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Apptainer:
+class Apptainer(StoredRecord, frozen=True, kw_only=True):
     """A container image run by `srun apptainer run`: `path` is below the project, or with `remote` a site's.
 
     `source` is the image's place on the submitter's machine, if that is outside the project. `options` are
@@ -33,8 +31,7 @@ class Apptainer:
     options: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SiteRequest:
+class SiteRequest(StoredRecord, frozen=True, kw_only=True):
     """The destination of the run (exactly one of `unicore_url` and `firecrest`), and the batch job's
     resources.
 

@@ -7,9 +7,10 @@ allocation into argv and environment per worker. Everything is frozen: a changed
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
+
+from msgspec import field
 
 from tarmac.model.array import RunArray
 from tarmac.model.cluster import Cluster, NodeGroup, rehearsal_cluster
@@ -17,6 +18,7 @@ from tarmac.model.dependency import Dependency
 from tarmac.model.described import renamed
 from tarmac.model.log_policy import LogPolicy
 from tarmac.model.notification import Subscription
+from tarmac.model.record import StoredRecord, replace
 from tarmac.model.resources import DEFAULT_ROLE, Resources
 from tarmac.model.search import SearchSpec, TrialPlace
 from tarmac.model.secret import SecretUse
@@ -72,8 +74,7 @@ ON_FIRST_NODE = frozenset({Launcher.MPI})
 """The launchers whose command runs once, on the first node: a program there starts all processes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class Command(StoredRecord, frozen=True, kw_only=True):
     """The command of a process: a bash script (its lines kept, run with errexit and pipefail) or an argv.
 
     Exactly one of `script` and `argv` is set.
@@ -86,16 +87,14 @@ class Command:
         return self.script if self.script is not None else " ".join(self.argv or ())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Process:
+class Process(StoredRecord, frozen=True, kw_only=True):
     """One supervised process of a replica, with its resources."""
 
     command: Command
-    resources: Resources = field(default_factory=Resources)
+    resources: Resources = Resources()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Role:
+class Role(StoredRecord, frozen=True, kw_only=True):
     """A group of same-command replicas: fixed `replicas`, or `slots` in all (never both).
 
     With `slots`, the placement splits them over nodes, equally if possible and on the fewest nodes, and the
@@ -124,8 +123,7 @@ class Role:
         return total
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(StoredRecord, frozen=True, kw_only=True):
     """The nodes that a run may use; empty means any. `excluded` are host names that it may not use."""
 
     cluster: str | None = None
@@ -135,8 +133,7 @@ class Target:
     excluded: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rehearsal:
+class Rehearsal(StoredRecord, frozen=True, kw_only=True):
     """A cluster for one run, or one experiment: `nodes` x `slots_per_node`, or of the shape `described`."""
 
     nodes: int = 0
@@ -151,8 +148,7 @@ class Rehearsal:
         return renamed(shape, rehearsal_cluster(run_id))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalDirectory:
+class LocalDirectory(StoredRecord, frozen=True, kw_only=True, tag="directory"):
     """Code from a directory (or archive) of the submitter's machine, copied at submission.
 
     Files are left out by the ignore file `ignore_file` at its top if a dialect has its own, otherwise by
@@ -169,8 +165,7 @@ class LocalDirectory:
     digest: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repository:
+class Repository(StoredRecord, frozen=True, kw_only=True, tag="repository"):
     """Code from a git repository: `commit` (long or short) wins over `branch`; with neither, its default."""
 
     url: str
@@ -179,8 +174,7 @@ class Repository:
     submodules: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checkout:
+class Checkout(StoredRecord, frozen=True, kw_only=True, tag="checkout"):
     """A setup step: the repository in `path`, relative to the working directory, on each node.
 
     `install` are arguments of `pip install`, run inside it, as they would be written in a shell.
@@ -191,8 +185,7 @@ class Checkout:
     install: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PythonPackages:
+class PythonPackages(StoredRecord, frozen=True, kw_only=True, tag="python"):
     """A setup step: arguments of `pip install`, into an environment that only such runs share.
 
     With `imported`, only if the code imports that package and the run's Python does not have it.
@@ -203,18 +196,20 @@ class PythonPackages:
     imported: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SystemPackages:
+class SystemPackages(StoredRecord, frozen=True, kw_only=True, tag="system"):
     """A setup step: packages of the node's own distribution."""
 
     packages: tuple[str, ...]
 
 
-SetupStep = Checkout | PythonPackages | SystemPackages | Command
+class SetupCommand(Command, frozen=True, kw_only=True, tag="command"):
+    """A setup step: a command on each node."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hooks:
+SetupStep = Checkout | PythonPackages | SystemPackages | SetupCommand
+
+
+class Hooks(StoredRecord, frozen=True, kw_only=True):
     """Commands around the workers, in this order: before_login, before, the workers, after, after_login.
 
     Those of the login node run once for the attempt, the others on the node of rank 0 (K6).
@@ -226,8 +221,7 @@ class Hooks:
     after_login: tuple[Command, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bind:
+class Bind(StoredRecord, frozen=True, kw_only=True):
     """A directory or file of the node, visible at `target` (absolute, or below the work directory)."""
 
     source: str
@@ -235,8 +229,7 @@ class Bind:
     read_only: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArtifactRules:
+class ArtifactRules(StoredRecord, frozen=True, kw_only=True):
     """The seconds between syncs of each kind of artifact during an attempt; its end syncs all (I14)."""
 
     checkpoint_every_s: float = 600.0
@@ -245,8 +238,7 @@ class ArtifactRules:
     log_every_s: float = 10.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conventions:
+class Conventions(StoredRecord, frozen=True, kw_only=True):
     """The system whose variables, files and words apply in the run, by the name of its dialect.
 
     `facts` (JSON) are data of that dialect beyond the spec, such as a whole configuration with its defaults.
@@ -257,16 +249,14 @@ class Conventions:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PausePolicy:
+class PausePolicy(StoredRecord, frozen=True, kw_only=True):
     """How workers are asked to leave: the signal (None: no signal, only `should_pause`), then SIGKILL."""
 
     signal: str | None = "SIGTERM"
     grace_s: float = DEFAULT_GRACE_S
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Environment:
+class Environment(StoredRecord, frozen=True, kw_only=True):
     """The environment of the workers.
 
     `inherited` are the submitter's PATH, VIRTUAL_ENV and CONDA_PREFIX, recorded at submission to the user's
@@ -287,8 +277,7 @@ class Environment:
     inherited: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSpec:
+class RunSpec(StoredRecord, frozen=True, kw_only=True):
     """The full specification of a run.
 
     `source` is the text that the user submitted, verbatim, in the syntax that `dialect` names. A bigger
@@ -310,10 +299,10 @@ class RunSpec:
     project: str = "default"
     dialect: str = "native"
     source: str = ""
-    conventions: Conventions = field(default_factory=Conventions)
+    conventions: Conventions = Conventions()
     unique_name: bool = False
     code: LocalDirectory | Repository | None = None
-    target: Target = field(default_factory=Target)
+    target: Target = Target()
     rehearsal: Rehearsal | None = None
     mode: Mode = Mode.BATCH
     max_rapid_cycles: int = DEFAULT_RAPID_CYCLES
@@ -326,14 +315,14 @@ class RunSpec:
     retries: int = 0
     stop_on_nan: bool = False
     time_limit_s: float | None = None
-    pause: PausePolicy = field(default_factory=PausePolicy)
+    pause: PausePolicy = PausePolicy()
     setup: tuple[SetupStep, ...] = ()
-    hooks: Hooks = field(default_factory=Hooks)
-    environment: Environment = field(default_factory=Environment)
+    hooks: Hooks = Hooks()
+    environment: Environment = Environment()
     binds: tuple[Bind, ...] = ()
     datasets: tuple[str, ...] = ()
     input_artifacts: tuple[str, ...] = ()
-    artifacts: ArtifactRules = field(default_factory=ArtifactRules)
+    artifacts: ArtifactRules = ArtifactRules()
     parameters: Mapping[str, Any] | None = None
     secrets: tuple[SecretUse, ...] = ()
     site: SiteRequest | None = None

@@ -6,17 +6,16 @@ Used by the port `Store`; the command line and the server show the lines.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from math import inf
-from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import CauseCode, Outcome, Run
 from tarmac.model.spec import Mode, RunSpec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunQuery:
+class RunQuery(Struct, frozen=True, kw_only=True):
     """The runs to list: newest first, at most `limit`, those before `before_id` when paging.
 
     Empty `states` means all; `user`, `project`, `name`, `array_id` and `array_index` None mean any; every
@@ -37,10 +36,10 @@ class RunQuery:
     limit: int = 100
 
 
-class RunSummary(NamedTuple):
+class RunSummary(Struct, frozen=True):
     """One line of a list: read without decoding the spec, so that lists of 10,000 stay quick.
 
-    A tuple for the same reason, in the order of the columns that `store` reads. `priority` is the present
+    Its fields are in the order of the columns that `store` reads. `priority` is the present
     one; `cluster` and `pool` are where it runs or last ran, before that its target (None: any). `system` is
     the one whose conventions apply in the run, `slot_type` and `image` are requested ones; `max_turns` is
     None except for a cycle run.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from tarmac.model.run import Allocation, Attempt, Release, Run
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptSpan:
+class AttemptSpan(Struct, frozen=True, kw_only=True):
     """The slots that attempt number `attempt` of a run held from `begin` to `end` (None: it still does).
 
     `released`: slots of replicas that ended earlier, each with its time.

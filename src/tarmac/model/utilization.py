@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuUtilization:
+class GpuUtilization(Struct, frozen=True, kw_only=True):
     """One GPU: the share of time in which it was busy, and its memory."""
 
     index: int
@@ -15,8 +14,7 @@ class GpuUtilization:
     total_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeUtilization:
+class NodeUtilization(Struct, frozen=True, kw_only=True):
     """The workers of an attempt on one node, measured at `at`.
 
     `memory_bytes` counts pages that processes share once; `cpus` is the average number of busy processors

@@ -5,15 +5,15 @@ Made by `cycle`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from tarmac.model.reason import Reason
 from tarmac.model.run import Allocation, CauseCode, Share
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
+class Placement(Struct, frozen=True, kw_only=True):
     """A queued run that starts now on this allocation, valid only while the run still has `seq`.
 
     `allotted_s` is its promised time in seconds: a turn, or the rest of a block (None: no promise).
@@ -34,8 +34,7 @@ class PreemptionReason(StrEnum):
     NODE_LEAVES = "node_leaves"  # a person took its node out of the cluster
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preemption:
+class Preemption(Struct, frozen=True, kw_only=True):
     """A live attempt to be preempted; `for_run_id` is the run that takes its slots, if any."""
 
     run_id: str
@@ -44,8 +43,7 @@ class Preemption:
     for_run_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShareGrant:
+class ShareGrant(Struct, frozen=True, kw_only=True):
     """The share of an interruptible run in a period that has begun."""
 
     run_id: str
@@ -53,8 +51,7 @@ class ShareGrant:
     share: Share
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class Waiting(Struct, frozen=True, kw_only=True):
     """A queued run that does not start now: why, how many are ordered before it, and what would unblock it.
 
     `explain` makes it on request; a cycle reports only changes. `ahead_first` are the first of those before
@@ -70,8 +67,7 @@ class Waiting:
     awaits: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class Refusal(Struct, frozen=True, kw_only=True):
     """A queued run that ends without starting.
 
     `code` NEVER_FITS: no empty cluster fits it, and `largest` is the biggest request that one would fit.
@@ -85,8 +81,7 @@ class Refusal:
     largest: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Struct, frozen=True, kw_only=True):
     """The decisions of one cycle. `next_at` is when to plan again without a change of facts (None: never).
 
     After `shares`, plan again as soon as they are recorded: a cycle that grants shares starts no

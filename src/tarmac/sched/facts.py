@@ -5,7 +5,7 @@ Made by `control` and by tests.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tarmac.model.cluster import Node, Pool
 from tarmac.model.resources import Resources
@@ -13,8 +13,7 @@ from tarmac.model.run import Allocation, Share
 from tarmac.model.spec import DEFAULT_RAPID_CYCLES, Mode, Queueing, Target
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
+class Demand(Struct, frozen=True, kw_only=True):
     """The request of one role: `replicas` copies of `each`, or `slots` in all (split over nodes evenly).
 
     Exactly one of `replicas` and `slots` is set. With `slots`, `each.slot_type` still narrows the type;
@@ -35,8 +34,7 @@ class Demand:
         return not self.slots and self.each.empty
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(Struct, frozen=True, kw_only=True):
     """A queued run as the scheduler sees it. `seq` is the version of the run that guards the decision.
 
     Candidates with equal requests may share one `demands` and one `target` object, which makes cycles
@@ -80,8 +78,7 @@ class Candidate:
         return f"{self.name} ({self.run_id})" if self.name else self.run_id
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holding:
+class Holding(Struct, frozen=True, kw_only=True):
     """A run that occupies slots: its facts as a candidate, its allocation and its progress.
 
     `checkpoint_at` is when this attempt last left a whole checkpoint. `leaving` is true after a request (at
@@ -102,8 +99,7 @@ class Holding:
     allotted_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class Usage(Struct, frozen=True, kw_only=True):
     """Slot-seconds that ended attempts used in a pool around `at`, divided by the weight of their runs.
 
     Additive: several records of the same owner and project count together, each decayed from its `at`.
@@ -119,8 +115,7 @@ class Usage:
     group: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True, kw_only=True):
     """All facts of one cycle of the scheduler. A pool that is not in `pools` has the default rules."""
 
     pools: tuple[Pool, ...]

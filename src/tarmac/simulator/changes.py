@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from tarmac.model.cluster import Cluster, Policy
 from tarmac.model.errors import InvalidInput
+from tarmac.model.record import replace
 from tarmac.model.text import nearest
 from tarmac.simulator.playing import Rules
 from tarmac.simulator.shapes import with_rules
@@ -17,8 +19,7 @@ EXAMPLES = "nodes=+4, policy=fair_share, shares=alice:2,bob:1, preemption=on"
 SWITCH = {"on": True, "off": False}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class Situation(Struct, frozen=True, kw_only=True):
     """The cluster and the rules of a play."""
 
     cluster: Cluster

@@ -9,7 +9,8 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tarmac.control.admission import Submission
 from tarmac.control.reconcilers.deliver import deliver_pass
@@ -20,9 +21,9 @@ from tarmac.control.state.event_bus import Wakeup
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.model.actor import Actor
 from tarmac.model.cluster import Cluster, Policy
-from tarmac.model.copying import changed
 from tarmac.model.errors import Refused
 from tarmac.model.ports import StagedCode
+from tarmac.model.record import replace
 from tarmac.model.resources import Resources
 from tarmac.model.spec import Command, LocalDirectory, Mode, Process, Repository, Role, RunSpec, Target
 from tarmac.node.attempt.document import Launch
@@ -58,8 +59,7 @@ Progress = Callable[[int, int], None]
 """Called now and then with the number of ended jobs, and of all jobs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class Rules(Struct, frozen=True, kw_only=True):
     """The rules of a play. `policy` None leaves every pool its own rules; `preemption` None then means as in
     those, otherwise the default of the policy.
 
@@ -235,7 +235,7 @@ class Play:
                 priority=job.priority,
                 weight=job.weight,
             )
-        return changed(alike, name=job.name, time_limit_s=limit_s)
+        return replace(alike, name=job.name, time_limit_s=limit_s)
 
     def _behaviour(self, launch: Launch) -> Behaviour:
         return self._behaviours[self.record.number_of(launch.run_id)]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from tarmac.model.cluster import Cluster, NodeGroup, Policy, Pool
+from tarmac.model.record import replace
 
 SIMULATED = "simulated"
 """The name of a cluster that is a shape alone."""

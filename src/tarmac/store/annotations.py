@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from tarmac.model.annotation import Annotation, AnnotationKind, changed_labels
 from tarmac.model.codec import decode, encode
+from tarmac.model.record import replace
 from tarmac.model.spec import RunSpec
 from tarmac.store.checks import check_annotation, storable
 from tarmac.store.database import Database

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, bindparam, delete, insert, select, update
 
 from tarmac.model.changes import NewRun, RunStep
-from tarmac.model.codec import decode, encode, encode_fields
+from tarmac.model.codec import decode, encode
 from tarmac.model.experiment import (
     Experiment,
     ExperimentChange,
@@ -71,6 +71,9 @@ _MOST = 500
 """The most ids of one query."""
 
 _TRIAL_OF = select(trial.c.body).where(trial.c.run_id == bindparam("of_run"))
+_OWN_COLUMNS = ("spec", "search_state")
+"""The fields of an experiment that are no part of the column `record`."""
+
 _DROP_TRIAL = delete(trial).where(
     trial.c.experiment_id == bindparam("guard_experiment"), trial.c.number == bindparam("guard_number")
 )
@@ -226,7 +229,7 @@ def _matching(query: ExperimentQuery) -> Select[Any]:
 
 def _row(record: Experiment) -> dict[str, Any]:
     """The columns that every change sets: all but the spec."""
-    body = encode_fields(record, leave_out=("spec", "search_state"))
+    body = {name: getattr(record, name) for name in record.__struct_fields__ if name not in _OWN_COLUMNS}
     state = record.search_state
     return {
         "id": record.id,
@@ -238,7 +241,7 @@ def _row(record: Experiment) -> dict[str, Any]:
         "server": record.server,
         "archived": record.archived,
         "idempotency_key": record.idempotency_key,
-        "record": json.dumps(body, separators=(",", ":")),
+        "record": _written(body),
         "search_state": _written(state) if state is not None else None,
     }
 

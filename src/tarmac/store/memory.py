@@ -5,9 +5,9 @@ It passes the same contract suite. Its content survives a crash of the control p
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from threading import Lock
 from typing import Any
 
@@ -27,6 +27,7 @@ from tarmac.model.lifecycle import (
     attempt_step,
 )
 from tarmac.model.lifecycle import step as next_state
+from tarmac.model.record import replace
 from tarmac.model.run import Attempt, Event, Outcome, Run
 from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
 from tarmac.model.summary import RunQuery, RunSummary, matches, summary_of
@@ -364,7 +365,8 @@ class MemoryStore:
             self._live.discard(run.id)
         for item in step.events:
             state = next_state(state, item.event)
-            self._append(run.id, item.event, state, at=item.at, detail=encode(item.detail), actor=item.actor)
+            detail = json.loads(json.dumps(encode(item.detail)))
+            self._append(run.id, item.event, state, at=item.at, detail=detail, actor=item.actor)
         if (attempt := step.attempt) is not None:
             self._attempts.setdefault(run.id, {})[attempt.number] = attempt
             self._where[run.id] = attempt.allocation.cluster, attempt.allocation.pool

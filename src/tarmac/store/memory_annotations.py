@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from threading import Lock
 
 from tarmac.model.annotation import Annotation, changed_labels
+from tarmac.model.record import replace
 from tarmac.model.run import Run
 from tarmac.store.checks import check_annotation
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 
 from tarmac.model.errors import StorageFull
 from tarmac.model.metric_points import Points
@@ -16,6 +15,7 @@ from tarmac.model.metrics import (
     ReportBatch,
     SeriesKey,
 )
+from tarmac.model.record import replace
 from tarmac.model.run import Run
 from tarmac.model.run_records import RunRecord
 from tarmac.model.serving import Lease

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from threading import Lock
 
+from tarmac.model.record import replace
 from tarmac.model.secret import SHARED, SecretVersion
 from tarmac.store.checks import check_secret
 

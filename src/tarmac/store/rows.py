@@ -264,7 +264,8 @@ def to_run(row: Sequence[Any]) -> Run:
 def to_summary(row: Sequence[Any]) -> RunSummary:
     """One line of a list, from the columns of `statements._SUMMARIES`."""
     words = (_STATES[row[5]], _OUTCOMES[row[6]], _MODES[row[7]])
-    return RunSummary._make((*row[:5], *words, *row[8:17], _CAUSES[row[17]], *row[18:]))
+    values = (*row[:5], *words, *row[8:17], _CAUSES[row[17]], *row[18:])
+    return RunSummary(*values)
 
 
 def to_count(row: Sequence[Any]) -> tuple[tuple[RunState, Outcome | None], int]:

@@ -7,7 +7,6 @@ the names that begin with `guard_` or `new_` are parameters of the statement its
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -85,9 +84,9 @@ STEP_RUNS: Update = (
 
 _LIMIT = bindparam("limit", type_=Integer)
 
-RUN_FIELDS = [field.name for field in fields(Run)]
-ATTEMPT_FIELDS = [field.name for field in fields(Attempt)]
-EVENT_FIELDS = [field.name for field in fields(Event)]
+RUN_FIELDS = Run.__struct_fields__
+ATTEMPT_FIELDS = Attempt.__struct_fields__
+EVENT_FIELDS = Event.__struct_fields__
 """The fields read of each record: a field is in the column of its name, with two exceptions."""
 
 _RENAMED = {"user": run.c.user_name, "spec": run_spec.c.body}
@@ -117,7 +116,9 @@ ARRAY_COUNTS = (
 )
 LIVE_RUNS = _RUNS.where(run.c.state.in_(words(LIVE_STATES))).order_by(run.c.id)
 
-_SUMMARIES = select(*(_RENAMED[name] if name in _RENAMED else run.c[name] for name in RunSummary._fields))
+_SUMMARIES = select(
+    *(_RENAMED[name] if name in _RENAMED else run.c[name] for name in RunSummary.__struct_fields__)
+)
 
 
 FEW_ENDED = 2000

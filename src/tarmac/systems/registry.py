@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import posixpath
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from tarmac.dialects.changes import Changes
 from tarmac.dialects.dialect import NO_EXTRAS, Certainty, Detection, Dialect, Extras, Reading
@@ -15,6 +15,7 @@ from tarmac.dialects.native.view import write
 from tarmac.dialects.secrets import with_secrets
 from tarmac.dialects.unsupported_formats import unsupported_problem
 from tarmac.model.errors import InvalidInput, Problem
+from tarmac.model.record import replace
 from tarmac.model.run import Attempt, Run
 from tarmac.model.spec import LocalDirectory, RunSpec
 from tarmac.node.attempt.document import Launch
@@ -55,7 +56,7 @@ def read(
     )
     reading = chosen.read(text, filename=filename, directory=directory, extras=extras)
     if extras.changes and chosen.name != NATIVE.name:
-        reading = replace(reading, spec=_changed(reading.spec, extras.changes))
+        reading = dataclasses.replace(reading, spec=_changed(reading.spec, extras.changes))
     return with_secrets(reading, filename=filename)
 
 

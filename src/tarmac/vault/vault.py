@@ -6,11 +6,12 @@ Created by `wiring`, over the records of the store and the key file. Safe to use
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from threading import Lock
 
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, Unavailable
 from tarmac.model.ports import Clock
+from tarmac.model.record import replace
 from tarmac.model.secret import (
     LEAST_BYTES,
     MOST_BYTES,

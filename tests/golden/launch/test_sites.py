@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from tarmac.dialects.dialect import Extras
 from tarmac.launch.batch_script import batch_script
 from tarmac.launch.unicore_job import site_text, unicore_description
 from tarmac.model.errors import InvalidInput
+from tarmac.model.record import replace
 from tarmac.model.spec import RunSpec
 from tarmac.systems.registry import read
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 
@@ -20,6 +20,7 @@ from tarmac.model.cluster import Cluster, NodeState
 from tarmac.model.errors import Forbidden, InvalidInput, NotFound, Problem, Refused
 from tarmac.model.lifecycle import RunState
 from tarmac.model.machine import Machine, MachineState
+from tarmac.model.record import replace
 from tarmac.model.run import Outcome
 from tarmac.model.spec import Target
 

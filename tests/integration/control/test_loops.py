@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from types import MappingProxyType
 
 from actors import ADA
@@ -17,6 +16,7 @@ from tarmac.engines.sim import Behaviour, SimBatchEngine, SimEngine, VirtualCloc
 from tarmac.engines.sim.behaviour import Moment
 from tarmac.model.cluster import Cluster
 from tarmac.model.lifecycle import RunState
+from tarmac.model.record import replace
 from tarmac.model.serving import HomeIdentity, Lease
 from tarmac.model.spec import Target
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from engine_harness import LocalHarness, Work, ended, running
 from tarmac.engines.local import LocalEngine
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import ObservedState
+from tarmac.model.record import replace
 from tarmac.model.run import CauseCode, Outcome
 
 LOG = "logs/main.0.0.log"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from simulated import spec
@@ -11,6 +9,7 @@ from tarmac.control.decisions.apply_observation import MAX_FAULTS, apply_observa
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.milestones import AttemptImage, Milestones
 from tarmac.model.ports import Observation, ObservedState
+from tarmac.model.record import replace
 from tarmac.model.run import Allocation, Attempt, Cause, CauseCode, Outcome, Run, WorkerPlacement
 
 S = RunState  # one letter: the table below is to be read as a table

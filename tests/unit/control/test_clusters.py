@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -17,6 +16,7 @@ from tarmac.engines.sim import Behaviour
 from tarmac.model.cluster import Cluster, NodeGroup, NodeState, Policy, Pool
 from tarmac.model.errors import InvalidInput, NotFound, Refused
 from tarmac.model.lifecycle import RunState
+from tarmac.model.record import replace
 from tarmac.model.run import Allocation, Outcome, Run, WorkerPlacement
 from tarmac.model.spec import Rehearsal, Target
 from tarmac.sched import Placement

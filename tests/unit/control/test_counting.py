@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from simulated import spec
@@ -15,6 +13,7 @@ from tarmac.model.leaving import LeaveRequest
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.milestones import Milestones, SavedWork
 from tarmac.model.ports import Observation, ObservedState
+from tarmac.model.record import replace
 from tarmac.model.run import (
     Allocation,
     Attempt,

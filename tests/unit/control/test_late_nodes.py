@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 
@@ -17,6 +16,7 @@ from tarmac.model.cluster import Node
 from tarmac.model.errors import NeverFits, Unavailable
 from tarmac.model.lifecycle import RunState
 from tarmac.model.ports import ObservedState
+from tarmac.model.record import replace
 from tarmac.model.spec import Target
 from tarmac.store.memory import MemoryStore
 

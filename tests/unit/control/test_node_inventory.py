@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from actors import ADA
@@ -12,6 +10,7 @@ from tarmac.control.draining import NodeChoice
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.model.cluster import Cluster, Node, NodeGroup, NodeState, Policy, Pool
+from tarmac.model.record import replace
 from tarmac.model.run import Run
 from tarmac.model.spec import Rehearsal
 from tarmac.store.memory import MemoryStore

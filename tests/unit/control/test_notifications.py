@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 
@@ -24,6 +23,7 @@ from tarmac.model.notification import (
     Receiver,
     Subscription,
 )
+from tarmac.model.record import replace
 from tarmac.model.run import Run
 from tarmac.model.summary import RunQuery
 from tarmac.node.attempt.document import Launch

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from actors import ADA
@@ -18,6 +16,7 @@ from tarmac.model.changes import RunStep
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.log_policy import LogAction, LogMatch
 from tarmac.model.ports import Observation, ObservedState
+from tarmac.model.record import replace
 from tarmac.model.run import Allocation, Attempt, Cause, CauseCode, Outcome, Run
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from threading import Event, Thread
 
 import pytest
@@ -17,6 +16,7 @@ from tarmac.control.state.scheduler_state import SchedulerState
 from tarmac.engines.sim import Behaviour
 from tarmac.model.cluster import LOCAL_CLUSTER, Node, NodeState, Policy, Pool
 from tarmac.model.lifecycle import RunEvent, RunState
+from tarmac.model.record import replace
 from tarmac.model.run import Outcome, Run
 from tarmac.model.spec import Mode
 from tarmac.sched import Ledger, Plan, Usage

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from actors import ADA
@@ -13,6 +11,7 @@ from tarmac.control.service import ControlPlane, Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.model.errors import NotFound, Refused
 from tarmac.model.lifecycle import IllegalStep, RunState
+from tarmac.model.record import replace
 from tarmac.model.run import CauseCode, Outcome, Run
 from tarmac.model.spec import LocalDirectory, Queueing, Rehearsal
 

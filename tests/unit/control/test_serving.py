@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from tarmac.control.serving import Wish, objection, serve, whereabouts
 from tarmac.model.errors import Refused
+from tarmac.model.record import replace
 from tarmac.model.serving import HomeIdentity, ServerRecord
 from tarmac.store.memory import MemoryStore
 
@@ -37,12 +36,18 @@ def test_a_home_may_serve(wish: Wish, at_work: int) -> None:
     ("wish", "reason"),
     [
         (replace(WISH, home=TWO), "the home /home/one on ada serves the cluster local"),
-        (replace(WISH, home=replace(ONE, machine="m9", hostname="eve")), "2 attempts .* at work on ada"),
+        (
+            replace(WISH, home=replace(ONE, machine="m9", hostname="eve")),
+            "2 attempts .* at work on ada",
+        ),
         (
             replace(WISH, home=replace(ONE, path="/copy"), copied=True),
             "/copy is a copy of the home /home",
         ),
-        (replace(WISH, cluster="other"), "serves the cluster local of the database, and cannot serve other"),
+        (
+            replace(WISH, cluster="other"),
+            "serves the cluster local of the database, and cannot serve other",
+        ),
         (replace(WISH, cluster="other", take_over=True), "cannot serve other too"),
     ],
     ids=["another home", "another machine", "a copy", "a second cluster", "not even on purpose"],

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from tarmac.control.decisions.wall_time import MAX_FUTILE
 
@@ -13,6 +11,7 @@ from tarmac.model.changes import RunStep
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.milestones import Milestones
 from tarmac.model.ports import Observation, ObservedState
+from tarmac.model.record import replace
 from tarmac.model.run import Allocation, Attempt, Cause, CauseCode, Outcome, Run
 
 LEFT = Cause(code=CauseCode.WALL_TIME, message="left before the end of its job's wall time")

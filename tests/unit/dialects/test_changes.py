@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from tarmac.dialects.dialect import Extras
 from tarmac.model.errors import InvalidInput, Problem
+from tarmac.model.record import replace
 from tarmac.model.spec import LocalDirectory, RunSpec
 from tarmac.systems.registry import changed, read
 

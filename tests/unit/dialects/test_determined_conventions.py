@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 import pages
 from launches import launch, node, placement
 from tarmac.model.lifecycle import AttemptState, RunState
+from tarmac.model.record import replace
 from tarmac.model.run import Allocation, Attempt, Run
 from tarmac.model.spec import Conventions, RunSpec
 from tarmac.node.attempt.document import Launch

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from tarmac.dialects.native.view import write
 from tarmac.dialects.overrides import override
 from tarmac.launch.datasets import with_datasets
 from tarmac.model.lifecycle import AttemptState, RunState
+from tarmac.model.record import replace
 from tarmac.model.run import Allocation, Attempt, Run
 from tarmac.model.spec import Mode
 from tarmac.node.attempt.document import Launch

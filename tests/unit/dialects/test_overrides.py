@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tarmac.dialects.overrides import override
 from tarmac.model.errors import InvalidInput
+from tarmac.model.record import replace
 from tarmac.model.spec import LocalDirectory, Mode, Queueing, Rehearsal, RunSpec
 from tarmac.systems.registry import dialect_of, read
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tarmac.dialects.site_names import NO_NAMES, Names, use_local_names
+from tarmac.model.record import replace
 from tarmac.systems.registry import read
 
 NAMES = Names(

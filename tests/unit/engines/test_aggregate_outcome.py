@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from tarmac.engines.attempts.aggregate_outcome import NodeFacts, PartState, lost
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.milestones import Milestones
 from tarmac.model.ports import ObservedState
+from tarmac.model.record import replace
 from tarmac.model.run import Cause, CauseCode, Outcome
 
 FAULT = Cause(code=CauseCode.PLATFORM_FAULT, message="the runner on n1 died", node="n1")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from ipaddress import IPv4Address
 
 import pytest
@@ -12,6 +11,7 @@ from tarmac.engines.local.devices import Machine
 from tarmac.engines.local.nodes import cluster_nodes
 from tarmac.model.cluster import Cluster, NodeGroup
 from tarmac.model.errors import Refused
+from tarmac.model.record import replace
 
 MACHINE = Machine(hostname="here", slots=8, slot_type="cpu", cpus=2.0, memory_bytes=2**33)
 SITE = Cluster(

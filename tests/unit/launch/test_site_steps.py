@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tarmac.launch.directives import quoted
 from tarmac.launch.site_steps import batch_steps, login_command, rehearsed_steps, site_steps
+from tarmac.model.record import replace
 from tarmac.model.site import Apptainer, SiteRequest
 from tarmac.model.spec import Command, Environment, Hooks, Process, Role, RunSpec
 from tarmac.node.starting import Installation

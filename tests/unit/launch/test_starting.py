@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tarmac.launch.starting import hooks_launch, setup_launches, worker_argv
-from tarmac.model.spec import Command, Environment, Hooks, Process, PythonPackages, Rehearsal, Role, RunSpec
+from tarmac.model.record import replace
+from tarmac.model.spec import (
+    Command,
+    Environment,
+    Hooks,
+    Process,
+    PythonPackages,
+    Rehearsal,
+    Role,
+    RunSpec,
+    SetupCommand,
+)
 from tarmac.node.attempt.steps import CommandStep, PipStep
 
 SAY = Command(argv=("sh", "-c", 'echo "$LOADED" "$@"', "sh", "a b", "$c"))
@@ -65,7 +75,7 @@ def test_setup_steps_and_hooks_of_nodes_have_them_and_those_of_the_login_node_do
     packages = PythonPackages(requirements=("numpy",))
     asked = replace(
         spec("GCC"),
-        setup=(Command(script="make"), packages),
+        setup=(SetupCommand(script="make"), packages),
         hooks=Hooks(before_login=(SAY,), before=(SAY,), after=(SAY,), after_login=(SAY,)),
     )
     make, installed = setup_launches(asked)

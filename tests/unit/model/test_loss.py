@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from tarmac.model.lifecycle import AttemptState
 from tarmac.model.loss import Loss, loss_of
 from tarmac.model.loss_text import loss_text
 from tarmac.model.milestones import Milestones, SavedWork
+from tarmac.model.record import replace
 from tarmac.model.run import Allocation, Attempt, Outcome
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.lifecycle import AttemptState
 from tarmac.model.loss import Loss, loss_of
 from tarmac.model.milestones import Milestones, SavedWork
+from tarmac.model.record import replace
 from tarmac.model.resuming import resumption_after
 from tarmac.model.run import Allocation, Attempt, Cause, CauseCode, Outcome
 

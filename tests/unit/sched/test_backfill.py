@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from facts import BACKFILL_WINDOW_S, NOW, candidate, gang, holding, node, nodes, replicas, snapshot, started
 from lives import Life
+from tarmac.model.record import replace
 from tarmac.sched import Ledger, plan
 from tarmac.sched.cycle.cycle import Cycle
 from tarmac.sched.cycle.pool_cycle import WAIT_RATIO

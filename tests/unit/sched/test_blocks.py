@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from facts import candidate, gang, holding
 from tarmac.model.cluster import Pool
+from tarmac.model.record import replace
 from tarmac.model.run import Share
 from tarmac.model.spec import Mode
 from tarmac.sched.policies import blocks

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +9,7 @@ from hypothesis import strategies as st
 from facts import NOW, candidate, gang, holding, nodes, snapshot
 from situations import situations
 from tarmac.model.cluster import Policy, Pool
+from tarmac.model.record import replace
 from tarmac.model.run import Share
 from tarmac.model.spec import Mode, Target
 from tarmac.sched import (

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from facts import BACKFILL_WINDOW_S, NOW, candidate, gang, holding, node, nodes, replicas, snapshot
 from tarmac.model.cluster import NodeState
 from tarmac.model.reason import ReasonCode
+from tarmac.model.record import replace
 from tarmac.model.run import CauseCode
 from tarmac.model.spec import Queueing, Target
 from tarmac.sched import Placement, Refusal, Waiting, explain, plan

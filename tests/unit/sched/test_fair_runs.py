@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from facts import NOW, candidate, gang, holding, nodes
 from living import Living
 from tarmac.model.cluster import Policy, Pool, ShareBy
+from tarmac.model.record import replace
 from tarmac.sched import Ledger, Snapshot, Usage
 from tarmac.sched.policies.fairness import LEAD_SHARE
 

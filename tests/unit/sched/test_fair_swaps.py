@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from math import log
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from facts import NOW, candidate, gang, holding, nodes
 from living import Living
 from tarmac.model.cluster import Policy, Pool
+from tarmac.model.record import replace
 from tarmac.sched import Ledger, Snapshot, Usage
 from tarmac.sched.policies.fairness import ADVANCE_GUARANTEES, LEAD_SHARE, SOON_SHARE
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 
 import pytest
 
 from facts import NOW, candidate, gang, holding, node, nodes, snapshot, started
 from tarmac.model.cluster import NodeState, Policy, Pool
+from tarmac.model.record import replace
 from tarmac.sched import Holding, Ledger, plan
 from work import calls_of
 

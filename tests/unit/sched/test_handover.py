@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from facts import candidate, gang, holding, nodes, snapshot, started
 from tarmac.model.cluster import LOCAL_CLUSTER, Pool
+from tarmac.model.record import replace
 from tarmac.model.run import Share
 from tarmac.model.spec import Mode
 from tarmac.sched import Snapshot, plan

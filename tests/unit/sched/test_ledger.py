@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +9,7 @@ from hypothesis import strategies as st
 from drawn_facts import some_nodes, some_runs
 from facts import NOW, candidate, gang, holding, layout, node, nodes, replicas, snapshot, started
 from tarmac.model.cluster import NodeState, Policy, Pool
+from tarmac.model.record import replace
 from tarmac.model.run import Share
 from tarmac.sched import Holding, Ledger, PreemptionReason, Usage
 

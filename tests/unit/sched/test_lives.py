@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import replace
 
 import pytest
 from hypothesis import Phase, example, given, settings
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from facts import NOW, candidate, gang, nodes
 from living import Living
 from tarmac.model.cluster import Policy, Pool
+from tarmac.model.record import replace
 
 RULES = Pool(cluster="local", preemption=True, guaranteed_s=300.0, period_s=7200.0)
 

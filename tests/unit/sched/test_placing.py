@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from facts import NOW, candidate, gang, holding, layout, node, nodes, replicas, snapshot, started
 from tarmac.model.cluster import Packing, Pool
+from tarmac.model.record import replace
 from tarmac.model.run import CauseCode
 from tarmac.sched import plan
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 from facts import NOW, candidate, gang, holding, nodes, replicas
 from tarmac.model.cluster import Policy, Pool
+from tarmac.model.record import replace
 from tarmac.model.run import Share
 from tarmac.model.spec import Mode
 from tarmac.sched import Ledger, PreemptionReason, Snapshot, Usage

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 from facts import NOW
 from situations import situations
 from tarmac.model.cluster import NodeState
+from tarmac.model.record import replace
 from tarmac.sched import Candidate, Ledger, Snapshot, Waiting, explain, plan
 
 

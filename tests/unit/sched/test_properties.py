@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from itertools import product
 
 from hypothesis import given, settings
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from drawn_facts import queue_of, snapshots, some_nodes, some_runs
 from facts import NOW, snapshot
 from tarmac.model.cluster import NodeState, admits
+from tarmac.model.record import replace
 from tarmac.model.run import CauseCode
 from tarmac.model.spec import Queueing
 from tarmac.sched import Holding, Placement, Snapshot, Waiting, explain, plan

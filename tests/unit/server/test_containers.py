@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tarmac.model.containers import ContainerRules, ContainerSettings, ContainerUse
 from tarmac.model.errors import InvalidInput
+from tarmac.model.record import replace
 from tarmac.model.spec import Bind, Environment, RunSpec, Target
 from tarmac.node.container.failures import ImageProblem
 from tarmac.server.settings import read_settings
@@ -22,7 +23,7 @@ AUTO = ContainerRules()
 
 def facts(rules: Mapping[str, ContainerRules], **changes: object) -> ContainerFacts:
     plain = ContainerFacts(user="bea", image="box", declined=False, sources=(), rules=rules)
-    return replace(plain, **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(plain, **changes)  # type: ignore[arg-type]
 
 
 def test_an_image_is_used_unless_no_cluster_uses_any() -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 
 from tarmac.model.abilities import KeptImage
 from tarmac.model.actor import Actor, ActorRole
 from tarmac.model.errors import Forbidden, InvalidInput, NotFound, Refused, Unavailable
+from tarmac.model.record import replace
 from tarmac.server.storage.image_service import ImageService
 
 ADMIN = Actor(user="ada", roles=frozenset({ActorRole.ADMIN}))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from images import archive, build
 from tarmac.model.containers import ContainerRules, ContainerSettings, ContainerUse
 from tarmac.model.errors import InvalidInput
+from tarmac.model.record import replace
 from tarmac.model.spec import Command, Environment, Process, Role, RunSpec, Target
 from tarmac.node.container.images import Image, Images
 from tarmac.node.container.reference import parse

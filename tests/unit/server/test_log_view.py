@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -19,6 +18,7 @@ from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.native import NativeStatus
 from tarmac.model.ports import WorkerStatus
+from tarmac.model.record import replace
 from tarmac.model.run import Attempt, Run
 from tarmac.node.attempt.document import Launch
 from tarmac.node.files.masking import NO_SECRETS

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from email import message_from_bytes
 from email.policy import default
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +19,7 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
 
 from tarmac.model.errors import InvalidInput
 from tarmac.model.notification import Channel, Failure, Notification, Occasion, Receiver
+from tarmac.model.record import replace
 from tarmac.server.notifying.sending import Sender
 from tarmac.server.notifying.settings import MailServer, SmtpSecurity
 
@@ -263,7 +264,7 @@ def test_no_part_of_a_password_is_in_a_failure_or_the_log(
         return AuthResult(success=False)
 
     with mail_server(authenticator=refuse, auth_required=True, auth_require_tls=False) as (server, _):
-        with_user = replace(server, user="tarmac", password_secret="password")
+        with_user = dataclasses.replace(server, user="tarmac", password_secret="password")
         made = Sender(mail=with_user, secrets=lambda _names: {"password": password}, private_addresses=True)
         [failure] = made.send([[message(to("ann@lab.example"))]])
     assert failure is not None
@@ -350,7 +351,7 @@ def test_a_password_is_a_secret() -> None:
         return AuthResult(success=arguments[-1].password == b"correct horse")
 
     with mail_server(authenticator=authenticate, auth_required=True, auth_require_tls=False) as (server, box):
-        with_user = replace(server, user="tarmac", password_secret="password")
+        with_user = dataclasses.replace(server, user="tarmac", password_secret="password")
         assert sender(with_user).send([[message(to("ann@lab.example"))]]) == [None]
         [refused] = sender(server).send([[message(to("ann@lab.example"))]])
     assert refused is not None
@@ -361,7 +362,9 @@ def test_a_password_is_a_secret() -> None:
 
 def test_a_mail_server_without_the_protection_that_is_asked_for_gets_nothing() -> None:
     with mail_server() as (server, box):
-        protected = replace(server, security=SmtpSecurity.STARTTLS, user="ann", password_secret="password")
+        protected = dataclasses.replace(
+            server, security=SmtpSecurity.STARTTLS, user="ann", password_secret="password"
+        )
         [failure] = sender(protected).send([[message(to("ann@lab.example"))]])
     assert failure is not None
     assert "STARTTLS" in failure.reason

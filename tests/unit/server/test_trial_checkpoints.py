@@ -5,7 +5,6 @@ What a live or paused trial resumes from stays in any case.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from tarmac.engines.sim import VirtualClock
 from tarmac.model.experiment import Experiment, ExperimentChange, ExperimentState, Trial
 from tarmac.model.lifecycle import RunEvent
 from tarmac.model.metrics import MetricReport, ReportBatch
+from tarmac.model.record import replace
 from tarmac.model.run import Outcome
 from tarmac.model.run_records import RunRecord, RunRecordKind
 from tarmac.model.search import CheckpointPolicy, SearchMethod, SearchSpec, TrialPlace

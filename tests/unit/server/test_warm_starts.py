@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from tarmac.model.errors import InvalidInput
 from tarmac.model.numbering import NumberKind
+from tarmac.model.record import replace
 from tarmac.model.run_records import RunRecord, RunRecordKind
 from tarmac.model.spec import RunSpec
 from tarmac.store.memory import MemoryStore

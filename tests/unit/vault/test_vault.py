@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import stat
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tarmac.engines.sim import VirtualClock
 from tarmac.model.errors import InvalidInput, NotFound, Refused, TarmacError, Unavailable
+from tarmac.model.record import replace
 from tarmac.model.secret import SecretForm, SecretUse
 from tarmac.store.memory_secrets import MemorySecrets
 from tarmac.vault import KeyFile, Vault

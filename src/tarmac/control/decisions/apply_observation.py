@@ -25,7 +25,6 @@ A cycle run is not retried: its purpose is to find errors in its turns. `retryin
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from tarmac.control.decisions.counting import (
@@ -51,11 +50,11 @@ from tarmac.control.decisions.steps import (
     started,
 )
 from tarmac.model.changes import RunStep, StepEvent
-from tarmac.model.copying import changed
 from tarmac.model.ends import lost
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState, step
 from tarmac.model.milestones import Milestones, merge_milestones
 from tarmac.model.ports import Observation, ObservedState
+from tarmac.model.record import replace
 from tarmac.model.run import PLATFORM_FAULTS, Attempt, CauseCode, Outcome, Release, Retry, Run
 from tarmac.systems.registry import dialect_of
 
@@ -97,7 +96,7 @@ def _waiting(run: Run, attempt: Attempt, observation: Observation) -> RunStep | 
     native, known = observation.native, attempt.native
     if native is None or native == known or attempt.state is not AttemptState.SUBMITTED:
         return None
-    if known is not None and changed(native, expected_start_at=known.expected_start_at) == known:
+    if known is not None and replace(native, expected_start_at=known.expected_start_at) == known:
         moved_s = abs((native.expected_start_at or 0.0) - (known.expected_start_at or 0.0))
         if moved_s < EXPECTED_STEP_S:
             return None
@@ -142,7 +141,7 @@ def _releases(attempt: Attempt, observation: Observation) -> list[Release]:
     """The newly ended replicas; none if no slots would remain held, because the attempt is ending."""
     placed = {(placement.role, placement.replica) for placement in attempt.current_allocation.placements}
     fresh = [
-        changed(each, at=max(each.at, attempt.created_at))
+        replace(each, at=max(each.at, attempt.created_at))
         for each in observation.released
         if (each.role, each.replica) in placed
     ]
@@ -166,7 +165,7 @@ def _worth_noting(known: Milestones, seen: Milestones) -> bool:
     if (known.kept is None) != (seen.kept is None):
         return True
     newer = {name: getattr(seen, name) for name in ("checkpoint_at", "checkpoint_step", "kept")}
-    only_newer = changed(known, **newer) == seen
+    only_newer = replace(known, **newer) == seen
     return not only_newer or seen.checkpoint_at >= known.checkpoint_at + CHECKPOINT_STEP_S
 
 
@@ -185,7 +184,7 @@ def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
         events += first.events
         current = first.after
     started_at = attempt.started_at or observation.started_at
-    over = changed(
+    over = replace(
         attempt,
         state=AttemptState.ENDED,
         started_at=started_at,
@@ -195,7 +194,7 @@ def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
         milestones=merge_milestones(attempt.milestones, observation.milestones),
     )
     if over.cause is not None and (text := matched_text(over)):
-        over = changed(over, cause=changed(over.cause, message=over.cause.message + text))
+        over = replace(over, cause=replace(over.cause, message=over.cause.message + text))
     event, run_outcome = _run_event(current, over)
     report = cycle_report_of(current, over)
     detail = {"attempt": attempt.number} | ending_detail(outcome, over.cause)
@@ -208,7 +207,7 @@ def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
         cause = unproven(current, report) if run_outcome is Outcome.COMPLETED else over.cause
         if cause is not None and run_outcome is Outcome.FAILED:
             text = last_try_text(current, over) + _futile_text(current, over)
-            cause = changed(cause, message=cause.message + text)
+            cause = replace(cause, message=cause.message + text)
         changes |= {"outcome": run_outcome, "cause": cause, "ended_at": over.ended_at}
     elif state is RunState.QUEUED:
         changes["queued_at"] = now

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tarmac.model.copying import changed
 from tarmac.model.leaving import LeaveRequest
+from tarmac.model.record import replace
 from tarmac.model.run import (
     Attempt,
     Cause,
@@ -38,7 +38,7 @@ def counted(run: Run, attempt: Attempt, *, retried: bool, **more: Any) -> Run:
     """
     outcome, turn = attempt.outcome, turn_is_over(run, attempt)
     ran_s = run.ran_s + _running_s(attempt) if outcome in GONE_ON else run.ran_s
-    return changed(
+    return replace(
         run,
         failures=run.failures + (outcome is Outcome.FAILED),
         faults=run.faults + (outcome is Outcome.LOST),
@@ -139,4 +139,4 @@ def _used(share: Share | None, attempt: Attempt) -> Share | None:
     if share is None or until is None:
         return share
     used_s = until - max(block_begins_at(attempt.created_at, attempt.started_at), share.period_at)
-    return changed(share, used_s=share.used_s + max(0.0, used_s))
+    return replace(share, used_s=share.used_s + max(0.0, used_s))

@@ -17,12 +17,12 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from tarmac.model.changes import RunStep
 from tarmac.model.lifecycle import RunEvent, RunState
 from tarmac.model.notification import Channel, Failure, Notification, Occasion, Receiver, Subscription
+from tarmac.model.record import replace
 from tarmac.model.run import Outcome, Run
 
 QUEUES = frozenset({RunState.QUEUED, RunState.SUBMITTED})

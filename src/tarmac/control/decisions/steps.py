@@ -6,18 +6,17 @@ Pure: used by the commands and the passes. Each raises IllegalStep if the lifecy
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from tarmac.control.decisions.counting import released_slot_s
 from tarmac.model.actor import Actor
 from tarmac.model.changes import RunStep, StepEvent
-from tarmac.model.copying import changed
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState, step
 from tarmac.model.milestones import Milestones
 from tarmac.model.native import NativeStatus
 from tarmac.model.ports import StagedCode
+from tarmac.model.record import replace
 from tarmac.model.run import Attempt, Cause, CauseCode, Outcome, QueuePosition, Release, Run, Share
 from tarmac.model.spec import Mode
 from tarmac.sched import Placement, Preemption, PreemptionReason
@@ -75,7 +74,7 @@ def placed(
     )
     after = _after(run, event, attempt=number)
     if run.spec.mode is Mode.CYCLE and run.queue_position is not None:
-        after = changed(after, queue_position=changed(run.queue_position, position=None))
+        after = replace(after, queue_position=replace(run.queue_position, position=None))
     detail = {
         "attempt": number,
         "cluster": allocation.cluster,
@@ -99,11 +98,11 @@ def granted_nodes(
     if len(nodes) == len(allocation.nodes):
         names = dict(zip(allocation.nodes, nodes, strict=True))
         placements = tuple(
-            changed(placement, node=names[placement.node]) for placement in allocation.placements
+            replace(placement, node=names[placement.node]) for placement in allocation.placements
         )
-        allocation = changed(allocation, placements=placements)
+        allocation = replace(allocation, placements=placements)
     granted_at = max(at, attempt.created_at)
-    attempt = changed(
+    attempt = replace(
         attempt,
         state=AttemptState.STARTING,
         allocation=allocation,
@@ -123,15 +122,15 @@ def stop_run(run: Run, attempt: Attempt | None, now: float, *, at_once: bool = F
     `at_once` gives the attempt no grace, even if the run is already stopping.
     """
     if at_once and run.state is RunState.STOPPING:
-        ending = changed(attempt, leave_request=LeaveRequest.STOP_NOW) if attempt is not None else None
+        ending = replace(attempt, leave_request=LeaveRequest.STOP_NOW) if attempt is not None else None
         return RunStep(before=run, after=run, events=(), attempt=ending)
     after = _after(run, RunEvent.STOP_REQUESTED)
     if after.state is RunState.ENDED:
-        after = changed(after, outcome=Outcome.STOPPED, cause=_STOPPED_BY_USER, ended_at=now)
+        after = replace(after, outcome=Outcome.STOPPED, cause=_STOPPED_BY_USER, ended_at=now)
         return _step(run, after, RunEvent.STOP_REQUESTED, now, {"outcome": Outcome.STOPPED})
     step = _asking(run, attempt, after, RunEvent.STOP_REQUESTED, now)
     if at_once and step.attempt is not None:
-        step = replace(step, attempt=changed(step.attempt, leave_request=LeaveRequest.STOP_NOW))
+        step = replace(step, attempt=replace(step.attempt, leave_request=LeaveRequest.STOP_NOW))
     return step
 
 
@@ -144,7 +143,7 @@ def resume_run(run: Run, now: float) -> RunStep:
     """A paused run queues again; a pausing one queues when it has left."""
     after = _after(run, RunEvent.RESUME_REQUESTED)
     if after.state is RunState.QUEUED:
-        after = changed(after, queued_at=now)
+        after = replace(after, queued_at=now)
     return _step(run, after, RunEvent.RESUME_REQUESTED, now, {})
 
 
@@ -153,10 +152,10 @@ def preempt_run(run: Run, attempt: Attempt, preemption: Preemption, now: float) 
     one.
     """
     after = _after(run, RunEvent.PREEMPT_REQUESTED)
-    attempt = changed(attempt, leave_request=ASKS[after.state], leave_requested_at=now)
+    attempt = replace(attempt, leave_request=ASKS[after.state], leave_requested_at=now)
     if preemption.reason is PreemptionReason.TURN_OVER:
         lasted_s = now - (attempt.started_at or attempt.created_at)
-        attempt = changed(attempt, allotted_s=min(lasted_s, attempt.allotted_s or lasted_s))
+        attempt = replace(attempt, allotted_s=min(lasted_s, attempt.allotted_s or lasted_s))
     detail = {"reason": preemption.reason.value}
     if preemption.for_run_id is not None:
         detail["for"] = preemption.for_run_id
@@ -175,7 +174,7 @@ def granted(run: Run, share: Share) -> RunStep:
         used_s=float(share.used_s),
         credit_s=float(share.credit_s),
     )
-    return RunStep(before=run, after=changed(run, share=exact), events=())
+    return RunStep(before=run, after=replace(run, share=exact), events=())
 
 
 def reordered(run: Run, position: QueuePosition, detail: Mapping[str, Any], now: float) -> RunStep:
@@ -186,12 +185,12 @@ def reordered(run: Run, position: QueuePosition, detail: Mapping[str, Any], now:
 
 def noted(run: Run, attempt: Attempt, milestones: Milestones) -> RunStep:
     """New milestones of its attempt. No event, as the state of the run does not change."""
-    return RunStep(before=run, after=run, events=(), attempt=changed(attempt, milestones=milestones))
+    return RunStep(before=run, after=run, events=(), attempt=replace(attempt, milestones=milestones))
 
 
 def native_reported(run: Run, attempt: Attempt, native: NativeStatus) -> RunStep:
     """A new status of its attempt in the cluster's own queue. No event, as for `noted`."""
-    return RunStep(before=run, after=run, events=(), attempt=changed(attempt, native=native))
+    return RunStep(before=run, after=run, events=(), attempt=replace(attempt, native=native))
 
 
 def started(run: Run, attempt: Attempt, at: float, milestones: Milestones, now: float) -> RunStep:
@@ -199,7 +198,7 @@ def started(run: Run, attempt: Attempt, at: float, milestones: Milestones, now: 
 
     The attempt records the time by a node's clock, the history the time at which the server learnt of it.
     """
-    attempt = changed(attempt, state=AttemptState.RUNNING, started_at=at, milestones=milestones)
+    attempt = replace(attempt, state=AttemptState.RUNNING, started_at=at, milestones=milestones)
     after = _after(run, RunEvent.STARTED, started_at=run.started_at or at)
     return _step(run, after, RunEvent.STARTED, now, {"attempt": attempt.number}, attempt=attempt)
 
@@ -211,7 +210,7 @@ def released(run: Run, attempt: Attempt, releases: Sequence[Release], now: float
         RunEvent.RELEASED,
         attained_slot_s=run.attained_slot_s + released_slot_s(attempt, releases),
     )
-    freed = changed(attempt, released=(*attempt.released, *releases))
+    freed = replace(attempt, released=(*attempt.released, *releases))
     detail = {
         "attempt": attempt.number,
         "replicas": [f"{each.role}.{each.replica}" for each in releases],
@@ -246,14 +245,14 @@ def ending_detail(outcome: Outcome, cause: Cause | None) -> dict[str, Any]:
 def _asking(run: Run, attempt: Attempt | None, after: Run, event: RunEvent, now: float) -> RunStep:
     ask = ASKS.get(after.state)
     if ask is not None and attempt is not None:
-        attempt = changed(attempt, leave_request=ask, leave_requested_at=now)
+        attempt = replace(attempt, leave_request=ask, leave_requested_at=now)
         return _step(run, after, event, now, {"attempt": attempt.number}, attempt=attempt)
     return _step(run, after, event, now, {})
 
 
 def _after(run: Run, event: RunEvent, **more: Any) -> Run:
     """The run after an event, with these fields changed."""
-    return changed(run, state=step(run.state, event), seq=run.seq + 1, **more)
+    return replace(run, state=step(run.state, event), seq=run.seq + 1, **more)
 
 
 def _step(

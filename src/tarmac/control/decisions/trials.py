@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
@@ -22,6 +22,7 @@ from tarmac.model.experiment import (
 )
 from tarmac.model.lifecycle import RUN_TABLE, RunEvent, RunState
 from tarmac.model.metrics import MetricReport
+from tarmac.model.record import replace
 from tarmac.model.run import Attempt, Outcome, Run
 from tarmac.model.search import TrialPlace
 from tarmac.model.spec import RunSpec

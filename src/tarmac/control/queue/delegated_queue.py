@@ -15,6 +15,7 @@ from tarmac.model.cluster import DEFAULT_POOL, Policy, Pool
 from tarmac.model.dependency import AwaitedRun
 from tarmac.model.lifecycle import RunState
 from tarmac.model.native import NativeStatus
+from tarmac.model.record import replace
 from tarmac.model.run import Attempt, Run
 from tarmac.model.spec import Mode
 from tarmac.model.summary import RunSummary
@@ -101,7 +102,7 @@ def with_stuck(control: ControlState, runs: list[RunSummary]) -> list[RunSummary
         natives = {run_id: attempts[run_id].native for run_id in submitted if run_id in attempts}
     stuck = {run_id: native for run_id, native in natives.items() if native is not None and native.stuck}
     return [
-        run._replace(message=f"never starts as things are: {stuck[run.id].because}")
+        replace(run, message=f"never starts as things are: {stuck[run.id].because}")
         if run.id in stuck
         else run
         for run in runs

@@ -7,7 +7,7 @@ transaction, or none.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tarmac.control.admission import refusal_text
 from tarmac.control.decisions.steps import caused_by
@@ -22,6 +22,7 @@ from tarmac.model.actor import Actor
 from tarmac.model.cluster import Policy
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, Unavailable
 from tarmac.model.lifecycle import RunState
+from tarmac.model.record import replace
 from tarmac.model.run import CauseCode, Run
 from tarmac.sched import (
     WHOLE,

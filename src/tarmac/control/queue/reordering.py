@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +17,7 @@ from tarmac.model.changes import RunStep
 from tarmac.model.cluster import Policy, Pool
 from tarmac.model.errors import Refused
 from tarmac.model.lifecycle import RunEvent, RunState, sources
+from tarmac.model.record import replace
 from tarmac.model.run import QueuePosition, Run
 from tarmac.model.spec import Mode
 from tarmac.model.text import suggestion

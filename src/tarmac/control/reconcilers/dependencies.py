@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from tarmac.control.decisions.steps import finished
 from tarmac.control.state.control_state import ControlState
 from tarmac.model.changes import RunStep, StepEvent
-from tarmac.model.copying import changed
 from tarmac.model.dependency import AwaitedRun, Condition
 from tarmac.model.lifecycle import RunEvent, RunState, step
 from tarmac.model.ports import Store
+from tarmac.model.record import replace
 from tarmac.model.run import Cause, CauseCode, Outcome, Run
 from tarmac.model.serving import Lease
 
@@ -95,14 +95,14 @@ def _meet_dependencies(run: Run, ends: Mapping[str, _End | None], now: float) ->
             return finished(run, Outcome.FAILED, _cause(each, ends[each.run_id]), now)
     if not over:
         return None
-    met = tuple(changed(each, met=True) if each in over else each for each in run.dependencies)
+    met = tuple(replace(each, met=True) if each in over else each for each in run.dependencies)
     events = tuple(
         StepEvent(event=RunEvent.DEPENDENCY_MET, at=now, detail=_detail(each, ends[each.run_id]))
         for each in over
     )
     assert run.state is RunState.QUEUED, "whoever waits for another run is queued"
     state = step(run.state, RunEvent.DEPENDENCY_MET)
-    after = changed(run, state=state, seq=run.seq + len(events), dependencies=met)
+    after = replace(run, state=state, seq=run.seq + len(events), dependencies=met)
     return RunStep(before=run, after=after, events=events)
 
 

@@ -7,7 +7,6 @@ again, with the same id. Messages to an unreachable receiver are retried at grow
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from tarmac.control.decisions.notifications import after_try
 from tarmac.control.state.control_state import ControlState
@@ -19,6 +18,7 @@ from tarmac.model.notification import (
     SendsNotifications,
     grouped,
 )
+from tarmac.model.record import replace
 from tarmac.model.serving import Lease
 
 PAUSE_S = 60.0

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from tarmac.control.decisions.notifications import ended_arrays, last_of_arrays, with_notifications
@@ -29,6 +28,7 @@ from tarmac.model.launch import ApplyConventions, as_it_is
 from tarmac.model.lifecycle import OCCUPYING_STATES, RunEvent, RunState
 from tarmac.model.notification import Subscription
 from tarmac.model.ports import Clock, CodeStore, Engine, Ids, Store
+from tarmac.model.record import replace
 from tarmac.model.run import Attempt, Run, split_attempt_id
 from tarmac.model.serving import Lease
 from tarmac.model.spec import Mode

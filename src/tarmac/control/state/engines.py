@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from threading import BoundedSemaphore
 from typing import Any
 
@@ -26,6 +25,7 @@ from tarmac.model.engine_kinds import EngineKind, ExaminesCluster
 from tarmac.model.errors import Unavailable
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import Engine
+from tarmac.model.record import replace
 from tarmac.model.run import Attempt
 from tarmac.sched import Placement, Refusal
 

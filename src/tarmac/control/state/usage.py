@@ -7,11 +7,11 @@ affected hours are read again, and the difference is that server's addition.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from tarmac.control.state.facts import usage_fact
 from tarmac.model.changes import HOUR_S, RunStep, UsageBucket, usage_of
 from tarmac.model.ports import Store
+from tarmac.model.record import replace
 from tarmac.sched import Usage
 
 HALF_LIVES = 10

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from tarmac.dialects import quantities
@@ -15,6 +14,7 @@ from tarmac.dialects.kinds import Kind, Misfit, flag, matching
 from tarmac.dialects.located import Scalar, Table
 from tarmac.dialects.plain import to_plain
 from tarmac.dialects.section import Fields, Section, Value, words_for
+from tarmac.model.record import replace
 from tarmac.model.spec import ArtifactRules, Bind
 
 BIND = Fields(

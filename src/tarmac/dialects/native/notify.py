@@ -6,8 +6,8 @@ selects Slack's form. `from_address` also reads the addresses in a server's sett
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
-from dataclasses import replace
 from urllib.parse import urlsplit
 
 from tarmac.dialects import quantities
@@ -16,6 +16,7 @@ from tarmac.dialects.located import Items, Scalar
 from tarmac.dialects.secrets import reference_in
 from tarmac.dialects.section import Fields, Section, Value, words_for
 from tarmac.model.notification import DEFAULT_WAIT_S, ENDED, Channel, Occasion, Receiver, Subscription
+from tarmac.model.record import replace
 
 SUBSCRIPTION = Fields(
     known=frozenset({"to", "as", "on", "after"}),
@@ -132,4 +133,4 @@ def _address(scalar: Scalar) -> Receiver:
 
 
 ADDRESS: Kind[Receiver] = Kind(FORMS, _address)
-OCCASION = replace(one_of(_WORDS), description=f"one of {OCCASIONS.partition(': ')[2]}")
+OCCASION = dataclasses.replace(one_of(_WORDS), description=f"one of {OCCASIONS.partition(': ')[2]}")

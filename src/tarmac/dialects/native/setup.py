@@ -10,7 +10,14 @@ from tarmac.dialects.located import Scalar, Table
 from tarmac.dialects.native.code import COMMIT, REFERENCE, URL, read_url
 from tarmac.dialects.native.commands import read_command
 from tarmac.dialects.section import Fields, Section, Value, words_for
-from tarmac.model.spec import Checkout, PythonPackages, Repository, SetupStep, SystemPackages
+from tarmac.model.spec import (
+    Checkout,
+    PythonPackages,
+    Repository,
+    SetupCommand,
+    SetupStep,
+    SystemPackages,
+)
 
 STEP = "a command, or one of {git: ...}, {pip: [...]}, {apt: [...]},"
 STEPS = "a script, or a list of steps,"
@@ -47,7 +54,7 @@ REQUIREMENT = text("a requirement as pip takes it")
 def read_setup(value: Value) -> tuple[SetupStep, ...]:
     """The steps that prepare a node, in order: one script, or a list of steps."""
     if isinstance(value.node, Scalar):
-        command = read_command(value)
+        command = _command(value)
         return (command,) if command is not None else ()
     steps = [_step(item) for item in value.items(STEPS)]
     return tuple(step for step in steps if step is not None)
@@ -61,7 +68,7 @@ def default_path(url: str) -> str:
 
 def _step(value: Value) -> SetupStep | None:
     if not isinstance(value.node, Table):
-        return read_command(value)
+        return _command(value)
     keys = {key.text for key, _ in value.node.entries}
     for fields, read in ((GIT, _checkout), (PIP, _python), (APT, _system)):
         if keys & (fields.known | fields.synonyms.keys()):
@@ -69,6 +76,11 @@ def _step(value: Value) -> SetupStep | None:
             return read(section) if section is not None else None
     value.expected(STEP)
     return None
+
+
+def _command(value: Value) -> SetupCommand | None:
+    command = read_command(value)
+    return SetupCommand(script=command.script, argv=command.argv) if command is not None else None
 
 
 def _checkout(step: Section) -> Checkout | None:

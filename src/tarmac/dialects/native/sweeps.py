@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from tarmac.dialects.kinds import yaml12
 from tarmac.dialects.located import Scalar
 from tarmac.model.errors import InvalidInput, Problem
+from tarmac.model.record import replace
 from tarmac.model.search import ParameterRange, RangeKind, SearchMethod, SearchSpec
 from tarmac.model.spec import RunSpec
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from enum import StrEnum
 from typing import Any
 
@@ -314,28 +313,25 @@ _NAMES = {"nodes": "count", "memory_bytes": "memory"}
 
 def cluster_fields(cluster: Cluster) -> Fields:
     """The fields `nodes` and `pools` that describe the cluster."""
-    nodes = [_stated(group, {"nodes": None, "slots": None}) for group in cluster.groups]
-    usual = Pool(cluster="")
-    pools = {
-        pool.name: _stated(pool, {}, leave_out=("name", "cluster"), usual=usual) for pool in cluster.pools
-    }
+    usual_group, usual_pool = NodeGroup(nodes=0, slots=0), Pool(cluster="")
+    nodes = [_stated(group, usual_group, always=("nodes", "slots")) for group in cluster.groups]
+    pools = {pool.name: _stated(pool, usual_pool, leave_out=("name", "cluster")) for pool in cluster.pools}
     return {"nodes": nodes} | ({"pools": pools} if pools else {})
 
 
 def _stated(
     record: NodeGroup | Pool,
-    always: Mapping[str, Any],
+    usual: NodeGroup | Pool,
     *,
+    always: tuple[str, ...] = (),
     leave_out: tuple[str, ...] = (),
-    usual: Pool | None = None,
 ) -> Fields:
-    """The attributes of a record that differ from its defaults."""
+    """The attributes of a record that differ from the usual ones."""
     found: Fields = {}
-    for item in fields(record):
-        value = getattr(record, item.name)
-        default = getattr(usual, item.name) if usual is not None else item.default
-        if item.name not in leave_out and (item.name in always or value != default):
-            found[_NAMES.get(item.name, item.name.removesuffix("_s"))] = _written(item.name, value)
+    for name in record.__struct_fields__:
+        value = getattr(record, name)
+        if name not in leave_out and (name in always or value != getattr(usual, name)):
+            found[_NAMES.get(name, name.removesuffix("_s"))] = _written(name, value)
     return found
 
 

@@ -7,15 +7,17 @@ have.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import reduce
 from typing import Any
+
+from msgspec import Struct, field
 
 from tarmac.model import codec
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.milestones import NOTHING_SEEN, AttemptImage, Milestones, merge_milestones
 from tarmac.model.ports import Observation, ObservedState
+from tarmac.model.record import replace
 from tarmac.model.run import PLATFORM_FAULTS, Cause, CauseCode, Outcome
 from tarmac.node.attempt import exit_outcome
 
@@ -33,8 +35,7 @@ class PartState(StrEnum):
 OVER = frozenset({PartState.FENCED, PartState.ENDED})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeFacts:
+class NodeFacts(Struct, frozen=True, kw_only=True):
     """The facts about one node's part.
 
     `ended` is the runner's last event, or the engine's replacement for it if the runner was lost; then

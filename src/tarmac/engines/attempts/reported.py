@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from time import time as now
 from typing import Any
 
 from tarmac.model import codec
 from tarmac.model.log_policy import LogMatch
 from tarmac.model.milestones import AttemptImage
+from tarmac.model.record import replace
 from tarmac.model.utilization import GpuUtilization, NodeUtilization
 
 MOST_STEPS = 10**15

@@ -10,7 +10,7 @@ import os
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock, RLock
 from typing import Any
@@ -24,6 +24,7 @@ from tarmac.model.errors import InvalidInput
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.milestones import SavedWork
 from tarmac.model.ports import Notice, Observation, WorkerStatus
+from tarmac.model.record import replace
 from tarmac.model.run import Cause, CauseCode, Outcome, Release
 from tarmac.model.utilization import NodeUtilization
 from tarmac.node.attempt import claims, protocol

@@ -7,12 +7,12 @@ rehearsals are below (`nodes`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from ipaddress import IPv4Address
 
 from tarmac.model.cluster import Cluster
 from tarmac.model.described import FIRST_ADDRESS, hostnames_of
 from tarmac.model.errors import Refused
+from tarmac.model.record import replace
 
 ADDED_FIRST = int(IPv4Address("127.128.0.1"))
 ADDED_LAST = int(IPv4Address("127.255.255.254"))

@@ -8,7 +8,7 @@ any simulated attempt (`world`, `story`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tarmac.engines.sim.behaviour import Behaviour, Moment
 from tarmac.engines.sim.clock import VirtualClock
@@ -20,6 +20,7 @@ from tarmac.model.ends import LEFT_AS_REQUESTED, lost
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.native import NativeStatus
 from tarmac.model.ports import Observation, ObservedState
+from tarmac.model.record import replace
 from tarmac.model.run import Outcome
 from tarmac.model.run import attempt_id as attempt_id_of
 from tarmac.node.attempt.document import Launch, NodeLaunch

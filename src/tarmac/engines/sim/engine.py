@@ -8,7 +8,6 @@ same engine and call `disconnect` for the dead one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 
 from tarmac.engines.sim.behaviour import Behaviour, Moment
@@ -19,6 +18,7 @@ from tarmac.model.cluster import Cluster, Node, NodeState
 from tarmac.model.described import FIRST_ADDRESS, NodeCache, described_nodes
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import Observation
+from tarmac.model.record import replace
 from tarmac.node.attempt.document import Launch
 
 FIRST_PORT = 10_000

@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import floor
 
+from msgspec import Struct
+
 from tarmac.engines.sim.behaviour import Behaviour
-from tarmac.model.copying import changed
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.milestones import NOTHING_SEEN, Milestones, SavedWork
+from tarmac.model.record import replace
 from tarmac.model.run import Cause, CauseCode, Outcome, Release
 from tarmac.node.attempt.document import Launch, WorkerLaunch
 
@@ -45,8 +47,7 @@ class Facts:
     reaped_at: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Story:
+class Story(Struct, frozen=True, kw_only=True):
     """When the attempt is claimed, starts and ends (None: never, by the current facts), and how."""
 
     claimed_at: float | None = None
@@ -206,10 +207,10 @@ def first_worker(launch: Launch) -> tuple[str, WorkerLaunch]:
 def _lost(facts: Facts, story: Story, at: float) -> Story:
     begun = Story(claimed_at=story.claimed_at)
     if story.started_at is not None and story.started_at <= at:
-        begun = changed(begun, started_at=story.started_at)
+        begun = replace(begun, started_at=story.started_at)
     if at == facts.reaped_at:
         cause = Cause(code=CauseCode.PLATFORM_FAULT, message="what was left of the attempt was cleared away")
     else:
         node = facts.lost_node or (facts.launch.nodes[0].node if facts.launch else None)
         cause = Cause(code=CauseCode.NODE_LOST, message=f"node {node} was lost", node=node)
-    return changed(begun, ended_at=at, outcome=Outcome.LOST, cause=cause)
+    return replace(begun, ended_at=at, outcome=Outcome.LOST, cause=cause)

@@ -7,10 +7,11 @@ completed.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from tarmac.engines.attempts.aggregate_outcome import PartState, observation
@@ -27,6 +28,7 @@ from tarmac.model.errors import Unavailable
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.native import NativeStatus
 from tarmac.model.ports import Observation, ObservedState
+from tarmac.model.record import replace
 from tarmac.model.run import Cause, CauseCode, Outcome
 from tarmac.node.attempt.document import Unreadable, read_document
 from tarmac.node.files import untrusted
@@ -194,7 +196,7 @@ def ended(view: AttemptView, job: Job | None, job_id: str, seen: Observation, *,
     message = f"job {job_id} {end.text}"
     if silent and end is SILENT and log.is_missing() and not any_begun(log.host.seen):
         message += f" and left nothing in {log.directory}: {NOT_SHARED}"
-        end = replace(end, outcome=Outcome.FAILED, code=CauseCode.UNSUPPORTED)
+        end = dataclasses.replace(end, outcome=Outcome.FAILED, code=CauseCode.UNSUPPORTED)
     elif silent and job is None and log.is_missing():
         message += ", nor that it ever began"
     elif silent and end.outcome is Outcome.LOST:

@@ -7,9 +7,10 @@ shown unchanged: it may be from a later version.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tarmac.model.native import NativeStatus
+from tarmac.model.record import replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 
+from tarmac.model.record import replace
 from tarmac.sched.cycle.cycle import Cycle
 from tarmac.sched.facts import Candidate, Snapshot
 from tarmac.sched.index.queues import Queued

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from math import inf, nextafter
 
+from tarmac.model.record import replace
 from tarmac.model.run import Share
 from tarmac.model.spec import Mode
 from tarmac.sched.decisions import Placement, Plan, Preemption

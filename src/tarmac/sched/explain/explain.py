@@ -6,11 +6,11 @@ It runs the cycle itself and stops it at the run, so the explanation matches `pl
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice, takewhile
 from math import inf
 
 from tarmac.model.reason import Reason, ReasonCode
+from tarmac.model.record import replace
 from tarmac.model.spec import Mode
 from tarmac.sched.cycle.cycle import Cycle
 from tarmac.sched.cycle.pool_cycle import PoolCycle

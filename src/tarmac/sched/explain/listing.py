@@ -7,10 +7,11 @@ run that holds slots has the place it would have if it were queued now.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import merge
 
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Pool
+from tarmac.model.record import replace
 from tarmac.sched.cycle.cycle import Cycle
 from tarmac.sched.cycle.pool_cycle import PoolCycle
 from tarmac.sched.facts import Candidate, Holding, requested_slots

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tarmac.model.cluster import NodeState, Policy
+from tarmac.model.record import replace
 from tarmac.sched.decisions import Placement
 from tarmac.sched.explain.messages import counted, some
 from tarmac.sched.facts import Candidate, Demand

@@ -7,10 +7,10 @@ updates.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from math import inf
 
 from tarmac.model.cluster import Node, Pool
+from tarmac.model.record import replace
 from tarmac.sched.facts import Candidate, Holding, Snapshot, Usage
 from tarmac.sched.index.forecast import Holder, ends
 from tarmac.sched.index.pool_state import PoolState

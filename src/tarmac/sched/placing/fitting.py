@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 
-from tarmac.model.copying import changed
+from tarmac.model.record import replace
 from tarmac.model.resources import Resources
 from tarmac.model.spec import Target
 from tarmac.sched.facts import Demand
@@ -66,7 +66,7 @@ def share(demand: Demand, slots: int) -> Resources:
 
 @lru_cache(maxsize=1024)
 def _sized(each: Resources, slots: int) -> Resources:
-    return changed(each, slots=slots)
+    return replace(each, slots=slots)
 
 
 def splits(demand: Demand) -> tuple[Way, ...]:

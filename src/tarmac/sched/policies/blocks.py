@@ -9,11 +9,12 @@ the next period, which sets a part aside for that.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from math import floor, inf
 
 from tarmac.model.cluster import Pool
+from tarmac.model.record import replace
 from tarmac.model.run import Share, block_begins_at
 from tarmac.model.spec import DEFAULT_GRACE_S
 from tarmac.sched.decisions import ShareGrant

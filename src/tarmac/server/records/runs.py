@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import orjson
+from msgspec.structs import asdict
 
 from tarmac import api
 from tarmac.control.arrays import ArrayStatus
@@ -74,7 +75,7 @@ def array_record(array: ArrayStatus) -> api.Array:
 
 
 def summary_record(summary: RunSummary) -> api.RunSummary:
-    answer: Any = summary._asdict()
+    answer: Any = asdict(summary)
     return answer  # type: ignore[no-any-return]  # a TypedDict is a dict
 
 

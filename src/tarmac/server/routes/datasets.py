@@ -6,8 +6,8 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from tarmac.artifacts.datasets import shown
-from tarmac.model.copying import changed
 from tarmac.model.dataset import Dataset
+from tarmac.model.record import replace
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CallingActor
 from tarmac.server.requests import DatasetBody
@@ -36,4 +36,4 @@ def dataset_routes(router: APIRouter, service: Service) -> None:
 
 def _answer(dataset: Dataset) -> Dataset:
     """A dataset, with credentials in its source hidden."""
-    return changed(dataset, source=shown(dataset.source, dataset.source))
+    return replace(dataset, source=shown(dataset.source, dataset.source))

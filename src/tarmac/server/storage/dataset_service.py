@@ -10,7 +10,6 @@ import re
 import shutil
 import threading
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 from tarmac.artifacts.datasets import check_url, fetch, is_url, local_path, shown
@@ -22,6 +21,7 @@ from tarmac.model.dataset import Dataset, DatasetState
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, TarmacError
 from tarmac.model.launch import ApplyConventions
 from tarmac.model.ports import Clock, Store
+from tarmac.model.record import replace
 from tarmac.model.run import Attempt, Run
 from tarmac.model.text import suggestion
 from tarmac.node.attempt.document import Launch

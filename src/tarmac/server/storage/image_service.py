@@ -16,8 +16,8 @@ from tarmac.api import ImageList
 from tarmac.control.permissions import Action, check
 from tarmac.model.abilities import KeepsImages, KeptImage
 from tarmac.model.actor import Actor
-from tarmac.model.copying import changed
 from tarmac.model.errors import InvalidInput, NotFound, Refused, TarmacError
+from tarmac.model.record import replace
 from tarmac.node.container.failures import ImageProblem
 from tarmac.node.container.reference import local_path, parse
 from tarmac.server.storage.janitor import Janitor
@@ -61,7 +61,7 @@ class ImageService:
             raise NotFound(f"there is no cluster {cluster} that keeps images")
         found, troubles = self._ask({key: engine.images for key, engine in engines.items()})
         images = [
-            changed(image, cluster=key)
+            replace(image, cluster=key)
             for key in sorted(found)
             for image in sorted(found[key], key=lambda image: (image.node, image.name))
             if node in (None, image.node)
@@ -87,7 +87,7 @@ class ImageService:
         gone = [
             each
             for each in chosen
-            if not used and engines[each.cluster].remove_image(changed(each, cluster=""))
+            if not used and engines[each.cluster].remove_image(replace(each, cluster=""))
         ]
         if len(gone) < len(chosen):
             places = sorted({_place(each) for each in used or chosen if each not in gone})

@@ -7,9 +7,9 @@ UUID. Called by `ArtifactService`, and by the gateway that takes the reports.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
+from tarmac.model.record import replace
 from tarmac.model.run_records import RunRecord
 
 COMPLETED, DELETED = "STATE_COMPLETED", "STATE_DELETED"

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from threading import Lock
 
 from tarmac.control.permissions import Action, check
@@ -16,6 +15,7 @@ from tarmac.dialects.names import reserved
 from tarmac.model.actor import Actor
 from tarmac.model.errors import InvalidInput, Problem, Refused
 from tarmac.model.ports import Store
+from tarmac.model.record import replace
 from tarmac.model.run import Run
 from tarmac.model.secret import SecretForm, SecretUse, SecretVersion, variables_of
 from tarmac.model.spec import RunSpec

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from tarmac.model.cluster import LOCAL_CLUSTER
 from tarmac.model.containers import ContainerRules, ContainerSettings, ContainerUse
 from tarmac.model.errors import InvalidInput
+from tarmac.model.record import replace
 from tarmac.model.spec import RunSpec
 from tarmac.node.container.failures import ImageProblem
 from tarmac.node.container.reference import DOCKER_HUB, absolute

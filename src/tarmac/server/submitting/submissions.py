@@ -6,10 +6,11 @@ submission before the server stores any of it.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import string
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 from uuid import uuid4
@@ -27,6 +28,7 @@ from tarmac.model.home import INHERITED_VARIABLES
 from tarmac.model.lifecycle import RunState
 from tarmac.model.notification import Channel, Receiver
 from tarmac.model.ports import ResolveReferences
+from tarmac.model.record import replace
 from tarmac.model.run import Run
 from tarmac.model.spec import LocalDirectory, RunSpec
 from tarmac.server.http.auth import Caller
@@ -171,7 +173,7 @@ def _spec(draft: Draft, plane: ControlPlane) -> Reading:
         alone=not plane.control.inventory.clusters,
     )
     notes += more
-    return replace(reading, spec=spec, warnings=(*reading.warnings, *notes))
+    return dataclasses.replace(reading, spec=spec, warnings=(*reading.warnings, *notes))
 
 
 def _reading(draft: Draft, plane: ControlPlane) -> Reading:
@@ -200,7 +202,7 @@ def _reading(draft: Draft, plane: ControlPlane) -> Reading:
         draft.filename,
         draft.directory,
         dialect=draft.dialect,
-        extras=replace(draft.extras, override_fields=_STAND_IN.intersection(draft.overrides)),
+        extras=dataclasses.replace(draft.extras, override_fields=_STAND_IN.intersection(draft.overrides)),
         dialects=draft.dialects,
     )
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 
+from tarmac.model.record import replace
 from tarmac.model.run import Cause, CauseCode
 
 ADDRESS = "http://127.0.0.1:1"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
@@ -19,6 +18,7 @@ from tarmac.dialects.section import Section, Value
 from tarmac.dialects.slot_types import is_known
 from tarmac.dialects.toml_tree import compose
 from tarmac.dialects.topology import fixed_nodes
+from tarmac.model.record import replace
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY
 from tarmac.model.spec import (
     DEFAULT_RAPID_CYCLES,

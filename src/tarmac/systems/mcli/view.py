@@ -6,11 +6,11 @@ Used by `apply_conventions`, and by the display of that name.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from tarmac.dialects.plain import to_yaml
 from tarmac.model.errors import InvalidInput
+from tarmac.model.record import replace
 from tarmac.model.resources import ACCELERATOR
 from tarmac.model.spec import Command, RunSpec, Target
 from tarmac.node.files.secrecy import hidden_tree

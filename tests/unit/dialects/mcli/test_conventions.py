@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from launches import launch, node, placement, workers
 from tarmac.model.lifecycle import AttemptState, RunState
+from tarmac.model.record import replace
 from tarmac.model.run import Allocation, Attempt, Run
 from tarmac.model.spec import RunSpec
 from tarmac.node.attempt.document import Launch

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tarmac.engines.hosts.host import Host
 from tarmac.engines.hosts.services import ServiceState
@@ -16,6 +16,7 @@ from tarmac.engines.ray.servers import commands
 from tarmac.engines.ray.servers.commands import Place
 from tarmac.model.errors import Problem, Unavailable
 from tarmac.model.machine import Machine
+from tarmac.model.record import replace
 
 CLOCK_ERROR_S = 5.0
 LEAST_FREE_BYTES = 1 << 30

@@ -5,12 +5,14 @@ A change applies to the spec of the experiment, and through it to the configurat
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from tarmac.dialects import names
 from tarmac.model.errors import InvalidInput
+from tarmac.model.record import replace
 from tarmac.model.search import CheckpointPolicy
 from tarmac.model.spec import RunSpec
 from tarmac.systems.determined.reader import NAME, labels_of
@@ -30,7 +32,7 @@ class Changes:
     def without(self, name: str) -> Changes:
         """The changes without one field of the resources."""
         resources = {key: value for key, value in self.config.get("resources", {}).items() if key != name}
-        return replace(self, config={**self.config, "resources": resources})
+        return dataclasses.replace(self, config={**self.config, "resources": resources})
 
     @property
     def place(self) -> Mapping[str, Any]:

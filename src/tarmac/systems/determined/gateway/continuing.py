@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from tarmac.control.decisions.trials import merged
 from tarmac.model.errors import InvalidInput
 from tarmac.model.experiment import Experiment
+from tarmac.model.record import replace
 from tarmac.model.spec import RunSpec
 from tarmac.systems.determined.gateway.calls import Call
 from tarmac.systems.determined.gateway.changing import NOTES, Changes, changed

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tarmac.control.admission import Submission
 from tarmac.model.errors import InvalidInput
 from tarmac.model.experiment import Experiment
 from tarmac.model.home import INHERITED_VARIABLES
+from tarmac.model.record import replace
 from tarmac.model.spec import LocalDirectory, RunSpec
 from tarmac.server.http.auth import Caller
 from tarmac.server.submitting.submissions import Draft, planned, prepare

@@ -5,10 +5,9 @@ As a result, `DET_TRIAL_ID` inside a run is the number that `det trial` shows.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tarmac.model.launch import ApplyConventions
 from tarmac.model.numbering import NumberKind, Numbers
+from tarmac.model.record import replace
 from tarmac.model.run import Attempt, Run
 from tarmac.node.attempt.document import Launch
 from tarmac.systems.determined.conventions import NUMBERS

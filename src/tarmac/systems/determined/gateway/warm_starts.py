@@ -7,11 +7,11 @@ the checkpoints of that trial as an input.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from tarmac.model.errors import InvalidInput
 from tarmac.model.numbering import NumberKind, Numbers
 from tarmac.model.ports import ResolveReferences
+from tarmac.model.record import replace
 from tarmac.model.run_records import RunRecordKind, RunRecords
 from tarmac.model.spec import RunSpec
 from tarmac.systems.determined.reader import NAME

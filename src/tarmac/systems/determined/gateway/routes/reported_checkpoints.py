@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 from tarmac.model.errors import InvalidInput, NotFound
+from tarmac.model.record import replace
 from tarmac.systems.determined.gateway.calls import Access, Call, patch, post
 from tarmac.systems.determined.gateway.tasks import task_of
 from tarmac.systems.determined.gateway.trial_checkpoints import leave_resources, record_of, reported
