@@ -7,7 +7,6 @@ the middle, the same command completes the start.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from threading import Event, Lock
 from typing import TypeVar
 

@@ -18,8 +18,7 @@ if TYPE_CHECKING:  # clients import the records of this module, and no ports
     from tarmac.model.ports import WorkerStatus
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class Pace(Struct, frozen=True, kw_only=True):
     """How often to call an engine.
 
     All live attempts are observed every `observe_s`, and ever less often, down to every `idle_s`, while

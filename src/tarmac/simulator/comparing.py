@@ -104,7 +104,7 @@ class Result:
     """The result of a play. `complete` is false if it was interrupted: it then covers the time until then."""
 
     measures: Measures
-    share_series: _Series
+    series: _Series
     never_fits: tuple[NeverFits, ...]
     complete: bool
     wall_s: float

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tarmac.control.reconcilers.reap import START_LIMIT_S
 
 from actors import ADA
 from simulated import Simulation, nodes, spec

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tarmac.control.decisions.wall_time import MAX_FUTILE
 
 from simulated import spec
 from tarmac.control.decisions.apply_observation import MAX_FUTILE, apply_observation

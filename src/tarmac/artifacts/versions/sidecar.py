@@ -214,7 +214,7 @@ class Sidecar:
 
     def _finish(self, ending: Ending) -> int:
         """The last sync of every kind; bounded in time if the store is down."""
-        deadline, delay_s = time.monotonic() + self._order.patience_s, FIRST_DELAY_S
+        deadline, delay_s = time.monotonic() + self._order.sync.patience_s, FIRST_DELAY_S
         left = list(self._kinds)
         while left:
             kind = left[0]
