@@ -1,44 +1,56 @@
-"""The queue of each pool. Made in `server.records.queue`, read by the client."""
+"""The queue of each pool. Made by `control.queue` and in `server.records.queue`, read by the client."""
 
 from __future__ import annotations
 
-from typing_extensions import TypedDict
+from msgspec import Struct
 
-from tarmac.api.runs import AwaitedRun, NativeStatus
+from tarmac.model.cluster import Policy
+from tarmac.model.dependency import AwaitedRun
+from tarmac.model.lifecycle import RunState
+from tarmac.model.native import NativeStatus
+from tarmac.model.spec import Mode
 
 
-class Estimate(TypedDict):
-    """The likely start of a queued run, and its latest start; null: not known."""
+class Estimate(Struct, frozen=True, kw_only=True):
+    """The likely start of a queued run, and its latest start; None: not known.
+
+    `basis` is a value of `sched.EstimateBasis`.
+    """
 
     start_at: float | None
     latest_at: float | None
     basis: str
 
 
-class QueueEntry(TypedDict):
-    """One line of the queue of a pool. `number` counts from 1, in scheduling order."""
+class QueueEntry(Struct, frozen=True, kw_only=True):
+    """One line of the queue of a pool. `number` counts from 1, in scheduling order, holdings included.
+
+    `slots_acquired` of `slots_needed` are held now. `estimate` is the likely start of a queued run (None: it
+    holds its slots), `retry_at` the end of the pause after a failure; `native` is the status in the queue of
+    a cluster that has its own; `awaits` are the runs that have to end before it may start.
+    """
 
     number: int
     id: str
     name: str
-    mode: str
+    mode: Mode
     priority: int
     weight: float
     submitted_at: float
     slots_acquired: int
     slots_needed: int
-    state: str
+    state: RunState
     user: str
     project: str
-    retry_at: float | None
-    awaits: list[AwaitedRun]
-    array_id: str | None
-    array_index: int | None
-    estimate: Estimate | None
-    native: NativeStatus | None
+    retry_at: float | None = None
+    array_id: str | None = None
+    array_index: int | None = None
+    awaits: tuple[AwaitedRun, ...] = ()
+    estimate: Estimate | None = None
+    native: NativeStatus | None = None
 
 
-class QueuePool(TypedDict):
+class QueuePool(Struct, frozen=True, kw_only=True):
     """The queue of one pool, or a part of it, with the rules that explain its order.
 
     `total` counts all its requested runs, listed or not.
@@ -46,7 +58,7 @@ class QueuePool(TypedDict):
 
     cluster: str
     pool: str
-    policy: str
+    policy: Policy
     preemption: bool
     total: int
-    runs: list[QueueEntry]
+    runs: tuple[QueueEntry, ...]

@@ -30,7 +30,15 @@ class ClusterCalls(Calls):
         `limit`: the maximum number of runs of each pool, beginning behind the `number` `after`.
         """
         mine_only = "true" if mine else None
-        return self._get("/queue", cluster=cluster, pool=pool, mine=mine_only, limit=limit, after=after)
+        return self._get_as(
+            list[api.QueuePool],
+            "/queue",
+            cluster=cluster,
+            pool=pool,
+            mine=mine_only,
+            limit=limit,
+            after=after,
+        )
 
     def change_queue(
         self, changes: Sequence[Mapping[str, Any]], *, limit: int | None = None
@@ -41,7 +49,7 @@ class ClusterCalls(Calls):
         """
         body = {"changes": [dict(change) for change in changes]}
         path = "/queue/changes" if limit is None else f"/queue/changes?limit={limit}"
-        return self._send("POST", path, body)
+        return self._send_as(list[api.QueuePool], "POST", path, body)
 
     def images(self, *, cluster: str | None = None, node: str | None = None) -> api.ImageList:
         """The images of the nodes, and the clusters that did not answer."""

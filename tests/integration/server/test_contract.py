@@ -37,7 +37,6 @@ def test_every_answer_is_as_openapi_describes_it(plane: Served) -> None:
         (api.Attempt, client.attempts("hello")),
         (api.Event, client.events("hello")),
         (api.LogChunk, list(client.logs("hello"))),
-        (api.QueuePool, client.queue()),
     ):
         assert answers
         exactly = TypeAdapter(list[schema], config=ConfigDict(extra="forbid", strict=True))

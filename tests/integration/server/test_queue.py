@@ -49,7 +49,7 @@ def submit(plane: Served, *names: str) -> list[str]:
 def lines(client: Client, **query: Any) -> list[tuple[int, str, str, int]]:
     """The queue of the only pool: number, name, state, slots acquired."""
     [pool] = client.queue(**query)
-    return [(run["number"], run["name"], run["state"], run["slots_acquired"]) for run in pool["runs"]]
+    return [(run.number, run.name, run.state, run.slots_acquired) for run in pool.runs]
 
 
 def test_a_part_of_the_queue(plane: Served) -> None:
@@ -59,7 +59,7 @@ def test_a_part_of_the_queue(plane: Served) -> None:
 
     def numbers(pools: Any) -> tuple[int, list[int]]:
         [pool] = pools
-        return pool["total"], [run["number"] for run in pool["runs"]]
+        return pool.total, [run.number for run in pool.runs]
 
     assert numbers(client.queue(limit=2)) == (6, [1, 2])
     assert numbers(client.queue(limit=2, after=2)) == (6, [3, 4])
@@ -79,22 +79,22 @@ def test_the_queue_in_scheduling_order(plane: Served) -> None:
     submit(plane, "first", "second")
     urgent = client.submit(FULL, overrides={"name": "third", "priority": 5})
     [pool] = client.queue()
-    assert (pool["cluster"], pool["pool"], pool["policy"], pool["preemption"]) == (
+    assert (pool.cluster, pool.pool, pool.policy, pool.preemption) == (
         "local",
         "default",
         "priority",
         False,
     )
-    assert [(run["number"], run["name"]) for run in pool["runs"]] == [
+    assert [(run.number, run.name) for run in pool.runs] == [
         (1, "third"),
         (2, "first"),
         (3, "second"),
     ]
-    assert [(run["slots_acquired"], run["slots_needed"]) for run in pool["runs"]] == [(0, 8), (8, 8), (0, 8)]
-    first = pool["runs"][0]
-    assert (first["id"], first["priority"], first["mode"], first["user"]) == (urgent["id"], 5, "batch", OWNER)
-    assert first["estimate"] is not None
-    assert pool["runs"][1]["estimate"] is None
+    assert [(run.slots_acquired, run.slots_needed) for run in pool.runs] == [(0, 8), (8, 8), (0, 8)]
+    first = pool.runs[0]
+    assert (first.id, first.priority, first.mode, first.user) == (urgent["id"], 5, "batch", OWNER)
+    assert first.estimate is not None
+    assert pool.runs[1].estimate is None
 
 
 def test_only_ones_own_runs(plane: Served) -> None:
@@ -119,7 +119,7 @@ def test_a_run_moved_ahead_takes_the_slots(preempting: Served) -> None:
     submit(preempting, "first", "second")
     preempting.advance(GUARANTEED_S)
     [pool] = client.change_queue([{"run": "second", "ahead_of": "first"}])
-    assert [run["name"] for run in pool["runs"]] == ["second", "first"]
+    assert [run.name for run in pool.runs] == ["second", "first"]
     for _ in range(4):
         preempting.advance(60.0)
     states = {name: state for _, name, state, _ in lines(client)}
@@ -143,7 +143,7 @@ def test_the_same_change_twice_is_one(preempting: Served) -> None:
     once = client.change_queue([{"run": "second", "ahead_of": "first"}])
     seqs = len(client.events("second"))
     again = client.change_queue([{"run": "second", "ahead_of": "first"}])
-    assert [run["name"] for run in again[0]["runs"]] == [run["name"] for run in once[0]["runs"]]
+    assert [run.name for run in again[0].runs] == [run.name for run in once[0].runs]
     assert len(client.events("second")) == seqs
 
 
@@ -167,7 +167,7 @@ def test_all_changes_are_made_or_none(preempting: Served) -> None:
     assert "weight" in text
     assert "nowhere" in text
     after = client.queue()
-    assert [run["priority"] for run in after[0]["runs"]] == [run["priority"] for run in before[0]["runs"]]
+    assert [run.priority for run in after[0].runs] == [run.priority for run in before[0].runs]
 
 
 def test_fair_share_takes_weights_and_neither_priorities_nor_moves(sharing: Served) -> None:
@@ -175,7 +175,7 @@ def test_fair_share_takes_weights_and_neither_priorities_nor_moves(sharing: Serv
     client = sharing.client()
     submit(sharing, "first", "second")
     [pool] = client.change_queue([{"run": "second", "weight": 2.5}])
-    assert (pool["policy"], [run["weight"] for run in pool["runs"] if run["name"] == "second"]) == (
+    assert (pool.policy, [run.weight for run in pool.runs if run.name == "second"]) == (
         "fair_share",
         [2.5],
     )

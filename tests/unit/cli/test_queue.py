@@ -5,17 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import convert
+from msgspec.structs import replace
 
+from tarmac import api
 from tarmac.cli.queuechanges import read_assignments, read_options
 from tarmac.cli.views.queueview import queue_text
 from tarmac.cli.views.terminal import Terminal
+from tarmac.model.cluster import Policy
 from tarmac.model.errors import InvalidInput
 
 NOW = 1000.0
 
 
-def entry(number: int, **changes: Any) -> dict[str, Any]:
-    whole = {
+def entry(number: int, **changes: Any) -> api.QueueEntry:
+    whole: dict[str, Any] = {
         "number": number,
         "id": f"r{number}",
         "name": "digits",
@@ -33,19 +37,19 @@ def entry(number: int, **changes: Any) -> dict[str, Any]:
         "native": None,
         "estimate": {"start_at": 1720.0, "latest_at": None, "basis": "history"},
     }
-    return {**whole, **changes}
+    return convert({**whole, **changes}, api.QueueEntry)
 
 
-def pool(*runs: dict[str, Any], **changes: Any) -> Any:
-    return {
-        "cluster": "local",
-        "pool": "default",
-        "policy": "priority",
-        "preemption": True,
-        "total": len(runs),
-        "runs": list(runs),
-        **changes,
-    }
+def pool(*runs: api.QueueEntry, **changes: Any) -> api.QueuePool:
+    usual = api.QueuePool(
+        cluster="local",
+        pool="default",
+        policy=Policy.PRIORITY,
+        preemption=True,
+        total=len(runs),
+        runs=runs,
+    )
+    return replace(usual, **changes)
 
 
 def test_a_queue_is_a_table_in_scheduling_order() -> None:
@@ -64,7 +68,7 @@ def test_a_queue_is_a_table_in_scheduling_order() -> None:
 def test_a_pool_of_fair_share_shows_weights() -> None:
     """D15: priority and weight are never both in force."""
     text = queue_text(
-        [pool(entry(1), policy="fair_share", preemption=False), pool(pool="empty")],
+        [pool(entry(1), policy=Policy.FAIR_SHARE, preemption=False), pool(pool="empty")],
         now=NOW,
         terminal=Terminal(),
     )
@@ -76,7 +80,7 @@ def test_a_pool_of_fair_share_shows_weights() -> None:
 
 
 def test_on_a_narrow_terminal_a_fair_share_still_shows_its_weights() -> None:
-    text = queue_text([pool(entry(1), policy="fair_share")], now=NOW, terminal=Terminal(width=50))
+    text = queue_text([pool(entry(1), policy=Policy.FAIR_SHARE)], now=NOW, terminal=Terminal(width=50))
     assert "WEIGHT" in text
     assert "USER" not in text
 

@@ -159,7 +159,7 @@ def queued(*, resource_pool: str, as_json: bool) -> None:
     if as_json:
         print_json({"pools": pools})
         return
-    print_text(queue_table([run for pool in pools for run in pool["runs"]]))
+    print_text(queue_table([run for pool in pools for run in pool.runs]))
 
 
 @experiment.command()

@@ -42,11 +42,11 @@ def queue(
         return
     limit = None if everything else shown_runs(as_json=as_json)
     pools = connect().queue(cluster=cluster, pool=pool, mine=mine, limit=limit)
-    if not (expand or as_json) and any(run["array_id"] for found in pools for run in found["runs"]):
+    if not (expand or as_json) and any(run.array_id for found in pools for run in found.runs):
         whole = connect().queue(cluster=cluster, pool=pool, mine=mine, limit=None)
         pools = with_arrays(whole, limit=limit)
     if not (cluster or pool) and not as_json:
-        pools = [found for found in pools if found["runs"]]
+        pools = [found for found in pools if found.runs]
     if not pools and not as_json:
         remark("none of your runs is queued or running" if mine else "nothing is queued or running")
         return

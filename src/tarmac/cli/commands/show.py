@@ -125,7 +125,9 @@ def where_text(attempt: api.Attempt) -> str:
         return attempt["cluster"]
     words = f"{attempt['cluster']}, job {native['id']} {native['state']}".rstrip()
     never = "never starts: " if native["stuck"] else ""
-    reasons = ", ".join(filter(None, (f"{never}{native['reason']}", place_text(native))))
+    reasons = ", ".join(
+        filter(None, (f"{never}{native['reason']}", place_text(native["place"], native["waiting"])))
+    )
     return f"{words} ({reasons})" if reasons else words
 
 

@@ -44,8 +44,12 @@ def state_of(record: Json) -> str:
 
 def title(run: Json) -> str:
     """The name of a run; for a member of an array with its index: `sweep[3]`."""
-    index = run.get("array_index")
-    return str(run["name"]) if index is None else f"{run['name']}[{index}]"
+    return member_name(str(run["name"]), run.get("array_index"))
+
+
+def member_name(name: str, index: int | None) -> str:
+    """The name of a run, with its index if it is a member of an array."""
+    return name if index is None else f"{name}[{index}]"
 
 
 def state_cell(word: str) -> Cell:

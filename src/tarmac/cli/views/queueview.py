@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from tarmac.cli.views import utilizationview
 from tarmac.cli.views.amounts import age, number, until
 from tarmac.cli.views.arrayview import counts_text
-from tarmac.cli.views.messages import state_cell, title
+from tarmac.cli.views.messages import member_name, state_cell
 from tarmac.cli.views.table import Cell, Column, render
 from tarmac.cli.views.terminal import Terminal
 
@@ -41,10 +43,10 @@ def queue_text(
     """
     parts = []
     for pool in pools:
-        hidden = pool["total"] - len(pool["runs"])
+        hidden = pool.total - len(pool.runs)
         lines = [_heading(pool, terminal), _table(pool, now=now, terminal=terminal, used=used)]
         if hidden:
-            lines.append(terminal.paint(f"{hidden} more: tarmac queue --all --pool {pool['pool']}", "dim"))
+            lines.append(terminal.paint(f"{hidden} more: tarmac queue --all --pool {pool.pool}", "dim"))
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
@@ -55,55 +57,55 @@ def with_arrays(pools: Sequence[api.QueuePool], *, limit: int | None) -> list[ap
     for pool in pools:
         members: dict[str, list[api.QueueEntry]] = {}
         lines: list[api.QueueEntry] = []
-        for run in pool["runs"]:
-            if run["array_id"] is None:
+        for run in pool.runs:
+            if run.array_id is None:
                 lines.append(run)
             else:
-                if run["array_id"] not in members:
+                if run.array_id not in members:
                     lines.append(run)
-                members.setdefault(run["array_id"], []).append(run)
-        shown = [_array_line(members[run["array_id"]]) if run["array_id"] else run for run in lines]
+                members.setdefault(run.array_id, []).append(run)
+        shown = [_array_line(members[run.array_id]) if run.array_id else run for run in lines]
         total = len(shown)
-        found.append({**pool, "runs": shown[:limit], "total": total})
+        found.append(replace(pool, runs=tuple(shown[:limit]), total=total))
     return found
 
 
 def _array_line(members: Sequence[api.QueueEntry]) -> api.QueueEntry:
     """The line of all these members of an array, with the estimate of the next one to start."""
     first = members[0]
-    waiting = [run for run in members if run["estimate"] is not None]
-    states = Counter(run["state"] for run in members)
-    return {
-        **first,
-        "id": str(first["array_id"]),
-        "name": f"{first['name']}[{len(members)} runs]",
-        "array_index": None,
-        "slots_acquired": sum(run["slots_acquired"] for run in members),
-        "slots_needed": sum(run["slots_needed"] for run in members),
-        "state": counts_text(states),
-        "estimate": waiting[0]["estimate"] if waiting else None,
-        "native": None,
-    }
+    waiting = [run for run in members if run.estimate is not None]
+    states = Counter(str(run.state) for run in members)
+    return replace(
+        first,
+        id=str(first.array_id),
+        name=f"{first.name}[{len(members)} runs]",
+        array_index=None,
+        slots_acquired=sum(run.slots_acquired for run in members),
+        slots_needed=sum(run.slots_needed for run in members),
+        state=counts_text(states),
+        estimate=waiting[0].estimate if waiting else None,
+        native=None,
+    )
 
 
 def start_text(estimate: api.Estimate | None, now: float) -> str:
     """The likely start of a run: "in 12 min", "unknown"; empty for one that has its slots."""
     if estimate is None:
         return ""
-    return "unknown" if estimate["start_at"] is None else until(estimate["start_at"], now)
+    return "unknown" if estimate.start_at is None else until(estimate.start_at, now)
 
 
 def _heading(pool: api.QueuePool, terminal: Terminal) -> str:
-    policy = _POLICIES.get(pool["policy"], pool["policy"])
-    rule = "with preemption" if pool["preemption"] else "without preemption"
-    name = terminal.paint(f"pool {pool['pool']} of {pool['cluster']}", "bold")
+    policy = _POLICIES.get(pool.policy, pool.policy)
+    rule = "with preemption" if pool.preemption else "without preemption"
+    name = terminal.paint(f"pool {pool.pool} of {pool.cluster}", "bold")
     return f"{name}: {policy}, {rule}"
 
 
 def _table(pool: api.QueuePool, *, now: float, terminal: Terminal, used: Used) -> str:
-    if not pool["runs"]:
+    if not pool.runs:
         return "  nothing runs or waits here"
-    shared = pool["policy"] == "fair_share"
+    shared = pool.policy == "fair_share"
     heads = (
         Column(title="#", right=True),
         Column(title="ID"),
@@ -117,49 +119,49 @@ def _table(pool: api.QueuePool, *, now: float, terminal: Terminal, used: Used) -
         Column(title="USER", optional=True),
         Column(title="EST. START"),
     )
-    rows = (_row(run, used.get(run["id"], ()), shared=shared, now=now) for run in pool["runs"])
+    rows = (_row(run, used.get(run.id, ()), shared=shared, now=now) for run in pool.runs)
     return render(heads, rows, terminal)
 
 
 def _state(run: api.QueueEntry, now: float) -> Cell:
     """The run's state; if it waits, the runs it waits for, or the time of its next try."""
-    cell = state_cell(run["state"])
-    if run["awaits"]:
-        more = f" +{len(run['awaits']) - 1}" if len(run["awaits"]) > 1 else ""
-        return Cell(f"after {run['awaits'][0]['name']}{more}", cell.style)
-    if run["retry_at"] is None or run["retry_at"] <= now:
+    cell = state_cell(run.state)
+    if run.awaits:
+        more = f" +{len(run.awaits) - 1}" if len(run.awaits) > 1 else ""
+        return Cell(f"after {run.awaits[0].name}{more}", cell.style)
+    if run.retry_at is None or run.retry_at <= now:
         return cell
-    return Cell(f"retry {until(run['retry_at'], now)}", cell.style)
+    return Cell(f"retry {until(run.retry_at, now)}", cell.style)
 
 
-def place_text(native: api.NativeStatus) -> str:
+def place_text(place: int | None, waiting: int | None) -> str:
     """The place in the queue of its cluster; "" if unknown."""
-    return f"place {native['place']} of {native['waiting']}" if native["place"] is not None else ""
+    return f"place {place} of {waiting}" if place is not None else ""
 
 
 def _start(run: api.QueueEntry, now: float) -> Cell | str:
     """The likely start; in a cluster's own queue also the reason for the delay, in that system's word."""
-    native = run["native"] if run["estimate"] is not None else None
-    if native is not None and native["stuck"]:
-        return Cell(f"never: {native['reason']}", "red")
-    words = [native["reason"], place_text(native)] if native is not None else []
+    native = run.native if run.estimate is not None else None
+    if native is not None and native.stuck:
+        return Cell(f"never: {native.reason}", "red")
+    words = [native.reason, place_text(native.place, native.waiting)] if native is not None else []
     reason = f" ({', '.join(filter(None, words))})" if any(words) else ""
-    return f"{start_text(run['estimate'], now)}{reason}"
+    return f"{start_text(run.estimate, now)}{reason}"
 
 
 def _row(
     run: api.QueueEntry, used: Sequence[api.NodeUtilization], *, shared: bool, now: float
 ) -> Sequence[Cell | str]:
     return (
-        str(run["number"]),
-        run["id"],
-        run["mode"],
-        Cell(title(run), "bold"),
-        number(run["weight"]) if shared else str(run["priority"]),
-        age(run["submitted_at"], now),
-        f"{run['slots_acquired']}/{run['slots_needed']}",
+        str(run.number),
+        run.id,
+        run.mode,
+        Cell(member_name(run.name, run.array_index), "bold"),
+        number(run.weight) if shared else str(run.priority),
+        age(run.submitted_at, now),
+        f"{run.slots_acquired}/{run.slots_needed}",
         _state(run, now),
         *utilizationview.cells(used),
-        run["user"],
+        run.user,
         _start(run, now),
     )

@@ -32,17 +32,17 @@ def page(
 ) -> list[str]:
     """The lines of the page; the first summarises everything."""
     used, slots = sum(node.slots_used for node in nodes), sum(node.slots for node in nodes)
-    entries = [entry for pool in pools for entry in pool["runs"]]
-    waiting = sum(entry["state"] in _WAITING for entry in entries)
+    entries = [entry for pool in pools for entry in pool.runs]
+    waiting = sum(entry.state in _WAITING for entry in entries)
     holding = len(entries) - waiting
     listed = f"{holding} {'run holds' if holding == 1 else 'runs hold'} slots, {waiting} wait"
-    hidden = sum(pool["total"] for pool in pools) - len(entries)
+    hidden = sum(pool.total for pool in pools) - len(entries)
     more = f", {hidden} more" if hidden else ""
     machines = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
     head = terminal.paint(f"{used} of {slots} slots in use on {machines}; {listed}{more}", "bold")
     table = node_table if len(nodes) <= NODES_SHOWN else group_table
     parts = [head, table(nodes, terminal)] if nodes else [head]
-    with_runs = [pool for pool in pools if pool["runs"]]
+    with_runs = [pool for pool in pools if pool.runs]
     by_run = {each["run"]: each["nodes"] for each in utilization}
     queues = queue_text(with_runs, now=now, terminal=terminal, used=by_run)
     parts.append(queues or "nothing is queued or running")

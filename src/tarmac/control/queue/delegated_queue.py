@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from tarmac import api
 from tarmac.control.delegation import capacity_of, queue_of
 from tarmac.control.state.control_state import ControlState
 from tarmac.model.cluster import DEFAULT_POOL, Policy, Pool
-from tarmac.model.dependency import AwaitedRun
 from tarmac.model.lifecycle import RunState
-from tarmac.model.native import NativeStatus
 from tarmac.model.record import replace
 from tarmac.model.run import Attempt, Run
-from tarmac.model.spec import Mode
 from tarmac.model.summary import RunSummary
 from tarmac.sched import Estimate, EstimateBasis, Part
 
@@ -25,46 +23,22 @@ Line = tuple[Run, Attempt | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueEntry:
-    """One line of the queue of a pool; `number` counts from 1 in scheduling order, holdings included.
+class QueuePage:
+    """A part of the queue of a pool; `total` counts all runs of the requested queue.
 
-    `policy` is the pool's: it decides whether `priority` or `weight` counts. `slots_acquired` of
-    `slots_needed` are held now. `estimate` is the likely start of a queued run (None: it holds its slots),
-    `retry_at` the end of the pause after a failure; `native` is the status in the queue of a cluster that has
-    its own; `awaits` are the runs that have to end before it may start.
+    `policy` is the pool's: it decides whether `priority` or `weight` of an entry counts.
     """
 
-    number: int
-    run_id: str
-    name: str
-    mode: Mode
-    priority: int
-    weight: float
+    cluster: str
+    pool: str
     policy: Policy
-    submitted_at: float
-    slots_acquired: int
-    slots_needed: int
-    state: RunState
-    user: str
-    project: str
-    cluster: str
-    pool: str
-    estimate: Estimate | None = None
-    retry_at: float | None = None
-    native: NativeStatus | None = None
-    awaits: tuple[AwaitedRun, ...] = ()
-    array_id: str | None = None
-    array_index: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueuePage:
-    """A part of the queue of a pool; `total` counts all runs of the requested queue."""
-
-    cluster: str
-    pool: str
     total: int
-    entries: tuple[QueueEntry, ...]
+    entries: tuple[api.QueueEntry, ...]
+
+
+def estimate_shown(estimate: Estimate) -> api.Estimate:
+    """An estimate as a part of a queue entry."""
+    return api.Estimate(start_at=estimate.start_at, latest_at=estimate.latest_at, basis=estimate.basis)
 
 
 def delegated_pools(control: ControlState) -> tuple[Pool, ...]:
@@ -152,36 +126,31 @@ def _page(key: tuple[str, str], lines: list[Line], part: Part) -> QueuePage:
     also = [
         (place, line) for place, line in enumerate(lines) if line[0].id in part.also and place not in places
     ]
-    entries = tuple(
-        _entry(place, *line, key) for place, line in sorted([*shown, *also], key=lambda each: each[0])
-    )
-    return QueuePage(cluster=key[0], pool=key[1], total=len(mine), entries=entries)
+    entries = tuple(_entry(place, *line) for place, line in sorted([*shown, *also], key=lambda each: each[0]))
+    return QueuePage(cluster=key[0], pool=key[1], policy=Policy.PRIORITY, total=len(mine), entries=entries)
 
 
-def _entry(place: int, run: Run, attempt: Attempt | None, key: tuple[str, str]) -> QueueEntry:
+def _entry(place: int, run: Run, attempt: Attempt | None) -> api.QueueEntry:
     native = attempt.native if attempt is not None else None
     holds = attempt is not None and attempt.allocated_at is not None
     estimate = None
     if not holds:
         start_at = native.expected_start_at if native is not None else None
         basis = EstimateBasis.UNKNOWN if start_at is None else EstimateBasis.CLUSTER
-        estimate = Estimate(run_id=run.id, start_at=start_at, latest_at=None, basis=basis)
-    return QueueEntry(
+        estimate = api.Estimate(start_at=start_at, latest_at=None, basis=basis)
+    return api.QueueEntry(
         number=place + 1,
-        run_id=run.id,
+        id=run.id,
         name=run.name,
         mode=run.spec.mode,
         priority=run.place.priority,
         weight=run.place.weight,
-        policy=Policy.PRIORITY,
         submitted_at=run.created_at,
         slots_acquired=attempt.current_allocation.slots if attempt is not None and holds else 0,
         slots_needed=run.spec.slots,
         state=run.state,
         user=run.user,
         project=run.project,
-        cluster=key[0],
-        pool=key[1],
         estimate=estimate,
         retry_at=None if run.retry is None or run.state is not RunState.QUEUED else run.retry.at,
         native=native,

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tarmac import api
 from tarmac.control.admission import refusal_text
 from tarmac.control.decisions.steps import caused_by
 from tarmac.control.lookup import find_run
 from tarmac.control.permissions import Action, check
-from tarmac.control.queue.delegated_queue import QueueEntry, QueuePage, delegated_pages
+from tarmac.control.queue.delegated_queue import QueuePage, delegated_pages, estimate_shown
 from tarmac.control.queue.reordering import Draft, PoolKey, Stand
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Wakeup
@@ -85,6 +86,7 @@ def queue(
         QueuePage(
             cluster=page.cluster,
             pool=page.pool,
+            policy=Policy(page.places[0].policy) if page.places else Policy.PRIORITY,
             total=page.total,
             entries=tuple(
                 _entry(place, run, expected)
@@ -235,25 +237,22 @@ def _mentioned(changes: Iterable[QueueChange], named: _Named) -> Iterator[Run]:
                     continue
 
 
-def _entry(place: QueuePlace, run: Run, expected: Mapping[str, Estimate]) -> QueueEntry:
+def _entry(place: QueuePlace, run: Run, expected: Mapping[str, Estimate]) -> api.QueueEntry:
     position, waits = run.place, run.state is RunState.QUEUED
-    return QueueEntry(
+    return api.QueueEntry(
         number=place.place + 1,
-        run_id=run.id,
+        id=run.id,
         name=run.name,
         mode=run.spec.mode,
         priority=position.priority,
         weight=position.weight,
-        policy=Policy(place.policy),
         submitted_at=run.created_at,
         slots_acquired=place.acquired,
         slots_needed=place.needed,
         state=run.state,
         user=run.user,
         project=run.project,
-        cluster=place.cluster,
-        pool=place.pool,
-        estimate=expected.get(run.id, too_far(run.id)) if waits else None,
+        estimate=estimate_shown(expected.get(run.id, too_far(run.id))) if waits else None,
         retry_at=None if run.retry is None or run.state is not RunState.QUEUED else run.retry.at,
         awaits=run.awaits,
         array_id=run.array_id,

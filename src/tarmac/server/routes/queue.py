@@ -60,7 +60,7 @@ def queue_routes(router: APIRouter, service: Service) -> None:
         changed = plane.reorder(actor, [_change(item) for item in body.changes])
         ids = frozenset(run.id for run in changed)
         found = plane.queue(actor, Part(limit=limit, also=ids))
-        touched = {_key(page) for page in found if any(entry.run_id in ids for entry in page.entries)}
+        touched = {_key(page) for page in found if any(entry.id in ids for entry in page.entries)}
         # A run that holds slots is listed with these until it has left them.
         moved = {run.place.pool for run in changed if run.place.pool is not None}
         touched |= {(cluster, pool) for cluster, _ in touched for pool in moved}

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from tarmac.cli.displays.display import Display, facts_of, report_of
 from tarmac.cli.views.messages import Json
 from tarmac.cli.views.terminal import Terminal, columns, one_line
-from tarmac.model.lifecycle import RunState
 from tarmac.systems.determined.identity import experiment_id, trial_id
 from tarmac.systems.determined.statuses import of_tarmac, queue_word, status
 
@@ -107,21 +106,21 @@ _QUEUE_HEADS = (
 _RIGHT = frozenset({"#", "Priority"})
 
 
-def queue_table(runs: Sequence[Json]) -> str:
+def queue_table(runs: Sequence[api.QueueEntry]) -> str:
     """The entries of a pool's queue, in scheduling order, as `det job list` prints them."""
     rows = [
         (
             str(index),
-            run["id"],
+            run.id,
             "TYPE_EXPERIMENT",
-            one_line(run["name"]),
-            str(of_tarmac(int(run["priority"]))),
-            _when(run["submitted_at"])[:19],
-            f"{run['slots_acquired']}/{run['slots_needed']}",
-            queue_word(RunState(run["state"])) or "",
-            run["user"],
+            one_line(run.name),
+            str(of_tarmac(run.priority)),
+            _when(run.submitted_at)[:19],
+            f"{run.slots_acquired}/{run.slots_needed}",
+            queue_word(run.state) or "",
+            run.user,
         )
-        for index, run in enumerate(run for run in runs if queue_word(RunState(run["state"])) is not None)
+        for index, run in enumerate(run for run in runs if queue_word(run.state) is not None)
     ]
     return _table(_QUEUE_HEADS, rows)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tarmac.control.queue.delegated_queue import QueueEntry
+from tarmac import api
 from tarmac.model.experiment import Experiment
 from tarmac.model.run import Run
 from tarmac.systems.determined.gateway.calls import Call
@@ -29,7 +29,7 @@ class Job:
     id: str
     pool: str
     experiment: Experiment | None
-    entries: list[QueueEntry] = field(default_factory=list)
+    entries: list[api.QueueEntry] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
 
 
@@ -37,19 +37,21 @@ def jobs_of(call: Call, pool: str | None = None) -> list[Job]:
     """The jobs of each pool (or of one pool), in scheduling order."""
     gateway = call.gateway
     pages = gateway.service.plane.queue(call.actor, pool=pool)
-    entries = [entry for each in pages for entry in each.entries if queue_word(entry.state) is not None]
-    runs = gateway.service.plane.control.store.load_runs([entry.run_id for entry in entries])
+    entries = [
+        (page, entry) for page in pages for entry in page.entries if queue_word(entry.state) is not None
+    ]
+    runs = gateway.service.plane.control.store.load_runs([entry.id for _, entry in entries])
     found: dict[tuple[str, str, str], Job] = {}
-    for entry in entries:
-        run = runs.get(entry.run_id)
+    for page, entry in entries:
+        run = runs.get(entry.id)
         if run is None:
             continue
         trial = run.spec.trial
         job_id = trial.experiment if trial is not None else run.id
-        key = (entry.cluster, entry.pool, job_id)
+        key = (page.cluster, page.pool, job_id)
         if key not in found:
             experiment = gateway.experiments.experiment(job_id) if trial is not None else None
-            found[key] = Job(job_id, entry.pool, experiment)
+            found[key] = Job(job_id, page.pool, experiment)
         found[key].entries.append(entry)
         found[key].runs.append(run)
     return list(found.values())

@@ -62,7 +62,7 @@ def _update(call: Call) -> Any:
             moves += _moves(job, _job(jobs, value), ahead=name == "aheadOf")
             continue
         changes = changes_of({"resources": {name: value}})
-        moves += place_changes([entry.run_id for entry in job.entries], changes)
+        moves += place_changes([entry.id for entry in job.entries], changes)
         if job.experiment is not None:
             later.append((job.id, changes))
     plane.reorder(call.actor, moves, {run.id: f"job {job.id}" for job in jobs for run in job.runs})
@@ -98,10 +98,10 @@ def _moves(job: Job, anchor: Job, *, ahead: bool) -> list[QueueChange]:
     if job is anchor:
         return []
     if ahead:
-        first = anchor.entries[0].run_id
-        return [QueueChange(reference=entry.run_id, ahead_of=first) for entry in job.entries]
-    last = anchor.entries[-1].run_id
-    return [QueueChange(reference=entry.run_id, behind_of=last) for entry in reversed(job.entries)]
+        first = anchor.entries[0].id
+        return [QueueChange(reference=entry.id, ahead_of=first) for entry in job.entries]
+    last = anchor.entries[-1].id
+    return [QueueChange(reference=entry.id, behind_of=last) for entry in reversed(job.entries)]
 
 
 def _job(jobs: list[Job], reference: Any) -> Job:
