@@ -285,10 +285,10 @@ class ControlPlane:
         """The metrics of these runs, in their order; raises NotFound for a name that no run has reported."""
         return chosen_series(self.control, [self.find(actor, each) for each in references], choice)
 
-    def file_keepers(self) -> Mapping[str, KeepsFiles]:
+    def file_engines(self) -> Mapping[str, KeepsFiles]:
         """The engines whose nodes keep files of runs, by cluster; "" is the server's own."""
-        keepers = {engine.key: engine.file_keeper for engine in self.control.engines}
-        return {key: keeper for key, keeper in keepers.items() if keeper is not None}
+        engines = self.control.engines
+        return {engine.key: engine.files for engine in engines if engine.files is not None}
 
     def image_keepers(self) -> Mapping[str, KeepsImages]:
         """The engines whose nodes cache images, by cluster; "" is the server's own."""

@@ -131,12 +131,8 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
     directories = _code_store(home, settings)
     code = _repositories(home, settings, directories, secrets.values)
     catalog, marker = Catalog(keeping.store), home.artifact_store
-    sites = SiteArtifacts(
-        catalog,
-        store,
-        engines=lambda: plane.file_keepers(),  # noqa: PLW0108 - below
-        keep_versions=settings.artifacts.keep_versions,
-    )
+    keep_versions, engines = settings.artifacts.keep_versions, lambda: plane.file_engines()  # noqa: PLW0108
+    sites = SiteArtifacts(catalog, store, engines=engines, keep_versions=keep_versions)
     artifacts = ArtifactService(catalog, store, clock, _rules(settings), marker=marker, sites=sites)
     datasets = _datasets(home, settings, store, clock, serving.cluster)
     sidecar = _sidecar(keeping, sites)
@@ -270,7 +266,7 @@ def _remains(plane: ControlPlane, settings: Settings, store: SqlStore, clock: Sy
     return AttemptCleaner(
         store,
         clock,
-        engines=plane.file_keepers,
+        engines=plane.file_engines,
         work_days=settings.code.work_days,
         log_days=settings.log_days,
         code_days=settings.code.keep_days,
@@ -287,7 +283,7 @@ def _remover(
     clock: SystemClock,
 ) -> RunRemover:
     return RunRemover(
-        plane, store, catalog, clock, engines=plane.file_keepers, keep_days=settings.keep_days, sites=sites
+        plane, store, catalog, clock, engines=plane.file_engines, keep_days=settings.keep_days, sites=sites
     )
 
 

@@ -156,7 +156,7 @@ class AttachedEngine:
         self.describer = engine if isinstance(engine, DescribesClusters) else None
         self.delegate = engine if isinstance(engine, Delegates) else None
         self.examiner = engine if isinstance(engine, ExaminesCluster) else None
-        self.file_keeper = engine if isinstance(engine, KeepsFiles) else None
+        self.files = engine if isinstance(engine, KeepsFiles) else None
         self.reports = engine if isinstance(engine, ReadsReports) else None
         self.metric_intake = MetricIntake()
         self.pace = self.attachment.pace() if self.attachment is not None else Pace()
