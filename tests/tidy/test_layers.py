@@ -31,7 +31,7 @@ LAZY_MODULES = {
     "tarmac.engines.ray.kind",
     "tarmac.engines.ray.servers.opening",
     "tarmac.engines.slurm.kind",
-    "tarmac.node.entry",
+    "tarmac.node.__main__",
     "tarmac.node.hooks.image",
     "tarmac.node.peers.__main__",
     "tarmac.node.runner",

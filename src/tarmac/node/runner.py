@@ -1,6 +1,6 @@
 """The runner: supervises one node's part of an attempt, from its claim to the event `ended`.
 
-Called by `entry` (a separate process) and by `warm` (forked). It outlives its starter, communicates only
+Called by `__main__` (a separate process) and by `warm` (forked). It outlives its starter, communicates only
 through the attempt directory (see `protocol`), and after any failure its last event is `ended`, written after
 the last process of the attempt on the node has ended.
 
@@ -25,12 +25,11 @@ from tarmac.node.files import untrusted
 from tarmac.node.hooks.artifacts import artifacts_in, artifacts_out, place_artifacts
 from tarmac.node.hooks.claim import claim, give_up, settle_rendezvous
 from tarmac.node.hooks.code import copy_code
-from tarmac.node.hooks.limits import lift, limit_workers, report_shared_pids
 from tarmac.node.hooks.mounts import bind_inside, mount, write_files
 from tarmac.node.hooks.pre_post_commands import run_after, run_before
 from tarmac.node.hooks.secrets import give_secrets, take_secrets_back
 from tarmac.node.hooks.watch import watch
-from tarmac.node.hooks.workers import start_workers
+from tarmac.node.hooks.workers import lift, limit_workers, report_shared_pids, start_workers
 from tarmac.node.kernel import descendants, mounts, procfs, syscalls
 from tarmac.node.kernel.namespaces import ProcessNamespace
 from tarmac.node.leave import outcome_of

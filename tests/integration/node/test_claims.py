@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 from attempts import Warm, cold_runner, wait_for_end, worker, write_attempt
-from tarmac.node.attempt import claims, lost
+from tarmac.node.attempt import claims
 from tarmac.node.attempt.claims import Claim
 from tarmac.node.kernel import procfs
 from tarmac.node.kernel.procfs import Process
@@ -78,11 +78,11 @@ def test_a_reused_pid_is_not_the_runner() -> None:
     own = procfs.status(os.getpid())
     assert own is not None
     alive = Claim("token", own.process, procfs.boot_id(), fenced=False)
-    assert lost.is_alive(alive)
+    assert claims.is_alive(alive)
     earlier = Process(own.process.pid, own.process.start_ticks - 1)
-    assert not lost.is_alive(alive._replace(process=earlier))
-    assert not lost.is_alive(alive._replace(boot_id="another boot"))
-    assert not lost.is_alive(alive._replace(process=None))
+    assert not claims.is_alive(alive._replace(process=earlier))
+    assert not claims.is_alive(alive._replace(boot_id="another boot"))
+    assert not claims.is_alive(alive._replace(process=None))
 
 
 def test_a_broken_description_still_ends(warm: Warm, tmp_path: Path) -> None:

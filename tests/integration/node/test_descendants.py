@@ -22,7 +22,7 @@ from attempts import (
     worker,
     write_attempt,
 )
-from tarmac.node.attempt import claims, lost, protocol
+from tarmac.node.attempt import claims, protocol
 from tarmac.node.processes import orphans
 
 DAEMON = """
@@ -163,11 +163,11 @@ def lose_the_runner(attempt: AttemptDirectory, runner: int) -> None:
     assert claim is not None
     assert claim.process is not None
     assert claim.process.pid == runner
-    assert lost.is_alive(claim)
+    assert claims.is_alive(claim)
     os.kill(runner, signal.SIGKILL)
     wait_for_end(started)
     wait_for_end(runner)
-    assert not lost.is_alive(claim)
+    assert not claims.is_alive(claim)
     orphan = daemon_pid(attempt.log())
     assert [process.pid for process in orphans.find_orphans(attempt.token)] == [orphan]
     assert orphans.end_orphans(attempt.token) == 1

@@ -17,7 +17,7 @@ import pytest
 
 from attempts import AttemptDirectory, Warm, wait_for_end, wait_until, warm_parent, worker, write_attempt
 from near_end import NearEnd
-from tarmac.node.attempt import claims, lost
+from tarmac.node.attempt import claims
 from tarmac.node.attempt.claims import Claim
 from tarmac.node.kernel import namespaces
 from tarmac.node.session import frames
@@ -93,13 +93,13 @@ def test_an_attempt_is_over_before_its_runner_is_and_the_next_one_does_not_reviv
     runner = patient.start(quick)
     quick.ended()
     done = claim_of(quick)
-    wait_until(lambda: not lost.is_alive(done) or None, "the claim is not given up")
+    wait_until(lambda: not claims.is_alive(done) or None, "the claim is not given up")
     for _ in range(OFTEN):
         slow = waiting_attempt(tmp_path)
         pid = patient.start(slow)
         slow.wait_for_line("ready")
-        assert lost.is_alive(claim_of(slow))
-        assert not lost.is_alive(done)
+        assert claims.is_alive(claim_of(slow))
+        assert not claims.is_alive(done)
         let_go(slow)
         slow.ended()
         if pid == runner:

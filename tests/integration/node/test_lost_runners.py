@@ -15,7 +15,7 @@ import pytest
 from attempts import AttemptDirectory, Warm, python_worker, wait_for_end, worker, write_attempt
 from tarmac.artifacts.versions.blobs import begin_store
 from tarmac.artifacts.versions.stores import open_blobs
-from tarmac.node.attempt.lost import lost_before
+from tarmac.node.attempt.claims import lost_before
 
 SAVES = """
 import os, time

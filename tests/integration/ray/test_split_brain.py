@@ -24,7 +24,7 @@ from tarmac.artifacts.versions.sync import Place, Syncer
 from tarmac.engines.ray.membership import Endpoint, Member
 from tarmac.model.errors import Refused, Unavailable
 from tarmac.model.run import Attempt, CauseCode, Outcome
-from tarmac.node.attempt import claims, lost
+from tarmac.node.attempt import claims
 from tarmac.node.attempt.paths import NodePaths
 from tarmac.node.host.relay import socket_path
 from tarmac.node.kernel.fifo import ring
@@ -104,7 +104,7 @@ def events(part: NodePaths) -> str:
 
 def living(part: NodePaths) -> bool:
     claim = claims.read(part)
-    return claim is not None and lost.is_alive(claim)
+    return claim is not None and claims.is_alive(claim)
 
 
 def test_of_two_attempts_one_of_them_cut_off_one_counts(site: Site, ray: CuttableRay) -> None:

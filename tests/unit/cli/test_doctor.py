@@ -16,8 +16,8 @@ from tarmac.cli.doctor.finding import Finding, State, missing
 from tarmac.cli.views.terminal import Terminal
 from tarmac.client import Client
 from tarmac.model import engine_kinds
-from tarmac.node.kernel.limits import choose
 from tarmac.node.kernel.namespaces import AS_USER, Way
+from tarmac.node.kernel.workergroup import choose
 
 GIB = 1 << 30
 

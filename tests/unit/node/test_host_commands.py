@@ -10,12 +10,12 @@ from threading import Event, Thread
 
 import pytest
 
-from tarmac.node.host.commands import Commands
+from tarmac.node.host.operations import Commands
 
 ENDS_WHILE_THEY_BEGIN = """
 import os, sys
 from threading import Thread
-from tarmac.node.host.commands import Commands
+from tarmac.node.host.operations import Commands
 
 commands = Commands()
 run = lambda: commands.run(["sleep", sys.argv[1]], env=dict(os.environ), timeout_s=600.0)

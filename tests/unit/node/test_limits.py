@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.node.kernel.limits import CPU, MEMORY, Place, choose, survey
+from tarmac.node.kernel.workergroup import CPU, MEMORY, Place, choose, survey
 
 MEMORY_1 = Place(1, "/memory/user", frozenset({MEMORY}), writable=True)
 CPU_1 = Place(1, "/cpu/user", frozenset({CPU}), writable=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tarmac.node.files.logroom import TimeIndex
-from tarmac.node.files.tail import LINES, last_lines
+from tarmac.node.files.logroom import LINES, TimeIndex, last_lines
 
 
 def written(path: Path, content: bytes) -> str:

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tarmac.node.files.logroom import last_lines
 from tarmac.node.files.masking import Mask, split_at
-from tarmac.node.files.tail import last_lines
 
 SECRET = "s3cr3t/Value+with=signs"
 LOWER = quote(SECRET, safe="").replace("%2F", "%2f").replace("%2B", "%2b").replace("%3D", "%3d")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.node.peers import wire
-from tarmac.node.peers.remote import read_arguments
+from tarmac.node.peers.program import read_arguments
 
 PACKAGE = Path(wire.__file__).parent
 WITHIN_S = 200.0

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from tarmac.node import sdk
 from tarmac.node.attempt import protocol
-from tarmac.node.progress import world
 
 
 def torch(size: int | None) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def launched(name: str) -> dict[str, str]:
 def test_what_is_said_of_a_world(
     environment: dict[str, str], modules: dict[str, Any], found: str | None
 ) -> None:
-    message = world.mismatch(environment, modules)
+    message = sdk.world_mismatch(environment, modules)
     assert (found is None) == (message is None)
     assert found is None or found in str(message)
 
@@ -62,10 +62,10 @@ def test_what_is_said_of_a_world(
 def test_the_first_process_writes_it_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "world"
     for name, module in torch(1).items():
-        monkeypatch.setitem(world.sys.modules, name, module)
+        monkeypatch.setitem(sdk.sys.modules, name, module)
     environment = {protocol.WORLD_VARIABLE: str(path), **launched("torch")}
-    world.check(environment)
+    sdk.check_world(environment)
     first = path.read_text()
-    world.check({**environment, "WORLD_SIZE": "8"})
+    sdk.check_world({**environment, "WORLD_SIZE": "8"})
     assert "a world of 1, and the run has 4 processes" in first
     assert path.read_text() == first

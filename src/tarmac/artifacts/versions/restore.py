@@ -34,7 +34,7 @@ from tarmac.artifacts.versions.manifest import (
 )
 from tarmac.artifacts.versions.order import Order
 from tarmac.model.errors import NotFound
-from tarmac.node.attempt.lost import Lost
+from tarmac.node.attempt.claims import Lost
 from tarmac.node.attempt.protocol import TORN, UNFINISHED
 from tarmac.node.files import untrusted
 

@@ -50,7 +50,7 @@ from tarmac.artifacts.versions.restore import (
 from tarmac.artifacts.versions.select_stable import Ending, Unstable, is_full
 from tarmac.artifacts.versions.sync import Place, Syncer
 from tarmac.model.errors import NotFound, Refused, TarmacError
-from tarmac.node.attempt.lost import Lost, lost_before
+from tarmac.node.attempt.claims import Lost, lost_before
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.attempt.protocol import TORN
 

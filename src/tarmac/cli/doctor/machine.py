@@ -16,9 +16,9 @@ from tarmac.engines.hosts.slot_types import slot_type
 from tarmac.engines.local.devices import DRIVER_SIGNS, VIRTUAL_SLOTS, gpu_products
 from tarmac.model.home import Home
 from tarmac.node.container.trial import Trial, try_container
-from tarmac.node.kernel import limits, mounts, namespaces
-from tarmac.node.kernel.limits import Choice
+from tarmac.node.kernel import mounts, namespaces, workergroup
 from tarmac.node.kernel.namespaces import Way
+from tarmac.node.kernel.workergroup import Choice
 
 LEAST_FREE_BYTES = 1 << 30
 LEAST_FREE_FILES = 10_000
@@ -37,7 +37,7 @@ def machine_findings(home: Home) -> Iterator[Finding]:
     yield process_namespace(namespaces.find_way())
     yield mount_namespace(_why_no_mounts())
     yield images(try_container(str(_existing(home.root))))
-    yield from limit_findings(limits.choose((limits.MEMORY, limits.CPU), limits.survey()))
+    yield from limit_findings(workergroup.choose((workergroup.MEMORY, workergroup.CPU), workergroup.survey()))
     yield accelerators(gpu_products(), driver=any(sign.exists() for sign in DRIVER_SIGNS))
     yield shared_memory(_SHARED_MEMORY)
     yield open_files(resource.getrlimit(resource.RLIMIT_NOFILE))
@@ -131,16 +131,16 @@ def images(trial: Trial) -> Finding:
 
 def limit_findings(choice: Choice) -> Iterator[Finding]:
     """Whether the kernel enforces `memory` and `cpus` of a run file."""
-    if place := choice.places.get(limits.MEMORY):
+    if place := choice.places.get(workergroup.MEMORY):
         yield ok("memory limits", f"by the kernel (control groups, version {place.version})")
     else:
         meaning = "What a run file asks for is watched twice a second: a worker above it is ended."
-        yield warn("memory limits", choice.why_not[limits.MEMORY], meaning)
-    if place := choice.places.get(limits.CPU):
+        yield warn("memory limits", choice.why_not[workergroup.MEMORY], meaning)
+    if place := choice.places.get(workergroup.CPU):
         yield ok("cpu limits", f"by the kernel (control groups, version {place.version})")
     else:
         meaning = "The cpus that a run file asks for are placed, but not enforced."
-        yield warn("cpu limits", choice.why_not[limits.CPU], meaning)
+        yield warn("cpu limits", choice.why_not[workergroup.CPU], meaning)
 
 
 def accelerators(products: Sequence[str], *, driver: bool) -> Finding:

@@ -19,7 +19,7 @@ from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.ports import WorkerStatus
 from tarmac.model.run import Release
 from tarmac.model.secret import SecretValues
-from tarmac.node.attempt import lost
+from tarmac.node.attempt import claims
 from tarmac.node.files import secretfiles
 from tarmac.node.host import sessions
 from tarmac.node.host.warm_parent import WarmParent
@@ -68,11 +68,11 @@ class LocalHosts:
 
     def await_leaving(self, node: NodeView) -> None:
         if node.claim is not None:
-            lost.wait_for_end(node.claim, LAST_WORD_S)
+            claims.wait_for_end(node.claim, LAST_WORD_S)
 
     def end(self, view: AttemptView, node: NodeView) -> None:  # noqa: ARG002
         if node.claim is not None:
-            lost.end(node.claim)
+            claims.end(node.claim)
 
     def fence(self, view: AttemptView) -> None:
         writing.fence(view)

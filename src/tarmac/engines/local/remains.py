@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from tarmac.engines.attempts.aggregate_outcome import PartState
 from tarmac.engines.attempts.view import AttemptView, NodeView
 from tarmac.model.run import Release
-from tarmac.node.attempt import lost
+from tarmac.node.attempt import claims
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import procfs
 
@@ -33,7 +33,7 @@ def released(view: AttemptView) -> tuple[Release, ...]:
 
 def runner_alive(node: NodeView) -> bool:
     """Whether the process that claimed this node is still that process."""
-    return node.claim is not None and lost.is_alive(node.claim)
+    return node.claim is not None and claims.is_alive(node.claim)
 
 
 def _ended(node: NodeView) -> Iterator[Release]:

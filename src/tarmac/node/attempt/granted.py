@@ -1,6 +1,6 @@
 """The grant of a cluster with a queue of its own for an attempt, as passed to a runner at its start.
 
-Called by `entry`; the hook `claim` fills in the values that were unknown when the attempt was submitted.
+Called by `__main__`; the hook `claim` fills in the values that were unknown when the attempt was submitted.
 """
 
 from __future__ import annotations

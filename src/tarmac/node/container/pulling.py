@@ -20,10 +20,9 @@ from tarmac.node.container import archives, failures, manifests
 from tarmac.node.container.failures import ImageProblem
 from tarmac.node.container.images import HALF, Image, Images, locked
 from tarmac.node.container.manifests import ImageConfig, Manifest, Piece
-from tarmac.node.container.progress import Fetched, Progress, Say, mebibytes, unheard
 from tarmac.node.container.reference import ALWAYS, Reference, is_used_unchanged, known_as, local_path, parse
 from tarmac.node.container.registry import Login, Registry, names_registries, read_login
-from tarmac.node.container.streams import LayerStream, archive_in
+from tarmac.node.container.streams import Fetched, LayerStream, Progress, Say, archive_in, mebibytes, unheard
 from tarmac.node.container.unpacking import unpack
 from tarmac.node.files import untrusted
 

@@ -1,6 +1,6 @@
 """The bytes of a layer as they arrive: counted, verified by digest, resumed after a broken connection.
 
-Called by `images`.
+Called by `pulling`, which also makes the reports of the progress: an occasional line of text, and numbers.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ import subprocess
 import threading
 import time
 from contextlib import contextmanager
-from typing import IO, Callable, Iterator, Optional
+from typing import IO, Callable, Iterator, NamedTuple, Optional
 
 from tarmac.node.container import failures
 from tarmac.node.container.failures import ImageProblem
 from tarmac.node.container.manifests import Piece
-from tarmac.node.container.progress import mebibytes
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -33,6 +32,15 @@ _CHUNK_BYTES = 256 * 1024
 
 Open = Callable[[str, int], IO[bytes]]
 """Opens the bytes of a digest from an offset."""
+
+_SAY_EVERY_S = 2.0
+_SAY_EVERY_PART = 10
+"""In a long pull, the next line follows after a tenth of the elapsed time, to limit the log."""
+
+_POLL_S = 0.2
+_MIB = 1024**2
+
+Say = Callable[[str], None]
 
 
 class LayerStream(io.RawIOBase):
@@ -172,3 +180,84 @@ def _feed(source: IO[bytes], sink: IO[bytes], problems: list[Exception]) -> None
         return
     except (ImageProblem, OSError, ValueError) as problem:
         problems.append(problem)
+
+
+class Fetched(NamedTuple):
+    """The progress of a fetch: the bytes received, and the total, from a registry or file."""
+
+    come_bytes: int
+    total_bytes: int
+    source: str
+
+
+def unheard(_: Fetched) -> None:
+    """Ignore the numbers."""
+
+
+class Progress:
+    """Reports the progress of a fetch in occasional lines."""
+
+    def __init__(
+        self,
+        name: str,
+        source: str,
+        total_bytes: int,
+        *,
+        layers: tuple[int, int],
+        say: Say,
+        tell: Callable[[Fetched], None],
+    ) -> None:
+        """The total of bytes from `source`; the number of missing layers, and of all layers."""
+        self._name = name
+        self._say = say
+        self._tell = tell
+        self._source = source
+        missing, self._layers = layers
+        self._whole = self._layers - missing
+        self._total_bytes = total_bytes
+        self._come_bytes = 0
+        self._began = time.monotonic()
+        self._due = self._began + _SAY_EVERY_S
+        self._rests = False
+        if missing:
+            say(f"pulling {name}: {mebibytes(total_bytes)} in {missing} of {self._layers} layers")
+            self._report()
+
+    def count(self, size_bytes: int) -> None:
+        """Add received bytes."""
+        self._come_bytes += size_bytes
+        now = time.monotonic()
+        if now >= self._due:
+            self._due = now + max(_SAY_EVERY_S, (now - self._began) / _SAY_EVERY_PART)
+            come, total = mebibytes(self._come_bytes), mebibytes(self._total_bytes)
+            self._say(f"pulled {come} of {total}, {self._whole} of {self._layers} layers")
+            self._report()
+
+    def rest(self) -> None:
+        """Wait while another process on this node fetches the layer; report it once."""
+        if not self._rests:
+            self._say("(another run is pulling the same: waiting for it)")
+            self._rests = True
+        time.sleep(_POLL_S)
+
+    def skip(self, piece: Piece) -> None:
+        """Subtract a layer that another process has fetched."""
+        self._total_bytes -= piece.size_bytes
+        self.note_layer()
+
+    def note_layer(self) -> None:
+        """Count a complete layer."""
+        self._whole += 1
+
+    def end(self, digest: str) -> None:
+        """Report that all layers are complete."""
+        self._say(f"{self._name} is {digest} ({mebibytes(self._come_bytes)} pulled)")
+        self._report()
+
+    def _report(self) -> None:
+        self._tell(Fetched(self._come_bytes, self._total_bytes, self._source))
+
+
+def mebibytes(size_bytes: int) -> str:
+    """A number of bytes as text for people."""
+    return f"{size_bytes / _MIB:,.1f} MiB"

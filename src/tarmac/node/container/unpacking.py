@@ -16,7 +16,7 @@ from typing import IO
 
 from tarmac.node.container import failures
 from tarmac.node.container.failures import ImageProblem
-from tarmac.node.container.progress import mebibytes
+from tarmac.node.container.streams import mebibytes
 from tarmac.node.files import untrusted
 
 _WHITEOUT = ".wh."

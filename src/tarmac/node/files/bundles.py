@@ -1,6 +1,6 @@
 """Receives code: stores a snapshot and its contents from a stream into the directory that runners here read.
 
-Called by `entry` on machines without access to the server's disk; `artifacts/code/snapshots.py` makes the
+Called by `__main__` on machines without access to the server's disk; `artifacts/code/snapshots.py` makes the
 stream:
 
     BYTES OF THE LIST, BYTES OF THE CONTENTS, as decimal numbers with a blank between, and a newline

@@ -1,4 +1,4 @@
-"""Limits the disk space of one node's logs, and records their sizes over time. Called by the hook `watch`.
+"""The logs of one node: their disk space, their sizes over time, and their last lines. Called by hooks.
 
 Workers write directly into their logs, so they never block. The runner frees the middle of a log that is too
 long: the file system drops those bytes (a hole); the beginning, the end and every offset stay. It does the
@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from contextlib import suppress
 from typing import Any, Callable, Optional, Sequence
 
 from tarmac.node.files import untrusted
+from tarmac.node.files.masking import NO_SECRETS, Mask
 from tarmac.node.kernel import syscalls
 
 LOOK_S = 0.4
@@ -32,6 +34,13 @@ _ENDS = 4
 """A cut log keeps a fourth of its share at its beginning, and as much at its end."""
 
 STEP_S = 1.0
+
+LINES = 20
+_BYTES = 32 * 1024
+_LINE_CHARACTERS = 500
+_TRACEBACK = "Traceback (most recent call last):"
+_FRAME = re.compile(r'  File "[^"<>]+", line \d+', re.ASCII)
+_LIBRARY = re.compile(r"/(site|dist)-packages/|/lib/python3[^/]*/")
 
 
 class LogRoom:
@@ -186,3 +195,41 @@ class TimeIndex:
             pass
         finally:
             os.close(handle)
+
+
+def last_lines(path: str, mask: Mask = NO_SECRETS) -> list[str]:
+    """The last `LINES` lines, oldest first; [] if the file is missing or empty.
+
+    `mask` hides secrets before lines are cut, so no part of a secret remains.
+
+    If the lines begin inside a traceback of Python, its last line of the user's own code precedes them.
+
+    Of a line that is overwritten repeatedly (a progress bar) only the last visible state is kept.
+    """
+    try:
+        end, whole = untrusted.last_bytes(path, _BYTES)
+    except OSError:
+        return []
+    lines = mask.data(end).decode("utf-8", errors="replace").rstrip().split("\n")
+    if not whole and len(lines) > 1:
+        del lines[0]  # its beginning was not read
+    if lines == [""]:
+        return []
+    return [_visible(line) for line in (*_own_frame(lines), *lines[-LINES:])]
+
+
+def _own_frame(lines: list[str]) -> list[str]:
+    """The innermost frame outside of libraries, with its source, in a traceback before the last lines."""
+    found: list[str] = []
+    for index in range(len(lines) - LINES - 1, -1, -1):
+        if lines[index].startswith(_TRACEBACK):
+            return found
+        if not lines[index].startswith("  "):
+            return []
+        if not found and _FRAME.match(lines[index]) and not _LIBRARY.search(lines[index]):
+            found = [*lines[index : min(index + 2, len(lines) - LINES)], "  ..."]
+    return []
+
+
+def _visible(line: str) -> str:
+    return line.rstrip("\r").rpartition("\r")[2][:_LINE_CHARACTERS]

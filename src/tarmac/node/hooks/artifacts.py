@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Callable
 
 from tarmac.node.attempt import protocol, words
-from tarmac.node.attempt.lost import lost_before
+from tarmac.node.attempt.claims import lost_before
 from tarmac.node.attempt.paths import make_directory
 from tarmac.node.files import untrusted
 from tarmac.node.leave import check_leave, notify_nodes, outcome_of, wait_for

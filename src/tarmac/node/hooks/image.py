@@ -232,8 +232,8 @@ class _News:
 
 def _be_puller(run: NodeRun, part: ContainerLaunch, say: int) -> NoReturn:
     """In the child process: fetch the image and report progress."""
-    from tarmac.node.container.progress import Fetched  # noqa: PLC0415 - in the child alone, as what follows
     from tarmac.node.container.pulling import Puller  # noqa: PLC0415 - and a HTTP client, TLS, tar
+    from tarmac.node.container.streams import Fetched  # noqa: PLC0415 - in the child alone, as what follows
 
     os.setsid()
     signal.pthread_sigmask(signal.SIG_SETMASK, [])

@@ -18,10 +18,10 @@ from typing import Callable, Iterator, Optional
 
 from tarmac.node import environment
 from tarmac.node.attempt import exit_outcome, words
-from tarmac.node.attempt.lost import has_ended
+from tarmac.node.attempt.claims import has_ended
 from tarmac.node.attempt.paths import NodePaths
 from tarmac.node.attempt.steps import CommandStep, script_lines
-from tarmac.node.files import tail, untrusted
+from tarmac.node.files import logroom, untrusted
 from tarmac.node.kernel import fifo
 from tarmac.node.leave import check_leave, fail, notify_nodes, wait_for
 from tarmac.node.noderun import Leave, NodeRun
@@ -186,7 +186,7 @@ def _cause(run: NodeRun, what: str, child: Child, *, code: str) -> exit_outcome.
         node=run.node_name,
         exit_code=child.exit_code,
         signal=child.signal,
-        tail=tail.last_lines(run.setup_log, run.mask),
+        tail=logroom.last_lines(run.setup_log, run.mask),
     )
 
 

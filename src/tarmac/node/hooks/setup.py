@@ -23,7 +23,7 @@ from tarmac.node.attempt.steps import (
     script_lines,
     split,
 )
-from tarmac.node.files import gitrules, tail
+from tarmac.node.files import gitrules, logroom
 from tarmac.node.files.gitrules import Refused
 from tarmac.node.leave import check_leave, fail
 from tarmac.node.noderun import Leave, NodeRun
@@ -88,7 +88,7 @@ def _install(work: SetupWork, layers: Optional[Layers], step: PipStep) -> None:
 
 def _failed(run: NodeRun, number: int, step: Step, failed: StepFailed, *, log: str) -> Leave:
     """The failure of an attempt with a failed setup step."""
-    lines: Sequence[str] = [gitrules.without_secrets(line) for line in tail.last_lines(log, run.mask)]
+    lines: Sequence[str] = [gitrules.without_secrets(line) for line in logroom.last_lines(log, run.mask)]
     run.events.append(
         "setup_failed", step=number, exit_code=failed.exit_code, signal=failed.ended_by, tail=lines
     )
@@ -124,7 +124,7 @@ def clone(work: SetupWork, step: CheckoutStep) -> str:
             _git(work, "submodule", "--quiet", "update", "--init", "--recursive", directory=place)
         head = work.ask(gitrules.argv("rev-parse", "HEAD"), env=_env(work), directory=place, outside=True)
     except StepFailed as failed:
-        failed.hint = gitrules.hint_for(tail.last_lines(work.log))
+        failed.hint = gitrules.hint_for(logroom.last_lines(work.log))
         if failed.exit_code == 127:
             raise StepFailed("git is not installed on this node", exit_code=127) from None
         raise

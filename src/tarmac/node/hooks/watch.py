@@ -11,7 +11,8 @@ Except for a stop, roles that poll (see `polls`) get no signal: they leave by th
 the attempt get it once no polling worker runs, as polling workers may need them until then.
 
 The runner sends SIGKILL to every descendant, repeatedly, until none is left. Only its due time (`sweep_due`)
-differs; it may move earlier, never later.
+differs; it may move earlier, never later. With `stop_on_nan` it finds the reported metric that is not finite
+and ended a worker, as a launcher's last lines do not show it.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ from typing import Optional
 
 from tarmac.node.attempt import exit_outcome, protocol, words
 from tarmac.node.attempt.exit_outcome import Exit
-from tarmac.node.files import tail, untrusted
+from tarmac.node.attempt.protocol import NOT_FINITE
+from tarmac.node.files import logroom, untrusted
 from tarmac.node.files.logroom import TimeIndex
+from tarmac.node.files.masking import Mask
 from tarmac.node.hooks.grace import Grace
-from tarmac.node.hooks.limits import end_those_over_limit, ran_out
+from tarmac.node.hooks.workers import end_those_over_limit, ran_out
 from tarmac.node.kernel import descendants
 from tarmac.node.noderun import NodeRun, Worker
 from tarmac.node.progress import polls
-from tarmac.node.progress.finite import newest_not_finite
 from tarmac.node.progress.torn import Budget
 from tarmac.node.progress.watcher import ProgressWatcher
 
@@ -46,6 +48,8 @@ _GIVE_UP_S = 5.0
 _LONGEST_WORLD_BYTES = 1000
 _LAUNCHER_SIGN = "SignalException"
 """torchrun exits with code 1 after a signal, and prints this in its last lines."""
+
+_BYTES = 64 * 1024
 
 
 def watch(run: NodeRun) -> None:
@@ -104,7 +108,7 @@ class Watch:
         assert child is not None
         worker.index.note(time.time(), final=True)
         self._progress.note_exit(good=child.exit_code == 0)
-        lines = tail.last_lines(worker.log, run.mask) if child.exit_code != 0 else []
+        lines = logroom.last_lines(worker.log, run.mask) if child.exit_code != 0 else []
         struck = child.signal == signal.SIGKILL.name
         by_runner = struck and self._swept_at is not None
         by_others = not by_runner and (struck or child.exit_code == 128 + signal.SIGKILL)
@@ -281,3 +285,21 @@ class Watch:
         room_due = run.log_room.low_disk_due
         waits = (self._sweep_due, self._grace.due, leave, run.lease.guard_due, run.meter.due, room_due)
         return min((due for due in waits if due is not None), default=None)
+
+
+def newest_not_finite(reports: str, mask: Mask) -> str:
+    """`: loss is nan at step 2 (stop_on_nan)`, from the last reports of a node; "" if there is none."""
+    try:
+        end, _ = untrusted.last_bytes(reports, _BYTES)
+    except OSError:
+        return ""
+    for line in reversed(mask.data(end).split(b"\n")):
+        try:
+            report = untrusted.parse_object(line)
+            for name, value in report["metrics"].items():
+                if value in NOT_FINITE:
+                    at = "" if report["step"] is None else f" at step {int(report['step'])}"
+                    return f": {' '.join(name[:100].split())} is {value}{at} (stop_on_nan)"
+        except (ValueError, KeyError, TypeError, AttributeError):
+            continue  # a worker can also write here
+    return ""

@@ -1,16 +1,35 @@
-"""Hook: start every worker of the node, each with its log and environment. Called by `runner`."""
+"""Hooks: start every worker of the node, limited to the processors and memory that it requests.
+
+Called by `runner`, and by `watch`. Control groups enforce the limits if the node allows them. Otherwise the
+runner watches memory, and a notice names the limits that are not enforced. Likewise a notice names the
+commands that may end processes of others if the run has no process namespace.
+"""
 
 from __future__ import annotations
+
+import re
+import signal
+import time
+from typing import Iterator, Optional
 
 from tarmac.node import environment
 from tarmac.node.attempt import protocol
 from tarmac.node.attempt.exit_outcome import Exit
+from tarmac.node.kernel import procfs, signals, workergroup
+from tarmac.node.kernel.workergroup import CPU, MEMORY, Choice
 from tarmac.node.leave import check_leave
 from tarmac.node.noderun import NodeRun, Worker
 from tarmac.node.processes.meter import gpus_of
 from tarmac.node.processes.spawn import CannotStart
 from tarmac.node.progress.torn import Torn
 from tarmac.node.progress.watcher import ProgressWatcher, tree_below
+
+_LIFT_AGAIN_S = 0.02
+_LIFTS = 25
+_UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
+
+_REACHING = re.compile(r"(?:^|[\s;&|(`])(?:pkill|killall)\s")
+_LONGEST = 120
 
 
 def start_workers(run: NodeRun) -> None:
@@ -68,3 +87,109 @@ def _start(run: NodeRun, worker: Worker) -> None:
         run.events.append(
             "worker_started", **who, pid=pid if run.namespace is None else run.namespace.pid_of(pid)
         )
+
+
+def limit_workers(run: NodeRun) -> None:
+    """Make the control groups for workers, and report limits that cannot be enforced."""
+    controllers = sorted({name for worker in run.workers for name in _controllers_of(worker)})
+    if not controllers:
+        return
+    choice = workergroup.choose(controllers, workergroup.survey())
+    why_not = dict(choice.why_not)
+    for worker in run.workers:
+        places = {name: choice.places[name] for name in _controllers_of(worker) if name in choice.places}
+        if places:
+            try:
+                worker.group = workergroup.make(
+                    f"{run.document.attempt_id}-{run.part.node}-{worker.part.name}",
+                    Choice(places, {}),
+                    cpus=worker.part.cpus,
+                    memory_bytes=worker.part.memory_bytes,
+                )
+            except OSError as error:
+                why_not.update(dict.fromkeys(places, str(error)))
+        worker.watched = MEMORY in _controllers_of(worker) and (worker.group is None or MEMORY not in places)
+    _report(run, why_not)
+
+
+def end_those_over_limit(run: NodeRun) -> None:
+    """End workers that exceed their memory limit where the runner watches memory."""
+    for worker in run.workers:
+        child = worker.child
+        if not worker.watched or child is None or child.left or worker.over_limit_bytes is not None:
+            continue
+        worker.over_limit_bytes = workergroup.over_limit(child.pid, worker.part.memory_bytes)
+        if worker.over_limit_bytes is not None:
+            for process in procfs.descendants(child.pid):
+                signals.send(process, signal.SIGKILL)
+            child.send(signal.SIGKILL)
+
+
+def ran_out(run: NodeRun, worker: Worker, *, struck: bool) -> Optional[str]:
+    """The text about a failed worker that ran out of memory; None if it did not.
+
+    `struck`: a SIGKILL that the runner did not send ended it.
+    """
+    may = _size(worker.part.memory_bytes)
+    if worker.over_limit_bytes is not None:
+        return f": it held {_size(worker.over_limit_bytes)}, and may use {may}"
+    group = worker.group
+    if group is not None and group.out_of_memory():
+        peak_bytes = group.peak_bytes()
+        return f": it may use {may}" + (f", and had used {_size(peak_bytes)}" if peak_bytes else "")
+    if struck and run.victims.grew():
+        peak_bytes = worker.child.peak_bytes if worker.child is not None else 0
+        return f": the node had none left; one of its processes had used {_size(peak_bytes)}"
+    return None
+
+
+def lift(run: NodeRun) -> None:
+    """Remove the groups after all workers have ended; the kernel may need a moment."""
+    for worker in run.workers:
+        for _ in range(_LIFTS):
+            if worker.group is None or worker.group.remove():
+                break
+            run.wake_channel.wait(time.monotonic() + _LIFT_AGAIN_S)
+
+
+def _controllers_of(worker: Worker) -> list[str]:
+    part = worker.part
+    return [name for name, amount in ((CPU, part.cpus), (MEMORY, part.memory_bytes)) if amount]
+
+
+def _report(run: NodeRun, why_not: dict[str, str]) -> None:
+    if CPU in why_not:
+        text = f"cpus: not enforced on {run.node_name}: {why_not[CPU]}"
+        run.events.append("notice", text=text)
+    if MEMORY in why_not:
+        watched = "it is watched, and a worker that holds more is ended"
+        text = f"memory: not enforced on {run.node_name} ({watched}): {why_not[MEMORY]}"
+        run.events.append("notice", text=text)
+
+
+def _size(amount_bytes: int) -> str:
+    for unit, size_bytes in _UNITS:
+        if amount_bytes >= size_bytes:
+            return f"{amount_bytes / size_bytes:.4g} {unit}"
+    return f"{amount_bytes} bytes"
+
+
+def report_shared_pids(run: NodeRun) -> None:
+    """Append a notice for each line that ends processes by name; none if the run has its own namespace."""
+    if run.namespace is not None:
+        return
+    for line in dict.fromkeys(_lines(run)):
+        if _REACHING.search(f"{line} "):
+            where = f"{run.node_name} cannot set a run's processes apart"
+            run.events.append("notice", text=f"reaches processes of others too ({where}): {line[:_LONGEST]}")
+
+
+def _lines(run: NodeRun) -> Iterator[str]:
+    commands = [worker.argv for worker in run.part.workers]
+    commands += [argv for hook in run.document.hooks.values() for argv in hook]
+    for argv in commands:
+        if argv and "\n" not in "".join(argv) and len(argv) > 1 and argv[-2] not in ("-c", "-ec"):
+            yield " ".join(argv)
+            continue
+        for word in argv:
+            yield from (line.strip() for line in word.splitlines())

@@ -20,7 +20,7 @@ from contextlib import suppress
 from threading import Lock, Thread
 from typing import Any, BinaryIO, Callable, Mapping, Optional, Sequence
 
-from tarmac.node.attempt import claims, lost
+from tarmac.node.attempt import claims
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.files import secretfiles
 from tarmac.node.host import machine, operations, services, sessions
@@ -236,14 +236,14 @@ def await_leaving(directory: str, node: str) -> None:
     """Wait briefly for the exit of a runner that has reported its end."""
     claim = _claim(directory, node)
     if claim is not None:
-        lost.wait_for_end(claim, LAST_WORD_S)
+        claims.wait_for_end(claim, LAST_WORD_S)
 
 
 def end(directory: str, node: str) -> None:
     """End an unresponsive runner."""
     claim = _claim(directory, node)
     if claim is not None:
-        lost.end(claim)
+        claims.end(claim)
 
 
 def end_orphans(attempt_id: str, token: str, directory: str, node: str) -> None:
@@ -270,7 +270,7 @@ def living(home: str) -> list[list[str]]:
         run = os.path.dirname(os.path.dirname(directory))
         for node in AttemptPaths(directory).node_names():
             claim = _claim(directory, node)
-            if claim is not None and not claim.fenced and lost.is_alive(claim):
+            if claim is not None and not claim.fenced and claims.is_alive(claim):
                 found.append([f"{os.path.basename(run)}.{os.path.basename(directory)}", node])
     return found
 
@@ -287,7 +287,7 @@ def _life(directory: str, node: str) -> str:
     claim = _claim(directory, node)
     if claim is None:
         return "unclaimed" if os.path.isdir(directory) else "absent"
-    if claim.fenced or lost.is_alive(claim):
+    if claim.fenced or claims.is_alive(claim):
         return "alive"
     return "dead" if claim.boot_id == procfs.boot_id() else "restarted"
 

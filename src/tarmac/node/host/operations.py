@@ -1,32 +1,107 @@
 """Operations of an engine on the host of a cluster: running commands, reading and writing files of attempts.
 
 Called in this process if the host is this machine, and at the far end of a connection otherwise. Therefore
-arguments and results are of the types that `frames` supports. Raises OSError and ValueError alone.
+arguments and results are of the types that `frames` supports. Raises OSError and ValueError alone. Commands
+have a deadline, and none outlives the connection.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from threading import Lock
-from typing import Any, Optional
+from contextlib import contextmanager, suppress
+from threading import Condition, Lock
+from typing import Any, Iterator, Optional
 
 from tarmac.node.attempt import claims, clearing, sealed
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.attempt.protocol import ASK_FILE
 from tarmac.node.container import keeping
 from tarmac.node.files import inside, staging, untrusted
-from tarmac.node.host import machine, pieces, services
+from tarmac.node.host import machine, services
 from tarmac.node.host.changes import Changes
-from tarmac.node.host.commands import Commands
 from tarmac.node.host.relay import Relays
 from tarmac.node.kernel import fifo
 from tarmac.node.processes import lease
 
 NOTE_BYTES = 64 * 1024
+
+BEGINNING_S = 5.0
+"""The wait for commands that are starting, before they are ended: their file may be on a slow disk."""
+
+
+class Commands:
+    """The running commands. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._running: set[int] = set()
+        self._beginning = 0
+        self._over = False
+
+    def run(
+        self, argv: Sequence[str], *, env: Mapping[str, str], timeout_s: float
+    ) -> tuple[int, bytes, bytes]:
+        """Exit code, output and error output. Raises OSError; TimeoutError at the deadline."""
+        with self._begun(argv, env) as process:
+            try:
+                out, err = process.communicate(timeout=timeout_s)
+            except BaseException as problem:
+                _end(process.pid)
+                if isinstance(problem, subprocess.TimeoutExpired):
+                    message = f"did not answer within {timeout_s:g} s"
+                    raise TimeoutError(errno.ETIMEDOUT, message, argv[0]) from None
+                raise
+        return process.returncode, out, err
+
+    def end(self) -> None:
+        """End every running or starting command; no other can start."""
+        with self._changed:
+            self._over = True
+            self._changed.wait_for(lambda: not self._beginning, BEGINNING_S)
+            for pid in self._running:
+                _end(pid)
+
+    @contextmanager
+    def _begun(self, argv: Sequence[str], env: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+        with self._changed:
+            if self._over:
+                raise OSError(errno.ESHUTDOWN, "no command begins any more", argv[0])
+            self._beginning += 1
+        process = None
+        try:
+            process = subprocess.Popen(
+                argv,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                cwd="/",
+            )
+        finally:
+            with self._changed:
+                self._beginning -= 1
+                self._running.update([process.pid] if process is not None else [])
+                self._changed.notify_all()
+        with process:
+            try:
+                yield process
+            finally:
+                with self._changed:
+                    self._running.discard(process.pid)
+
+
+def _end(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+
 
 _COMMANDS = Commands()
 _CHANGES = Changes()
@@ -160,13 +235,13 @@ def relay_break_off(path: str, number: int) -> None:
 
 
 def write_piece(path: str, begin: int, content: bytes, *, last: bool) -> None:
-    """Write a piece of a file of an artifact store; see `pieces`."""
-    pieces.write(path, begin, content, last=last)
+    """Write a piece of a file of an artifact store; see `staging`."""
+    staging.write_piece(path, begin, content, last=last)
 
 
 def list_pieces(directory: str, prefix: str) -> list[list[Any]]:
-    """The files of an artifact store below a prefix; see `pieces`."""
-    return pieces.listing(directory, prefix)
+    """The files of an artifact store below a prefix; see `staging`."""
+    return staging.list_pieces(directory, prefix)
 
 
 def last(directory: str, path: str, *, limit: int) -> Optional[bytes]:

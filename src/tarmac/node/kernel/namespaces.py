@@ -1,6 +1,6 @@
 """A process namespace for one node's part of an attempt, if the kernel allows one.
 
-Called by `warm` and `entry`, which make runners. A runner becomes the first process of its namespace: its
+Called by `warm` and `__main__`, which make runners. A runner becomes the first process of its namespace: its
 descendants see and reach only each other, and after the runner's end, for whatever reason, the kernel ends
 all of them. For the machine they are ordinary processes. The namespace is made as root, or in a user
 namespace that maps only the user itself.

@@ -12,10 +12,8 @@ if not __package__:
     # Run by path, so no module of the run takes precedence.
     sys.path[0] = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), *[".."] * 3))
 
-from tarmac.node.peers.hub import Hub
-from tarmac.node.peers.program import in_each_slot, run_rank, start
-from tarmac.node.peers.remote import remote
-from tarmac.node.peers.serving import WAIT_S, serve
+from tarmac.node.peers.program import in_each_slot, remote, run_rank, start
+from tarmac.node.peers.serving import WAIT_S, Hub, serve
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 _FORWARDED = (signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)

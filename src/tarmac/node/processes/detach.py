@@ -1,6 +1,6 @@
 """Detaches from the starting process: session, descriptors, signals.
 
-Called by `entry` and `warm`, and by `lease` and `meter` for processes forked beside a runner.
+Called by `__main__` and `warm`, and by `lease` and `meter` for processes forked beside a runner.
 """
 
 from __future__ import annotations

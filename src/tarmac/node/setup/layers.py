@@ -5,7 +5,8 @@
     the run's own Python   as its commands find it: never written to
 
 Made by the hook `setup`; `packages` installs into them. A shared environment is made under a lock and is
-valid after its mark exists; an attempt holds the lock in shared mode until it ends.
+valid after its mark exists; an attempt holds the lock in shared mode until it ends. `python -m venv` would
+take a hundred times as long, and could not put one environment over another.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shlex
 import time
 from contextlib import suppress
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Sequence
 
 from tarmac.node.files import untrusted
 from tarmac.node.files.digests import digest
-from tarmac.node.setup import interpreter, venv
+from tarmac.node.setup import interpreter
 from tarmac.node.setup.interpreter import Interpreter
 from tarmac.node.setup.setupwork import SetupWork, StepFailed
 
@@ -27,6 +29,18 @@ _MARK = "whole"
 _SCRIPTS = "scripts"
 _POLL_S = 0.1
 UNUSED_S = 30 * 86400.0
+
+_LAYERS = "_tarmac_layers.pth"
+_OWN = ("python", "pip", "activate", "Activate", "easy_install", "wheel")
+"""Prefixes of scripts that are never copied from below: each environment has its own."""
+
+_PIP = """\
+for word; do
+  shift
+  [ "$word" = --user ] || set -- "$@" "$word"
+done
+exec "${0%/*}/python" -m pip "$@\""""
+"""pip without `--user`: packages belong in the environment instead."""
 
 
 class Layers:
@@ -40,14 +54,14 @@ class Layers:
         self.python = python
         self.own = work.run.node.venv
         self._base_scripts = self._scripts_of_base()
-        venv.make(self.own, python, self._below())
-        self._untouched = venv.contents(self.own, python)
+        make(self.own, python, self._below())
+        self._untouched = contents(self.own, python)
         self._enter()
 
     @property
     def private(self) -> bool:
         """Whether the attempt's own environment has packages: later steps may depend on them."""
-        return venv.contents(self.own, self.python) != self._untouched
+        return contents(self.own, self.python) != self._untouched
 
     def share(self, words: Any, install: Callable[[str], None]) -> bool:
         """Put the environment that `words` describe below the attempt's own; False if it existed.
@@ -60,7 +74,7 @@ class Layers:
         made = self._ensure(directory, install)
         self._key = [key]
         self._shared.insert(0, directory)
-        venv.set_below(self.own, self.python, self._below())
+        set_below(self.own, self.python, self._below())
         self._enter()
         return made
 
@@ -88,15 +102,15 @@ class Layers:
     def _make(self, directory: str, mark: str, install: Callable[[str], None]) -> None:
         with suppress(OSError):  # an incomplete one of a process that ended
             untrusted.remove_tree(directory)
-        venv.make(directory, self.python, self._below())
+        make(directory, self.python, self._below())
         try:
             install(directory)
         except BaseException:
             with suppress(OSError):
                 untrusted.remove_tree(directory)
             raise
-        binaries = venv.bin_of(directory)
-        venv.pass_on_scripts(binaries, os.path.join(directory, _SCRIPTS), others=True)
+        binaries = bin_of(directory)
+        pass_on_scripts(binaries, os.path.join(directory, _SCRIPTS), others=True)
         with open(f"{mark}.draft", "w", encoding="utf-8") as file:
             json.dump({"made_at": time.time(), "python": self.python.executable}, file)
         os.replace(f"{mark}.draft", mark)
@@ -104,13 +118,13 @@ class Layers:
 
     def _below(self) -> list[str]:
         """The layers below the attempt's own environment, or below the next shared one."""
-        return [*(venv.site_of(directory, self.python) for directory in self._shared), *self.python.sites]
+        return [*(site_of(directory, self.python) for directory in self._shared), *self.python.sites]
 
     def _enter(self) -> None:
         """Put these programs first on the PATH of later steps and of workers."""
         scripts = [os.path.join(directory, _SCRIPTS) for directory in self._shared]
         self._work.run.venv = self.own
-        self._work.run.programs = [venv.bin_of(self.own), *scripts, self._base_scripts]
+        self._work.run.programs = [bin_of(self.own), *scripts, self._base_scripts]
 
     def _scripts_of_base(self) -> str:
         """The scripts of the run's own Python, adapted to see the packages above it."""
@@ -121,7 +135,7 @@ class Layers:
             text = json.dumps([binaries, os.stat(binaries).st_mtime_ns])
             target = os.path.join(self._root, f"scripts-{digest(text)[:32]}")
             if not os.path.isdir(target):
-                venv.pass_on_scripts(binaries, target, others=False)
+                pass_on_scripts(binaries, target, others=False)
             return target
         return binaries
 
@@ -167,3 +181,118 @@ def _locked(handle: int, how: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def make(directory: str, python: Interpreter, below: Sequence[str]) -> None:
+    """Make an empty environment that finds packages of the directories `below`, in this order."""
+    binaries, site = bin_of(directory), site_of(directory, python)
+    os.makedirs(binaries, exist_ok=True)
+    os.makedirs(site, exist_ok=True)
+    with suppress(FileExistsError):
+        os.symlink("lib", os.path.join(directory, "lib64"))
+    for name in ("python", "python3", f"python{python.version}"):
+        with suppress(FileExistsError):
+            os.symlink(python.base, os.path.join(binaries, name))
+    _write(
+        os.path.join(directory, "pyvenv.cfg"),
+        f"home = {os.path.dirname(python.base)}\n"
+        "include-system-site-packages = false\n"
+        f"version = {python.whole_version}\n",
+    )
+    for name in ("pip", "pip3"):
+        _write_script(os.path.join(binaries, name), _PIP)
+    set_below(directory, python, below)
+
+
+def set_below(directory: str, python: Interpreter, below: Sequence[str]) -> None:
+    """Replace the directories below an environment."""
+    places = repr([place for place in below if place != site_of(directory, python)])
+    # A .pth line that begins with `import` is executed; directories that it adds are read for .pth files.
+    line = f"import os, site; list(map(site.addsitedir, filter(os.path.isdir, {places})))\n"
+    path = os.path.join(site_of(directory, python), _LAYERS)
+    _write(f"{path}.draft", line)
+    os.replace(f"{path}.draft", path)
+
+
+def bin_of(directory: str) -> str:
+    """The directory of an environment's programs."""
+    return os.path.join(directory, "bin")
+
+
+def site_of(directory: str, python: Interpreter) -> str:
+    """The directory of an environment's packages."""
+    return os.path.join(directory, "lib", f"python{python.version}", "site-packages")
+
+
+def python_of(directory: str) -> str:
+    """The interpreter of an environment."""
+    return os.path.join(directory, "bin", "python")
+
+
+def contents(directory: str, python: Interpreter) -> frozenset[str]:
+    """The names of an environment's packages."""
+    with suppress(OSError):
+        return frozenset(os.listdir(site_of(directory, python))) - {_LAYERS, "__pycache__"}
+    return frozenset()
+
+
+def pass_on_scripts(binaries: str, target: str, *, others: bool) -> None:
+    """Make the programs of a lower environment in `target`, its Python scripts run by the topmost one.
+
+    A script names its own interpreter, which ignores the environments above it: `torchrun` below would not
+    find packages installed here. With `others`, programs of another kind are linked as well.
+    """
+    draft = f"{target}.{os.urandom(6).hex()}"  # a pid is local to a namespace
+    with suppress(OSError):
+        untrusted.remove_tree(draft)
+    os.makedirs(draft)
+    for name in sorted(_listed(binaries)):
+        path = os.path.join(binaries, name)
+        if name.startswith(_OWN) or not os.path.isfile(path) or not os.access(path, os.X_OK):
+            continue
+        interpreter = _interpreter_of(path)
+        if interpreter is not None and os.path.dirname(interpreter) == binaries:
+            script = shlex.quote(path)
+            _write_script(
+                os.path.join(draft, name),
+                f'[ -n "$VIRTUAL_ENV" ] || exec {script} "$@"\nexec "$VIRTUAL_ENV/bin/python" {script} "$@"',
+            )
+        elif others:
+            os.symlink(path, os.path.join(draft, name))
+    try:
+        os.rename(draft, target)
+    except OSError:  # another process made it meanwhile
+        with suppress(OSError):
+            untrusted.remove_tree(draft)
+
+
+def _interpreter_of(path: str) -> Optional[str]:
+    """The Python in a script's first line; if the path is too long, pip writes a line for the shell."""
+    try:
+        head = untrusted.first_bytes(os.path.realpath(path), 1024)
+    except OSError:
+        return None
+    if not head.startswith(b"#!"):
+        return None
+    lines = head.decode("utf-8", "replace").split("\n")
+    words = lines[0][2:].split()
+    if words and words[0] == "/bin/sh" and len(lines) > 1 and lines[1].startswith("'''exec' "):
+        words = [lines[1][len("'''exec' ") :].split(" ")[0].strip('"')]
+    return words[0] if words and os.path.basename(words[0]).startswith("python") else None
+
+
+def _listed(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except OSError:
+        return []
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _write_script(path: str, line: str) -> None:
+    _write(path, f"#!/bin/sh\n{line}\n")
+    os.chmod(path, 0o755)

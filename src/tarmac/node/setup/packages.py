@@ -16,8 +16,8 @@ from typing import Any, Mapping, Optional, Sequence
 
 from tarmac.node.attempt.steps import AptStep
 from tarmac.node.files.gitrules import without_secrets
-from tarmac.node.setup import requirements, venv
-from tarmac.node.setup.layers import Layers
+from tarmac.node.setup import requirements
+from tarmac.node.setup.layers import Layers, bin_of, python_of
 from tarmac.node.setup.setupwork import SetupWork, StepFailed
 
 FRESH_S = 86400
@@ -69,8 +69,8 @@ def _pip(
     env: Mapping[str, str],
     directory: str,
 ) -> None:
-    python = venv.python_of(place)
-    inside = {**env, "VIRTUAL_ENV": place, "PATH": f"{venv.bin_of(place)}:{env.get('PATH', os.defpath)}"}
+    python = python_of(place)
+    inside = {**env, "VIRTUAL_ENV": place, "PATH": f"{bin_of(place)}:{env.get('PATH', os.defpath)}"}
     if not _has_pip(work, layers, python, inside):
         work.do([python, "-m", "ensurepip", "--default-pip"], env=inside, directory=directory)
     work.do([python, "-m", "pip", "install", *arguments], env=inside, directory=directory)
