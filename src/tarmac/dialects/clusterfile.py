@@ -6,20 +6,31 @@ by simulations. docs/operating/clusters.md explains the fields.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tarmac.dialects import names
-from tarmac.dialects.kinds import Kind, Misfit, did_you_mean, matching, text
-from tarmac.dialects.located import Scalar
-from tarmac.dialects.node_groups import DISKS, read_groups
+from tarmac.dialects import names, quantities
+from tarmac.dialects.kinds import Kind, Misfit, choice, did_you_mean, integer, matching, number, text
+from tarmac.dialects.located import Items, Scalar
 from tarmac.dialects.plain import to_plain
 from tarmac.dialects.pool_rules import read_pools
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Fields, Section, Value, words_for
+from tarmac.dialects.slot_types import doubt
 from tarmac.dialects.yaml_tree import compose_table
-from tarmac.model.cluster import LOCAL_CLUSTER, LOCAL_ENGINE, REHEARSAL_PREFIX, Cluster, Disks, NodeGroup
+from tarmac.model.cluster import (
+    DEFAULT_POOL,
+    LOCAL_CLUSTER,
+    LOCAL_ENGINE,
+    REHEARSAL_PREFIX,
+    Cluster,
+    Disks,
+    NodeGroup,
+)
+from tarmac.model.described import MOST_NODES, hostnames_of
 from tarmac.model.errors import InvalidInput
+from tarmac.model.resources import CPU_ONLY, Resources
 
 CLUSTER = Fields(
     known=frozenset({"name", "engine", "settings", "credentials", "nodes", "pools", "disks"}),
@@ -77,14 +88,14 @@ def read_inline(value: Value) -> Cluster | None:
 def _cluster(section: Section, name: str) -> Cluster:
     groups: tuple[NodeGroup, ...] = ()
     nodes = section.get("nodes")
-    disks = section.read("disks", DISKS, Disks.SHARED)
+    disks = section.read("disks", _DISKS, Disks.SHARED)
     engine = section.read("engine", text(), LOCAL_ENGINE)
     if engine != LOCAL_ENGINE:
         section.exclude("engine", "nodes", "disks", reason=f"the engine {engine} finds the nodes itself")
     elif nodes is None:
         section.missing("nodes", "a cluster has nodes, such as 'nodes: [{count: 4, slots: 8}]'")
     else:
-        groups = read_groups(nodes, disks=disks)
+        groups = _read_groups(nodes, disks=disks)
     read = read_pools(section.get("pools"), name)
     known = dict.fromkeys(group.pool for group in groups)
     for pool, value in read:
@@ -150,3 +161,100 @@ def _cluster_name() -> Kind[str]:
 
 CLUSTER_NAME = _cluster_name()
 """No dot: node names are a host name, a dot and the cluster name (`model.described`)."""
+
+
+GROUP = Fields(
+    known=frozenset(
+        {"count", "slots", "slot_type", "cpus", "memory", "pool", "shard", "hostnames", "prefix", "disks"}
+    ),
+    synonyms=words_for(
+        count="nodes replicas number",
+        slots="gpu gpus",
+        slot_type="type gpu_type",
+        cpus="cpu",
+        memory="mem ram",
+        pool="partition",
+        hostnames="hosts names",
+        prefix="name",
+        disks="disk",
+    ),
+)
+
+_DISKS = choice(Disks)
+_MOST_SLOTS = 1024
+_MOST_CPUS = 1_000_000.0
+_PREFIX = matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", "letters, digits, '.', '_' and '-', first no sign,")
+
+
+def _read_groups(value: Value, *, disks: Disks = Disks.SHARED) -> tuple[NodeGroup, ...]:
+    """The groups of a list; reports duplicate names and too many nodes as well.
+
+    `disks` is the default for groups.
+    """
+    read: list[tuple[NodeGroup, Value]] = []
+    for item in value.items("a list of groups of nodes, such as [{count: 4, slots: 8}],"):
+        section = item.section(GROUP)
+        if section is not None:
+            read.append((_group(section, item, disks), item))
+    groups = tuple(group for group, _ in read)
+    if isinstance(value.node, Items) and not value.node.items:
+        value.refuse("a cluster has at least one node", "such as [{count: 4, slots: 8}]")
+    total = sum(group.nodes for group in groups)
+    if total > MOST_NODES:
+        value.refuse(f"{total} nodes are more than the {MOST_NODES} that a cluster may have")
+    else:
+        _refuse_twins(read)
+    return groups
+
+
+def _group(section: Section, item: Value, disks: Disks) -> NodeGroup:
+    hostnames = section.read_list("hostnames", names.HOSTNAME, "a list of host names")
+    count = section.read("count", integer(1, MOST_NODES), len(hostnames) or 1)
+    if hostnames and count != len(hostnames) and (wrong := section.get("count")) is not None:
+        wrong.refuse(f"{count} nodes have {len(hostnames)} hostnames", "leave 'count' out, or name each node")
+    section.exclude("hostnames", "prefix", reason="nodes with host names need no others")
+    slots = _slots(section, item)
+    if (uncertain := doubt(slots.slot_type or CPU_ONLY)) is not None:
+        item.problems.warn(None, f"{item.path}.slot_type: {uncertain}")
+    return NodeGroup(
+        nodes=count,
+        slots=slots.slots,
+        slot_type=slots.slot_type or CPU_ONLY,
+        cpus=section.read("cpus", number(0, _MOST_CPUS), None),
+        memory_bytes=section.read("memory", quantities.size_bytes(), None),
+        pool=section.read("pool", names.NAME, DEFAULT_POOL),
+        shard=section.read("shard", names.NAME, None),
+        hostnames=hostnames if count == len(hostnames) else (),
+        prefix=section.read("prefix", _PREFIX, "node"),
+        disks=section.read("disks", _DISKS, disks),
+    )
+
+
+def _slots(section: Section, item: Value) -> Resources:
+    """The number and type of a node's slots: `slots: 8` with `slot_type: h100`, or `slots: h100:8`."""
+    slot_type = section.read("slot_type", quantities.type_name(), None)
+    value = section.get("slots")
+    if value is None:
+        section.missing("slots", f"how many slots has each of these nodes? {item.path}.slots: 8")
+        return Resources(slots=1, slot_type=slot_type)
+    amount = value.read(quantities.slots(1), Resources(slots=1))
+    if amount.slots > _MOST_SLOTS:
+        value.refuse(f"{amount.slots} slots are more than the {_MOST_SLOTS} that a node may have")
+    if amount.slot_type is not None and slot_type not in (None, amount.slot_type):
+        value.refuse(f"its type is {amount.slot_type} here and {slot_type} in 'slot_type'", "say it once")
+    return Resources(slots=amount.slots, slot_type=amount.slot_type or slot_type)
+
+
+def _refuse_twins(read: Iterable[tuple[NodeGroup, Value]]) -> None:
+    """Report every group with a node whose name an earlier node has."""
+    seen: set[str] = set()
+    twins: dict[int, list[str]] = {}
+    places = {id(group): item for group, item in read}
+    for group, hostname in hostnames_of(tuple(group for group, _ in read)):
+        if hostname in seen and hostname:
+            twins.setdefault(id(group), []).append(hostname)
+        seen.add(hostname)
+    for group_id, hostnames in twins.items():
+        places[group_id].refuse(
+            f"a second node is called {hostnames[0]!r}", "each node of a cluster has a name of its own"
+        )

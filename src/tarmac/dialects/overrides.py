@@ -230,4 +230,4 @@ def _environment(environment: Environment, flags: Section) -> Environment:
 
 
 def _labels(labels: Mapping[str, str], value: Value | None) -> Mapping[str, str]:
-    return labels if value is None else {**labels, **read_labels(value)}
+    return {**labels, **read_labels(value)}

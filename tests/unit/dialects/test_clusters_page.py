@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.dialects.clusterfile import CLUSTER, read_cluster
-from tarmac.dialects.node_groups import GROUP
+from tarmac.dialects.clusterfile import CLUSTER, GROUP, read_cluster
 from tarmac.dialects.pool_rules import POOL
 from tarmac.engines.slurm.settings import FIELDS
 from tarmac.systems.registry import read

@@ -9,10 +9,9 @@ import pytest
 
 from tarmac.dialects.native.code import DIRECTORY, REPOSITORY
 from tarmac.dialects.native.commands import HOOKS
-from tarmac.dialects.native.conventions import CONVENTIONS
 from tarmac.dialects.native.fields import ENVIRONMENT, PAUSE, PROCESS, RESOURCES, ROLE, RUN
 from tarmac.dialects.native.inputs import ARTIFACTS, BIND
-from tarmac.dialects.native.log_policies import POLICY as LOG_POLICY
+from tarmac.dialects.native.reader import CONVENTIONS, LOG_POLICY
 from tarmac.dialects.section import Fields
 from tarmac.systems.registry import read
 

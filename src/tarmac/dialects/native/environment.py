@@ -80,10 +80,10 @@ def read_variables(value: Value) -> dict[str, str]:
     return variables
 
 
-def read_labels(value: Value) -> Mapping[str, str]:
+def read_labels(value: Value | None) -> Mapping[str, str]:
     """Labels by name."""
     labels = {}
-    for key, item in value.entries("a mapping from names to values"):
+    for key, item in value.entries("a mapping from names to values") if value is not None else ():
         labels[key.read(LABEL_NAME, "")] = _plain_text(item, LABEL_VALUE)
     return labels
 
