@@ -9,7 +9,7 @@ from math import isclose
 from actors import ADA
 from simulated import Simulation
 from tarmac.control.state.control_state import FEED_PERIOD_S
-from tarmac.control.state.usage import HALF_LIVES
+from tarmac.control.state.scheduler_state import HALF_LIVES
 from tarmac.model.dependency import Condition
 from tarmac.model.lifecycle import AttemptState, RunState, replay
 from tarmac.model.record import replace

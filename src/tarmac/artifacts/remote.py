@@ -1,7 +1,7 @@
 """A store behind a URL, through fsspec: s3://bucket/path and the other installed file systems.
 
-Opened by `stores.open_blobs` alone. Credentials are those of the environment (AWS_ACCESS_KEY_ID and so on, or
-~/.aws), never in the URL. The only module, with `datasets`, that uses fsspec.
+`open_blobs` opens one, or the store in a directory. Credentials are those of the environment
+(AWS_ACCESS_KEY_ID and so on, or ~/.aws), never in the URL. The only module, with `datasets`, that uses fsspec.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
-from tarmac.artifacts.versions.blobs import Piece
+from tarmac.artifacts.versions.blobs import Blobs, DirectoryBlobs, Piece
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.node.files.masking import Mask
 from tarmac.node.files.secrecy import names_secret
@@ -134,3 +135,14 @@ def _store_errors(action: str) -> Iterator[None]:
     except Exception as error:
         why = without_credentials(str(error) or type(error).__name__)
         raise Unavailable(f"the artifact store failed {action}: {why}") from error
+
+
+def open_blobs(url: str) -> Blobs:
+    """The store at a URL, or in a directory named by its path. Raises InvalidInput for an invalid one."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("", "file"):
+        return RemoteBlobs(url)
+    path = Path(unquote(parts.path) if parts.scheme else url)
+    if not path.is_absolute():
+        raise InvalidInput(f"the artifact store {url!r} is not an absolute path", hint="/srv/artifacts")
+    return DirectoryBlobs(path)

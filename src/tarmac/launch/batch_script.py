@@ -1,13 +1,17 @@
 """A run for a site as a script for `sbatch`, sent to firecREST and printed by a dry run. Pure.
 
-Called by `unicore_job.site_text` for a dry run, and by `compose`, which uses only its directives.
+Called by `unicore_job.site_text` for a dry run, and by `compose`, which uses only its directives. The lines
+that `sbatch` reads are written and quoted here alone, also for the jobs of the engine of a Slurm.
 """
 
 from __future__ import annotations
 
-from tarmac.launch.directives import amended, directive_lines
+import re
+from collections.abc import Mapping
+
 from tarmac.launch.quoting import quote
 from tarmac.launch.site_steps import site_steps
+from tarmac.model.errors import InvalidInput
 from tarmac.model.site import SiteRequest
 from tarmac.model.spec import RunSpec
 
@@ -92,3 +96,34 @@ def _time(limit_s: float) -> str:
 def _pattern(path: str) -> str:
     """The path with `%` escaped, so that `sbatch` replaces nothing in it."""
     return path.replace("%", "%%")
+
+
+_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./\[\]*&|-]+", re.ASCII)
+
+
+def directive_lines(directives: Mapping[str, str]) -> list[str]:
+    """A line for each directive; "" means without a value."""
+    return [
+        f"#SBATCH --{name}={quoted(value)}" if value else f"#SBATCH --{name}"
+        for name, value in directives.items()
+    ]
+
+
+def amended(directives: Mapping[str, str], *changes: Mapping[str, str | None]) -> dict[str, str]:
+    """The directives with these changes: None drops a directive; later changes win."""
+    found: dict[str, str | None] = dict(directives)
+    for change in changes:
+        found |= change
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def quoted(value: str) -> str:
+    """A value as `sbatch` reads it back: in quotes a backslash makes any character literal.
+
+    Raises InvalidInput for text that is not one printable line.
+    """
+    if not value.isprintable():
+        raise InvalidInput(f"{value!r} cannot be asked of a batch system: it is not one line of text")
+    if _PLAIN.fullmatch(value):
+        return value
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

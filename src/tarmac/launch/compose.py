@@ -7,6 +7,7 @@ its runner.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 
 from tarmac.launch import variables
@@ -214,3 +215,30 @@ def _slot_types(spec: RunSpec, allocation: Allocation) -> Mapping[str, str]:
         if target not in (None, ACCELERATOR) and (kind := next(offered, None)) is not None:
             found[role.name] = kind
     return found
+
+
+_DATA = "/data"
+_DATASET_PREFIX = "TARMAC_DATASET_"
+
+
+def dataset_variable(dataset_id: str) -> str:
+    """The variable with the path of a dataset: its id in capitals, other characters as underscores."""
+    return _DATASET_PREFIX + re.sub(r"[^A-Z0-9]", "_", dataset_id.upper())
+
+
+def with_datasets(launch: Launch, paths: Mapping[str, str]) -> Launch:
+    """The launch with these datasets (id -> path on the node) on each of its nodes."""
+    mounts = tuple(
+        Mount(
+            source=path,
+            target=f"{_DATA}/{dataset_id}",
+            read_only=True,
+            variables=(dataset_variable(dataset_id),),
+        )
+        for dataset_id, path in paths.items()
+    )
+    if not mounts:
+        return launch
+    return launch._replace(
+        nodes=tuple(node._replace(mounts=(*node.mounts, *mounts)) for node in launch.nodes)
+    )

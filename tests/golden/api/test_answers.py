@@ -17,7 +17,7 @@ import pytest
 
 from golden import assert_golden
 from served import HELLO, TOKEN, Served, served
-from tarmac.artifacts.versions.stores import open_blobs
+from tarmac.artifacts.remote import open_blobs
 from tarmac.artifacts.versions.sync import Place, Syncer
 
 HERE = Path(__file__).parent

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 from attempts import worker, write_attempt
+from tarmac.artifacts.remote import open_blobs
 from tarmac.artifacts.versions.blobs import begin_store
-from tarmac.artifacts.versions.stores import open_blobs
 
 INTERVAL_S = 600.0
 LIMIT_S = 120.0

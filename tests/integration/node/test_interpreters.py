@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from attempts import AttemptDirectory, copy_of_node, warm_parent, worker, write_attempt
+from tarmac.artifacts.remote import open_blobs
 from tarmac.artifacts.versions.blobs import begin_store
-from tarmac.artifacts.versions.stores import open_blobs
 from tarmac.engines.hosts import installing
 from tarmac.engines.hosts.connection import Connection
 from tarmac.engines.hosts.installing import Sidecar

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from attempts import AttemptDirectory, Warm, python_worker, wait_for_end, worker, write_attempt
+from tarmac.artifacts.remote import open_blobs
 from tarmac.artifacts.versions.blobs import begin_store
-from tarmac.artifacts.versions.stores import open_blobs
 from tarmac.node.attempt.claims import lost_before
 
 SAVES = """

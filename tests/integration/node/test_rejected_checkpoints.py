@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from attempts import AttemptDirectory, Warm, worker, write_attempt
+from tarmac.artifacts.remote import open_blobs
 from tarmac.artifacts.versions.blobs import begin_store
 from tarmac.artifacts.versions.manifest import latest, versions
-from tarmac.artifacts.versions.stores import open_blobs
 
 SAVES = 'cd "$CHECKPOINT_ARTIFACT_PATH"; printf {0} > draft; mv draft model.bin'
 FAILS = 'cd "$CHECKPOINT_ARTIFACT_PATH"; echo "found $(cat model.bin)"; {0} exit 1'

@@ -13,7 +13,7 @@ from pydantic import ConfigDict, TypeAdapter
 from histories import new_run
 from served import HELLO, Served, served
 from tarmac import api
-from tarmac.artifacts.versions.stores import open_blobs
+from tarmac.artifacts.remote import open_blobs
 from tarmac.artifacts.versions.sync import Place, Syncer
 from tarmac.model.abilities import StoreFiles
 from tarmac.model.errors import InvalidInput, NotFound, TarmacError, Unavailable

@@ -12,7 +12,7 @@ import pages
 from launches import launch, node, placement, workers
 from tarmac.dialects.native.view import write
 from tarmac.dialects.overrides import override
-from tarmac.launch.datasets import with_datasets
+from tarmac.launch.compose import with_datasets
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.record import replace
 from tarmac.model.run import Allocation, Attempt, Run

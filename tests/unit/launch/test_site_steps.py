@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tarmac.launch.directives import quoted
+from tarmac.launch.batch_script import quoted
 from tarmac.launch.site_steps import batch_steps, login_command, rehearsed_steps, site_steps
 from tarmac.model.record import replace
 from tarmac.model.site import Apptainer, SiteRequest

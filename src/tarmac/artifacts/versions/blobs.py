@@ -1,6 +1,7 @@
 """A store of artifacts: named pieces of bytes, each whole or absent, in a directory or behind a URL.
 
-`stores` opens one, for the sidecar on a node and for the server. tarmac makes the names, never a user.
+`remote.open_blobs` opens one, for the sidecar on a node and for the server. tarmac makes the names, never a
+user.
 """
 
 from __future__ import annotations

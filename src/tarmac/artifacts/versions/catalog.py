@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
+from tarmac.artifacts.remote import open_blobs
 from tarmac.artifacts.versions.blobs import Blobs, begin_store, check_store
 from tarmac.artifacts.versions.manifest import (
     FILE,
@@ -28,7 +29,6 @@ from tarmac.artifacts.versions.manifest import (
     to_bytes,
     versions,
 )
-from tarmac.artifacts.versions.stores import open_blobs
 from tarmac.model.errors import NotFound
 from tarmac.model.text import suggestion
 

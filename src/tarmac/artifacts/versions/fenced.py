@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import unquote, urlsplit
 
+from tarmac.artifacts.remote import open_blobs
 from tarmac.artifacts.versions.blobs import Blobs, Piece
 from tarmac.artifacts.versions.order import Order
 from tarmac.artifacts.versions.relayed import SCHEME, RelayedBlobs
-from tarmac.artifacts.versions.stores import open_blobs
 from tarmac.model.errors import Refused
 from tarmac.node.host.relay import socket_path
 

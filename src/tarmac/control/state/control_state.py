@@ -16,9 +16,8 @@ from tarmac.control.state.facts import Shapes
 from tarmac.control.state.metric_intake import MetricSubscriber
 from tarmac.control.state.node_inventory import NodeInventory, NodeTable, Offer
 from tarmac.control.state.run_cache import RunCache
-from tarmac.control.state.scheduler_state import Estimator, News, SchedulerState
+from tarmac.control.state.scheduler_state import HALF_LIVES, Estimator, News, SchedulerState, UsageBook
 from tarmac.control.state.tallies import Tallies
-from tarmac.control.state.usage import HALF_LIVES, UsageBook
 from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.cluster import LOCAL_CLUSTER, Drain, Node, Pool
 from tarmac.model.engine_kinds import EngineKind

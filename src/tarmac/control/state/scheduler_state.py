@@ -1,4 +1,4 @@
-"""Holds the scheduler's facts: the ledger, updated with changes, and the estimator. Owned by `control_state`.
+"""Holds the facts of the scheduler: its ledger, the usage, and the estimator. Owned by `control_state`.
 
 The ledger has its own lock, and the lock of the control state is held only during the transfer of changes: a
 long plan delays no submission. A holder of the lock of the control state must not ask the scheduler.
@@ -11,10 +11,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
+from tarmac.control.state.facts import usage_fact
 from tarmac.control.state.run_cache import Change
+from tarmac.model.changes import HOUR_S, RunStep, UsageBucket, usage_of
 from tarmac.model.cluster import Node, Pool
 from tarmac.model.lifecycle import RunState
 from tarmac.model.ports import Store
+from tarmac.model.record import replace
 from tarmac.model.run import CauseCode, Outcome, Run
 from tarmac.model.spec import Mode
 from tarmac.model.summary import RunQuery
@@ -46,6 +49,61 @@ _MOST_UNLEARNT = 10_000
 _NOT_ITS_OWN = frozenset(
     {CauseCode.NEVER_FITS, CauseCode.BUSY, CauseCode.CODE_UNREADABLE, CauseCode.PLATFORM_FAULT}
 )
+
+
+HALF_LIVES = 10
+"""The number of half-lives after which usage counts less than a thousandth, and is not read."""
+
+_LATE_S = 2 * HOUR_S
+"""The maximum time between usage and the end of its attempt: usage counts by the hour, and clocks differ."""
+
+_Key = tuple[float, str, str, str, str, str]
+
+
+class UsageBook:
+    """The usage known to this server, by its key, and additions since the last `take`. Use it under a lock.
+
+    It is read once, then updated with the commits of this server. If another server has ended attempts, the
+    affected hours are read again, and the difference is that server's addition.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[_Key, float] = {}
+        self._since: float | None = None
+        self._added: list[UsageBucket] = []
+
+    def load(self, store: Store, since: float) -> None:
+        """Read everything from `since` on, unless it is known already."""
+        if self._since is None or since < self._since:
+            self._compare(store.usage(since))
+            self._since = since
+
+    def note(self, steps: Iterable[RunStep]) -> None:
+        """Record the usage of steps that were just committed."""
+        if self._since is None:
+            return  # nothing is known yet: it will be read
+        for step in steps:
+            bucket = usage_of(step)
+            if bucket is not None:
+                self._known[bucket.key] = self._known.get(bucket.key, 0.0) + bucket.slot_s
+                self._added.append(bucket)
+
+    def catch_up(self, store: Store, since: float) -> None:
+        """Record usage from other servers for attempts that ended at `since` or later."""
+        if self._since is not None:
+            self._compare(store.usage(max(self._since, since - _LATE_S)))
+
+    def take(self) -> list[Usage]:
+        """The additions since the last call, as facts."""
+        added, self._added = self._added, []
+        return [usage_fact(bucket) for bucket in added]
+
+    def _compare(self, stored: Iterable[UsageBucket]) -> None:
+        for bucket in stored:
+            more_slot_s = bucket.slot_s - self._known.get(bucket.key, 0.0)
+            if more_slot_s > 1e-6 * bucket.slot_s:  # sums in another order differ by less
+                self._known[bucket.key] = bucket.slot_s
+                self._added.append(replace(bucket, slot_s=more_slot_s))
 
 
 class Estimator:

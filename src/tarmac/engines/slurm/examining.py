@@ -13,7 +13,7 @@ from tarmac.engines.slurm.delivery import Delivery
 from tarmac.engines.slurm.partition import Partition, parse_partitions
 from tarmac.engines.slurm.settings import PoolSettings, SlurmSettings
 from tarmac.engines.slurm.site import Site
-from tarmac.launch.directives import amended
+from tarmac.launch.batch_script import amended
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import Unavailable
 

@@ -23,7 +23,7 @@ from tarmac.engines.slurm.partition import Partition, minutes
 from tarmac.engines.slurm.queue import NAME_PREFIX
 from tarmac.engines.slurm.settings import PoolSettings
 from tarmac.launch import variables
-from tarmac.launch.directives import amended, directive_lines
+from tarmac.launch.batch_script import amended, directive_lines
 from tarmac.launch.quoting import quote
 from tarmac.model.cluster import HOLD_S
 from tarmac.model.resources import ACCELERATOR

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tarmac.artifacts.datasets import check_url, fetch, is_url, local_path, shown
 from tarmac.control.permissions import Action, check
-from tarmac.launch.datasets import variable, with_datasets
+from tarmac.launch.compose import dataset_variable, with_datasets
 from tarmac.model.actor import Actor
 from tarmac.model.cluster import LOCAL_CLUSTER
 from tarmac.model.dataset import Dataset, DatasetState
@@ -91,8 +91,8 @@ class DatasetService:
                 found.append(Problem(message=f"there is no dataset {dataset_id!r}", hint=hint))
             elif dataset.state is not DatasetState.AVAILABLE:
                 found.append(Problem(message=_not_ready(dataset), hint="tarmac datasets ls shows when it is"))
-            elif (other := variables.setdefault(variable(dataset_id), dataset_id)) != dataset_id:
-                message = f"datasets {other} and {dataset_id} would share {variable(dataset_id)}"
+            elif (other := variables.setdefault(dataset_variable(dataset_id), dataset_id)) != dataset_id:
+                message = f"datasets {other} and {dataset_id} would share {dataset_variable(dataset_id)}"
                 found.append(Problem(message=message))
         return found
 
