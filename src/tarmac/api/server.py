@@ -1,4 +1,4 @@
-"""The server about itself, and problems of an input."""
+"""The server about itself, and errors. Made in `server.routes` and `server.http.errors`."""
 
 from __future__ import annotations
 

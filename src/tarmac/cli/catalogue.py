@@ -64,7 +64,7 @@ COMMANDS: dict[str, Entry] = {
     "artifacts": Entry(
         "Files", f"{_HOME}.artifacts", "artifacts", "List, fetch and remove what runs left behind."
     ),
-    "datasets": Entry("Files", f"{_HOME}.datasets", "datasets", "List, add and remove data that runs read."),
+    "datasets": Entry("Files", f"{_HOME}.artifacts", "datasets", "List, add and remove data that runs read."),
     "images": Entry("Machines", f"{_HOME}.images", "images", "List, pull and remove images on the nodes."),
     "secret": Entry("Files", f"{_HOME}.secret", "secret", "Set, list and remove keys that runs are given."),
     "usage": Entry("Machines", f"{_HOME}.usage", "usage", "Show the slot-hours of users, projects or pools."),
@@ -78,7 +78,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "server": Entry("Machines", f"{_HOME}.server", "server", "Start, stop or look at your own server."),
     "doctor": Entry(
-        "Machines", f"{_HOME}.doctor", "doctor", "Say what works on this machine, and what to do."
+        "Machines", "tarmac.cli.doctor.command", "doctor", "Say what works on this machine, and what to do."
     ),
-    "completion": Entry("Shell", f"{_HOME}.completion", "completion", "Print a shell completion script."),
+    "completion": Entry("Shell", "tarmac.cli.completing", "completion", "Print a shell completion script."),
 }

@@ -1,11 +1,15 @@
-"""The shell's completions for RUN, NODE and clusters. Called through `options` while the user types.
+"""`tarmac completion`, and the shell's completions for RUN, NODE and clusters.
 
-So it is quick, silent about errors, and never starts a server.
+The completions are called through `options` while the user types. So they are quick, silent about errors, and
+never start a server.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+
+import click
+from click.shell_completion import get_completion_class
 
 from tarmac.cli.session import LAST, connect
 from tarmac.cli.views.messages import state_of
@@ -13,6 +17,13 @@ from tarmac.model.errors import TarmacError
 
 MOST = 200
 """Number of newest runs to consider."""
+
+
+_HOW = {
+    "bash": '# in ~/.bashrc:  eval "$(tarmac completion bash)"',
+    "zsh": '# in ~/.zshrc, after compinit:  eval "$(tarmac completion zsh)"',
+    "fish": "# once:  tarmac completion fish > ~/.config/fish/completions/tarmac.fish",
+}
 
 
 def run_candidates(incomplete: str) -> Iterator[tuple[str, str]]:
@@ -54,3 +65,26 @@ def cluster_candidates(incomplete: str) -> Iterator[tuple[str, str]]:
     for cluster in clusters:
         if cluster.name.startswith(incomplete):
             yield cluster.name, f"{cluster.nodes} nodes, {cluster.slots_free} slots free"
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(sorted(_HOW)))
+@click.pass_context
+def completion(ctx: click.Context, *, shell: str) -> None:
+    """Print a shell completion script.
+
+    \b
+    bash:  eval "$(tarmac completion bash)"      in ~/.bashrc
+    zsh:   eval "$(tarmac completion zsh)"       in ~/.zshrc, after compinit
+    fish:  tarmac completion fish > ~/.config/fish/completions/tarmac.fish
+    """
+    script = get_completion_class(shell)
+    if script is None:
+        raise click.UsageError(f"this version of click has no completion for {shell}", ctx)
+    root = ctx.find_root()
+    click.echo(f"{_HOW[shell]}\n{_source(script, root)}")
+
+
+def _source(script: type, root: click.Context) -> str:
+    source: str = script(root.command, {}, root.info_name, "_TARMAC_COMPLETE").source()
+    return source

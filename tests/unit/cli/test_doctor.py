@@ -10,8 +10,8 @@ from typing import cast
 import pytest
 from click.testing import CliRunner
 
-from tarmac.cli.commands.doctor import doctor, finding_text
 from tarmac.cli.doctor import machine, programs, service
+from tarmac.cli.doctor.command import doctor, finding_text
 from tarmac.cli.doctor.finding import Finding, State, missing
 from tarmac.cli.views.terminal import Terminal
 from tarmac.client import Client

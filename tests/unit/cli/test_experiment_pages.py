@@ -12,8 +12,8 @@ import pytest
 from tarmac import api
 from tarmac.cli.commands.search import is_one_run
 from tarmac.cli.searches import sweep_of, unreported
-from tarmac.cli.views.experimentplot import Drawn, plot_trials
 from tarmac.cli.views.experimentview import preview_text, trials_table
+from tarmac.cli.views.metricplot import Drawn, plot_trials
 from tarmac.cli.views.terminal import Terminal
 
 PLAIN = Terminal()

@@ -135,8 +135,7 @@ def show(*, reference: str, plot_to: str | None, as_json: bool) -> None:
 
 
 def _plot(client: Client, record: api.Experiment, plot_to: str) -> None:
-    from tarmac.cli.views.experimentplot import Drawn, plot_trials
-    from tarmac.cli.views.metricplot import curves_text
+    from tarmac.cli.views.metricplot import Drawn, curves_text, plot_trials
 
     trials = client.trials(record.id)
     series = metrics_of(client, record, trials, points=PLOT_POINTS)
