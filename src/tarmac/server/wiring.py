@@ -131,8 +131,13 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
     directories = _code_store(home, settings)
     code = _repositories(home, settings, directories, secrets.values)
     catalog, marker = Catalog(keeping.store), home.artifact_store
-    keep_versions, engines = settings.artifacts.keep_versions, lambda: plane.file_engines()  # noqa: PLW0108
-    sites = SiteArtifacts(catalog, store, engines=engines, keep_versions=keep_versions)
+    keep = settings.artifacts.keep_versions
+    sites = SiteArtifacts(
+        catalog,
+        store,
+        engines=lambda: plane.file_engines(),  # noqa: PLW0108 - plane is made below
+        keep_versions=keep,
+    )
     artifacts = ArtifactService(catalog, store, clock, _rules(settings), marker=marker, sites=sites)
     datasets = _datasets(home, settings, store, clock, serving.cluster)
     sidecar = _sidecar(keeping, sites)
