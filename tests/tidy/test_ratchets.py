@@ -25,21 +25,21 @@ CODE_LINES = {
     "control": 6720,
     "dialects": 3960,
     "engines": 8652,
-    "launch": 1094,
+    "launch": 1060,
     "model": 2808,
     "node": 13777,
     "samplers": 275,
-    "sched": 5416,
-    "search": 767,
+    "sched": 5386,
+    "search": 737,
     "server": 6795,
-    "simulator": 1403,
+    "simulator": 1399,
     "store": 3314,
     "systems": 10870,
     "vault": 314,
 }
 """Lines with code, by package: neither blank, nor comment, nor docstring. A new package gets a line."""
 
-MIRRORED_RECORDS = 157
+MIRRORED_RECORDS = 154
 """Classes that repeat the fields of another one (see `mirrored`)."""
 
 MARKED_DOCSTRINGS = 28

@@ -1,7 +1,7 @@
 """A store behind a URL, through fsspec: s3://bucket/path and the other installed file systems.
 
 `open_blobs` opens one, or the store in a directory. Credentials are those of the environment
-(AWS_ACCESS_KEY_ID and so on, or ~/.aws), never in the URL. The only module, with `datasets`, that uses fsspec.
+(AWS_ACCESS_KEY_ID and so on, or ~/.aws), never in the URL. No module but this one and `datasets` uses fsspec.
 """
 
 from __future__ import annotations
