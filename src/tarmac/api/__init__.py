@@ -1,8 +1,8 @@
 """The shapes of the API's answers, defined once: each class is a JSON object of docs/using/api.md.
 
-The server encodes these records, OpenAPI describes them, and the client decodes answers into them. A record
-that `model` has already is used as it is. A module is imported when one of its records is first used: a
-command needs few of them, and has to start at once.
+The server encodes these records, OpenAPI describes them, and the client decodes answers into them. An answer
+that equals a record of `model` has no class here. Each module is imported at the first use of one of its
+records: a command needs few of them, and has to start at once.
 """
 
 from importlib import import_module

@@ -8,33 +8,8 @@ from typing import Any
 from msgspec import Struct
 from typing_extensions import TypedDict
 
+from tarmac.api.usage import NodeUtilization
 from tarmac.model.notification import Occasion
-
-
-class GpuUtilization(TypedDict):
-    """A GPU of the run: the share of time in which it was busy, and its memory."""
-
-    index: int
-    busy_percent: int
-    used_bytes: int
-    total_bytes: int
-
-
-class NodeUtilization(TypedDict):
-    """The resource use of a run's workers on a node; `cpus` is the number of busy processors."""
-
-    node: str
-    at: float
-    memory_bytes: int
-    cpus: float
-    gpus: list[GpuUtilization]
-
-
-class RunUtilization(TypedDict):
-    """The present resource use of a run's workers, on the nodes that have measured it."""
-
-    run: str
-    nodes: list[NodeUtilization]
 
 
 class LogMatch(TypedDict):
