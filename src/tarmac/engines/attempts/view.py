@@ -17,7 +17,6 @@ from typing import Any
 
 from tarmac.engines.attempts import reported
 from tarmac.engines.attempts.aggregate_outcome import OVER, NodeFacts, PartState, lost
-from tarmac.engines.attempts.clearing import cleared_notices
 from tarmac.engines.attempts.layout import Layout
 from tarmac.model import codec
 from tarmac.model.errors import InvalidInput
@@ -328,35 +327,6 @@ class Views:
     def add(self, directory: Path, document: Launch) -> AttemptView:
         """The view of an attempt whose directory was just created."""
         return self._remember(_view(document.attempt_id, directory, document))
-
-    def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
-        """The workers of an attempt as the nodes report them, for nodes with a known name."""
-        view = self.find(attempt_id)
-        if view is None:
-            return ()
-        with view.lock:
-            view.refresh()
-            return tuple(worker for node in view.nodes if node.is_named for worker in node.workers.values())
-
-    def notices(self, attempt_id: str) -> Sequence[Notice]:
-        """The notices of an attempt's nodes, and those about cleared files."""
-        view = self.find(attempt_id)
-        if view is None:
-            return ()
-        with view.lock:
-            view.refresh()
-            reported = [notice for node in view.nodes for notice in node.notices]
-            first = view.nodes[0].name if view.nodes else ""
-            return [*reported, *cleared_notices(view.directory, first)]
-
-    def utilization(self, attempt_id: str) -> Sequence[NodeUtilization]:
-        """The utilization by an attempt's workers, for each active node that has measured it."""
-        view = self.find(attempt_id)
-        if view is None:
-            return ()
-        with view.lock:
-            found = [node.utilization() for node in view.nodes if node.is_named and not node.over]
-        return [each for each in found if each is not None]
 
     def _remember(self, opened: AttemptView) -> AttemptView:
         with self._lock:

@@ -38,10 +38,22 @@ class HostFiles(ABC):
     # --- the port --------------------------------------------------------------------------------
 
     def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
-        return self._views.workers(attempt_id)
+        view = self._views.find(attempt_id)
+        if view is None:
+            return ()
+        with view.lock:
+            view.refresh()
+            return tuple(worker for node in view.nodes if node.is_named for worker in node.workers.values())
 
     def notices(self, attempt_id: str) -> Sequence[Notice]:
-        return self._views.notices(attempt_id)
+        view = self._views.find(attempt_id)
+        if view is None:
+            return ()
+        with view.lock:
+            view.refresh()
+            reported = [notice for node in view.nodes for notice in node.notices]
+            first = view.nodes[0].name if view.nodes else ""
+            return [*reported, *clearing.cleared_notices(view.directory, first)]
 
     def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
         host = self._host_with(attempt_id, path)
@@ -66,8 +78,14 @@ class HostFiles(ABC):
         return found
 
     def utilization(self, attempt_ids: Sequence[str]) -> Mapping[str, Sequence[NodeUtilization]]:
-        found = {attempt_id: self._views.utilization(attempt_id) for attempt_id in attempt_ids}
-        return {attempt_id: nodes for attempt_id, nodes in found.items() if nodes}
+        measured = {}
+        for attempt_id in attempt_ids:
+            view = self._views.find(attempt_id)
+            if view is not None:
+                with view.lock:
+                    found = [node.utilization() for node in view.nodes if node.is_named and not node.over]
+                measured[attempt_id] = [each for each in found if each is not None]
+        return {attempt_id: nodes for attempt_id, nodes in measured.items() if nodes}
 
     def reports(
         self, positions: Mapping[str, Mapping[str, int]], *, limit_bytes: int

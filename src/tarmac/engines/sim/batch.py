@@ -7,7 +7,7 @@ any simulated attempt (`world`, `story`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tarmac.engines.sim.behaviour import Behaviour, Moment
@@ -69,36 +69,6 @@ class SimBatchEngine(SimulatedEngine):
         self._queue: list[str] = []
         self._allocated: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
 
-    # --- the port --------------------------------------------------------------------------------
-
-    def submit(self, request: SimRequest) -> None:
-        self._reach()
-        with self._lock:
-            self.interrupt(Moment.BEFORE_SUBMIT, request.attempt_id)
-            if request.attempt_id not in self._jobs and not self._take_over(request.launch):
-                self._jobs[request.attempt_id] = Job(number=len(self._jobs) + 1, launch=request.launch)
-                self._queue.append(request.attempt_id)
-                self._serve()
-            self.interrupt(Moment.AFTER_SUBMIT, request.attempt_id)
-
-    def observe(self, attempt_ids: Sequence[str]) -> Mapping[str, Observation]:
-        self._reach()
-        with self._lock:
-            return {attempt_id: self._observe(attempt_id) for attempt_id in attempt_ids}
-
-    def request_leave(self, attempt_id: str, request: LeaveRequest) -> None:
-        self._reach()
-        with self._lock:
-            self.interrupt(Moment.BEFORE_REQUEST, attempt_id)
-            job = self._jobs.get(attempt_id)
-            if job is None and request.ends:
-                job = self._jobs[attempt_id] = Job(number=len(self._jobs) + 1, launch=None)
-            if job is not None and job.granted_at is None:
-                self._leave(attempt_id, job, request)
-            elif job is not None:
-                self._world.request_leave(attempt_id, request)
-            self.interrupt(Moment.AFTER_REQUEST, attempt_id)
-
     # --- optional abilities ----------------------------------------------------------------------
 
     def capacity(self) -> Sequence[Node]:
@@ -112,21 +82,6 @@ class SimBatchEngine(SimulatedEngine):
 
     def script(self, request: SimRequest) -> None:
         """None: a simulated job has no script."""
-
-    def reap(self, attempt_id: str) -> None:
-        self._reach()
-        with self._lock:
-            self.interrupt(Moment.BEFORE_REAP, attempt_id)
-            job = self._jobs.get(attempt_id)
-            if job is None:
-                job = self._jobs[attempt_id] = Job(number=len(self._jobs) + 1, launch=None)
-            if job.granted_at is not None:
-                job.lost = True
-                self._world.reap(attempt_id)
-                self._serve()
-            elif job.ended_at is None:
-                self._lose(attempt_id, job)
-            self.interrupt(Moment.AFTER_REAP, attempt_id)
 
     # --- the system behind it --------------------------------------------------------------------
 
@@ -158,6 +113,34 @@ class SimBatchEngine(SimulatedEngine):
                 self._lose(attempt_id, job)
 
     # --- inside ----------------------------------------------------------------------------------
+
+    def _submit(self, request: SimRequest) -> None:
+        if request.attempt_id not in self._jobs and not self._take_over(request.launch):
+            self._add_job(request.attempt_id, request.launch)
+            self._queue.append(request.attempt_id)
+            self._serve()
+
+    def _request_leave(self, attempt_id: str, request: LeaveRequest) -> None:
+        job = self._jobs.get(attempt_id)
+        if job is None and request.ends:
+            job = self._add_job(attempt_id, None)
+        if job is not None and job.granted_at is None:
+            self._leave(attempt_id, job, request)
+        elif job is not None:
+            super()._request_leave(attempt_id, request)
+
+    def _reap(self, attempt_id: str) -> None:
+        job = self._jobs.get(attempt_id) or self._add_job(attempt_id, None)
+        if job.granted_at is not None:
+            job.lost = True
+            super()._reap(attempt_id)
+            self._serve()
+        elif job.ended_at is None:
+            self._lose(attempt_id, job)
+
+    def _add_job(self, attempt_id: str, launch: Launch | None) -> Job:
+        job = self._jobs[attempt_id] = Job(number=len(self._jobs) + 1, launch=launch)
+        return job
 
     def _on_news(self, attempt_id: str) -> None:
         self._serve()

@@ -7,7 +7,7 @@ same engine and call `disconnect` for the dead one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 
 from tarmac.engines.sim.behaviour import Behaviour, Moment
@@ -16,8 +16,6 @@ from tarmac.engines.sim.request import SimRequest
 from tarmac.engines.sim.simulated import SimulatedEngine
 from tarmac.model.cluster import Cluster, Node, NodeState
 from tarmac.model.described import FIRST_ADDRESS, NodeCache, described_nodes
-from tarmac.model.leaving import LeaveRequest
-from tarmac.model.ports import Observation
 from tarmac.model.record import replace
 from tarmac.node.attempt.document import Launch
 
@@ -55,28 +53,6 @@ class SimEngine(SimulatedEngine):
         self._world.delay_s = news_delay_s
         self._last_port = FIRST_PORT - 1
 
-    # --- the port --------------------------------------------------------------------------------
-
-    def submit(self, request: SimRequest) -> None:
-        self._reach()
-        with self._lock:
-            self.interrupt(Moment.BEFORE_SUBMIT, request.attempt_id)
-            if self._world.facts(request.attempt_id) is None:
-                self._world.begin(request.launch, self.behaviour(request.launch))
-            self.interrupt(Moment.AFTER_SUBMIT, request.attempt_id)
-
-    def observe(self, attempt_ids: Sequence[str]) -> Mapping[str, Observation]:
-        self._reach()
-        with self._lock:
-            return {attempt_id: self._window.observation(attempt_id) for attempt_id in attempt_ids}
-
-    def request_leave(self, attempt_id: str, request: LeaveRequest) -> None:
-        self._reach()
-        with self._lock:
-            self.interrupt(Moment.BEFORE_REQUEST, attempt_id)
-            self._world.request_leave(attempt_id, request)
-            self.interrupt(Moment.AFTER_REQUEST, attempt_id)
-
     # --- optional abilities ----------------------------------------------------------------------
 
     def nodes(self) -> Sequence[Node]:
@@ -102,13 +78,6 @@ class SimEngine(SimulatedEngine):
             self._last_port = next(port for port in chain(after, around) if port not in taken)
             return self._last_port
 
-    def reap(self, attempt_id: str) -> None:
-        self._reach()
-        with self._lock:
-            self.interrupt(Moment.BEFORE_REAP, attempt_id)
-            self._world.reap(attempt_id)
-            self.interrupt(Moment.AFTER_REAP, attempt_id)
-
     # --- the world behind it ---------------------------------------------------------------------
 
     def progress_s(self, run_id: str) -> float:
@@ -131,6 +100,10 @@ class SimEngine(SimulatedEngine):
         """Drop all data of a run whose attempts have ended: long simulations would fill the memory."""
         with self._lock:
             self._world.forget(run_id)
+
+    def _submit(self, request: SimRequest) -> None:
+        if self._world.facts(request.attempt_id) is None:
+            self._world.begin(request.launch, self.behaviour(request.launch))
 
     def _make(self, cluster: Cluster) -> tuple[Node, ...]:
         nodes = described_nodes(

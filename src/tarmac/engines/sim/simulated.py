@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from threading import RLock
 
 from tarmac.engines.attempts.reports import whole_lines
@@ -14,7 +15,8 @@ from tarmac.engines.sim.window import Window
 from tarmac.engines.sim.world import World
 from tarmac.model.abilities import Pace, ReportPiece
 from tarmac.model.errors import NotFound, Unavailable
-from tarmac.model.ports import Notice, WorkerStatus
+from tarmac.model.leaving import LeaveRequest
+from tarmac.model.ports import Notice, Observation, WorkerStatus
 from tarmac.model.utilization import NodeUtilization
 from tarmac.node.attempt.document import Launch
 from tarmac.node.attempt.protocol import NODES, REPORTS_FILE
@@ -54,6 +56,23 @@ class SimulatedEngine:
 
     def render(self, launch: Launch) -> SimRequest:
         return SimRequest(launch=launch)
+
+    def submit(self, request: SimRequest) -> None:
+        with self._interruptible(request.attempt_id, Moment.BEFORE_SUBMIT, Moment.AFTER_SUBMIT):
+            self._submit(request)
+
+    def observe(self, attempt_ids: Sequence[str]) -> Mapping[str, Observation]:
+        self._reach()
+        with self._lock:
+            return {attempt_id: self._observe(attempt_id) for attempt_id in attempt_ids}
+
+    def request_leave(self, attempt_id: str, request: LeaveRequest) -> None:
+        with self._interruptible(attempt_id, Moment.BEFORE_REQUEST, Moment.AFTER_REQUEST):
+            self._request_leave(attempt_id, request)
+
+    def reap(self, attempt_id: str) -> None:
+        with self._interruptible(attempt_id, Moment.BEFORE_REAP, Moment.AFTER_REAP):
+            self._reap(attempt_id)
 
     def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
         self._reach()
@@ -118,6 +137,27 @@ class SimulatedEngine:
             self._listeners.clear()
 
     # --- for the engines -------------------------------------------------------------------------
+
+    def _submit(self, request: SimRequest) -> None:
+        raise NotImplementedError
+
+    def _observe(self, attempt_id: str) -> Observation:
+        return self._window.observation(attempt_id)
+
+    def _request_leave(self, attempt_id: str, request: LeaveRequest) -> None:
+        self._world.request_leave(attempt_id, request)
+
+    def _reap(self, attempt_id: str) -> None:
+        self._world.reap(attempt_id)
+
+    @contextmanager
+    def _interruptible(self, attempt_id: str, before: Moment, after: Moment) -> Iterator[None]:
+        """Reach the cluster for a change of an attempt; a crash may come before and after it."""
+        self._reach()
+        with self._lock:
+            self.interrupt(before, attempt_id)
+            yield
+            self.interrupt(after, attempt_id)
 
     def _files(self, attempt_id: str) -> Mapping[str, bytes]:
         """The files of an attempt by path."""
