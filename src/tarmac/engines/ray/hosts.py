@@ -21,7 +21,6 @@ from tarmac.engines.hosts.host import Host
 from tarmac.engines.ray import sessions
 from tarmac.engines.ray.node import RayNode, Travels
 from tarmac.engines.ray.nodes import RayNodes
-from tarmac.engines.ray.reading import place_of
 from tarmac.engines.ray.relay import Relay
 from tarmac.engines.ray.reservations import Reservations
 from tarmac.model.errors import InvalidInput, Unavailable
@@ -31,6 +30,8 @@ from tarmac.model.secret import SecretValues
 from tarmac.node.attempt import protocol
 from tarmac.node.attempt.document import read_document
 from tarmac.node.files import bundles, untrusted
+
+_SETUP = f"{protocol.LOGS}/setup."
 
 MOST_FILE_BYTES = 64 * 1024 * 1024
 
@@ -201,7 +202,7 @@ class RayHosts:
     def with_file(self, view: AttemptView | None, path: str) -> Host | None:
         if view is None or not view.nodes:
             return None
-        return self.node(view, place_of(view, path)).host
+        return self.node(view, _place_of(view, path)).host
 
     def reachable(self) -> Mapping[str, Host]:
         return {node.name: node.host for node in self._nodes.all() if node.up}
@@ -245,3 +246,18 @@ class RayHosts:
             place.host.take_code(path.parent, path.name, self._code.stream(path.name))
         except (bundles.BrokenOff, ValueError) as error:
             raise Unavailable(f"the code was not taken to {place.name}: {error}") from None
+
+
+def _place_of(view: AttemptView, path: str) -> str:
+    """The node that wrote the file; for files that several may have written, that of rank 0."""
+    names = [node.node for node in view.nodes]
+    first, _, rest = path.partition("/")
+    if first == protocol.NODES and rest.partition("/")[0] in names:
+        return rest.partition("/")[0]
+    if path.startswith(_SETUP):
+        return next((name for name in names if path[len(_SETUP) :].startswith(f"{name}.")), names[0])
+    stem = path.rpartition(".")[0]
+    for node in view.nodes:
+        if any(worker.log.rpartition(".")[0] == stem for worker in node.workers.values()):
+            return node.node
+    return names[0]
