@@ -2,8 +2,8 @@
 `store`, `server` and `engines`.
 
 A thin layer over msgspec, which follows the type hints and is strict. It works on parsed JSON, because the
-texts themselves are written and read by `json`: those are pure ASCII, and can have lone surrogates (of file
-names and output that is not UTF-8), NaN and whole numbers of any size.
+texts themselves are those of Python's own JSON: pure ASCII, with lone surrogates (of file names and output
+that is not UTF-8), NaN and whole numbers of any size.
 """
 
 from __future__ import annotations

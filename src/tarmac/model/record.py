@@ -1,4 +1,4 @@
-"""What records have in common: the base of those that are stored, and copies with other values.
+"""The base of records that are stored, and the function that copies records with other values.
 
 Records are msgspec's Structs. Used by the other modules of `model`, and wherever records are copied.
 """
