@@ -12,6 +12,8 @@ import pytest
 
 from engine_harness import Harness, LocalHarness, SimBatchHarness, SimHarness
 from gitserver import NO_SSHD
+from memory_store import MemoryStore
+from played_store import PlayedStore
 from postgres import Missing, Server, running_server
 from ray_harness import RayHarness
 from slurm_clusters import Missing as MissingSlurm
@@ -20,11 +22,11 @@ from slurm_harness import RealSlurmHarness, SlurmHarness, SshHarness, StandInHar
 from ssh_hosts import LoginHost, login_host
 from tarmac.model.ports import Store
 from tarmac.store import open_store
-from tarmac.store.memory import MemoryStore
 
-MEMORY, SQLITE, POSTGRES = "memory", "sqlite", "postgres"
+MEMORY, PLAY, SQLITE, POSTGRES = "memory", "play", "sqlite", "postgres"
 SQL = [SQLITE, pytest.param(POSTGRES, marks=pytest.mark.postgres)]
 EVERY = [MEMORY, *SQL]
+FAKES: dict[str, Callable[[], Any]] = {MEMORY: MemoryStore, PLAY: PlayedStore}
 
 
 @pytest.fixture(scope="session")
@@ -67,7 +69,14 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-@pytest.fixture(params=EVERY, scope="module")
+@pytest.fixture(params=[PLAY, *EVERY])
+def step_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """An empty store of the test's own: one test for each kind, and for the store of plays."""
+    with _store(request, tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture(params=[PLAY, *EVERY], scope="module")
 def lasting_store(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Store]:
@@ -163,8 +172,8 @@ def delegated(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
 
 @contextmanager
 def _store(request: pytest.FixtureRequest, directory: Path) -> Iterator[Store]:
-    if request.param == MEMORY:
-        yield MemoryStore()
+    if request.param in FAKES:
+        yield FAKES[request.param]()
         return
     with _database(request, directory) as url, closing(open_store(url)) as opened:
         yield opened

@@ -17,6 +17,11 @@ E = RunEvent
 
 
 @pytest.fixture
+def store(step_store: Store) -> Store:
+    return step_store
+
+
+@pytest.fixture
 def queued(store: Store) -> Run:
     (run,) = store.create_runs([new_run("r1")])
     return run

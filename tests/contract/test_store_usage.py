@@ -46,8 +46,9 @@ def running(store: Store, run_id: str, **fields: object) -> Run:
     return start.after
 
 
-def test_usage_adds_up_by_hour_pool_user_and_project(store: Store) -> None:
+def test_usage_adds_up_by_hour_pool_user_and_project(step_store: Store) -> None:
     """D13: what a fair share is judged by."""
+    store = step_store
     runs = [running(store, f"r{number}") for number in range(3)]
     others = [running(store, "s1", user="bob"), running(store, "s2", project="vision")]
     assert store.apply([ended(run, 10.0) for run in runs]) == [True] * 3, "one hour, in one transaction"
@@ -62,7 +63,8 @@ def test_usage_adds_up_by_hour_pool_user_and_project(store: Store) -> None:
     assert store.usage(HOUR + 1.0) == [bucket(4.0, hour_at=HOUR + HOUR_S, user="bob")]
 
 
-def test_usage_is_counted_once_whoever_records_the_end(store: Store) -> None:
+def test_usage_is_counted_once_whoever_records_the_end(step_store: Store) -> None:
+    store = step_store
     run = running(store, "r1")
     end = ended(run, 10.0)
     assert store.apply([end, end]) == [True, False]
@@ -73,7 +75,8 @@ def test_usage_is_counted_once_whoever_records_the_end(store: Store) -> None:
     assert store.usage(0.0) == [bucket(10.0)]
 
 
-def test_a_heavier_run_counts_for_less(store: Store) -> None:
+def test_a_heavier_run_counts_for_less(step_store: Store) -> None:
+    store = step_store
     run = running(store, "r1", weight=2.0)
     assert store.apply([ended(run, 10.0)]) == [True]
     other = running(store, "r2", weight=2.0)

@@ -18,6 +18,7 @@ import uvicorn
 
 import tarmac
 from cluster_starter import NAME, Starter
+from scratch_store import ScratchStore
 from simulated import CountingIds, InstantCode, nodes
 from tarmac.artifacts.code.arrivals import Arrivals
 from tarmac.artifacts.code.store import DirectoryCodeStore
@@ -54,7 +55,6 @@ from tarmac.server.storage.run_remover import RunRemover
 from tarmac.server.storage.secret_service import SecretService
 from tarmac.server.storage.site_artifacts import SiteArtifacts
 from tarmac.server.submitting.submissions import resolve_references
-from tarmac.store.memory import MemoryStore
 from tarmac.systems.determined.gateway.application import at_addresses
 from tarmac.systems.determined.gateway.gateway import Gateway
 from tarmac.systems.determined.gateway.tokens import TokenMaker
@@ -122,7 +122,7 @@ class Served:
     ) -> None:
         self.home = Home(root)
         self.clock = VirtualClock(1_000_000.0)
-        self.store = MemoryStore()
+        self.store = ScratchStore()
         self.engine = WritableEngine(self.clock, behaviour)
         self.catalog = Catalog(str(root / "artifacts"))
         self.keepers: dict[str, KeepsFiles] = {}

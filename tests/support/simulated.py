@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from memory_metrics import MemoryMetrics
+from memory_store import MemoryStore
 from tarmac.control.reconcilers.deliver import deliver_pass
 from tarmac.control.reconcilers.dependencies import dependency_pass
 from tarmac.control.reconcilers.reconcile import reap_pass, reconcile_pass
@@ -33,8 +35,6 @@ from tarmac.model.serving import HomeIdentity, Lease
 from tarmac.model.spec import Command, FailureBehaviour, LocalDirectory, Process, Repository, Role, RunSpec
 from tarmac.node.attempt.document import Launch
 from tarmac.samplers import searcher_of
-from tarmac.store.memory import MemoryStore
-from tarmac.store.memory_metrics import MemoryMetrics
 
 T = TypeVar("T")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import cast
 
 from msgspec import Struct
 
@@ -22,7 +23,7 @@ from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.model.actor import Actor
 from tarmac.model.cluster import Cluster, Policy
 from tarmac.model.errors import Refused
-from tarmac.model.ports import StagedCode
+from tarmac.model.ports import StagedCode, Store
 from tarmac.model.record import replace
 from tarmac.model.resources import Resources
 from tarmac.model.spec import Command, LocalDirectory, Mode, Process, Repository, Role, RunSpec, Target
@@ -30,9 +31,9 @@ from tarmac.node.attempt.document import Launch
 from tarmac.sched import Estimate, scope_of_run
 from tarmac.simulator.jobs import Job
 from tarmac.simulator.measures import Estimates, PromiseBook
+from tarmac.simulator.play_store import PlayStore
 from tarmac.simulator.record import Record
 from tarmac.simulator.shapes import with_rules
-from tarmac.store.memory import MemoryStore
 
 EPOCH_S = 1_000_080_000.0
 """The start of virtual time for a trace that counts from zero: a midnight."""
@@ -96,7 +97,7 @@ class Play:
         self._jobs = jobs
         self._next = 0
         self._clock = VirtualClock(self._arrivals[0])
-        self.store = MemoryStore()
+        self.store = PlayStore()
         self._news: set[str] = set()
         self._specs: dict[tuple[object, ...], RunSpec] = {}  # one for all that differ in name and limit alone
         self._behaviours = [
@@ -107,7 +108,7 @@ class Play:
         ruled = with_rules(cluster, rules.policy, preemption=rules.preempting)
         self.store.put_cluster(ruled)
         self._plane = ControlPlane(
-            store=self.store,
+            store=cast(Store, self.store),  # the passes of a play call nothing that it lacks
             engine=self.engine,
             code=_NoCode(),
             clock=self._clock,

@@ -14,7 +14,7 @@ from tarmac.model.lifecycle import RunEvent, RunState
 from tarmac.model.run import Event, Outcome
 from tarmac.model.spec import Mode
 from tarmac.simulator.jobs import Job
-from tarmac.store.memory import MemoryStore
+from tarmac.simulator.play_store import PlayStore
 
 FEED = 1000
 """Events read at a time."""
@@ -84,7 +84,7 @@ class Record:
         self.never_fits[number] = reason
         self.ended += 1
 
-    def take(self, store: MemoryStore, now: float) -> None:
+    def take(self, store: PlayStore, now: float) -> None:
         """Record the events since the last call."""
         self.now = now
         full = True

@@ -1,4 +1,4 @@
-"""The durable record: SQL, and the in-memory fake. Wired in `server/wiring.py`.
+"""The durable record, in SQL. Wired in `server/wiring.py`.
 
 All SQL of tarmac is in this package. Reading order: `schema` (tables), `statements` (every statement), `rows`
 (records to rows and back), `checks` (what may be written), `sql` (the adapter).

@@ -1,6 +1,6 @@
 """Checks of everything that is to be written, before any database is touched.
 
-Shared by `SqlStore` and `MemoryStore`, so that the fake refuses the same records as the real one.
+Used by every part of `SqlStore`, and by the simulator's `PlayStore`, which refuses the same records.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ import pytest
 
 from actors import ADA, member
 from cluster_starter import LIMIT_S, NAME, Starter
-from simulated import CountingIds, InstantCode, InterruptibleStore, nodes, spec
+from scratch_store import ScratchStore
+from simulated import CountingIds, InstantCode, nodes, spec
 from tarmac.api import ChangeState, ClusterChange
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane, Submission
@@ -36,7 +37,7 @@ class SystemClock:
 class Site:
     plane: ControlPlane
     starter: Starter
-    store: InterruptibleStore
+    store: ScratchStore
 
     def up(self, *names: str, install: bool = False) -> ClusterChange:
         """Bring it up, to the end."""
@@ -90,7 +91,7 @@ def site() -> Iterator[Site]:
         return Behaviour(duration_s=1e9)
 
     starter = Starter(SimEngine(clock, nodes(3, 4, cluster=NAME), behaviour=busy))
-    store = InterruptibleStore()
+    store = ScratchStore()
     plane = ControlPlane(
         store=store,
         engine=SimEngine(clock, nodes(1, 4, first=9), behaviour=busy),

@@ -1,4 +1,4 @@
-"""The loops as threads, over the in-memory store and the simulated engine: wakeups, leases, defects."""
+"""The loops as threads, over a store in memory and the simulated engine: wakeups, leases, defects."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from actors import ADA
-from simulated import BatchKind, CountingIds, InstantCode, InterruptibleStore, nodes, spec
+from scratch_store import ScratchStore
+from simulated import BatchKind, CountingIds, InstantCode, nodes, spec
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.control.state.event_bus import Wakeup
@@ -36,7 +37,7 @@ IDS = CountingIds()
 
 
 def a_plane(
-    store: InterruptibleStore,
+    store: ScratchStore,
     engine: SimEngine,
     *,
     serving: Lease | None = None,
@@ -61,7 +62,7 @@ def an_engine(cluster: str = "local", *, duration_s: float = 0.0) -> SimEngine:
     return SimEngine(clock, there, behaviour=lambda _launch: Behaviour(duration_s=duration_s))
 
 
-def take(store: InterruptibleStore, home: HomeIdentity, *, cluster: str = "local") -> Lease:
+def take(store: ScratchStore, home: HomeIdentity, *, cluster: str = "local") -> Lease:
     newest = max((record.token for record in store.servers() if record.cluster == cluster), default=0)
     taken = store.take_lease(cluster, home, after=newest, now=time.time())
     assert taken is not None
@@ -92,7 +93,7 @@ def submit(plane: ControlPlane, cluster: str | None = None) -> str:
 
 
 def test_a_submitted_run_goes_all_the_way_by_wakeups_alone() -> None:
-    plane = a_plane(InterruptibleStore(), an_engine())
+    plane = a_plane(ScratchStore(), an_engine())
     loops = Loops(plane)
     loops.start()
     try:
@@ -102,7 +103,7 @@ def test_a_submitted_run_goes_all_the_way_by_wakeups_alone() -> None:
 
 
 def test_a_server_whose_cluster_was_taken_over_ends_what_it_runs_and_goes() -> None:
-    store, lost = InterruptibleStore(), threading.Event()
+    store, lost = ScratchStore(), threading.Event()
     engine, reaped = an_engine(duration_s=1e6), threading.Event()
     engine.interrupt = lambda moment, _attempt_id: reaped.set() if moment is Moment.AFTER_REAP else None
     plane = a_plane(store, engine, serving=take(store, ONE))
@@ -132,7 +133,7 @@ def test_a_server_whose_cluster_was_taken_over_ends_what_it_runs_and_goes() -> N
 
 
 def test_servers_of_two_clusters_leave_the_runs_of_the_other_alone() -> None:
-    store = InterruptibleStore()
+    store = ScratchStore()
     engines = {"a": an_engine("a"), "b": an_engine("b")}
     planes = {
         name: a_plane(store, engine, serving=take(store, home, cluster=name))
@@ -158,7 +159,7 @@ def test_servers_of_two_clusters_leave_the_runs_of_the_other_alone() -> None:
 
 
 def test_a_defect_in_one_pass_does_not_end_the_loop() -> None:
-    store, engine = InterruptibleStore(), an_engine()
+    store, engine = ScratchStore(), an_engine()
     plane = a_plane(store, engine)
     broken = iter([True, True])
 
@@ -177,7 +178,7 @@ def test_a_defect_in_one_pass_does_not_end_the_loop() -> None:
 
 
 def test_an_engine_that_never_answers_holds_up_no_run_of_another_nor_the_end_of_the_server() -> None:
-    store, far, hanging = InterruptibleStore(), an_engine("far"), threading.Event()
+    store, far, hanging = ScratchStore(), an_engine("far"), threading.Event()
     answers = threading.Event()
 
     def never() -> None:
@@ -209,7 +210,7 @@ def test_an_engine_that_never_answers_holds_up_no_run_of_another_nor_the_end_of_
 
 
 def test_an_engine_that_comes_while_the_loops_run_has_its_own_until_it_goes() -> None:
-    store, batch = InterruptibleStore(), SimBatchEngine(VirtualClock(time.time()), nodes(1, 1, cluster="far"))
+    store, batch = ScratchStore(), SimBatchEngine(VirtualClock(time.time()), nodes(1, 1, cluster="far"))
     plane = a_plane(store, an_engine(), kinds={"sim-batch": BatchKind({"far": batch})})
     loops = Loops(plane)
     loops.start()

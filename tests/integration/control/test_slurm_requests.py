@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from actors import ADA
+from scratch_store import ScratchStore
 from simulated import CountingIds, InstantCode, nodes, spec
 from slurm_clusters import install_standin
 from tarmac.control.delegation import request_of
@@ -21,7 +22,6 @@ from tarmac.engines.slurm.settings import read_settings
 from tarmac.model.errors import NeverFits, Refused
 from tarmac.model.spec import RunSpec, Target
 from tarmac.sched import Placement, Refusal
-from tarmac.store.memory import MemoryStore
 from tarmac.systems.registry import read
 
 
@@ -39,7 +39,7 @@ class Site:
         engine = SlurmEngine("site", read_settings({**given, **settings}), host=host)
         clock = VirtualClock(1_000_000.0)
         return ControlPlane(
-            store=MemoryStore(),
+            store=ScratchStore(),
             engine=SimEngine(clock, nodes(1, 4), behaviour=lambda _launch: Behaviour()),
             engines={"site": engine},
             code=InstantCode(),

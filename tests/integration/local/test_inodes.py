@@ -5,19 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine_harness import LocalHarness, Work, ended
+from scratch_store import ScratchStore
 from simulated import spec
 from tarmac.engines.sim import VirtualClock
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Outcome, Run
 from tarmac.server.storage.attempt_cleaner import AttemptCleaner
-from tarmac.store.memory import MemoryStore
 
 AT_THE_END = 18
 LATER = 11
 LAST = 9
 
 
-class OneRun(MemoryStore):
+class OneRun(ScratchStore):
     """A store with one run, which has ended."""
 
     def load_runs(self, run_ids: list[str]) -> dict[str, Run]:  # type: ignore[override]

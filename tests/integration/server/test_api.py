@@ -196,11 +196,11 @@ def test_why_a_run_waits(plane: Served) -> None:
 
 def test_a_full_disk_is_said_and_nothing_is_kept(plane: Served) -> None:
     client = plane.client()
-    plane.store.disk_full = True
+    plane.store.fill_disk()
     with pytest.raises(StorageFull) as refused:
         client.submit(HELLO)
     assert (refused.value.http_status, refused.value.exit_code) == (503, 1)
-    plane.store.disk_full = False
+    plane.store.fill_disk(False)
     assert client.runs()["runs"] == []
 
 

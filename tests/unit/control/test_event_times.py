@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from actors import ADA
+from scratch_store import ScratchStore
 from simulated import CountingIds, InstantCode, nodes, spec
 from tarmac.control.decisions.apply_observation import apply_observation
 from tarmac.control.queue.queueing import QueueChange
@@ -19,7 +20,6 @@ from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.record import replace
 from tarmac.model.run import Allocation, Attempt, Outcome, Run
 from tarmac.model.spec import Target
-from tarmac.store.memory import MemoryStore
 
 BATCH = "batch"
 
@@ -46,7 +46,7 @@ def clock() -> BusyClock:
 def plane(clock: BusyClock) -> ControlPlane:
     """One whose other cluster has a queue of its own."""
     return ControlPlane(
-        store=MemoryStore(),
+        store=ScratchStore(),
         engine=SimEngine(clock, nodes(2, 4), behaviour=lambda _launch: Behaviour()),
         engines={BATCH: SimBatchEngine(clock, nodes(2, 4, cluster=BATCH), behaviour=lambda _: Behaviour())},
         code=InstantCode(),

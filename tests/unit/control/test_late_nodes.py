@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from actors import ADA
+from scratch_store import ScratchStore
 from simulated import CountingIds, InstantCode, nodes, spec
 from tarmac.control.reconcilers.deliver import deliver_pass
 from tarmac.control.reconcilers.schedule import schedule_pass
@@ -18,7 +19,6 @@ from tarmac.model.lifecycle import RunState
 from tarmac.model.ports import ObservedState
 from tarmac.model.record import replace
 from tarmac.model.spec import Target
-from tarmac.store.memory import MemoryStore
 
 FAR = "far"
 
@@ -50,7 +50,7 @@ def far(clock: VirtualClock) -> LateEngine:
 @pytest.fixture
 def plane(clock: VirtualClock, far: LateEngine) -> ControlPlane:
     return ControlPlane(
-        store=MemoryStore(),
+        store=ScratchStore(),
         engine=SimEngine(clock, nodes(1, 1), behaviour=lambda _launch: Behaviour()),
         engines={FAR: far},
         code=InstantCode(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors import ADA
+from scratch_store import ScratchStore
 from simulated import CountingIds, InstantCode, Simulation, nodes, spec
 from tarmac.control.draining import NodeChoice
 from tarmac.control.service import ControlPlane, Submission
@@ -13,7 +14,6 @@ from tarmac.model.cluster import Cluster, Node, NodeGroup, NodeState, Policy, Po
 from tarmac.model.record import replace
 from tarmac.model.run import Run
 from tarmac.model.spec import Rehearsal
-from tarmac.store.memory import MemoryStore
 
 SITE = Cluster(
     name="site",
@@ -25,7 +25,7 @@ SITE = Cluster(
 def plane_of(own: list[Node], *pools: Pool) -> ControlPlane:
     clock = VirtualClock(1_000_000.0)
     return ControlPlane(
-        store=MemoryStore(),
+        store=ScratchStore(),
         engine=SimEngine(clock, own),
         code=InstantCode(),
         clock=clock,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from scratch_store import ScratchStore
 from tarmac.control.serving import Wish, objection, serve, whereabouts
 from tarmac.model.errors import Refused
 from tarmac.model.record import replace
 from tarmac.model.serving import HomeIdentity, ServerRecord
-from tarmac.store.memory import MemoryStore
 
 ONE = HomeIdentity(id="one", machine="m1", hostname="ada", path="/home/one")
 TWO = HomeIdentity(id="two", machine="m2", hostname="bob", path="/srv/two")
@@ -61,13 +61,13 @@ def test_a_home_may_not_serve(wish: Wish, reason: str) -> None:
 
 
 def test_serving_again_makes_what_an_older_server_tries_stale() -> None:
-    store = MemoryStore()
+    store = ScratchStore()
     first, second = serve(store, WISH, now=1.0), serve(store, WISH, now=2.0)
     assert (first.token, second.token) == (1, 2)
 
 
 def test_who_is_asked_elsewhere_hears_who_looks_after_a_run() -> None:
-    store = MemoryStore()
+    store = ScratchStore()
     serve(store, WISH, now=1000.0)
     assert whereabouts(store, "local", now=1010.0) == "the home /home/one on ada"
     late = whereabouts(store, "local", now=1000.0 + 7 * 60)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from histories import attempt_of, new_run, placed, step
+from scratch_store import ScratchStore
 from tarmac.artifacts.versions.catalog import Catalog
 from tarmac.artifacts.versions.retention import Rules
 from tarmac.artifacts.versions.store_server import Grant
@@ -14,35 +15,34 @@ from tarmac.engines.sim import VirtualClock
 from tarmac.model.lifecycle import AttemptState, RunEvent
 from tarmac.model.run import Outcome, Run
 from tarmac.server.storage.artifact_service import ArtifactService
-from tarmac.store.memory import MemoryStore
 
 NOW = 1_700_000_000.0
 INPUTS = ("r9.checkpoint.3",)
 
 
 @pytest.fixture
-def store() -> MemoryStore:
+def store() -> ScratchStore:
     """One with a run r1 whose attempt 1 is live."""
-    made = MemoryStore()
+    made = ScratchStore()
     (run,) = made.create_runs([new_run("r1", input_artifacts=INPUTS)])
     assert made.apply([placed(run)]) == [True]
     return made
 
 
-def service(store: MemoryStore, root: Path) -> ArtifactService:
+def service(store: ScratchStore, root: Path) -> ArtifactService:
     catalog = Catalog(str(root / "artifacts"))
     return ArtifactService(
         catalog, store, VirtualClock(NOW), Rules(versions=3, days=None), marker=root / "marker"
     )
 
 
-def current(store: MemoryStore) -> Run:
+def current(store: ScratchStore) -> Run:
     run = store.run("r1")
     assert run is not None
     return run
 
 
-def test_the_live_attempt_may_write_and_read_its_inputs(store: MemoryStore, tmp_path: Path) -> None:
+def test_the_live_attempt_may_write_and_read_its_inputs(store: ScratchStore, tmp_path: Path) -> None:
     found = service(store, tmp_path).find_grant("r1.1", "token-1")
     assert found == Grant(run_id="r1", number=1, inputs=INPUTS)
 
@@ -58,11 +58,11 @@ NOBODY = [
 
 
 @pytest.mark.parametrize(("attempt_id", "token"), NOBODY)
-def test_nobody_else_may(store: MemoryStore, tmp_path: Path, attempt_id: str, token: str) -> None:
+def test_nobody_else_may(store: ScratchStore, tmp_path: Path, attempt_id: str, token: str) -> None:
     assert service(store, tmp_path).find_grant(attempt_id, token) is None
 
 
-def test_an_attempt_that_the_server_has_given_up_may_no_more(store: MemoryStore, tmp_path: Path) -> None:
+def test_an_attempt_that_the_server_has_given_up_may_no_more(store: ScratchStore, tmp_path: Path) -> None:
     run = current(store)
     lost = attempt_of(run, state=AttemptState.ENDED, outcome=Outcome.LOST, ended_at=101.0)
     assert store.apply([step(run, RunEvent.FAULTED, attempt=lost)]) == [True]

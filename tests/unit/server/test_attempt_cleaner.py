@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from scratch_store import ScratchStore
 from simulated import spec
 from tarmac.engines.attempts import clearing
 from tarmac.engines.attempts.clearing import cleared_notices
@@ -19,13 +20,12 @@ from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Run
 from tarmac.server.storage.attempt_cleaner import AttemptCleaner
-from tarmac.store.memory import MemoryStore
 
 DAY_S = 86_400.0
 NOW = 1_700_000_000.0
 
 
-class Runs(MemoryStore):
+class Runs(ScratchStore):
     """A store that holds these runs, and counts which it was asked for."""
 
     def __init__(self, runs: Sequence[Run]) -> None:

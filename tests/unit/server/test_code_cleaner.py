@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from code_trees import copied, snapshots_in
+from scratch_store import ScratchStore
 from simulated import spec
 from tarmac.artifacts.code.store import DirectoryCodeStore
 from tarmac.engines.sim import VirtualClock
@@ -17,13 +18,12 @@ from tarmac.model.run import Run
 from tarmac.model.spec import LocalDirectory, RunSpec
 from tarmac.node.files.codestore import PACKS
 from tarmac.server.storage.code_cleaner import CodeCleaner
-from tarmac.store.memory import MemoryStore
 
 DAY_S = 86_400.0
 NOW = 1_700_000_000.0
 
 
-class Runs(MemoryStore):
+class Runs(ScratchStore):
     """A store that holds these runs."""
 
     def __init__(self, runs: Sequence[Run]) -> None:

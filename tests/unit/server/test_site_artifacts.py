@@ -11,6 +11,7 @@ import pytest
 
 from actors import ADA
 from histories import new_run, step
+from scratch_store import ScratchStore
 from tarmac.artifacts.versions.blobs import DirectoryBlobs
 from tarmac.artifacts.versions.catalog import Catalog
 from tarmac.artifacts.versions.manifest import Manifest, Version, to_bytes, versions
@@ -26,7 +27,6 @@ from tarmac.model.search import TrialPlace
 from tarmac.model.spec import Target
 from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.server.storage.site_artifacts import SiteArtifacts
-from tarmac.store.memory import MemoryStore
 
 SITE = Target(cluster="site")
 BOUND_S = 30.0
@@ -79,7 +79,7 @@ class Kept:
     """A server with a run `r1` on the cluster `site`, and what is kept there."""
 
     def __init__(self, root: Path, *, answer_s: float = BOUND_S) -> None:
-        self.store = MemoryStore()
+        self.store = ScratchStore()
         self.catalog = Catalog(str(root / "near"))
         self.catalog.begin(root / "marker")
         self.files = SiteFiles(root / "site")

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from actors import ADA
+from scratch_store import ScratchStore
 from simulated import CountingIds, InstantCode, nodes
 from tarmac.control.service import ControlPlane
 from tarmac.engines.sim import SimEngine, VirtualClock
@@ -20,18 +21,17 @@ from tarmac.server.submitting.submit_batch import (
     submit_each,
     submit_together,
 )
-from tarmac.store.memory import MemoryStore
 
 CALLER = Caller(actor=ADA, local=True)
 
 
 @pytest.fixture
-def store() -> MemoryStore:
-    return MemoryStore()
+def store() -> ScratchStore:
+    return ScratchStore()
 
 
 @pytest.fixture
-def plane(store: MemoryStore) -> ControlPlane:
+def plane(store: ScratchStore) -> ControlPlane:
     clock = VirtualClock(1000.0)
     engine = SimEngine(clock, nodes(1, 8))
     return ControlPlane(store=store, engine=engine, code=InstantCode(), clock=clock, ids=CountingIds())
@@ -42,7 +42,7 @@ def draft(command: str = "true", *, key: str | None = None, slots: int | None = 
     return Draft(caller=CALLER, source=f"command: {command}\n", overrides=overrides, idempotency_key=key)
 
 
-def test_what_arrives_during_a_transaction_shares_the_next(plane: ControlPlane, store: MemoryStore) -> None:
+def test_what_arrives_during_a_transaction_shares_the_next(plane: ControlPlane, store: ScratchStore) -> None:
     async def arrive() -> list[Submitted]:
         submitter = BatchSubmitter(plane)
         return await asyncio.gather(*(submitter.enter(draft(f"echo {number}")) for number in range(50)))
@@ -53,7 +53,7 @@ def test_what_arrives_during_a_transaction_shares_the_next(plane: ControlPlane, 
     assert store.writes <= 2
 
 
-def test_a_flood_is_taken_in_several_transactions(plane: ControlPlane, store: MemoryStore) -> None:
+def test_a_flood_is_taken_in_several_transactions(plane: ControlPlane, store: ScratchStore) -> None:
     async def arrive() -> None:
         submitter = BatchSubmitter(plane)
         await asyncio.gather(*(submitter.enter(draft()) for _ in range(2 * BATCH_LIMIT + 1)))
@@ -74,7 +74,7 @@ def test_a_client_that_goes_away_takes_nobody_along(plane: ControlPlane) -> None
     assert asyncio.run(arrive()).accepted.run.spec.source == "command: echo two\n"
 
 
-def test_mistakes_are_answered_one_by_one(plane: ControlPlane, store: MemoryStore) -> None:
+def test_mistakes_are_answered_one_by_one(plane: ControlPlane, store: ScratchStore) -> None:
     results = submit_each(
         [draft(), Draft(caller=CALLER, source="slotz: 1"), draft(slots=900), draft("echo last")], plane
     )
@@ -82,7 +82,7 @@ def test_mistakes_are_answered_one_by_one(plane: ControlPlane, store: MemoryStor
     assert len(store.live_runs()) == 2
 
 
-def test_a_key_that_clashes_makes_no_other_run_twice(plane: ControlPlane, store: MemoryStore) -> None:
+def test_a_key_that_clashes_makes_no_other_run_twice(plane: ControlPlane, store: ScratchStore) -> None:
     """The plane refuses after the commit; what is submitted again must not be there twice."""
     submit_each([draft("echo one", key="k")], plane)
     results = submit_each(
@@ -92,15 +92,15 @@ def test_a_key_that_clashes_makes_no_other_run_twice(plane: ControlPlane, store:
     assert len(store.live_runs()) == 3
 
 
-def test_a_full_disk_is_everybodys(plane: ControlPlane, store: MemoryStore) -> None:
-    store.disk_full = True
+def test_a_full_disk_is_everybodys(plane: ControlPlane, store: ScratchStore) -> None:
+    store.fill_disk()
     results = submit_each([draft(), Draft(caller=CALLER, source="slotz: 1"), draft()], plane)
     assert [type(result) for result in results] == [StorageFull, InvalidInput, StorageFull]
-    store.disk_full = False
+    store.fill_disk(False)
     assert store.live_runs() == []
 
 
-def test_those_that_belong_together_are_one_transaction(plane: ControlPlane, store: MemoryStore) -> None:
+def test_those_that_belong_together_are_one_transaction(plane: ControlPlane, store: ScratchStore) -> None:
     with pytest.raises(TarmacError):
         submit_together([draft(), draft(slots=900)], plane)
     assert store.live_runs() == []

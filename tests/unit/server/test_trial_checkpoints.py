@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from histories import new_run, spec, step
+from scratch_store import ScratchStore
 from tarmac.artifacts.versions.catalog import Catalog
 from tarmac.artifacts.versions.manifest import DIRECTORY, FILE, Chunk, Entry, Manifest, Version, to_bytes
 from tarmac.artifacts.versions.retention import Rules
@@ -23,7 +24,6 @@ from tarmac.model.run_records import RunRecord, RunRecordKind
 from tarmac.model.search import CheckpointPolicy, SearchMethod, SearchSpec, TrialPlace
 from tarmac.model.spec import Conventions
 from tarmac.server.storage.artifact_service import ArtifactService
-from tarmac.store.memory import MemoryStore
 
 KIND = RunRecordKind.CHECKPOINT
 NOW = 1_700_000_000.0
@@ -37,7 +37,7 @@ class Finished:
     conventions = Conventions()
 
     def __init__(self, root: Path, policy: CheckpointPolicy, *, versions: int = 9) -> None:
-        self.store = MemoryStore()
+        self.store = ScratchStore()
         self.catalog = Catalog(str(root / "artifacts"))
         self.catalog.begin(root / "marker")
         rules = Rules(versions=versions, days=None)

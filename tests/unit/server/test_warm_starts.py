@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from scratch_store import ScratchStore
 from tarmac.model.errors import InvalidInput
 from tarmac.model.numbering import NumberKind
 from tarmac.model.record import replace
 from tarmac.model.run_records import RunRecord, RunRecordKind
 from tarmac.model.spec import RunSpec
-from tarmac.store.memory import MemoryStore
 from tarmac.systems.determined.gateway.warm_starts import with_sources
 from tarmac.systems.registry import read
 
@@ -36,7 +36,7 @@ def spec_of(searcher: str) -> RunSpec:
 
 
 def inputs(spec: RunSpec) -> tuple[str, ...]:
-    numbers = MemoryStore().numbers
+    numbers = ScratchStore().numbers
     assert numbers.numbers(NumberKind.TRIAL, ["r1"]) == {"r1": 1}
     return with_sources(lambda found: found, numbers, Records())(spec).input_artifacts
 

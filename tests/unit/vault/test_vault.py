@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from scratch_store import ScratchDatabase
 from tarmac.engines.sim import VirtualClock
 from tarmac.model.errors import InvalidInput, NotFound, Refused, TarmacError, Unavailable
 from tarmac.model.record import replace
 from tarmac.model.secret import SecretForm, SecretUse
-from tarmac.store.memory_secrets import MemorySecrets
+from tarmac.store.secrets import SqlSecrets
 from tarmac.vault import KeyFile, Vault
 from tarmac.vault.vault import NewSecret
 
@@ -22,7 +23,7 @@ class Kept:
     """A vault, its record and its key file."""
 
     def __init__(self, directory: Path) -> None:
-        self.records = MemorySecrets()
+        self.records = SqlSecrets(ScratchDatabase())
         self.file = directory / "secrets.key"
         self.clock = VirtualClock(1000.0)
 
@@ -128,7 +129,7 @@ def test_what_another_server_sealed_during_a_rotation_opens_after_it(kept: Kept)
     other = kept.vault()
     other.set(NewSecret(name="a", value=VALUE), user="ada")
 
-    class Meddling(MemorySecrets):
+    class Meddling(SqlSecrets):
         """Takes a rotation in the moment before a value is kept."""
 
         def add(self, version):  # type: ignore[no-untyped-def]
@@ -141,7 +142,9 @@ def test_what_another_server_sealed_during_a_rotation_opens_after_it(kept: Kept)
         def reseal(self, versions):  # type: ignore[no-untyped-def]
             kept.records.reseal(versions)
 
-    Vault(Meddling(), KeyFile(kept.file), kept.clock).set(NewSecret(name="b", value=VALUE), user="bo")
+    Vault(Meddling(ScratchDatabase()), KeyFile(kept.file), kept.clock).set(
+        NewSecret(name="b", value=VALUE), user="bo"
+    )
     assert kept.vault().values(["a", "b"]) == {"a": VALUE, "b": VALUE}
 
 

@@ -1,14 +1,14 @@
-"""The knobs of the fake: a write that breaks before or after it is durable, and a full disk."""
+"""The knobs of the store in memory: a write that breaks before or after it is durable, and a full disk."""
 
 from __future__ import annotations
 
 import pytest
 
 from histories import new_run, placed
+from scratch_store import ScratchStore
 from tarmac.model.cluster import Drain
 from tarmac.model.errors import StorageFull
 from tarmac.model.serving import HomeIdentity
-from tarmac.store.memory import MemoryStore
 
 
 class Crash(BaseException):
@@ -16,7 +16,7 @@ class Crash(BaseException):
 
 
 def test_a_write_that_fails_before_leaves_nothing() -> None:
-    store = MemoryStore()
+    store = ScratchStore()
     store.fail_before(2, Crash())
     (run,) = store.create_runs([new_run("r1")])
     with pytest.raises(Crash):
@@ -26,7 +26,7 @@ def test_a_write_that_fails_before_leaves_nothing() -> None:
 
 
 def test_a_write_that_fails_after_is_durable() -> None:
-    store = MemoryStore()
+    store = ScratchStore()
     store.fail_after(1, Crash())
     with pytest.raises(Crash):
         store.create_runs([new_run("r1", key="k")])
@@ -35,10 +35,9 @@ def test_a_write_that_fails_after_is_durable() -> None:
 
 
 def test_every_write_counts_and_no_read() -> None:
-    store = MemoryStore()
+    store = ScratchStore()
     (run,) = store.create_runs([new_run("r1")])
     store.create_runs([])
-    store.apply([])
     store.live_runs()
     assert store.writes == 1
     store.apply([placed(run)])
@@ -51,11 +50,11 @@ def test_every_write_counts_and_no_read() -> None:
 
 
 def test_a_full_disk_refuses_writes_until_there_is_room() -> None:
-    store = MemoryStore()
+    store = ScratchStore()
     (run,) = store.create_runs([new_run("r1")])
-    store.disk_full = True
+    store.fill_disk()
     with pytest.raises(StorageFull):
         store.apply([placed(run)])
     assert store.live_runs() == [run]
-    store.disk_full = False
+    store.fill_disk(False)
     assert store.apply([placed(run)]) == [True]

@@ -1,4 +1,4 @@
-"""`MemoryStore`: the store as a fake with knobs. Used by simulations and tests in place of `SqlStore`.
+"""`MemoryStore`: the store as a fake with knobs. Used by simulations, which SQLite makes ten times as long.
 
 It passes the same contract suite. Its content survives a crash of the control plane built on it.
 """
@@ -11,6 +11,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Any
 
+from memory_annotations import MemoryAnnotations
+from memory_experiments import MemoryExperiments
+from memory_metrics import MemoryMetrics
+from memory_notifications import MemoryNotifications
+from memory_numbers import MemoryNumbers
+from memory_run_records import MemoryRunRecords
+from memory_secrets import MemorySecrets
+from memory_writes import CountedWrites
 from tarmac.model.changes import NewRun, RunStep, UsageBucket, first_actor, usage_of
 from tarmac.model.cluster import Cluster, Drain
 from tarmac.model.codec import encode
@@ -44,14 +52,6 @@ from tarmac.store.checks import (
     target_pool,
 )
 from tarmac.store.failures import Conflict
-from tarmac.store.memory_annotations import MemoryAnnotations
-from tarmac.store.memory_experiments import MemoryExperiments
-from tarmac.store.memory_metrics import MemoryMetrics
-from tarmac.store.memory_notifications import MemoryNotifications
-from tarmac.store.memory_numbers import MemoryNumbers
-from tarmac.store.memory_run_records import MemoryRunRecords
-from tarmac.store.memory_secrets import MemorySecrets
-from tarmac.store.memory_writes import CountedWrites
 
 
 class MemoryStore:
