@@ -27,6 +27,7 @@ from tarmac.store.database import Database
 from tarmac.store.failures import Conflict
 from tarmac.store.fencing import fence
 from tarmac.store.schema import experiment, trial
+from tarmac.store.statements import CHUNK
 
 WriteRuns = Callable[[Connection, Sequence[NewRun], Sequence[RunStep]], bool]
 """Stores new runs and applies steps within a transaction; False if a step is stale."""
@@ -67,9 +68,6 @@ _TRIALS_OF = (
     .where(trial.c.experiment_id.in_(bindparam("ids", expanding=True)))
     .order_by(trial.c.experiment_id, trial.c.number)
 )
-_MOST = 500
-"""The most ids of one query."""
-
 _TRIAL_OF = select(trial.c.body).where(trial.c.run_id == bindparam("of_run"))
 _OWN_COLUMNS = ("spec", "search_state")
 """The fields of an experiment that are no part of the column `record`."""
@@ -179,8 +177,8 @@ class SqlExperiments:
         with self._database.reading() as connection:
             return [
                 row
-                for at in range(0, len(ids), _MOST)
-                for row in connection.execute(statement, {"ids": ids[at : at + _MOST]})
+                for at in range(0, len(ids), CHUNK)
+                for row in connection.execute(statement, {"ids": ids[at : at + CHUNK]})
             ]
 
     def _create(self, change: ExperimentChange) -> Experiment:

@@ -37,23 +37,8 @@ from tarmac.store.schema import metric_chunk, metric_event, metric_position, met
 
 _IDS: BindParameter[Any] = bindparam("ids", expanding=True)
 _EXISTING = select(run.c.id).where(run.c.id.in_(_IDS))
-_POSITIONS = select(
-    metric_position.c.run_id,
-    metric_position.c.attempt,
-    metric_position.c.node,
-    metric_position.c.read_to,
-    metric_position.c.latest,
-).where(metric_position.c.run_id.in_(_IDS))
-_SERIES = select(
-    metric_series.c.run_id,
-    metric_series.c.grp,
-    metric_series.c.name,
-    metric_series.c.rank,
-    metric_series.c.attempt,
-    metric_series.c.closed,
-    metric_series.c.totals,
-    metric_series.c.body,
-).where(metric_series.c.run_id.in_(_IDS))
+_POSITIONS = select(metric_position).where(metric_position.c.run_id.in_(_IDS))
+_SERIES = select(metric_series).where(metric_series.c.run_id.in_(_IDS))
 _SUMMARIES = (
     select(
         metric_series.c.run_id,
@@ -68,28 +53,12 @@ _SUMMARIES = (
 _NAMES: BindParameter[Any] = bindparam("names", expanding=True)
 _TAILS = _SERIES.where(metric_series.c.name.in_(_NAMES))
 _CHUNKS = (
-    select(
-        metric_chunk.c.run_id,
-        metric_chunk.c.grp,
-        metric_chunk.c.name,
-        metric_chunk.c.rank,
-        metric_chunk.c.number,
-        metric_chunk.c.attempt,
-        metric_chunk.c.body,
-    )
+    select(metric_chunk)
     .where(metric_chunk.c.run_id.in_(_IDS), metric_chunk.c.name.in_(_NAMES))
     .order_by(metric_chunk.c.number)
 )
 _EVENTS = (
-    select(
-        metric_event.c.id,
-        metric_event.c.subscriber,
-        metric_event.c.run_id,
-        metric_event.c.attempt,
-        metric_event.c.at,
-        metric_event.c.step,
-        metric_event.c.body,
-    )
+    select(metric_event)
     .where(metric_event.c.subscriber == bindparam("of"), metric_event.c.id > bindparam("after_id"))
     .order_by(metric_event.c.id)
     .limit(bindparam("at_most"))

@@ -10,10 +10,9 @@ from tarmac.model.numbering import NumberKind
 from tarmac.store.checks import storable
 from tarmac.store.database import Database
 from tarmac.store.schema import number
+from tarmac.store.statements import CHUNK
 
 LARGEST = 2**31 - 1
-_MOST = 500
-"""The most ids of one query."""
 
 _FOUND = select(number.c.of_id, number.c.number).where(
     number.c.kind == bindparam("of_kind"), number.c.of_id.in_(bindparam("ids", expanding=True))
@@ -72,7 +71,7 @@ class SqlNumbers:
 
 def _known(connection: Connection, kind: NumberKind, ids: Sequence[str]) -> dict[str, int]:
     known: dict[str, int] = {}
-    for at in range(0, len(ids), _MOST):
-        chosen = {"of_kind": kind.value, "ids": ids[at : at + _MOST]}
+    for at in range(0, len(ids), CHUNK):
+        chosen = {"of_kind": kind.value, "ids": ids[at : at + CHUNK]}
         known.update((row.of_id, row.number) for row in connection.execute(_FOUND, chosen))
     return known

@@ -16,14 +16,7 @@ from tarmac.store.database import Database
 from tarmac.store.schema import run, run_record
 
 _EXISTS = select(run.c.id).where(run.c.id == bindparam("of_run")).with_for_update()
-_ALL = select(
-    run_record.c.run_id,
-    run_record.c.kind,
-    run_record.c.name,
-    run_record.c.attempt,
-    run_record.c.at,
-    run_record.c.body,
-).where(run_record.c.kind == bindparam("of_kind"))
+_ALL = select(run_record).where(run_record.c.kind == bindparam("of_kind"))
 _OF_RUN = _ALL.where(run_record.c.run_id == bindparam("of_run")).order_by(run_record.c.at, run_record.c.name)
 _NAMED = _ALL.where(run_record.c.name == bindparam("of_name")).order_by(run_record.c.at, run_record.c.run_id)
 _DROP = delete(run_record).where(
