@@ -317,8 +317,7 @@ class MemoryStore:
         self._append(run.id, INITIAL_EVENT, state, at=run.created_at, detail={}, actor=run.user)
         for kind in new.events:
             state = next_state(state, kind)
-            actor = first_actor(new, kind)
-            self._append(run.id, kind, state, at=run.created_at, detail={}, actor=actor)
+            self._append(run.id, kind, state, at=run.created_at, detail={}, actor=first_actor(new, kind))
 
     def _judge(self, steps: Sequence[RunStep]) -> list[bool]:
         """Whether each step's guard holds, after those before it; raises before anything is changed."""
@@ -373,8 +372,7 @@ class MemoryStore:
             ended = attempt.state is AttemptState.ENDED
             (self._live_attempts.discard if ended else self._live_attempts.add)((run.id, attempt.number))
         if (used := usage_of(step)) is not None:
-            key = used.key
-            self._usage[key] = self._usage.get(key, 0.0) + used.slot_s
+            self._usage[used.key] = self._usage.get(used.key, 0.0) + used.slot_s
         self.notifications.keep(step.notifications)
 
     def _append(

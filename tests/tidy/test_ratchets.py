@@ -18,28 +18,28 @@ from source_tree import ROOT, Module, package_modules, snippet
 
 CODE_LINES = {
     "": 73,
-    "api": 681,
-    "artifacts": 5011,
-    "cli": 8449,
-    "client": 1664,
-    "control": 6720,
-    "dialects": 3960,
-    "engines": 8652,
+    "api": 675,
+    "artifacts": 4938,
+    "cli": 8441,
+    "client": 1674,
+    "control": 6579,
+    "dialects": 3951,
+    "engines": 8573,
     "launch": 1060,
-    "model": 2808,
-    "node": 13777,
+    "model": 2637,
+    "node": 13494,
     "samplers": 275,
-    "sched": 5386,
-    "search": 737,
-    "server": 6795,
-    "simulator": 1399,
-    "store": 3314,
-    "systems": 10870,
-    "vault": 314,
+    "sched": 5358,
+    "search": 732,
+    "server": 6781,
+    "simulator": 1568,
+    "store": 2556,
+    "systems": 10828,
+    "vault": 309,
 }
 """Lines with code, by package: neither blank, nor comment, nor docstring. A new package gets a line."""
 
-MIRRORED_RECORDS = 154
+MIRRORED_RECORDS = 140
 """Classes that repeat the fields of another one (see `mirrored`)."""
 
 MARKED_DOCSTRINGS = 28

@@ -29,5 +29,6 @@ else:
         for module in _MODULES:
             found = vars(import_module(f"tarmac.api.{module}")).get(name)
             if found is not None:
+                globals()[name] = found
                 return found
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

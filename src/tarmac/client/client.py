@@ -154,8 +154,8 @@ class Client(
     ) -> api.Experiment:
         """Begin a search: from a run file with a search, from one with `sweep`, or by forking another."""
         body = _submission(source, idempotency_key=idempotency_key or _new_key(), **options)
-        body = {**self._bringing([body])[0], "fork": fork}
-        return self._send_as(api.Experiment, "POST", "/experiments", body)
+        (brought,) = self._bringing([body])
+        return self._send_as(api.Experiment, "POST", "/experiments", {**brought, "fork": fork})
 
     def preview_search(self, source: str, **options: Unpack[SubmitOptions]) -> list[api.PreviewLine]:
         """The number and length of a search's trials. Nothing is stored."""

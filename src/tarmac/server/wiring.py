@@ -124,19 +124,16 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
     engine = _local_engine(home, settings, keeping, lambda names: secrets.values(names))  # noqa: PLW0108 - below
     engine.start()
     store = open_store(settings.database_url or f"sqlite:///{home.database}")
-    check = DatabaseCheck(home, store)
-    check.before_start()
+    (check := DatabaseCheck(home, store)).before_start()
     serving = take_cluster(store, home, clock, cluster=settings.cluster, take_over=take_over)
     secrets = SecretService(_vault(home, settings, store, clock), store)
     directories = _code_store(home, settings)
-    code = _repositories(home, settings, directories, secrets.values)
     catalog, marker = Catalog(keeping.store), home.artifact_store
-    keep = settings.artifacts.keep_versions
     sites = SiteArtifacts(
         catalog,
         store,
         engines=lambda: plane.file_engines(),  # noqa: PLW0108 - plane is made below
-        keep_versions=keep,
+        keep_versions=settings.artifacts.keep_versions,
     )
     artifacts = ArtifactService(catalog, store, clock, _rules(settings), marker=marker, sites=sites)
     datasets = _datasets(home, settings, store, clock, serving.cluster)
@@ -145,7 +142,7 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
     plane = ControlPlane(
         store=store,
         engine=engine,
-        code=code,
+        code=_repositories(home, settings, directories, secrets.values),
         clock=clock,
         ids=RandomIds(newest_run(store)),
         pools=settings.pools,

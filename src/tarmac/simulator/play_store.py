@@ -7,7 +7,6 @@ contract suite of steps. With SQLite in memory, a play takes three times as long
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -25,6 +24,7 @@ from tarmac.model.lifecycle import (
 )
 from tarmac.model.lifecycle import step as next_state
 from tarmac.model.metrics import Position
+from tarmac.model.record import replace
 from tarmac.model.run import Attempt, Event, Outcome, Run
 from tarmac.model.serving import Lease
 from tarmac.store.checks import check_new, check_step, guard_states

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from tarmac.api import PreviewLine
 from tarmac.model.search import SearchMethod, SearchMode, SearchSpec
-from tarmac.search import PreviewLine, Stop, preview
+from tarmac.search import Stop, preview
 from tarmac.search.halving import Ranking, StoppingHalving
 from tarmac.search.rungs import (
     Bracket,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from threading import Lock
 
 from tarmac.engines.attempts import staging, supervision, writing
@@ -24,6 +23,7 @@ from tarmac.model.ends import lost
 from tarmac.model.errors import Refused, Unavailable
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState, WorkerStatus
+from tarmac.model.record import replace
 from tarmac.model.secret import SecretValues
 from tarmac.node.attempt.document import Launch
 

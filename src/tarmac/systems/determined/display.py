@@ -33,7 +33,8 @@ class DeterminedDisplay(Display):
     status = staticmethod(status)
 
     def prepare(self, client: Client, runs: Sequence[Json]) -> Sequence[Json]:
-        ids, known = [run["id"] for run in runs], dict[str, api.Numbers]()
+        ids = [run["id"] for run in runs]
+        known: dict[str, api.Numbers] = {}
         for at in range(0, len(ids), _MOST):
             known |= client.numbers(ids[at : at + _MOST])
         return [{**run, "numbers": known.get(run["id"])} for run in runs]
