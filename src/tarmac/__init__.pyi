@@ -24,5 +24,6 @@ from tarmac.node.sdk import parameters as parameters
 from tarmac.node.sdk import report as report
 from tarmac.node.sdk import should_pause as should_pause
 from tarmac.node.sdk import time_left as time_left
+from tarmac.systems.clusterfudge import scripts as clusterfudge  # noqa: F401
 
 __version__: str

@@ -140,5 +140,5 @@ def test_the_stand_in_comes_before_an_installed_client(tmp_path: Path) -> None:
         check=True,
     )
     place, value = json.loads(result.stdout)
-    assert Path(place).parent.parent.name == "tarmac"
+    assert Path(place).parent.name == "scripts"
     assert value == 1

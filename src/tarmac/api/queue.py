@@ -7,8 +7,8 @@ from msgspec import Struct
 from tarmac.model.cluster import Policy
 from tarmac.model.dependency import AwaitedRun
 from tarmac.model.lifecycle import RunState
+from tarmac.model.mode import Mode
 from tarmac.model.native import NativeStatus
-from tarmac.model.spec import Mode
 
 
 class Estimate(Struct, frozen=True, kw_only=True):

@@ -21,12 +21,12 @@ The class decides about retries: `InvalidInput`, `NotFound` and `Refused` will f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from msgspec import Struct
 
-
-class Problem(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)  # no Struct: a copied sidecar has the standard library alone
+class Problem:
     """One problem in an input: its place, what was found, what is allowed.
 
     `line` and `column` count from 1; they are None if the input has no text (a command-line flag).

@@ -17,6 +17,7 @@ from tarmac.model.cluster import Cluster, NodeGroup, rehearsal_cluster
 from tarmac.model.dependency import Dependency
 from tarmac.model.described import renamed
 from tarmac.model.log_policy import LogPolicy
+from tarmac.model.mode import Mode
 from tarmac.model.notification import Subscription
 from tarmac.model.record import StoredRecord, replace
 from tarmac.model.resources import DEFAULT_ROLE, Resources
@@ -29,15 +30,6 @@ DEFAULT_GRACE_S = 30.0
 
 DEFAULT_RAPID_CYCLES = 3
 """The number of turns of a cycle run whose file sets none (I7)."""
-
-
-class Mode(StrEnum):
-    """How a run shares its pool over time."""
-
-    BATCH = "batch"
-    CYCLE = "cycle"
-    INTERRUPTIBLE = "interruptible"
-    BURST = "burst"
 
 
 class Queueing(StrEnum):

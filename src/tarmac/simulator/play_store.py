@@ -6,6 +6,7 @@ contract suite of steps. With SQLite in memory, a play takes three times as long
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -171,7 +172,7 @@ class PlayStore:
                 event=item.event,
                 state=state,
                 actor=item.actor,
-                detail=encode(item.detail),
+                detail=json.loads(json.dumps(encode(item.detail))),
             )
         if (attempt := step.attempt) is not None:
             self._attempts.setdefault(run.id, {})[attempt.number] = attempt

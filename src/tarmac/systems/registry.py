@@ -163,7 +163,7 @@ def _several(filename: str, likely: Sequence[tuple[Dialect, Sequence[Problem]]])
     return [
         first,
         *(
-            replace(problem, message=f"as {dialect.name}: {problem.message}")
+            dataclasses.replace(problem, message=f"as {dialect.name}: {problem.message}")
             for dialect, problems in likely
             for problem in problems[:_LISTED_OF_EACH]
         ),

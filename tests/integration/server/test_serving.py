@@ -50,7 +50,7 @@ def test_servers_with_a_cluster_each_share_a_database(tmp_path: Path) -> None:
         other = second.submit("name: other\nslots: 1\ncommand: echo there\n")
         assert second.wait(other["id"], timeout_s=PATIENCE_S)["outcome"] == "completed"
         assert [found["cluster"] for found in second.attempts(other["id"])] == ["b"]
-        assert f"it is looked after by the home {one} on" in second.why(run["id"])["headline"]
+        assert f"it is looked after by the home {one} on" in second.why(run["id"]).headline
         assert [found["outcome"] for found in second.attempts(run["id"])] == [None], "it goes on"
         with pytest.raises(Refused, match=f"logs and reports of waiting .* are kept by the home {one} on"):
             list(second.logs(run["id"]))

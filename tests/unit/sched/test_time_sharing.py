@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import assume, example, given, settings
@@ -11,7 +12,6 @@ from hypothesis import strategies as st
 from facts import candidate, gang, nodes
 from living import Living
 from tarmac.model.cluster import Pool
-from tarmac.model.record import replace
 from tarmac.model.spec import Mode
 from tarmac.sched import Ledger, PreemptionReason, Snapshot
 from tarmac.sched.policies.blocks import period_at
