@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from hypothesis import assume, example, given, settings
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from facts import candidate, gang, nodes
 from living import Living
 from tarmac.model.cluster import Pool
+from tarmac.model.record import replace
 from tarmac.model.spec import Mode
 from tarmac.sched import Ledger, PreemptionReason, Snapshot
 from tarmac.sched.policies.blocks import period_at
@@ -74,7 +75,7 @@ def test_i12_side_by_side_uses_the_cluster_at_least_twice_as_well_as_one_at_a_ti
     runs = [interruptible(f"r{number}", slots) for number, slots in enumerate(sizes)]
     life = Living(nodes(12, 6), RULES, runs, leave_s=LEAVE_S).run(until=START + 3 * PERIOD_S)
     life.stays += [
-        replace(stay, ended_at=life.now)
+        dataclasses.replace(stay, ended_at=life.now)
         for stay in (_as_stay(holding, life.now) for holding in life.holdings.values())
     ]
     used = sum(
