@@ -18,10 +18,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tarmac.model.cluster import LOCAL_CLUSTER, Node, Policy, Pool
+from tarmac.model.mode import Mode
 from tarmac.model.record import replace
 from tarmac.model.resources import Resources
 from tarmac.model.run import Allocation, WorkerPlacement
-from tarmac.model.spec import Mode, Queueing, Target
+from tarmac.model.spec import Queueing, Target
 from tarmac.sched import Candidate, Demand, Holding, Ledger, Plan, Snapshot, explain, plan
 
 NOW = 1_000_000.0

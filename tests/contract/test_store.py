@@ -8,6 +8,7 @@ from histories import new_run, placed, step
 from tarmac.model.dependency import AwaitedRun, Condition
 from tarmac.model.errors import InvalidInput, Refused
 from tarmac.model.lifecycle import IllegalStep, RunEvent, RunState
+from tarmac.model.mode import Mode
 from tarmac.model.ports import Store
 from tarmac.model.record import replace
 from tarmac.model.resources import Resources
@@ -17,7 +18,6 @@ from tarmac.model.spec import (
     Conventions,
     Environment,
     LocalDirectory,
-    Mode,
     Process,
     Rehearsal,
     Role,

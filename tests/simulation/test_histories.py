@@ -17,8 +17,8 @@ from tarmac.control.queue.queueing import QueueChange
 from tarmac.control.service import Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.model.cluster import LOCAL_CLUSTER, Pool
+from tarmac.model.mode import Mode
 from tarmac.model.run import CauseCode, Outcome
-from tarmac.model.spec import Mode
 from tarmac.node.attempt.document import Launch
 
 SEEDS_PER_CASE = 25

@@ -9,8 +9,8 @@ from math import inf
 import pytest
 
 from delayed import Delays
+from tarmac.model.mode import Mode
 from tarmac.model.run import Outcome
-from tarmac.model.spec import Mode
 
 SEEDS = 20
 PERIODS = 8

@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 
 from facts import BACKFILL_WINDOW_S, NOW, candidate, node, snapshot
 from tarmac.model.cluster import NodeState
+from tarmac.model.mode import Mode
 from tarmac.model.record import replace
 from tarmac.model.resources import Resources
-from tarmac.model.spec import Mode, Queueing, Target
+from tarmac.model.spec import Queueing, Target
 from tarmac.sched import Demand, Holding, plan
 
 TYPES = ("h100", "t4")

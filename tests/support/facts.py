@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tarmac.model.cluster import LOCAL_CLUSTER, Node, Pool
+from tarmac.model.mode import Mode
 from tarmac.model.record import replace
 from tarmac.model.resources import Resources
 from tarmac.model.run import Allocation, WorkerPlacement
-from tarmac.model.spec import Mode, Queueing, Target
+from tarmac.model.spec import Queueing, Target
 from tarmac.sched import Candidate, Demand, Holding, Plan, Snapshot
 
 NOW = 1_000_000.0

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from math import inf
 
 from tarmac.model.cluster import Node, Pool
+from tarmac.model.mode import Mode
 from tarmac.model.record import replace
-from tarmac.model.spec import Mode
 from tarmac.sched import (
     Candidate,
     Holding,

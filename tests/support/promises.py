@@ -12,9 +12,9 @@ from tarmac.control.state.control_state import FEED_PERIOD_S
 from tarmac.control.state.scheduler_state import HALF_LIVES
 from tarmac.model.dependency import Condition
 from tarmac.model.lifecycle import AttemptState, RunState, replay
+from tarmac.model.mode import Mode
 from tarmac.model.record import replace
 from tarmac.model.run import Attempt, CauseCode, Outcome, Run, Share
-from tarmac.model.spec import Mode
 from tarmac.sched import Candidate, Holding, Snapshot, Usage
 
 

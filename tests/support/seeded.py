@@ -23,8 +23,9 @@ from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, NodeState, Packing
 from tarmac.model.dependency import Condition, Dependency
 from tarmac.model.errors import InvalidInput, Refused
 from tarmac.model.lifecycle import IllegalStep, RunState
+from tarmac.model.mode import Mode
 from tarmac.model.run import Run
-from tarmac.model.spec import LocalDirectory, Mode, Queueing, RunSpec, Target
+from tarmac.model.spec import LocalDirectory, Queueing, RunSpec, Target
 from tarmac.model.summary import RunQuery
 from tarmac.node.attempt.document import Launch
 

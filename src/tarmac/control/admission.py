@@ -32,11 +32,12 @@ from tarmac.model.changes import NewRun
 from tarmac.model.cluster import Node, admits
 from tarmac.model.errors import InvalidInput, IsExperiment, NeverFits, Refused
 from tarmac.model.lifecycle import INITIAL_STATE, RunEvent, RunState, steps
+from tarmac.model.mode import Mode
 from tarmac.model.reason import ReasonCode
 from tarmac.model.record import replace
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY
 from tarmac.model.run import Allocation, CauseCode, Run
-from tarmac.model.spec import LocalDirectory, Mode, RunSpec, SystemPackages
+from tarmac.model.spec import LocalDirectory, RunSpec, SystemPackages
 from tarmac.model.text import listed, nearest, suggestion
 from tarmac.sched import Placement, Refusal, Snapshot, explain
 

@@ -14,10 +14,11 @@ from tarmac.model.dependency import AwaitedRun, Condition
 from tarmac.model.lifecycle import RunState
 from tarmac.model.loss import loss_of
 from tarmac.model.loss_text import loss_text
+from tarmac.model.mode import Mode
 from tarmac.model.native import NativeStatus
 from tarmac.model.reason import ReasonCode
 from tarmac.model.run import Attempt, CauseCode, Outcome, Run
-from tarmac.model.spec import Mode, Repository
+from tarmac.model.spec import Repository
 from tarmac.sched import (
     Estimate,
     EstimateBasis,

@@ -12,8 +12,9 @@ from typing import Protocol
 
 from tarmac.dialects.priorities import Scale
 from tarmac.model.lifecycle import RunState
+from tarmac.model.mode import Mode
 from tarmac.model.run import Attempt, Cause, CauseCode, Outcome, Run
-from tarmac.model.spec import Mode, RunSpec
+from tarmac.model.spec import RunSpec
 from tarmac.node.attempt.document import Launch
 
 

@@ -16,10 +16,11 @@ from tarmac.launch.environment import environments
 from tarmac.launch.starting import hooks_launch, setup_launches, worker_argv
 from tarmac.launch.topology import Assignment, assignments
 from tarmac.model.cluster import Disks, Node
+from tarmac.model.mode import Mode
 from tarmac.model.resources import ACCELERATOR, is_of_type
 from tarmac.model.run import Allocation, Attempt, Run
 from tarmac.model.secret import S3_VARIABLES, SecretForm, SecretUse, registry_secrets, variables_of
-from tarmac.model.spec import ArtifactRules, FailureBehaviour, Mode, RunSpec
+from tarmac.model.spec import ArtifactRules, FailureBehaviour, RunSpec
 from tarmac.node.attempt.document import (
     ArtifactSync,
     BatchLaunch,

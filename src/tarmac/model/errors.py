@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 
-@dataclass(frozen=True, slots=True)  # no Struct: a copied sidecar has the standard library alone
+@dataclass(frozen=True)  # on Python 3.9, with the standard library alone: a copied sidecar imports it
 class Problem:
     """One problem in an input: its place, what was found, what is allowed.
 

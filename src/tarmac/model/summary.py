@@ -11,8 +11,9 @@ from math import inf
 from msgspec import Struct, field
 
 from tarmac.model.lifecycle import RunState
+from tarmac.model.mode import Mode
 from tarmac.model.run import CauseCode, Outcome, Run
-from tarmac.model.spec import Mode, RunSpec
+from tarmac.model.spec import RunSpec
 
 
 class RunQuery(Struct, frozen=True, kw_only=True):

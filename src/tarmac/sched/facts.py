@@ -8,9 +8,10 @@ from __future__ import annotations
 from msgspec import Struct
 
 from tarmac.model.cluster import Node, Pool
+from tarmac.model.mode import Mode
 from tarmac.model.resources import Resources
 from tarmac.model.run import Allocation, Share
-from tarmac.model.spec import DEFAULT_RAPID_CYCLES, Mode, Queueing, Target
+from tarmac.model.spec import DEFAULT_RAPID_CYCLES, Queueing, Target
 
 
 class Demand(Struct, frozen=True, kw_only=True):

@@ -23,10 +23,11 @@ from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.model.actor import Actor
 from tarmac.model.cluster import Cluster, Policy
 from tarmac.model.errors import Refused
+from tarmac.model.mode import Mode
 from tarmac.model.ports import StagedCode, Store
 from tarmac.model.record import replace
 from tarmac.model.resources import Resources
-from tarmac.model.spec import Command, LocalDirectory, Mode, Process, Repository, Role, RunSpec, Target
+from tarmac.model.spec import Command, LocalDirectory, Process, Repository, Role, RunSpec, Target
 from tarmac.node.attempt.document import Launch
 from tarmac.sched import Estimate, scope_of_run
 from tarmac.simulator.jobs import Job

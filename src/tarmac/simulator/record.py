@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tarmac.model.lifecycle import RunEvent, RunState
+from tarmac.model.mode import Mode
 from tarmac.model.run import Event, Outcome
-from tarmac.model.spec import Mode
 from tarmac.simulator.jobs import Job
 from tarmac.simulator.play_store import PlayStore
 

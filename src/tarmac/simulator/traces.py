@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tarmac.model.errors import InvalidInput, Problem
-from tarmac.model.spec import Mode
+from tarmac.model.mode import Mode
 from tarmac.model.text import nearest
 from tarmac.simulator.forms import CSV, FORMS, NEEDED, Form, Meaning, Window, form_of, mapped
 from tarmac.simulator.jobs import Job, Trace

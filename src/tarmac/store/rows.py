@@ -22,6 +22,7 @@ from tarmac.model.leaving import LeaveRequest
 from tarmac.model.lifecycle import INITIAL_EVENT, INITIAL_STATE, AttemptState, RunEvent, RunState
 from tarmac.model.lifecycle import step as next_state
 from tarmac.model.milestones import NOTHING_SEEN, Milestones
+from tarmac.model.mode import Mode
 from tarmac.model.native import NativeStatus
 from tarmac.model.run import (
     Allocation,
@@ -38,7 +39,7 @@ from tarmac.model.run import (
     Share,
 )
 from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
-from tarmac.model.spec import Mode, RunSpec
+from tarmac.model.spec import RunSpec
 from tarmac.model.summary import RunSummary, max_turns_of, slot_type_of
 from tarmac.store.checks import guard_states, target_pool
 from tarmac.store.statements import ATTEMPT_FIELDS, EVENT_FIELDS, GUARD_STATES, RUN_FIELDS

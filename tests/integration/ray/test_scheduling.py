@@ -17,8 +17,9 @@ from ray_site import CLUSTER, TRAINS, Site, opened_site, run_of
 from tarmac.control.draining import NodeChoice
 from tarmac.model.cluster import Cluster, NodeGroup, Pool
 from tarmac.model.lifecycle import RunState
+from tarmac.model.mode import Mode
 from tarmac.model.run import Outcome
-from tarmac.model.spec import Mode, Rehearsal
+from tarmac.model.spec import Rehearsal
 
 TURN_S = 1.0
 TURNS = 20

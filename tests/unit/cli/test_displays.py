@@ -14,8 +14,8 @@ from tarmac.cli.displays.registry import DISPLAYS, display, statuses_of, with_st
 from tarmac.cli.views.terminal import Terminal
 from tarmac.dialects.dialect import Report
 from tarmac.model.lifecycle import RunState
+from tarmac.model.mode import Mode
 from tarmac.model.run import RUN_OUTCOMES, CauseCode
-from tarmac.model.spec import Mode
 
 NOW = 1_700_003_600.0
 

@@ -12,6 +12,7 @@ from tarmac.model.changes import RunStep, usage_of
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.milestones import Milestones, SavedWork
+from tarmac.model.mode import Mode
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.record import replace
 from tarmac.model.run import (
@@ -25,7 +26,6 @@ from tarmac.model.run import (
     Share,
     WorkerPlacement,
 )
-from tarmac.model.spec import Mode
 from tarmac.sched import Placement, Preemption, PreemptionReason
 
 UNSEEN = Milestones()

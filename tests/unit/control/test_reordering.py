@@ -15,9 +15,10 @@ from tarmac.engines.sim import Behaviour
 from tarmac.model.cluster import Cluster, NodeGroup, Policy, Pool
 from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import RunEvent, RunState
+from tarmac.model.mode import Mode
 from tarmac.model.record import replace
 from tarmac.model.run import Outcome, Run
-from tarmac.model.spec import Mode, Rehearsal, Target
+from tarmac.model.spec import Rehearsal, Target
 
 SITE = Cluster(
     name="site",

@@ -14,9 +14,9 @@ from tarmac.dialects.native.view import write
 from tarmac.dialects.overrides import override
 from tarmac.launch.compose import with_datasets
 from tarmac.model.lifecycle import AttemptState, RunState
+from tarmac.model.mode import Mode
 from tarmac.model.record import replace
 from tarmac.model.run import Allocation, Attempt, Run
-from tarmac.model.spec import Mode
 from tarmac.node.attempt.document import Launch
 from tarmac.systems.registry import apply_conventions, read
 

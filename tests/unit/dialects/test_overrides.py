@@ -8,8 +8,9 @@ import pytest
 
 from tarmac.dialects.overrides import override
 from tarmac.model.errors import InvalidInput
+from tarmac.model.mode import Mode
 from tarmac.model.record import replace
-from tarmac.model.spec import LocalDirectory, Mode, Queueing, Rehearsal, RunSpec
+from tarmac.model.spec import LocalDirectory, Queueing, Rehearsal, RunSpec
 from tarmac.systems.registry import dialect_of, read
 
 

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from facts import NOW, candidate, gang, holding, nodes, snapshot
 from situations import situations
 from tarmac.model.cluster import Policy, Pool
+from tarmac.model.mode import Mode
 from tarmac.model.record import replace
 from tarmac.model.run import Share
-from tarmac.model.spec import Mode, Target
+from tarmac.model.spec import Target
 from tarmac.sched import (
     Durations,
     EstimateBasis,

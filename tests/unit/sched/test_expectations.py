@@ -6,9 +6,9 @@ import pytest
 
 from facts import NOW, candidate, gang, holding, node, nodes, snapshot
 from tarmac.model.cluster import NodeState, Pool
+from tarmac.model.mode import Mode
 from tarmac.model.reason import ReasonCode
 from tarmac.model.run import Share
-from tarmac.model.spec import Mode
 from tarmac.sched import Snapshot, Waiting, explain
 
 PERIOD_S = 3600.0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from facts import candidate, gang, holding, nodes, snapshot, started
 from tarmac.model.cluster import LOCAL_CLUSTER, Pool
+from tarmac.model.mode import Mode
 from tarmac.model.record import replace
 from tarmac.model.run import Share
-from tarmac.model.spec import Mode
 from tarmac.sched import Snapshot, plan
 
 PERIOD_AT = 1_000_000.0

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from facts import NOW, candidate, gang, holding, nodes, replicas
 from tarmac.model.cluster import Policy, Pool
+from tarmac.model.mode import Mode
 from tarmac.model.record import replace
 from tarmac.model.run import Share
-from tarmac.model.spec import Mode
 from tarmac.sched import Ledger, PreemptionReason, Snapshot, Usage
 from tarmac.sched.policies.fairness import ADVANCE_GUARANTEES
 from tarmac.sched.policies.precedence import Precedence

@@ -20,9 +20,10 @@ from facts import (
     started,
 )
 from tarmac.model.cluster import NodeState
+from tarmac.model.mode import Mode
 from tarmac.model.reason import ReasonCode
 from tarmac.model.run import CauseCode
-from tarmac.model.spec import Mode, Queueing
+from tarmac.model.spec import Queueing
 from tarmac.sched import plan
 
 LONG_AGO = NOW - BACKFILL_WINDOW_S

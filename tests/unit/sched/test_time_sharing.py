@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from facts import candidate, gang, nodes
 from living import Living
 from tarmac.model.cluster import Pool
+from tarmac.model.mode import Mode
 from tarmac.model.record import replace
-from tarmac.model.spec import Mode
 from tarmac.sched import Ledger, PreemptionReason, Snapshot
 from tarmac.sched.policies.blocks import period_at
 

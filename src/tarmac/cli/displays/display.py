@@ -17,8 +17,8 @@ from tarmac.cli.views.table import Cell
 from tarmac.cli.views.terminal import Terminal
 from tarmac.dialects.dialect import Report
 from tarmac.model.lifecycle import RunState
+from tarmac.model.mode import Mode
 from tarmac.model.run import RUN_OUTCOMES, CauseCode, Outcome
-from tarmac.model.spec import Mode
 
 if TYPE_CHECKING:
     from tarmac.client import Client

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tarmac.model.leaving import LeaveRequest
+from tarmac.model.mode import Mode
 from tarmac.model.record import replace
 from tarmac.model.run import (
     Attempt,
@@ -22,7 +23,6 @@ from tarmac.model.run import (
     Share,
     block_begins_at,
 )
-from tarmac.model.spec import Mode
 
 EPSILON_S = 1e-6
 """The tolerance for sums of times."""

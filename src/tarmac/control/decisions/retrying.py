@@ -14,8 +14,8 @@ import hashlib
 import re
 
 from tarmac.model.log_policy import LogAction, LogMatch
+from tarmac.model.mode import Mode
 from tarmac.model.run import Attempt, CauseCode, Outcome, Retry, Run
-from tarmac.model.spec import Mode
 
 FIRST_S = 2.0
 LONGEST_S = 300.0

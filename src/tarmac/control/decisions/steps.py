@@ -14,11 +14,11 @@ from tarmac.model.changes import RunStep, StepEvent
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState, step
 from tarmac.model.milestones import Milestones
+from tarmac.model.mode import Mode
 from tarmac.model.native import NativeStatus
 from tarmac.model.ports import StagedCode
 from tarmac.model.record import replace
 from tarmac.model.run import Attempt, Cause, CauseCode, Outcome, QueuePosition, Release, Run, Share
-from tarmac.model.spec import Mode
 from tarmac.sched import Placement, Preemption, PreemptionReason
 
 ASKS = {

@@ -17,9 +17,9 @@ from tarmac.model.changes import RunStep
 from tarmac.model.cluster import Policy, Pool
 from tarmac.model.errors import Refused
 from tarmac.model.lifecycle import RunEvent, RunState, sources
+from tarmac.model.mode import Mode
 from tarmac.model.record import replace
 from tarmac.model.run import QueuePosition, Run
-from tarmac.model.spec import Mode
 from tarmac.model.text import suggestion
 
 PoolKey = tuple[str, str]

@@ -25,12 +25,12 @@ from tarmac.model.errors import LeaseLost
 from tarmac.model.experiment import Experiment, ExperimentChange
 from tarmac.model.launch import ApplyConventions, as_it_is
 from tarmac.model.lifecycle import OCCUPYING_STATES, RunEvent, RunState
+from tarmac.model.mode import Mode
 from tarmac.model.notification import Subscription
 from tarmac.model.ports import Clock, CodeStore, Engine, Ids, Store
 from tarmac.model.record import replace
 from tarmac.model.run import Attempt, Run, split_attempt_id
 from tarmac.model.serving import Lease
-from tarmac.model.spec import Mode
 
 FEED_PERIOD_S = 0.5
 """The period of reading the feed for changes by other servers on the same database."""

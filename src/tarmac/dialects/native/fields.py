@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tarmac.dialects.kinds import choice, integer
 from tarmac.dialects.section import Fields, Section, words_for
-from tarmac.model.spec import Mode
+from tarmac.model.mode import Mode
 
 ROLE_FIELDS = (
     "command",

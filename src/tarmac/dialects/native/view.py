@@ -16,6 +16,7 @@ from tarmac.dialects.native.search import written_parameters, written_search
 from tarmac.dialects.plain import to_yaml
 from tarmac.model.cluster import Cluster, NodeGroup, Pool
 from tarmac.model.codec import encode
+from tarmac.model.mode import Mode
 from tarmac.model.notification import DEFAULT_WAIT_S, ENDED, Channel, Subscription
 from tarmac.model.resources import DEFAULT_ROLE, Resources
 from tarmac.model.secret import SecretForm, SecretUse
@@ -30,7 +31,6 @@ from tarmac.model.spec import (
     FailureBehaviour,
     Hooks,
     LocalDirectory,
-    Mode,
     PausePolicy,
     Process,
     PythonPackages,

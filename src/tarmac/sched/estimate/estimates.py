@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf, modf
 
-from tarmac.model.spec import Mode
+from tarmac.model.mode import Mode
 from tarmac.sched.estimate.durations import Durations
 from tarmac.sched.estimate.scope import Scope
 from tarmac.sched.estimate.simulation import End, Estimate, EstimateBasis, Predict, Simulation

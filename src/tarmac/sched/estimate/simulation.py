@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import inf, nextafter
 
+from tarmac.model.mode import Mode
 from tarmac.model.record import replace
 from tarmac.model.run import Share
-from tarmac.model.spec import Mode
 from tarmac.sched.decisions import Placement, Plan, Preemption
 from tarmac.sched.facts import Candidate, Holding, Snapshot, Usage
 from tarmac.sched.ledger import Ledger

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, takewhile
 from math import inf
 
+from tarmac.model.mode import Mode
 from tarmac.model.reason import Reason, ReasonCode
 from tarmac.model.record import replace
-from tarmac.model.spec import Mode
 from tarmac.sched.cycle.cycle import Cycle
 from tarmac.sched.cycle.pool_cycle import PoolCycle
 from tarmac.sched.cycle.queue_walk import walk_queue

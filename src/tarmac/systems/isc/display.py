@@ -8,7 +8,7 @@ from tarmac.cli.displays.display import Display, field_lines, report_of, status_
 from tarmac.cli.views.messages import Json
 from tarmac.cli.views.table import Cell, heads, render
 from tarmac.cli.views.terminal import Terminal, one_line
-from tarmac.model.spec import Mode
+from tarmac.model.mode import Mode
 from tarmac.systems.isc import statuses
 
 _COLUMNS = heads("ID, Name, Created, GPUs, Mode, Cycle, Status", right="GPUs", flexible="Name")

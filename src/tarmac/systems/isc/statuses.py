@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tarmac.dialects.dialect import Report
 from tarmac.model.lifecycle import RunState
+from tarmac.model.mode import Mode
 from tarmac.model.run import PLATFORM_FAULTS, Outcome
-from tarmac.model.spec import Mode
 
 _STATES = {
     RunState.STARTING: "running",
