@@ -11,7 +11,6 @@ import click
 from tarmac.cli.views import escapes
 from tarmac.cli.views.errors import render_error, render_warning
 from tarmac.cli.views.terminal import stderr_terminal
-from tarmac.model.codec import json_form
 
 if TYPE_CHECKING:
     from tarmac.model.errors import TarmacError
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 def print_json(document: Any) -> None:
     """One JSON document, indented; records in it are written whole."""
-    click.echo(escapes.json_text(json_form(document), indent=2))
+    click.echo(escapes.json_text(document, indent=2))
 
 
 def print_text(text: str, *, err: bool = False) -> None:

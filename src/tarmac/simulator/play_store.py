@@ -172,7 +172,7 @@ class PlayStore:
                 event=item.event,
                 state=state,
                 actor=item.actor,
-                detail=json.loads(json.dumps(encode(item.detail))),
+                detail=json.loads(json.dumps(encode(item.detail))) if item.detail else NO_DETAIL,
             )
         if (attempt := step.attempt) is not None:
             self._attempts.setdefault(run.id, {})[attempt.number] = attempt

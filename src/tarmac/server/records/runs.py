@@ -7,7 +7,6 @@ from signal import Signals
 from typing import Any
 
 import msgspec
-import orjson
 from msgspec.structs import asdict
 
 from tarmac import api
@@ -193,7 +192,7 @@ def shown(spec: RunSpec) -> tuple[dict[str, Any], str]:
     """A spec as JSON and its source, without values that look like keys."""
     record, keys = encode(spec), _inline_keys(spec)
     record.pop("source", None)
-    if keys or may_hold_secret(orjson.dumps(record).decode()):
+    if keys or may_hold_secret(msgspec.json.encode(record).decode()):
         record = hidden_tree(record, keys)
     return record, source_shown(spec)
 
