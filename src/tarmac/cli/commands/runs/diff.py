@@ -76,7 +76,7 @@ def diff_text(one: api.Run, other: api.Run, found: Mapping[str, Any], terminal: 
         if not rows:
             continue
         if section == "code":
-            lines = [[Cell(row["change"], _STYLES[row["change"]]), row["path"]] for row in rows]
+            lines = [[Cell(row.change, _STYLES[row.change]), row.path] for row in rows]
             parts.append(render([Column(title="CODE"), Column(title="FILE", flexible=True)], lines, terminal))
             continue
         heads = [
