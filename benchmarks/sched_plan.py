@@ -1,7 +1,6 @@
 """What the scheduler costs: whole passes, single events, memory, and how the cost grows.
 
-Run with `python benchmarks/sched_plan.py [--check]`: with `--check` it ends with 1 if one is out of range.
-Times are processor times: what other processes do meanwhile does not count.
+Run with `python benchmarks/sched_plan.py [--check]`; --check ends with 1 if a processor time is out of range.
 """
 
 from __future__ import annotations
@@ -15,7 +14,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tarmac.model.cluster import LOCAL_CLUSTER, Node, Policy, Pool
 from tarmac.model.mode import Mode
@@ -46,8 +46,7 @@ def main() -> int:
     return 1 if missed and "--check" in sys.argv else 0
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """What was measured, and what it may be at most."""
 
     name: str
@@ -59,8 +58,7 @@ class Figure:
         print(f"{self.name:<84}{self.value:>9.2f} {self.unit:<4}{self.budget:>9g}", flush=True)
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Struct, frozen=True):
     """A pass to be timed: on a snapshot made anew each time, so that nothing is warm by accident."""
 
     name: str

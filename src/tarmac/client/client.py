@@ -240,9 +240,8 @@ class Client(
         self, reference: str, path: str = "", *, attempt: int | None = None, node: str | None = None
     ) -> api.WorkFiles:
         """A directory below an attempt's working directory: by default the newest's, on its first node."""
-        return self._get_as(
-            api.WorkFiles, _run_path(reference, "/files"), path=path, attempt=attempt, node=node
-        )
+        place = {"path": path, "attempt": attempt, "node": node}
+        return self._get_as(api.WorkFiles, _run_path(reference, "/files"), **place)
 
     def file(
         self, reference: str, path: str, *, attempt: int | None = None, node: str | None = None
