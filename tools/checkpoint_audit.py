@@ -69,7 +69,7 @@ class Audit:
                 elif word == "torn":
                     self.replaced += 1
                 elif word == "found":
-                    self.newest_step = int(rest)
+                    self.newest_step = int(rest.split()[0])
 
     def listing(self, run_id: str) -> Iterator[str]:
         """The versions of a run with their files, and what the disks hold of it, with the times of change."""
@@ -99,7 +99,7 @@ def wrong_report(
     """
     assert attempt["started_at"] is not None
     saved_at = ledger.save_nearest(step, reported["checkpoint_at"] or 0.0) if step else 0.0
-    if saved_at is not None and saved_at < attempt["started_at"] <= ledger.newest_before(step):
+    if saved_at is not None and saved_at < attempt["started_at"] <= ledger.found_written_at:
         saved_at = None  # the note is an earlier attempt's: this one saved the step again, and was cut then
     unnoted = saved_at is None
     since = max(attempt["started_at"], ledger.newest_before(step) if saved_at is None else saved_at)

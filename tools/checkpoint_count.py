@@ -75,6 +75,8 @@ class Ledger:
         self.owed = 0
         self.found = 0
         self.found_step = 0
+        self.found_written_at = 0.0
+        """When the newest file that the last start found was written."""
         self.finished = 0
         self.begun = False
         self.cuts: list[str] = []
@@ -130,7 +132,9 @@ class Ledger:
                 self._ever.setdefault(self.owed, []).append(float(at))
                 self.finished += 1
             elif word == "found":
-                self._take_found(int(rest))
+                step, at = rest.split()
+                self.found_written_at = float(at)
+                self._take_found(int(step))
         return self.found
 
     def _take_found(self, step: int) -> None:

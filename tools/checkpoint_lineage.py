@@ -5,12 +5,10 @@ Used by `checkpoint_torture.py`.
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -29,7 +27,7 @@ from checkpoint_count import (
     Ledger,
 )
 from checkpoint_prelude import PRELUDE
-from checkpoint_run import CUT_PATIENCE_S, PlayedRun, Stuck
+from checkpoint_run import CUT_PATIENCE_S, PlayedRun, Stuck, parent_of, strike
 from checkpoint_ways import Way
 
 from tarmac import api
@@ -39,6 +37,8 @@ from tarmac.node.attempt.protocol import HEARTBEAT_PERIOD_S
 from tarmac.node.kernel import procfs
 
 MOMENT_S = 0.05
+ELSEWHERE = 0.3
+"""How often a run whose runner was struck has to go on on another node."""
 DOUBT_S = HEARTBEAT_PERIOD_S + 5.0
 CLUSTER = "torture"
 RUN = """\
@@ -201,12 +201,10 @@ class Lineage(PlayedRun):
 
     def move(self) -> None:
         """Off its node, and on to another."""
-        node = self.node()
-        self.pause(lambda: self.client.drain(node, cluster=CLUSTER))
-        try:
+        with ExitStack() as held:
+            node = self.node()
+            self.pause(lambda: held.enter_context(self.drained(node)))
             self.wait_until_found()
-        finally:
-            self.client.undrain(node, cluster=CLUSTER)
 
     def stop(self) -> None:
         """Stopped by its user; a new run goes on from what was kept."""
@@ -222,45 +220,47 @@ class Lineage(PlayedRun):
         if self.way.bare:
             self.ledger.excuse(time.time() - MOMENT_S, IN_THE_MOMENT)
         self.ended_at = time.time()
-        _strike(self.random.choice([pid, *below]))
+        strike(self.random.choice([pid, *below]))
         if below:
             time.sleep(0.2)
-            _strike(pid)
+            strike(pid)
         self.wait_for_state("ended")
         self.check_words()
         self.go_on()
 
     def kill_runner(self) -> None:
-        """Its runner is struck: the run goes on by itself, from what its node has, or from the last sync."""
+        """Its runner is struck: the run goes on by itself, from what its node has, or from the last sync.
+
+        Sometimes on another node, so that a later attempt may come back to the files of this one.
+        """
         attempt = self.client.attempts(self.run["id"])[-1]
-        runner = _parent(self.worker())
+        runner = parent_of(self.worker())
         kept = bool(self.checkpoints())
         now = self.ended_at = time.time()
         self.ledger.excuse((now - DOUBT_S if kept else 0.0) if self.way.bare else now, WITH_RUNNER)
-        _strike(runner)
-        last = self.wait_for_next(attempt)
+        with self.drained(self.node()) if self.random.random() < ELSEWHERE else nullcontext():
+            strike(runner)
+            last = self.wait_for_next(attempt)
         if last["nodes"] != attempt["nodes"]:  # what a node had not synced is not owed by another
             self.ledger.excuse(0.0, WITH_NODE)
 
     def kill_node(self) -> None:
         """All of its processes are struck, and its disk is gone: what the store has is what is left."""
         attempt = self.client.attempts(self.run["id"])[-1]
-        node, runner = self.node(), _parent(self.worker())
-        self.client.drain(node, cluster=CLUSTER)
-        below = [process.pid for process in procfs.descendants(runner)]
-        self.ended_at = time.time()
-        for pid in (runner, *below):
-            _strike(pid)
-        disk = self.place.home / "disks" / node / self.run["id"]
-        disk.rename(disk.with_name(f"{disk.name}.gone"))
-        self.audit.look(self.run["id"])
-        kept = self.audit.newest_step
-        self.ledger.excuse(self.ledger.saved_at(kept) or self.ledger.newest_before(kept), WITH_NODE)
-        self.ledger.begun = False  # the version before is owed, whatever its script has begun to write over
-        try:
+        node, runner = self.node(), parent_of(self.worker())
+        with self.drained(node):
+            below = [process.pid for process in procfs.descendants(runner)]
+            self.ended_at = time.time()
+            for pid in (runner, *below):
+                strike(pid)
+            disk = self.place.home / "disks" / node / self.run["id"]
+            disk.rename(disk.with_name(f"{disk.name}.gone"))
+            self.audit.look(self.run["id"])
+            kept = self.audit.newest_step
+            self.ledger.excuse(self.ledger.saved_at(kept) or self.ledger.newest_before(kept), WITH_NODE)
+            # The version before is owed, whatever its script has begun to write over.
+            self.ledger.begun = False
             self.wait_for_next(attempt)
-        finally:
-            self.client.undrain(node, cluster=CLUSTER)
         shutil.rmtree(disk.with_name(f"{disk.name}.gone"), ignore_errors=True)
 
     def fill_disk(self) -> None:
@@ -284,6 +284,15 @@ class Lineage(PlayedRun):
         self.ended_at = self.worked_until() or 0.0
         self.check_words()
         self.go_on()
+
+    @contextmanager
+    def drained(self, node: str) -> Iterator[None]:
+        """Nothing starts on that node meanwhile."""
+        self.client.drain(node, cluster=CLUSTER)
+        try:
+            yield
+        finally:
+            self.client.undrain(node, cluster=CLUSTER)
 
     def wait_for_next(self, attempt: api.Attempt) -> api.Attempt:
         """Until the attempt after that one has started; that one."""
@@ -383,15 +392,3 @@ class Lineage(PlayedRun):
             return False
 
         self.wait_for(found, "start")
-
-
-def _strike(pid: int) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-
-
-def _parent(pid: int) -> int:
-    found = procfs.status(pid)
-    if found is None:
-        raise Stuck(f"no process {pid}")
-    return found.parent_pid

@@ -144,9 +144,14 @@ def prune(pattern, keep=3):
     for path in sorted(glob.glob(at(pattern)), key=number_of)[:-keep]:
         remove(path)
 
+def newest_time():
+    """When the newest file was written that this start found."""
+    paths = glob.glob(at("**"), recursive=True)
+    return max((os.lstat(path).st_mtime for path in paths if os.path.isfile(path)), default=0.0)
+
 def start(step):
     """Note what was found; no more is asked of a script that looks at a version for the torture."""
-    note("found", step)
+    note("found", step, newest_time())
     print("found", step, flush=True)
     if "LOOK" in os.environ:
         os._exit(0)

@@ -5,11 +5,15 @@ Used by `checkpoint_lineage.py`.
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from tarmac import api
 from tarmac.client import Client
+from tarmac.node.kernel import procfs
 
 PATIENCE_S = 240.0
 LOOK_S = 0.05
@@ -76,3 +80,17 @@ class PlayedRun:
         deadline = time.monotonic() + CUT_PATIENCE_S
         while not ask() and time.monotonic() < deadline:
             time.sleep(LOOK_S)
+
+
+def strike(pid: int) -> None:
+    """Kill a process, if it is still there."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def parent_of(pid: int) -> int:
+    """The process that started another."""
+    found = procfs.status(pid)
+    if found is None:
+        raise Stuck(f"no process {pid}")
+    return found.parent_pid

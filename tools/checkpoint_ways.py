@@ -1,10 +1,10 @@
 """Ways in which programs save checkpoints, as scripts for `checkpoint_torture.py`.
 
-Each script finds its newest checkpoint as naively as people do, checks its content, notes `found STEP` in the
-ledger (`torn ...` if the content is not whole), and then saves step after step. The ledger is outside of all
-that is kept: `begin STEP` before a save that writes over the one before, `saved STEP AT` once a save is
-finished. So it is known exactly what must be there afterwards. What the frameworks write is in
-`checkpoint_frameworks.py`; `checkpoint_prelude.py` is what all scripts begin with.
+Each script finds its newest checkpoint as naively as people do, checks its content, notes `found STEP TIME`
+(`torn ...` if the content is not whole), and then saves step after step. Its ledger is outside of all that is
+kept: `begin STEP` before a save that writes over the one before, `saved STEP AT` once a save is finished. So
+it is known exactly what must be there afterwards. What the frameworks write is in `checkpoint_frameworks.py`;
+`checkpoint_prelude.py` is what all scripts begin with.
 """
 
 from __future__ import annotations
