@@ -105,7 +105,7 @@ class WritableEngine(SimEngine):
 
 USUAL = Limits()
 
-ENDED_DAYS = Settings().ended_days
+ENDED_DAYS = Settings().listing.ended_days
 """How long ended runs stay listed where nobody set it."""
 
 

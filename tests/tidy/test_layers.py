@@ -38,6 +38,7 @@ LAZY_MODULES = {
     "tarmac.samplers",
     "tarmac.cli.commands.search",
     "tarmac.server.__main__",
+    "tarmac.server.setting_reader",
     "tarmac.server.settings",
 }
 """Modules that may import ours inside functions: a command line, and a server's lock, must answer at once,

@@ -112,7 +112,7 @@ NATIVE = {
     "tarmac.model.utilization": {"gpu", "gpus"},
     "tarmac.cli.views.utilizationview": {"gpu", "gpus"},
     "tarmac.node.container": {"mirror"},  # of a registry
-    "tarmac.server.container_settings": {"mirror"},
+    "tarmac.server.settings": {"mirror"},
     "tarmac.engines.sim": {"job", "jobs", "cancel"},  # of a batch system; and of an appointment
     "tarmac.engines.slurm": {"job", "jobs", "task", "partition", "gpu", "gpus", "cancel"},
     "tarmac.client": {"host"},  # the address of a server

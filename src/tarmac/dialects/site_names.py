@@ -7,7 +7,8 @@ names of clusters, pools and GPUs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from tarmac.model.record import replace
 from tarmac.model.spec import Process, Role, RunSpec
@@ -16,8 +17,7 @@ ANY = ""
 """The target of names that any local one may replace."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
+class Names(Struct, frozen=True, kw_only=True):
     """The local name for each foreign one; `slot_types` are compared without regard to case."""
 
     clusters: Mapping[str, str] = field(default_factory=dict)

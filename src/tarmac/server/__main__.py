@@ -13,15 +13,16 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from tarmac.model.errors import TarmacError
 from tarmac.model.home import Home, find_home
+from tarmac.model.record import replace
 from tarmac.server.home_lock import HomeLock
 from tarmac.server.http.listeners import listen_on_home, loopback_address
 from tarmac.server.settings import read_settings
+from tarmac.systems.settings import GATEWAY
 
 _FILE_BYTES = 1_000_000
 _OLD_FILES = 2
@@ -49,10 +50,10 @@ def _run(home: Home, options: argparse.Namespace) -> None:
     try:
         settings = read_settings(home.settings)
         if options.listen is not None:
-            settings = replace(settings, listen=options.listen)
-        if options.determined is not None:
-            settings = replace(settings, determined_listen=options.determined)
-        for address in (settings.listen, settings.determined_listen):
+            settings = replace(settings, server=replace(settings.server, listen=options.listen))
+        if options.gateway is not None:
+            settings = replace(settings, systems=settings.systems.at(options.gateway))
+        for address in (settings.server.listen, settings.systems.listen):
             if address is not None:
                 loopback_address(address)  # before clients see a socket
         listener = listen_on_home(home.socket)
@@ -94,9 +95,10 @@ def _parser() -> argparse.ArgumentParser:
         "--listen", metavar="HOST:PORT", help="also serve this loopback address; the token is in HOME/token"
     )
     parser.add_argument(
-        "--determined",
+        f"--{GATEWAY}",
+        dest="gateway",
         metavar="HOST:PORT",
-        help="also answer Determined's own command at this loopback address",
+        help="also answer that system's own command at this loopback address",
     )
     parser.add_argument(
         "--take-over",

@@ -11,24 +11,20 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import uvicorn
 import uvloop
 from starlette.types import ASGIApp
 
 from tarmac.model.home import Home
+from tarmac.model.record import replace
 from tarmac.server.app import build
 from tarmac.server.http.auth import Access
 from tarmac.server.http.connections import limited, usual_limits
 from tarmac.server.http.listeners import listen_on_home, listen_on_loopback, token_of
-from tarmac.server.service import Service
 from tarmac.server.settings import Settings
 from tarmac.server.wiring import Parts, join, service_of
-from tarmac.systems.determined.gateway.application import at_addresses
-from tarmac.systems.determined.gateway.gateway import Gateway
-from tarmac.systems.determined.gateway.launching import with_gateway
-from tarmac.systems.determined.gateway.tokens import TokenMaker
+from tarmac.systems.gateways import serve_gateway
 
 KEEP_ALIVE_S = 75
 FAREWELL_S = 2
@@ -47,16 +43,16 @@ def serve(home: Home, settings: Settings, home_listener: socket.socket, *, take_
     """Serve until a stop request. Raises TarmacError if the parts cannot be joined; see `wiring.join`."""
     listeners = [home_listener]
     token = None
-    if settings.listen is not None:
-        listeners.append(listen_on_loopback(settings.listen))
+    if settings.server.listen is not None:
+        listeners.append(listen_on_loopback(settings.server.listen))
         token = token_of(home)
     access = Access(owner=getpass.getuser(), socket_name=str(home_listener.getsockname()), token=token)
     gateway: tuple[str, int] | None = None
-    if settings.determined_listen is not None:
-        listeners += [listen_on_home(home.gateway), listen_on_loopback(settings.determined_listen)]
+    if settings.systems.listen is not None:
+        listeners += [listen_on_home(home.gateway), listen_on_loopback(settings.systems.listen)]
         host, port = listeners[-1].getsockname()[:2]
         gateway = host, port
-        settings = replace(settings, determined_listen=f"[{host}]:{port}")
+        settings = replace(settings, systems=settings.systems.at(f"[{host}]:{port}"))
     parts = join(home, settings, take_over=take_over)
     try:
         uvloop.run(_serve(parts, home, settings, access=access, listeners=listeners, gateway=gateway))
@@ -94,7 +90,7 @@ async def _serve(
         loop.add_signal_handler(number, _stop_in_loop)
     app: ASGIApp = build(service, home=home, access=access)
     if gateway is not None:
-        app = _with_gateway(app, parts, service, access=access, home=home, address=gateway)
+        app = serve_gateway(app, service, parts.store, access=access, home=home, address=gateway)
     server = Server(_config(app))
     parts.start(stop=stop)
     sys.setswitchinterval(SWITCH_S)
@@ -102,25 +98,6 @@ async def _serve(
     gc.enable()
     log.info("serving %s as process %d", home.root, service.pid)
     await server.serve(sockets=list(listeners))
-
-
-def _with_gateway(
-    app: ASGIApp, parts: Parts, service: Service, *, access: Access, home: Home, address: tuple[str, int]
-) -> ASGIApp:
-    """The application, and the gateway for Determined: on this address, and for runs on other machines."""
-    host, port = address
-    gateway = Gateway(
-        service=service,
-        numbers=parts.store.numbers,
-        records=parts.store.run_records,
-        tokens=TokenMaker(token_of(home), home.logouts),
-        owner=access.owner,
-        url=f"http://{f'[{host}]' if ':' in host else host}:{port}",
-    )
-    control = service.plane.control
-    control.apply_conventions = with_gateway(gateway, control.apply_conventions)
-    log.info("answering Determined's command at %s", gateway.url)
-    return at_addresses([address, (home.gateway.name, None)], gateway, otherwise=app)
 
 
 class Server(uvicorn.Server):

@@ -16,7 +16,6 @@ from tarmac.artifacts.versions.catalog import Catalog
 from tarmac.artifacts.versions.retention import Rules
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane
-from tarmac.dialects.site_names import Names
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import ArtifactStoring
 from tarmac.engines.hosts.installing import Sidecar
@@ -58,10 +57,8 @@ from tarmac.server.storage.secret_service import SecretService
 from tarmac.server.storage.site_artifacts import SiteArtifacts
 from tarmac.server.submitting.submissions import resolve_references
 from tarmac.store import SqlStore, open_store
-from tarmac.systems.determined.defaults import read_defaults
-from tarmac.systems.determined.gateway.run_numbers import with_numbers
-from tarmac.systems.determined.gateway.warm_starts import with_sources
-from tarmac.systems.registry import apply_conventions, for_cluster
+from tarmac.systems.gateways import dialects_of, resolve_sources, with_systems
+from tarmac.systems.registry import apply_conventions
 from tarmac.vault import KeyFile, Vault
 
 log = logging.getLogger(__name__)
@@ -123,9 +120,9 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
     keeping = _artifact_storing(home, settings)
     engine = _local_engine(home, settings, keeping, lambda names: secrets.values(names))  # noqa: PLW0108 - below
     engine.start()
-    store = open_store(settings.database_url or f"sqlite:///{home.database}")
+    store = open_store(settings.database.url or f"sqlite:///{home.database}")
     (check := DatabaseCheck(home, store)).before_start()
-    serving = take_cluster(store, home, clock, cluster=settings.cluster, take_over=take_over)
+    serving = take_cluster(store, home, clock, cluster=settings.server.cluster, take_over=take_over)
     secrets = SecretService(_vault(home, settings, store, clock), store)
     directories = _code_store(home, settings)
     catalog, marker = Catalog(keeping.store), home.artifact_store
@@ -148,7 +145,7 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
         pools=settings.pools,
         apply_conventions=_conventions(settings, datasets, store),
         resolve=_resolve(settings, artifacts, datasets, secrets, store),
-        allow_system_packages=settings.allow_system_packages,
+        allow_system_packages=settings.setup.allow_system_packages,
         serving=serving,
         notify_always=settings.notifications.every_run if settings.notifications else (),
         sender=_sender(settings, secrets.values),
@@ -178,8 +175,7 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
 
 def _conventions(settings: Settings, datasets: DatasetService, store: SqlStore) -> ApplyConventions:
     """Additions to the launch of a run: its datasets, and the conventions of its file's system."""
-    found = datasets.with_datasets(apply_conventions)
-    return with_numbers(found, store.numbers) if settings.determined_listen is not None else found
+    return with_systems(datasets.with_datasets(apply_conventions), settings.systems, store)
 
 
 def _resolve(
@@ -189,10 +185,10 @@ def _resolve(
     secrets: SecretService,
     store: SqlStore,
 ) -> ResolveReferences:
-    """Resolves the references of a new run, including the numbers in Determined's files."""
+    """Resolves the references of a new run, including the numbers in foreign files."""
     sends_mail = _mail(settings) is not None
     resolve = resolve_references(artifacts, datasets, secrets, sends_mail=sends_mail)
-    return with_sources(resolve, store.numbers, store.run_records)
+    return resolve_sources(resolve, store)
 
 
 def _datasets(
@@ -244,7 +240,7 @@ def _supplies(
         git=settings.git.rules,
         containers=settings.containers,
         own_packages=settings.shared,
-        log_limit_bytes=settings.logs_limit_bytes,
+        log_limit_bytes=settings.logs.limit_bytes,
         copies=home.copies,
         forward=_forward(home, settings),
     )
@@ -258,9 +254,9 @@ def _sidecar(keeping: ArtifactStoring, sites: SiteArtifacts) -> Sidecar:
 
 def _forward(home: Home, settings: Settings) -> Forward | None:
     """The forward from remote runs to the gateway, if there is one."""
-    if settings.determined_listen is None:
+    if settings.systems.listen is None:
         return None
-    address, port = loopback_address(settings.determined_listen)
+    address, port = loopback_address(settings.systems.listen)
     return Forward(address=address, port=port, socket=home.gateway, loopback=loopback())
 
 
@@ -270,7 +266,7 @@ def _remains(plane: ControlPlane, settings: Settings, store: SqlStore, clock: Sy
         clock,
         engines=plane.file_engines,
         work_days=settings.code.work_days,
-        log_days=settings.log_days,
+        log_days=settings.logs.keep_days,
         code_days=settings.code.keep_days,
     )
 
@@ -284,22 +280,23 @@ def _remover(
     sites: SiteArtifacts,
     clock: SystemClock,
 ) -> RunRemover:
+    keep_days = settings.runs.keep_days
     return RunRemover(
-        plane, store, catalog, clock, engines=plane.file_engines, keep_days=settings.keep_days, sites=sites
+        plane, store, catalog, clock, engines=plane.file_engines, keep_days=keep_days, sites=sites
     )
 
 
 def _images(plane: ControlPlane, settings: Settings) -> ImageService:
     return ImageService(
         plane.image_keepers,
-        own=settings.cluster,
-        limit_bytes=settings.image_limit_bytes,
-        unused_days=settings.image_days,
+        own=settings.server.cluster,
+        limit_bytes=settings.images.cache_limit_bytes,
+        unused_days=settings.images.cache_days,
     )
 
 
 def _vault(home: Home, settings: Settings, store: SqlStore, clock: SystemClock) -> Vault:
-    keys = Path(settings.secret_keys) if settings.secret_keys is not None else home.secret_keys
+    keys = Path(settings.secrets.key_file) if settings.secrets.key_file is not None else home.secret_keys
     return Vault(store.secrets, KeyFile(keys), clock)
 
 
@@ -313,10 +310,10 @@ def _local_engine(
         machine=machine,
         keeping=keeping,
         git=settings.git.rules,
-        containers=settings.containers.of(settings.cluster),
+        containers=settings.containers.of(settings.server.cluster),
         own_packages=settings.shared,
         open_files=allow_open_files(),
-        log_limit_bytes=settings.logs_limit_bytes,
+        log_limit_bytes=settings.logs.limit_bytes,
         secrets=secrets,
     )
 
@@ -346,13 +343,13 @@ def service_of(parts: Parts, home: Home, settings: Settings, *, stop: Callable[[
         home=str(home.root),
         pid=os.getpid(),
         started_at=parts.clock.now(),
-        ended_days=settings.ended_days,
+        ended_days=settings.listing.ended_days,
         slots_note=SlotsNotice(None if settings.local else parts.engine.note, home.slots_note_marker),
         attempt_directory=lambda attempt: _directory(layout, attempt),
         stop=stop,
         loop_trouble=parts.loops.trouble,
-        dialects=for_cluster(read_defaults(settings.determined, filename=str(home.settings))),
-        names=Names(**settings.names),
+        dialects=dialects_of(settings.systems, filename=str(home.settings)),
+        names=settings.names,
     )
 
 
@@ -373,7 +370,7 @@ def _nodes(machine: Machine, settings: Settings) -> Sequence[Node]:
     """The nodes of the server's own cluster: from the settings, or else this machine with its devices."""
     if machine.note is not None and not settings.local:
         log.info("%s", machine.note)
-    return local_nodes(machine, settings.local, name=settings.cluster)
+    return local_nodes(machine, settings.local, name=settings.server.cluster)
 
 
 def _code_store(home: Home, settings: Settings) -> DirectoryCodeStore:

@@ -12,7 +12,7 @@ from tarmac.engines.attempts.request import AttemptSettings, render
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.run import Allocation, Attempt, Run
 from tarmac.node.attempt.document import NodeSettings
-from tarmac.server.settings import Settings
+from tarmac.server.settings import AddressSettings, DatabaseSettings, Settings
 from tarmac.systems.registry import apply_conventions, read
 
 NATIVE = "name: digits\ncommand: pip install einops\n"
@@ -69,8 +69,8 @@ def test_they_are_asked_of_the_node_only_where_wanted() -> None:
     ("settings", "shared"),
     [
         (Settings(), False),
-        (Settings(listen="127.0.0.1:8080"), True),
-        (Settings(database_url="postgresql+psycopg://db/tarmac"), True),
+        (Settings(server=AddressSettings(listen="127.0.0.1:8080")), True),
+        (Settings(database=DatabaseSettings(url="postgresql+psycopg://db/tarmac")), True),
     ],
 )
 def test_a_server_that_others_may_use_is_shared(settings: Settings, shared: bool) -> None:

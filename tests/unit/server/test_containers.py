@@ -119,11 +119,8 @@ def test_settings_of_a_cluster_stand_for_what_they_name(tmp_path: Path) -> None:
         read_settings(file)
     messages = [problem.message for problem in refused.value.problems]
     assert messages == [
-        "containers.clusters.site.usse is no setting",
         "containers.shows: an absolute path without '..' is expected, not 'data'",
         "containers.driver: 'podmen' is none of auto, own, podman, apptainer",
         "containers.mirrors: 'docker.io' = 'https://x' is no mirror of a registry",
-        "containers.clusters.site.shows: an absolute path without '..' is expected, not 'data'",
-        "containers.clusters.site.driver: 'podmen' is none of auto, own, podman, apptainer",
-        "containers.clusters.site.mirrors: 'docker.io' = 'https://x' is no mirror of a registry",
+        "containers.clusters.site.usse is no setting",
     ]

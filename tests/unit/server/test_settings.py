@@ -5,24 +5,18 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import pages
+from tarmac.dialects.native.view import written_duration, written_size
 from tarmac.dialects.pool_rules import POOL
 from tarmac.model.cluster import Packing, Policy, Pool, ShareBy
 from tarmac.model.errors import InvalidInput
-from tarmac.server.setting_tables import LOCAL_NODES, TABLES, Setting
-from tarmac.server.settings import Settings, read_settings
+from tarmac.server.setting_reader import Setting, settings_of
+from tarmac.server.settings import TABLES, LocalNodes, Settings, read_settings
 
 PAGE = Path(__file__).parents[3] / "docs/operating/settings.md"
-TYPE_NAMES = {
-    str: "text",
-    int: "whole number",
-    float: "number",
-    list: "list",
-    bool: "true or false",
-    dict: "table",
-}
 
 
 def test_without_a_file_there_are_defaults(tmp_path: Path) -> None:
@@ -37,11 +31,8 @@ def test_a_whole_file(tmp_path: Path) -> None:
         'hostnames = ["a", "b"]\ncpus = 2.5\nmemory = "64GiB"\n'
         "[[local]]\nslots = 1\n",
     )
-    assert (settings.database_url, settings.listen, settings.ended_days) == (
-        "sqlite:////x",
-        "127.0.0.1:1",
-        3.0,
-    )
+    assert settings.database.url == "sqlite:////x"
+    assert (settings.server.listen, settings.listing.ended_days) == ("127.0.0.1:1", 3.0)
     big, small = settings.local
     assert (big.nodes, big.slots, big.slot_type, big.pool, big.shard, big.hostnames) == (
         2,
@@ -104,7 +95,7 @@ def test_slot_types_are_compared_without_regard_to_case(tmp_path: Path) -> None:
         ("[databse]\nurl = 'x'\n", "databse is no setting (did you mean database?)"),
         ("[database]\nrul = 'x'\n", "database.rul is no setting (did you mean database.url?)"),
         ("[server]\nlisten = 8400\n", "server.listen: text is expected, not 8400"),
-        ("[list]\nended_days = -1\n", "list.ended_days: at least 0 is expected, not -1.0"),
+        ("[list]\nended_days = -1\n", "list.ended_days: at least 0 is expected, not -1"),
         ("[list]\nended_days = true\n", "list.ended_days: a number is expected, not True"),
         ("list = 3\n", "list: a table is expected, not 3"),
         ("[local]\nslots = 1\n", "local: write [[local]]"),
@@ -143,15 +134,21 @@ def test_all_problems_are_said_at_once(tmp_path: Path) -> None:
 
 
 def test_the_page_lists_every_setting() -> None:
-    tables = {f"[{name}]": settings for name, settings in TABLES.items()} | {"[[local]]": LOCAL_NODES}
+    tables = {f"[{name}]": record for name, record in TABLES.items()} | {"[[local]]": LocalNodes}
     headings = re.findall(r"^## `(.*)`", PAGE.read_text(), flags=re.MULTILINE)
     assert set(headings) == {*tables, "[pools.NAME]"}
-    for name, settings in tables.items():
-        assert pages.settings(name) == [_row(item) for item in settings]
+    for name, record in tables.items():
+        assert pages.settings(name) == [_row(setting) for setting in settings_of(record)]
 
 
-def _row(item: Setting) -> tuple[str, str, str]:
-    return item.key, TYPE_NAMES[item.kind], str(item.default) if item.default is not None else "none"
+def _row(setting: Setting) -> tuple[str, str, str]:
+    default = setting.field.default
+    if default is msgspec.NODEFAULT:
+        default = setting.field.default_factory()
+    if setting.notation is not None and default is not None:
+        default = {"a size": written_size, "a duration": written_duration}[setting.notation](default)
+    shown = list(default) if isinstance(default, tuple) else default
+    return setting.key, setting.written, "none" if shown is None else str(shown)
 
 
 def _read(directory: Path, text: str) -> Settings:

@@ -32,7 +32,7 @@ from tarmac.model.record import replace
 from tarmac.model.run import Run
 from tarmac.model.spec import LocalDirectory, RunSpec
 from tarmac.server.http.auth import Caller
-from tarmac.server.setting_tables import DEFAULT_CODE_LIMIT_BYTES
+from tarmac.server.settings import CodeSettings
 from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.server.storage.dataset_service import DatasetService
 from tarmac.server.storage.secret_service import SecretService
@@ -73,7 +73,7 @@ class Draft:
     idempotency_key: str | None = None
     dialects: Sequence[Dialect] = DIALECTS
     names: Names = NO_NAMES
-    code_limit_bytes: int = DEFAULT_CODE_LIMIT_BYTES
+    code_limit_bytes: int = CodeSettings().limit_bytes
     containers: ContainerSettings = NO_CONTAINER_SETTINGS
     images: KnowsImages | None = None
 

@@ -1,0 +1,65 @@
+"""The parts of foreign systems in a server: defaults, numbers, sources, and the gateway for a command.
+
+Joined by `server.wiring` and `server.daemon`, which know no system by name.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from starlette.types import ASGIApp
+
+from tarmac.dialects.dialect import Dialect
+from tarmac.model.home import Home
+from tarmac.model.launch import ApplyConventions
+from tarmac.model.ports import ResolveReferences
+from tarmac.server.http.auth import Access
+from tarmac.server.http.listeners import token_of
+from tarmac.server.service import Service
+from tarmac.store import SqlStore
+from tarmac.systems.determined.defaults import read_defaults
+from tarmac.systems.determined.gateway.application import at_addresses
+from tarmac.systems.determined.gateway.gateway import Gateway
+from tarmac.systems.determined.gateway.launching import with_gateway
+from tarmac.systems.determined.gateway.run_numbers import with_numbers
+from tarmac.systems.determined.gateway.tokens import TokenMaker
+from tarmac.systems.determined.gateway.warm_starts import with_sources
+from tarmac.systems.registry import for_cluster
+from tarmac.systems.settings import Systems
+
+log = logging.getLogger(__name__)
+
+
+def dialects_of(systems: Systems, *, filename: str) -> Sequence[Dialect]:
+    """The dialects with the cluster's defaults; raises InvalidInput with every problem in the settings."""
+    return for_cluster(read_defaults(systems.determined.of_experiments, filename=filename))
+
+
+def with_systems(apply_conventions: ApplyConventions, systems: Systems, store: SqlStore) -> ApplyConventions:
+    """`apply_conventions` with the numbers by which the command of a gateway knows runs."""
+    return apply_conventions if systems.listen is None else with_numbers(apply_conventions, store.numbers)
+
+
+def resolve_sources(resolve: ResolveReferences, store: SqlStore) -> ResolveReferences:
+    """`resolve`, extended to the runs that foreign files name by number."""
+    return with_sources(resolve, store.numbers, store.run_records)
+
+
+def serve_gateway(
+    app: ASGIApp, service: Service, store: SqlStore, *, access: Access, home: Home, address: tuple[str, int]
+) -> ASGIApp:
+    """The application, and the gateway: on this address, and for runs on other machines."""
+    host, port = address
+    gateway = Gateway(
+        service=service,
+        numbers=store.numbers,
+        records=store.run_records,
+        tokens=TokenMaker(token_of(home), home.logouts),
+        owner=access.owner,
+        url=f"http://{f'[{host}]' if ':' in host else host}:{port}",
+    )
+    control = service.plane.control
+    control.apply_conventions = with_gateway(gateway, control.apply_conventions)
+    log.info("answering Determined's command at %s", gateway.url)
+    return at_addresses([address, (home.gateway.name, None)], gateway, otherwise=app)
