@@ -32,7 +32,7 @@ from checkpoint_ways import Way
 
 from tarmac import api
 from tarmac.client import Client
-from tarmac.control.decisions.retrying import MAX_FAULTS
+from tarmac.control.decisions.counting import MAX_FAULTS
 from tarmac.node.attempt.protocol import HEARTBEAT_PERIOD_S
 from tarmac.node.kernel import procfs
 

@@ -12,8 +12,7 @@ import pytest
 from attempts import wait_until
 from engine_harness import BOUND_S, Work, ended, started, submit
 from slurm_harness import SlurmHarness, StandInHarness
-from tarmac.engines.slurm.files import SCRIPT_FILE
-from tarmac.engines.slurm.tempo import Tempo
+from tarmac.engines.slurm.settings import SCRIPT_FILE, Tempo
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.leaving import LeaveRequest

@@ -22,8 +22,7 @@ from tarmac.engines.hosts.host import Host
 from tarmac.engines.hosts.remote import ssh_host
 from tarmac.engines.hosts.ssh import Ssh
 from tarmac.engines.slurm.engine import SlurmEngine
-from tarmac.engines.slurm.files import COPIED_FILES
-from tarmac.engines.slurm.settings import read_settings
+from tarmac.engines.slurm.settings import COPIED_FILES, read_settings
 from tarmac.model.cluster import Cluster
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import TarmacError, Unavailable

@@ -18,7 +18,7 @@ from ssh_hosts import CODE, LoginHost, end_session, jump_host, second_factor_hos
 from tarmac.engines.hosts.host import Host
 from tarmac.engines.hosts.remote import ssh_host
 from tarmac.engines.hosts.ssh import Refused, Ssh
-from tarmac.engines.slurm.files import COPIED_FILES
+from tarmac.engines.slurm.settings import COPIED_FILES
 from tarmac.model.errors import Unavailable
 
 BOUND_S = 120.0

@@ -14,12 +14,10 @@ from typing import Any, TypeVar
 from memory_metrics import MemoryMetrics
 from memory_store import MemoryStore
 from tarmac.control.reconcilers.deliver import deliver_pass
-from tarmac.control.reconcilers.dependencies import dependency_pass
 from tarmac.control.reconcilers.reconcile import reap_pass, reconcile_pass
-from tarmac.control.reconcilers.schedule import schedule_pass
+from tarmac.control.reconcilers.schedule import dependency_pass, schedule_pass, submit_pass
 from tarmac.control.reconcilers.search import search_pass
 from tarmac.control.reconcilers.stage import stage_pass
-from tarmac.control.reconcilers.submit import submit_pass
 from tarmac.control.service import ControlPlane
 from tarmac.engines.sim import Behaviour, SimBatchEngine, SimEngine, VirtualClock
 from tarmac.model.changes import NewRun, RunStep

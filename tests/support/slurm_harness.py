@@ -20,9 +20,7 @@ from tarmac.engines.hosts.local import local_host
 from tarmac.engines.hosts.remote import ssh_host
 from tarmac.engines.slurm.commands import Commands
 from tarmac.engines.slurm.engine import SlurmEngine
-from tarmac.engines.slurm.files import COPIED_FILES
-from tarmac.engines.slurm.settings import read_settings
-from tarmac.engines.slurm.tempo import Tempo
+from tarmac.engines.slurm.settings import COPIED_FILES, Tempo, read_settings
 from tarmac.model.ports import Observation
 from tarmac.model.secret import SecretValues, no_secrets
 from tarmac.node.attempt.document import Launch, Mount

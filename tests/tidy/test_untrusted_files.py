@@ -49,7 +49,7 @@ PLAIN = {
     "tarmac.node.standins.determined.launch._start": "runs inside the worker",
     "tarmac.node.standins.determined.launch.wrap_rank": "runs inside the worker",
     "tarmac.node.standins.determined.launch.deepspeed": "runs inside the worker",
-    "tarmac.engines.local.news": "in the home, made anew at every start",
+    "tarmac.engines.local.engine": "in the home, made anew at every start",
     "tarmac.engines.ray.far.actor": "/proc",
     "tarmac.engines.hosts.report_copies": "copies in the home, which no run can reach",
     "tarmac.artifacts.versions.sync": "never waits, and looks what it has opened",

@@ -1,4 +1,4 @@
-"""Usage in a range of time, and present use. Made by `control.usage_report` and in `server.records.runs`."""
+"""Usage in a range of time, and present use. Made by `control.reports` and in `server.records.runs`."""
 
 from __future__ import annotations
 

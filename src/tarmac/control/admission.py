@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from msgspec import Struct
 
-from tarmac.control.arrays import members_of
 from tarmac.control.delegation import (
     capacity_of,
     offers_of,
@@ -19,7 +18,7 @@ from tarmac.control.delegation import (
     refuse_unknown_hostnames,
     request_of,
 )
-from tarmac.control.lookup import awaited_runs
+from tarmac.control.lookup import awaited_runs, members_of
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.control.state.facts import Shape, candidate_of

@@ -15,13 +15,11 @@ from collections.abc import Callable, Collection
 from functools import partial
 
 from tarmac.control.reconcilers.deliver import deliver_pass
-from tarmac.control.reconcilers.dependencies import dependency_pass
 from tarmac.control.reconcilers.notify import NotifyPass
 from tarmac.control.reconcilers.reconcile import reap_pass, reconcile_pass
-from tarmac.control.reconcilers.schedule import schedule_pass
+from tarmac.control.reconcilers.schedule import dependency_pass, schedule_pass, submit_pass
 from tarmac.control.reconcilers.search import search_pass
 from tarmac.control.reconcilers.stage import Fetches, stage_pass
-from tarmac.control.reconcilers.submit import submit_pass
 from tarmac.control.service import ControlPlane
 from tarmac.control.serving import step_down
 from tarmac.control.state.control_state import ControlState

@@ -1,4 +1,4 @@
-"""The usage of attempts: slots and times. Read from the store by `control.usage_report`."""
+"""The usage of attempts: slots and times. Read from the store by `control.reports`."""
 
 from __future__ import annotations
 

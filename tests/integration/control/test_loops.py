@@ -14,7 +14,7 @@ from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.control.state.event_bus import Wakeup
 from tarmac.engines.sim import Behaviour, SimBatchEngine, SimEngine, VirtualClock
-from tarmac.engines.sim.behaviour import Moment
+from tarmac.engines.sim.story import Moment
 from tarmac.model.cluster import Cluster
 from tarmac.model.lifecycle import RunState
 from tarmac.model.record import replace

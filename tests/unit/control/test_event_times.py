@@ -11,8 +11,7 @@ from scratch_store import ScratchStore
 from simulated import CountingIds, InstantCode, nodes, spec
 from tarmac.control.decisions.apply_observation import apply_observation
 from tarmac.control.queue.queueing import QueueChange
-from tarmac.control.reconcilers.schedule import schedule_pass
-from tarmac.control.reconcilers.submit import submit_pass
+from tarmac.control.reconcilers.schedule import schedule_pass, submit_pass
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.engines.sim import Behaviour, SimBatchEngine, SimEngine, VirtualClock
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState

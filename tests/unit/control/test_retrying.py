@@ -6,9 +6,9 @@ import pytest
 
 from actors import ADA
 from simulated import Simulation, nodes, spec
-from tarmac.control.decisions import retrying
+from tarmac.control.decisions import counting
 from tarmac.control.decisions.apply_observation import apply_observation
-from tarmac.control.decisions.retrying import pause_s
+from tarmac.control.decisions.counting import pause_s
 from tarmac.control.service import Submission
 from tarmac.control.state.facts import candidate_of
 from tarmac.engines.sim import Behaviour
@@ -76,12 +76,12 @@ def test_each_failure_in_a_row_waits_longer_and_one_that_ran_for_long_begins_ane
         run = again(after)
     assert waited == sorted(waited)
     assert waited[3] > 4 * waited[0]
-    assert end(run, ran_s=retrying.LONG_S).after.retry.tries == 1
+    assert end(run, ran_s=counting.LONG_S).after.retry.tries == 1
 
 
 def test_a_fault_of_the_platform_waits_too_and_is_given_up_in_the_end() -> None:
     run = a_run(retries=0)
-    for number in range(retrying.MAX_FAULTS):
+    for number in range(counting.MAX_FAULTS):
         after = end(run, outcome=Outcome.LOST, code=CauseCode.NODE_LOST).after
         assert (after.state, after.retry.tries) == (RunState.QUEUED, number + 1)
         run = again(after)
@@ -107,7 +107,7 @@ def test_an_end_that_repeats_alike_stops_the_retries_and_says_so() -> None:
     [
         {"exit_code": 4, "tail": ("boom",)},
         {"exit_code": 3, "tail": ("bang",)},
-        {"exit_code": 3, "tail": ("boom",), "ran_s": retrying.QUICK_S},
+        {"exit_code": 3, "tail": ("boom",), "ran_s": counting.QUICK_S},
         {"signal": "SIGSEGV", "tail": ("boom",)},
     ],
     ids=["another code", "other lines", "later", "a signal"],

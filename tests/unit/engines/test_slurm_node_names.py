@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.engines.slurm.node_names import hostlist, node_directives
+from tarmac.engines.slurm.script import hostlist, node_directives
 
 KNOWN = ("n1", "n2", "n3", "n4")
 

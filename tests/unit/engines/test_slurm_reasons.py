@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.engines.slurm.reasons import REASONS, explained, reason_of
+from tarmac.engines.slurm.states import REASONS, explained, reason_of
 from tarmac.model.native import NativeStatus
 
 

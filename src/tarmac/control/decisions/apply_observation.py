@@ -19,8 +19,8 @@
                            pause                     is paused
                            otherwise                 queues again, MAX_FAULTS times; then ends failed
 
-A cycle run is not retried: its purpose is to find errors in its turns. `retrying` decides on retries,
-`counting` updates the counts. Called by the reconcile pass.
+A cycle run is not retried: its purpose is to find errors in its turns. `counting` decides on
+retries and updates the counts. Called by the reconcile pass.
 """
 
 from __future__ import annotations
@@ -28,18 +28,16 @@ from __future__ import annotations
 from typing import Any
 
 from tarmac.control.decisions.counting import (
+    MAX_FAULTS,
     counted,
     cycle_report_of,
-    turn_is_over,
-    unproven,
-)
-from tarmac.control.decisions.retrying import (
-    MAX_FAULTS,
     excluded_after,
     last_try_text,
     matched_text,
     may_retry,
     next_try,
+    turn_is_over,
+    unproven,
 )
 from tarmac.control.decisions.steps import (
     ending_detail,

@@ -5,9 +5,16 @@ Created in `server/wiring.py`. At most one at a time uses a tarmac home.
 
 from __future__ import annotations
 
+import contextlib
+import os
+import select
+import shutil
+import stat
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from threading import Thread
 
 from tarmac.engines.attempts import supervision
 from tarmac.engines.attempts.layout import Layout
@@ -20,11 +27,8 @@ from tarmac.engines.attempts.request import (
 from tarmac.engines.hosts.container_trial import try_containers
 from tarmac.engines.hosts.local import local_host
 from tarmac.engines.local import devices
-from tarmac.engines.local.addresses import addressed
-from tarmac.engines.local.examining import examined
 from tarmac.engines.local.hosts import LocalHosts
-from tarmac.engines.local.news import NewsBoard
-from tarmac.engines.local.nodes import cluster_nodes
+from tarmac.engines.local.nodes import addressed, cluster_nodes
 from tarmac.engines.placed.engine import PlacedEngine, news_of
 from tarmac.model.abilities import Pace
 from tarmac.model.cluster import Cluster, Node
@@ -39,6 +43,60 @@ from tarmac.node.files.gitrules import GitRules
 from tarmac.node.host.warm_parent import OpenFiles, WarmParent
 from tarmac.node.kernel import ports
 from tarmac.node.starting import Installation
+
+READ_BYTES = 65_536
+
+LEAST_FREE_BYTES = 1 << 30
+
+
+class NewsBoard:
+    """Reads the FIFO at `path` while it is open, and calls `on_news` with each attempt that has news.
+
+    Made by `LocalEngine`.
+    """
+
+    def __init__(self, path: Path, on_news: Callable[[str], None]) -> None:
+        self._on_news = on_news
+        _make_fifo(path)
+        # A writing end of our own: without one, the reading end would repeatedly be at its end.
+        self._fifo = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._stopped, self._stop = os.pipe2(os.O_CLOEXEC)
+        self._thread = Thread(target=self._listen, name="tarmac-news", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop reading; runners continue without a reader."""
+        if self._stop < 0:
+            return
+        os.close(self._stop)
+        self._stop = -1
+        self._thread.join()
+        os.close(self._stopped)
+        os.close(self._fifo)
+
+    def _listen(self) -> None:
+        poll = select.poll()
+        poll.register(self._fifo, select.POLLIN)
+        poll.register(self._stopped, select.POLLIN)
+        rest = b""
+        while True:
+            ready = {descriptor for descriptor, _ in poll.poll()}
+            if self._stopped in ready:
+                return
+            with contextlib.suppress(BlockingIOError):
+                *lines, rest = (rest + os.read(self._fifo, READ_BYTES)).split(b"\n")
+                for line in dict.fromkeys(lines):
+                    self._on_news(line.decode(errors="replace"))
+
+
+def _make_fifo(path: Path) -> None:
+    try:
+        if stat.S_ISFIFO(path.lstat().st_mode):
+            return
+        path.unlink()
+    except FileNotFoundError:
+        pass
+    os.mkfifo(path, 0o600)
 
 
 class LocalEngine(PlacedEngine):
@@ -131,3 +189,25 @@ class LocalEngine(PlacedEngine):
     def note(self) -> str | None:
         """An explanation of this machine's slots, if they are not real."""
         return self._machine.note
+
+
+def examined(layout: Layout, containers: Trial) -> Sequence[Finding]:
+    """Findings: whether the home is writable, whether it has space, and whether runs can start in images."""
+    images = Finding(what="images", ok=containers.works, text=containers.text)
+    return [_writable(layout), _room(layout), images]
+
+
+def _writable(layout: Layout) -> Finding:
+    try:
+        with tempfile.TemporaryFile(dir=layout.home):
+            pass
+    except OSError as error:
+        return Finding(what="home", ok=False, text=f"{layout.home}: {error.strerror}")
+    return Finding(what="home", ok=True, text=f"{layout.home} can be written")
+
+
+def _room(layout: Layout) -> Finding:
+    free_bytes = shutil.disk_usage(layout.home).free
+    free = f"{free_bytes / 2**30:.1f} GiB free"
+    enough = free_bytes >= LEAST_FREE_BYTES
+    return Finding(what="disk", ok=enough, text=free if enough else f"{free}: checkpoints and logs need more")

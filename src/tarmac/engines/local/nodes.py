@@ -2,7 +2,8 @@
 
 Called by `LocalEngine` and the server's wiring. Every node has a loopback address of its own, so that the
 parts of a multi-node launch connect as on a real cluster. Slots, cpus and memory beyond this machine's are
-virtual.
+virtual. Each added cluster gets a permanent range of addresses in the upper half of the loopback network; the
+permanent cluster and rehearsals are below.
 """
 
 from __future__ import annotations
@@ -21,13 +22,19 @@ from tarmac.model.cluster import (
     NodeGroup,
 )
 from tarmac.model.described import FIRST_ADDRESS, MOST_NODES, described_nodes, hostnames_of
-from tarmac.model.errors import InvalidInput
+from tarmac.model.errors import InvalidInput, Refused
+from tarmac.model.record import replace
 from tarmac.node.attempt.document import NODE_NAME
 
 LASTING_FIRST = "127.0.0.1"
 REHEARSAL_FIRST = int(IPv4Address("127.1.0.1"))
 REHEARSAL_LAST = int(IPv4Address("127.127.255.254"))
-"""Addresses above, up to the end of the loopback network, are for added clusters (`addresses`)."""
+"""Addresses above, up to the end of the loopback network, are for added clusters: see `addressed`."""
+
+ADDED_FIRST = int(IPv4Address("127.128.0.1"))
+ADDED_LAST = int(IPv4Address("127.255.255.254"))
+
+Span = tuple[int, int]
 
 
 def local_nodes(
@@ -84,3 +91,53 @@ def _check(groups: Sequence[NodeGroup]) -> None:
         raise InvalidInput(
             f"{bad[0]!r} cannot be the name of a node", hint="letters, digits, '.', '_' and '-'"
         )
+
+
+def addressed(cluster: Cluster, old: Cluster | None, others: Sequence[Cluster]) -> Cluster:
+    """The cluster with its first address; raises Refused if no free range is long enough.
+
+    It keeps its old first address if the remaining nodes keep their addresses with it. Otherwise it gets the
+    first gap that is large enough, outside the old range, whose addresses running attempts still use.
+    """
+    return replace(cluster, assigned={FIRST_ADDRESS: _first_address(cluster, old, others)})
+
+
+def _first_address(cluster: Cluster, old: Cluster | None, others: Sequence[Cluster]) -> str:
+    size = _size(cluster)
+    taken = sorted(span for other in others if (span := _span(other)) is not None)
+    before = _span(old) if old is not None else None
+    if old is not None and before is not None:
+        first = before[0]
+        is_free = all(start > first + size - 1 or end < first for start, end in taken)
+        if is_free and first + size - 1 <= ADDED_LAST and _in_step(old, cluster):
+            return old.assigned[FIRST_ADDRESS]
+        taken = sorted([*taken, before])
+    first = ADDED_FIRST
+    for start, end in taken:
+        if first + size <= start:
+            break
+        first = max(first, end + 1)
+    if first + size - 1 > ADDED_LAST:
+        raise Refused(f"there are no {size} addresses left next to one another for cluster {cluster.name}")
+    return str(IPv4Address(first))
+
+
+def _span(cluster: Cluster) -> Span | None:
+    address = cluster.assigned.get(FIRST_ADDRESS)
+    if address is None:
+        return None
+    first = int(IPv4Address(address))
+    return first, first + _size(cluster) - 1
+
+
+def _size(cluster: Cluster) -> int:
+    return sum(group.nodes for group in cluster.groups)
+
+
+def _in_step(old: Cluster, new: Cluster) -> bool:
+    """Whether every common node has the same number in both clusters."""
+    before = {hostname: number for number, (_, hostname) in enumerate(hostnames_of(old.groups))}
+    return all(
+        before.get(hostname, number) == number
+        for number, (_, hostname) in enumerate(hostnames_of(new.groups))
+    )

@@ -10,22 +10,71 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
+from typing import Protocol
 
 from tarmac.engines.attempts import staging, supervision, writing
 from tarmac.engines.attempts.aggregate_outcome import observation
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import AttemptRequest, AttemptSettings, render
+from tarmac.engines.attempts.supervision import Runners
 from tarmac.engines.attempts.view import AttemptView, Views
 from tarmac.engines.hosts.files import HostFiles
 from tarmac.engines.hosts.host import Host
-from tarmac.engines.placed.hosts import PlacedHosts
 from tarmac.model.ends import lost
 from tarmac.model.errors import Refused, Unavailable
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState, WorkerStatus
 from tarmac.model.record import replace
+from tarmac.model.run import Release
 from tarmac.model.secret import SecretValues
 from tarmac.node.attempt.document import Launch
+
+
+class PlacedHosts(Runners, Protocol):
+    """The hosts of one engine. Methods with a view are called with its lock held, except `refresh`.
+
+    An attempt's directory on this machine (`AttemptView.directory`) is either its only one, or a copy of
+    those on its hosts. Every effect may be repeated after a crash at any point.
+    """
+
+    def refresh(self, views: Sequence[AttemptView]) -> None:
+        """Make the reports of these attempts readable in their directories on this machine.
+
+        A host that cannot be reached changes nothing but the answer of `life`.
+        """
+        ...
+
+    def exchange(self, view: AttemptView) -> None:
+        """After each poll of a live attempt: carry what its hosts have for one another. Raises nothing."""
+        ...
+
+    def pass_on(self, view: AttemptView) -> None:
+        """Bring the attempt's request to leave to its runners, and wake them.
+
+        Raises Unavailable if one was not reached; the caller tries again.
+        """
+        ...
+
+    def released(self, view: AttemptView) -> Sequence[Release]:
+        """The replicas of a live attempt that are known to have no process left; they stay released."""
+        ...
+
+    def forget(self, view: AttemptView) -> None:
+        """Release what an ended attempt holds here; idempotent."""
+        ...
+
+    def open_session(self, view: AttemptView, worker: WorkerStatus) -> int:
+        """As `OpensSessions` defines, without the lock; the worker has a pid."""
+        ...
+
+    def with_file(self, view: AttemptView | None, path: str) -> Host | None:
+        """The host that has this file of an attempt; None without one. Needs no lock."""
+        ...
+
+    def reachable(self) -> Mapping[str, Host]:
+        """The hosts that can be reached now, by the name of the node; "" for one that stands for all."""
+        ...
+
 
 ABSENT = Observation(state=ObservedState.ABSENT)
 LEFT_BEHIND = Observation(state=ObservedState.UNKNOWN, native_state="what a lost runner left does not end")

@@ -2,12 +2,16 @@
 
 Called by `PlacedEngine` and `engines/attempts/supervision.py`. The directory of an attempt is created on a
 node when its runner starts there; the values of secrets are requested at every start and never stored.
+
+`Relay` carries files between the separate disks of an attempt's nodes: requests to the attempt go to every
+node, files that a node's runner writes for its peers to those. After a restart of the server everything is
+carried once more.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import wait
 from contextlib import suppress
 from pathlib import Path
@@ -18,18 +22,21 @@ from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.supervision import Life
 from tarmac.engines.attempts.view import AttemptView, NodeView
 from tarmac.engines.hosts.host import Host
-from tarmac.engines.ray import sessions
-from tarmac.engines.ray.node import RayNode, Travels
+from tarmac.engines.ray.link import connected
+from tarmac.engines.ray.node import NODE_PEER_FILES, PEER_FILES, RayNode, Travels
 from tarmac.engines.ray.nodes import RayNodes
-from tarmac.engines.ray.relay import Relay
 from tarmac.engines.ray.reservations import Reservations
-from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.model.errors import InvalidInput, Refused, Unavailable
 from tarmac.model.ports import StreamsCode, WorkerStatus
 from tarmac.model.run import Cause, CauseCode, Release
 from tarmac.model.secret import SecretValues
 from tarmac.node.attempt import protocol
 from tarmac.node.attempt.document import read_document
 from tarmac.node.files import bundles, untrusted
+from tarmac.node.host import frames as messages
+from tarmac.node.host.agent import SESSION, SESSION_LOST_S, keep_watch
+from tarmac.node.host.sessions import START_TIMEOUT_S
+from tarmac.node.session import frames
 
 _SETUP = f"{protocol.LOGS}/setup."
 
@@ -37,6 +44,8 @@ MOST_FILE_BYTES = 64 * 1024 * 1024
 
 LOOK_WAIT_S = 6.0
 """How long one poll waits for the slowest node."""
+
+LARGEST_BYTES = 256 * 1024
 
 
 class RayHosts:
@@ -197,7 +206,7 @@ class RayHosts:
             self._lives.pop((view.attempt_id, node.node), None)
 
     def open_session(self, view: AttemptView, worker: WorkerStatus) -> int:
-        return sessions.open_session(self.node(view, worker.node), self._travels, view, worker)
+        return open_session(self.node(view, worker.node), self._travels, view, worker)
 
     def with_file(self, view: AttemptView | None, path: str) -> Host | None:
         if view is None or not view.nodes:
@@ -261,3 +270,104 @@ def _place_of(view: AttemptView, path: str) -> str:
         if any(worker.log.rpartition(".")[0] == stem for worker in node.workers.values()):
             return node.node
     return names[0]
+
+
+def open_session(place: RayNode, travels: Travels, view: AttemptView, worker: WorkerStatus) -> int:
+    """As `OpensSessions` defines; `place` is the worker's node."""
+    if worker.pid is None:
+        raise Refused("the worker has not started")
+    endpoint = place.endpoint
+    if endpoint is None or not place.up:
+        raise Unavailable(f"{place.name} cannot be reached", hint="tarmac nodes shows why")
+    connection = connected(endpoint, who=SESSION)
+    try:
+        keep_watch(connection, lost_s=SESSION_LOST_S)
+        connection.settimeout(START_TIMEOUT_S)
+        connection.sendall(messages.pack(travels.installation))
+        with connection.makefile("rb") as stream:
+            answer = messages.read(stream)
+        if answer is None or answer["problem"]:
+            words = answer["problem"] if answer is not None else "its agent ended the connection"
+            raise Unavailable(f"{place.name}: the session cannot be started: {words}")
+        connection.settimeout(None)
+        connection.sendall(frames.pack_document(frames.WORKER, pid=worker.pid, token=view.token))
+    except (OSError, ValueError) as error:
+        connection.close()
+        raise Unavailable(f"{place.name}: the session cannot be started: {error}") from None
+    except Unavailable:
+        connection.close()
+        raise
+    return connection.detach()
+
+
+class Relay:
+    """The files carried to each node of each attempt. `place` finds a node of an attempt."""
+
+    def __init__(
+        self, place: Callable[[AttemptView, str], RayNode], directory: Callable[[str], Path]
+    ) -> None:
+        self._place = place
+        self._directory = directory
+        self._asks: dict[tuple[str, str], bytes] = {}
+        self._files: dict[tuple[str, str], set[str]] = {}
+
+    def forget(self, view: AttemptView) -> None:
+        """Forget an ended attempt."""
+        for node in view.nodes:
+            self._asks.pop((view.attempt_id, node.node), None)
+            self._files.pop((view.attempt_id, node.node), None)
+
+    def pass_ask_on(self, view: AttemptView) -> None:
+        """Send an attempt's request to leave to every node. Raises Unavailable if one was not reached."""
+        try:
+            content = untrusted.read_bytes(view.paths.ask, LARGEST_BYTES)
+        except OSError:
+            return  # no request
+        failure: Unavailable | None = None
+        for node in view.nodes:
+            key = view.attempt_id, node.node
+            if node.over or self._asks.get(key) == content:
+                continue
+            place = self._place(view, node.node)
+            try:
+                directory = str(self._directory(view.attempt_id))
+                with suppress(FileNotFoundError):  # absent there: it comes with the attempt
+                    place.call("ask", directory=directory, content=content, nodes=[node.node])
+                self._asks[key] = content
+            except OSError as error:
+                failure = Unavailable(f"{place.name}: cannot pass on what is asked: {error.strerror}")
+            except Unavailable as error:
+                failure = error
+        if failure is not None:
+            raise failure
+
+    def carry(self, view: AttemptView) -> None:
+        """Carry each node's files to its peers."""
+        if len(view.nodes) < 2:
+            return
+        own = {
+            f"{protocol.NODES}/{node.node}/{name}": node.node
+            for node in view.nodes
+            for name in NODE_PEER_FILES
+        }
+        found = {path: self._read(view, path) for path in (*PEER_FILES, *own)}
+        there = {path: content for path, content in found.items() if content is not None}
+        for node in view.nodes:
+            self._carry_to(view, node, {p: c for p, c in there.items() if own.get(p) != node.node})
+
+    def _carry_to(self, view: AttemptView, node: NodeView, files: dict[str, bytes]) -> None:
+        known = self._files.setdefault((view.attempt_id, node.node), set())
+        new = {path: content for path, content in files.items() if path not in known}
+        if node.over or not new:
+            return
+        directory = str(self._directory(view.attempt_id))
+        with suppress(Unavailable, OSError):  # the next poll tries again
+            place = self._place(view, node.node)
+            place.call("relay", directory=directory, node=node.node, files=new)
+            known.update(new)
+
+    def _read(self, view: AttemptView, path: str) -> bytes | None:
+        try:
+            return untrusted.read_bytes(str(view.directory / path), LARGEST_BYTES)
+        except OSError:
+            return None

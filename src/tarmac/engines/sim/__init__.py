@@ -1,9 +1,9 @@
 """The simulated engine: virtual nodes and virtual time under the real control plane."""
 
 from tarmac.engines.sim.batch import SimBatchEngine
-from tarmac.engines.sim.behaviour import Behaviour, Moment
 from tarmac.engines.sim.clock import VirtualClock
 from tarmac.engines.sim.engine import SimEngine
-from tarmac.engines.sim.request import SimRequest
+from tarmac.engines.sim.simulated import SimRequest
+from tarmac.engines.sim.story import Behaviour, Moment
 
 __all__ = ["Behaviour", "Moment", "SimBatchEngine", "SimEngine", "SimRequest", "VirtualClock"]

@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tarmac.engines.sim.behaviour import Behaviour, Moment
 from tarmac.engines.sim.clock import VirtualClock
-from tarmac.engines.sim.request import SimRequest
-from tarmac.engines.sim.simulated import SimulatedEngine
-from tarmac.engines.sim.story import STRENGTH
+from tarmac.engines.sim.simulated import SimRequest, SimulatedEngine
+from tarmac.engines.sim.story import STRENGTH, Behaviour, Moment
 from tarmac.model.cluster import HOLD_S, Node, QueueOffer
 from tarmac.model.ends import LEFT_AS_REQUESTED, lost
 from tarmac.model.leaving import LeaveRequest

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import chain
 
-from tarmac.engines.sim.behaviour import Behaviour, Moment
 from tarmac.engines.sim.clock import VirtualClock
-from tarmac.engines.sim.request import SimRequest
-from tarmac.engines.sim.simulated import SimulatedEngine
+from tarmac.engines.sim.simulated import SimRequest, SimulatedEngine
+from tarmac.engines.sim.story import Behaviour, Moment
 from tarmac.model.cluster import Cluster, Node, NodeState
 from tarmac.model.described import FIRST_ADDRESS, NodeCache, described_nodes
 from tarmac.model.record import replace

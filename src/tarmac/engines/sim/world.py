@@ -1,6 +1,6 @@
 """The actual events of a simulation: the existing attempts, and violated rules.
 
-`SimEngine` shows the world through `window`. A story is recomputed only after an action on its attempt, and
+`SimEngine` shows the world through a `Window`. A story is recomputed only after an action on its attempt, and
 the clock calls back at its turning points.
 """
 
@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from tarmac.engines.sim.behaviour import Behaviour
 from tarmac.engines.sim.clock import Appointment, VirtualClock
-from tarmac.engines.sim.story import STRENGTH, Facts, Story, releases, saved_s, tell
+from tarmac.engines.sim.story import STRENGTH, Behaviour, Facts, Story, releases, saved_s, tell
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.run import split_attempt_id
 from tarmac.node.attempt.document import Launch, NodeLaunch

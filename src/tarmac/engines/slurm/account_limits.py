@@ -17,7 +17,7 @@ from threading import Lock, Thread
 from tarmac.engines.slurm.commands import Commands
 from tarmac.engines.slurm.partition import parse_duration, parse_partitions
 from tarmac.engines.slurm.queue import Job
-from tarmac.engines.slurm.reasons import Reason
+from tarmac.engines.slurm.states import Reason
 from tarmac.model.errors import Unavailable
 
 _COLUMNS = {"JobID": 16, "Account": 64, "QOS": 64, "Partition": 128, "UserID": 16, "TimeLimit": 24}

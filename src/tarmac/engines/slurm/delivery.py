@@ -22,10 +22,9 @@ from tarmac.engines.hosts.installing import Sidecar
 from tarmac.engines.hosts.store_files import HostStoreFiles
 from tarmac.engines.slurm import observing
 from tarmac.engines.slurm.commands import Commands
-from tarmac.engines.slurm.files import NEXT_FILE, SCRIPT_FILE, SUBMITTED_FILE
 from tarmac.engines.slurm.queue import Queue
 from tarmac.engines.slurm.script import SlurmRequest
-from tarmac.engines.slurm.settings import SlurmSettings
+from tarmac.engines.slurm.settings import NEXT_FILE, SCRIPT_FILE, SUBMITTED_FILE, SlurmSettings
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.ports import StreamsCode
 from tarmac.model.secret import SecretValues

@@ -25,13 +25,12 @@ from tarmac.engines.slurm.delivery import Delivery
 from tarmac.engines.slurm.examining import examined
 from tarmac.engines.slurm.following import Following
 from tarmac.engines.slurm.leave_requests import LeaveRequests
+from tarmac.engines.slurm.partition import Site
 from tarmac.engines.slurm.places import Places
 from tarmac.engines.slurm.queue import Job, Queue, Snapshot
 from tarmac.engines.slurm.script import SlurmRequest, job_script, with_variables
-from tarmac.engines.slurm.settings import SlurmSettings
-from tarmac.engines.slurm.site import Site
+from tarmac.engines.slurm.settings import DEFAULT_TEMPO, SlurmSettings, Tempo
 from tarmac.engines.slurm.states import Stage, meaning
-from tarmac.engines.slurm.tempo import DEFAULT_TEMPO, Tempo
 from tarmac.model.abilities import Pace, StoreFiles
 from tarmac.model.cluster import Cluster, Node, QueueOffer
 from tarmac.model.containers import ContainerRules

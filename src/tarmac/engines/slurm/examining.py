@@ -10,9 +10,8 @@ from tarmac.engines.hosts.host import Host, Reached
 from tarmac.engines.hosts.installing import Sidecar
 from tarmac.engines.slurm.commands import Commands
 from tarmac.engines.slurm.delivery import Delivery
-from tarmac.engines.slurm.partition import Partition, parse_partitions
+from tarmac.engines.slurm.partition import Partition, Site, parse_partitions
 from tarmac.engines.slurm.settings import PoolSettings, SlurmSettings
-from tarmac.engines.slurm.site import Site
 from tarmac.launch.batch_script import amended
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import Unavailable

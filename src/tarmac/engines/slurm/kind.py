@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from tarmac.engines.hosts.installing import Sidecar
 from tarmac.engines.hosts.supplies import Supplies
-from tarmac.engines.slurm.files import COPIED_FILES
-from tarmac.engines.slurm.settings import SlurmSettings, read_settings
+from tarmac.engines.slurm.settings import COPIED_FILES, SlurmSettings, read_settings
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import InvalidInput
 

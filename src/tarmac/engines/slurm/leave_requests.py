@@ -16,7 +16,7 @@ from tarmac.engines.attempts.aggregate_outcome import PartState
 from tarmac.engines.attempts.view import AttemptView, NodeView
 from tarmac.engines.hosts.host import Host
 from tarmac.engines.slurm import observing
-from tarmac.engines.slurm.files import BEGUN_FILE, OVER_FILE
+from tarmac.engines.slurm.settings import BEGUN_FILE, OVER_FILE
 from tarmac.model.errors import Unavailable
 from tarmac.model.leaving import LeaveRequest
 from tarmac.node.attempt.protocol import HEARTBEAT_LEASE_S

@@ -18,11 +18,10 @@ from tarmac.engines.attempts.aggregate_outcome import PartState, observation
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.view import AttemptView
 from tarmac.engines.hosts.host import Host
-from tarmac.engines.slurm.files import BEGUN_FILE, LOG_FILE, OVER_FILE, SUBMITTED_FILE
 from tarmac.engines.slurm.places import Place
 from tarmac.engines.slurm.queue import Job
-from tarmac.engines.slurm.reasons import Reason, explained
-from tarmac.engines.slurm.states import GONE, SILENT, Stage, meaning
+from tarmac.engines.slurm.settings import BEGUN_FILE, LOG_FILE, OVER_FILE, SUBMITTED_FILE
+from tarmac.engines.slurm.states import GONE, SILENT, Reason, Stage, explained, meaning
 from tarmac.model.ends import LEFT_AS_REQUESTED, lost
 from tarmac.model.errors import Unavailable
 from tarmac.model.leaving import LeaveRequest

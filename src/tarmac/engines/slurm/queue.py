@@ -15,8 +15,7 @@ from itertools import chain
 from threading import Lock
 
 from tarmac.engines.slurm.commands import Commands
-from tarmac.engines.slurm.reasons import reason_of
-from tarmac.engines.slurm.states import Stage, meaning
+from tarmac.engines.slurm.states import Stage, meaning, reason_of
 from tarmac.model.errors import Unavailable
 from tarmac.model.run import attempt_id as attempt_id_of
 from tarmac.model.run import split_attempt_id

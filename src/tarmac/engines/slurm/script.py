@@ -4,24 +4,32 @@ One job is one attempt, or all turns of a cycle run, an attempt each. Its script
 node through `srun` and passes its rank, the names of all nodes and its devices; everything else is in the
 attempt directory. It contains no text written by a user. If roles need different nodes, the job is a
 heterogeneous one: a component for each kind of node.
+
+A run names the allowed nodes, and gets some of them; Slurm's `--nodelist` gives a job all that it names. So
+if a run names more than it needs, all others of its partition are excluded.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import AttemptRequest
-from tarmac.engines.slurm.files import BEGUN_FILE, LOG_FILE, NEXT_FILE, SCRIPT_FILE, VARIABLES_FILE
-from tarmac.engines.slurm.node_names import node_directives
 from tarmac.engines.slurm.partition import Partition, minutes
 from tarmac.engines.slurm.queue import NAME_PREFIX
-from tarmac.engines.slurm.settings import PoolSettings
+from tarmac.engines.slurm.settings import (
+    BEGUN_FILE,
+    LOG_FILE,
+    NEXT_FILE,
+    SCRIPT_FILE,
+    VARIABLES_FILE,
+    PoolSettings,
+)
 from tarmac.launch import variables
 from tarmac.launch.batch_script import amended, directive_lines
 from tarmac.launch.quoting import quote
@@ -113,6 +121,9 @@ declare -px "${{!SLURM_@}}" > "$attempt/{VARIABLES_FILE}"
 
 TASK = """devices=${{CUDA_VISIBLE_DEVICES:-${{ROCR_VISIBLE_DEVICES:-}}}}
 exec {runner} ${{devices:+"$devices"}}"""
+
+_NUMBERED = re.compile(r"(.*?)(0|[1-9][0-9]*)")
+"""A name and its number; numbers with leading zeros stay part of the name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,3 +341,42 @@ def _directives(
     yield "no-requeue", ""
     yield "open-mode", "append"
     yield "output", str(directory / LOG_FILE)
+
+
+def node_directives(
+    hostnames: Collection[str], excluded: Collection[str], *, nodes: int, known: Collection[str]
+) -> Iterator[tuple[str, str]]:
+    """The directives of a job of `nodes` nodes, in a partition with the `known` ones (none: not read yet)."""
+    allowed = [name for name in hostnames if name not in excluded]
+    if allowed and (len(allowed) == nodes or not known):
+        yield "nodelist", hostlist(allowed[:nodes])
+    elif allowed:
+        excluded = {*excluded, *(name for name in known if name not in allowed)}
+    if excluded:
+        yield "exclude", hostlist(excluded)
+
+
+def hostlist(names: Iterable[str]) -> str:
+    """Names in Slurm's short form: `n[1-3,7],login`."""
+    numbers: dict[str, list[int]] = {}
+    plain = []
+    for name in sorted(set(names)):
+        match = _NUMBERED.fullmatch(name)
+        if match is None or not match[1] or match[1][-1].isdigit():
+            plain.append(name)
+        else:
+            numbers.setdefault(match[1], []).append(int(match[2]))
+    grouped = [f"{prefix}{_ranges(sorted(found))}" for prefix, found in numbers.items()]
+    return ",".join([*grouped, *plain])
+
+
+def _ranges(numbers: list[int]) -> str:
+    if len(numbers) == 1:
+        return str(numbers[0])
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and parts[-1][1] == number - 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return f"[{','.join(str(first) if first == last else f'{first}-{last}' for first, last in parts)}]"

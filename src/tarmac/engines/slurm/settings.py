@@ -1,6 +1,7 @@
-"""The settings of a Slurm cluster, checked without access to it. Called by `kind`.
+"""The settings of a Slurm cluster, checked without access to it; its intervals, and its names of files.
 
-Values in a job script are limited to plain characters here, so that none can become a directive.
+Called by `kind`. Values in a job script are limited to plain characters here, so that none can become a
+directive.
 """
 
 from __future__ import annotations
@@ -39,6 +40,24 @@ TERMS = {
 
 OF_A_POOL = (*TERMS, "gpu_type", "extra", "wall_time")
 FIELDS = ("directory", *OF_A_POOL, "pools", "python", "ssh")
+
+SCRIPT_FILE = "slurm.sh"
+LOG_FILE = "slurm.log"
+SUBMITTED_FILE = "slurm-submitted"
+OVER_FILE = "slurm-over"
+"""Made if Slurm has ended the job while runners may live: with the job's state, or REQUEUED."""
+
+VARIABLES_FILE = "slurm-variables"
+"""The job's variables from Slurm, for a worker that starts steps itself."""
+
+BEGUN_FILE = "slurm-begun"
+"""Made by the attempt's first job to begin, with its id, or by the engine to prevent any from beginning."""
+
+NEXT_FILE = "slurm-next"
+"""After a turn: the directory of the next attempt in the same job, or `none` if the job exits."""
+
+COPIED_FILES = (SUBMITTED_FILE, BEGUN_FILE, OVER_FILE)
+"""The files that are copied to the server's machine, if the site is another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,3 +201,24 @@ def _extra(value: Any) -> dict[str, str | None]:
         except InvalidInput as error:
             raise InvalidInput(f"'extra' has {name!r:.100}: {error.message}", hint=error.hint) from None
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tempo:
+    """The intervals of queries to Slurm, and of checks for the runners' last events.
+
+    `places_s`: the interval for reading the whole queue of the site, while a job of tarmac waits there.
+    `report_lag_s`: the maximum time until reports are visible on the shared disk. `forgotten_s`: the time
+    after its runners' last event until a job that Slurm considers running has ended. A controller that was
+    down at the end of a job may learn of it late, or never.
+    """
+
+    query_s: float = 2.0
+    idle_s: float = 30.0
+    look_s: float = 2.0
+    places_s: float = 60.0
+    report_lag_s: float = 15.0
+    forgotten_s: float = 120.0
+
+
+DEFAULT_TEMPO = Tempo()

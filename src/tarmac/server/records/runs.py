@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from tarmac import api
-from tarmac.control.arrays import ArrayStatus
+from tarmac.control.lookup import ArrayStatus
 from tarmac.control.reports import DryRun, NodeReport
 from tarmac.model.cluster import Disks
 from tarmac.model.codec import encode

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 from tarmac.artifacts.versions.catalog import Catalog
-from tarmac.control.arrays import MOST_LOADED, means_all
+from tarmac.control.lookup import MOST_LOADED, means_all
 from tarmac.control.permissions import Action, check
 from tarmac.control.service import ControlPlane
 from tarmac.model.abilities import KeepsFiles

@@ -15,7 +15,7 @@ from math import isfinite
 
 from tarmac.artifacts.versions.catalog import VersionSummary
 from tarmac.artifacts.versions.manifest import Version
-from tarmac.control.decisions.checkpoints import TrialCheckpoint, kept_checkpoints
+from tarmac.control.decisions.trials import TrialCheckpoint, kept_checkpoints
 from tarmac.model.experiment import Experiment, ExperimentState
 from tarmac.model.metrics import SeriesKey
 from tarmac.model.ports import Store
