@@ -20,7 +20,7 @@ from tarmac.store.schema import metadata
 
 QUERIES: dict[str, Select[Any]] = {
     "runs by id": sql.RUNS_BY_ID.params(ids=["a", "b"]),
-    "runs by key": sql.RUNS_BY_KEY.params(keys=["a", "b"]),
+    "runs by key": sql.RUNS_BY_KEY.params(ids=["a", "b"]),
     "runs by name": sql.RUNS_BY_NAME.params(name="a", limit=1),
     "runs by prefix": sql.RUNS_BY_PREFIX.params(low="a", high="b", limit=1),
     "live runs": sql.LIVE_RUNS,
@@ -43,7 +43,7 @@ QUERIES: dict[str, Select[Any]] = {
     "usage of removed runs": spans.REMOVED.params(since=1.0),
     "attempts to remove": spans.TO_REMOVE.params(ids=["a", "b"]),
     "clusters": sql.CLUSTERS,
-    "secrets by name": secrets.NAMED.params(names=["a", "b"]),
+    "secrets by name": secrets.NAMED.params(ids=["a", "b"]),
     "lease": sql.LEASE.params(of_cluster="a"),
     "servers": sql.SERVERS,
 }

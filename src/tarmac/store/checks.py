@@ -53,22 +53,17 @@ def check_step(step: RunStep) -> None:
 
 def check_cluster(cluster: Cluster) -> None:
     """Raise InvalidInput for a name that some database cannot hold."""
-    if problems := tuple(_bad_text("the name of the cluster", cluster.name)):
-        raise InvalidInput(problems)
+    _check_texts({"the name of the cluster": cluster.name})
 
 
 def check_dataset(dataset: Dataset) -> None:
     """Raise InvalidInput for texts that some database cannot hold."""
-    texts = {"the id of the dataset": dataset.id, "its source": dataset.source}
-    if problems := tuple(problem for what, text in texts.items() for problem in _bad_text(what, text)):
-        raise InvalidInput(problems)
+    _check_texts({"the id of the dataset": dataset.id, "its source": dataset.source})
 
 
 def check_annotation(annotation: Annotation) -> None:
     """Raise InvalidInput for texts that some database cannot hold."""
-    texts = {"the text": annotation.text, "the user": annotation.actor}
-    if problems := tuple(problem for what, text in texts.items() for problem in _bad_text(what, text)):
-        raise InvalidInput(problems)
+    _check_texts({"the text": annotation.text, "the user": annotation.actor})
 
 
 def check_experiment_change(change: ExperimentChange) -> None:
@@ -82,21 +77,14 @@ def check_experiment_change(change: ExperimentChange) -> None:
         raise IllegalStep(f"a change of experiment {after.id} does not count up")
     if before is not None and (before.id, before.user) != (after.id, after.user):
         raise IllegalStep(f"a change of experiment {before.id} changes what never changes")
-    texts = {
-        "the name": after.name,
-        "the project": after.project,
-        "the user": after.user,
-        "the idempotency key": after.idempotency_key or "",
-    }
-    if problems := tuple(problem for what, text in texts.items() for problem in _bad_text(what, text)):
-        raise InvalidInput(problems)
+    key = after.idempotency_key or ""
+    texts = {"the name": after.name, "the project": after.project, "the user": after.user}
+    _check_texts({**texts, "the idempotency key": key})
 
 
 def check_secret(version: SecretVersion) -> None:
     """Raise InvalidInput for texts that some database cannot hold."""
-    texts = {"the name of the secret": version.name, "its user": version.user}
-    if problems := tuple(problem for what, text in texts.items() for problem in _bad_text(what, text)):
-        raise InvalidInput(problems)
+    _check_texts({"the name of the secret": version.name, "its user": version.user})
 
 
 def guard_states(step: RunStep) -> frozenset[RunState]:
@@ -154,6 +142,11 @@ def _problems(run: Run) -> Iterator[Problem]:
     for what, number in (("priority", spec.priority), ("slots", spec.slots)):
         if not -BIGGEST <= number <= BIGGEST:
             yield Problem(message=f"{what} {number} is out of range", hint=f"at most {BIGGEST}")
+
+
+def _check_texts(texts: Mapping[str, str]) -> None:
+    if problems := tuple(problem for what, text in texts.items() for problem in _bad_text(what, text)):
+        raise InvalidInput(problems)
 
 
 def _bad_text(what: str, text: str) -> Iterator[Problem]:

@@ -12,17 +12,19 @@ import math
 import os
 import sqlite3
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
+from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, make_url
+from sqlalchemy import URL, Connection, Engine, Executable, create_engine, make_url
 from sqlalchemy import event as hooks
 from sqlalchemy.exc import ArgumentError
 
 from tarmac.model.errors import InvalidInput, StorageFull, Unavailable
+from tarmac.store.checks import storable
 from tarmac.store.failures import storage_full, translated
 from tarmac.store.reserve import Reserve
 
@@ -31,6 +33,11 @@ PATIENCE_S = 10.0
 
 READERS = 16
 """The most connections for reading; more readers wait for one."""
+
+CHUNK = 500
+"""The number of values in one IN, because databases limit the number of parameters."""
+
+NO_VALUES: Mapping[str, Any] = MappingProxyType({})
 
 _WRITER_LOCK = 0x7461726D6163  # "tarmac": the key of PostgreSQL's advisory lock
 
@@ -71,6 +78,25 @@ class Database:
         with translated(self.name, self._directory), self._reader.connect() as connection:
             yield connection
 
+    def rows(self, statement: Executable, values: Mapping[str, Any] = NO_VALUES) -> Sequence[Any]:
+        """The rows of one SELECT; none if a text among `values` is one that no database can hold."""
+        if not _storable(values):
+            return ()
+        with self.reading() as connection:
+            return connection.execute(statement, values).all()
+
+    def rows_of(self, statement: Executable, ids: Iterable[str], **values: Any) -> list[Any]:
+        """The rows of one SELECT for many `ids`."""
+        with self.reading() as connection:
+            return list(each_of(connection, statement, ids, **values))
+
+    def write(self, statement: Executable, values: Mapping[str, Any]) -> int:
+        """Execute one statement durably, and return the number of its rows; as `rows`, 0 for a bad text."""
+        if not _storable(values):
+            return 0
+        with self.writing() as connection:
+            return connection.execute(statement, values).rowcount
+
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """A transaction with the right to write: durable on a normal exit, otherwise undone."""
@@ -91,6 +117,19 @@ class Database:
     def close(self) -> None:
         self._reader.dispose()
         self._writer.dispose()
+
+
+def each_of(
+    connection: Connection, statement: Executable, ids: Iterable[str], **values: Any
+) -> Iterator[Any]:
+    """The rows of a query for many ids, each once, in parts: databases limit the number of parameters."""
+    known = [value for value in dict.fromkeys(ids) if storable(value)]
+    for start in range(0, len(known), CHUNK):
+        yield from connection.execute(statement, {"ids": known[start : start + CHUNK], **values})
+
+
+def _storable(values: Mapping[str, Any]) -> bool:
+    return all(storable(value) for value in values.values() if isinstance(value, str))
 
 
 def _parse(url: str) -> URL:

@@ -9,10 +9,10 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Select, bindparam, delete, insert, select, update
 
 from tarmac.model.changes import NewRun, RunStep
-from tarmac.model.codec import decode, encode
+from tarmac.model.codec import decode
 from tarmac.model.experiment import (
     Experiment,
     ExperimentChange,
@@ -22,15 +22,15 @@ from tarmac.model.experiment import (
     Trial,
 )
 from tarmac.model.serving import Lease
-from tarmac.store.checks import check_experiment_change, storable
+from tarmac.store.checks import check_experiment_change
 from tarmac.store.database import Database
-from tarmac.store.failures import Conflict
-from tarmac.store.fencing import fence
+from tarmac.store.failures import Conflict, Stale
+from tarmac.store.rows import body, written
 from tarmac.store.schema import experiment, trial
-from tarmac.store.statements import CHUNK
+from tarmac.store.statements import fence
 
-WriteRuns = Callable[[Connection, Sequence[NewRun], Sequence[RunStep]], bool]
-"""Stores new runs and applies steps within a transaction; False if a step is stale."""
+WriteRuns = Callable[[Connection, Sequence[NewRun], Sequence[RunStep]], None]
+"""Stores new runs and applies steps within a transaction; raises Stale if a step is stale."""
 
 LAST_CHARACTER = "\U0010ffff"
 
@@ -100,86 +100,64 @@ class SqlExperiments:
                 fence(connection, lease)
                 values = {**guard, **_row(change.after)}
                 if change.after.spec is not change.before.spec:
-                    values["spec"] = _written(change.after.spec)
+                    values["spec"] = written(change.after.spec)
                 if connection.execute(_UPDATE, values).rowcount != 1:
-                    raise _Stale
+                    raise Stale
                 self._keep(connection, change)
-        except _Stale:
+        except Stale:
             return False
         return True
 
     def experiment(self, experiment_id: str) -> Experiment | None:
-        if not storable(experiment_id):
-            return None
-        with self._database.reading() as connection:
-            row = connection.execute(_BY_ID, {"of_id": experiment_id}).one_or_none()
-        return _experiment(row) if row is not None else None
+        found = self._database.rows(_BY_ID, {"of_id": experiment_id})
+        return _experiment(found[0]) if found else None
 
     def find(self, reference: str, *, user: str | None = None, limit: int = 10) -> list[Experiment]:
-        if not reference or not storable(reference):
+        if not reference:
             return []
-        named = {"of_name": reference, "most": limit}
-        bounds = {"low": reference, "high": reference + LAST_CHARACTER, "most": limit}
-        with self._database.reading() as connection:
-            found = (
-                connection.execute(_BY_ID, {"of_id": reference}).all()
-                or connection.execute(_BY_NAME_OF_USER, {**named, "of_user": user}).all()
-                or connection.execute(_BY_NAME, named).all()
-                or connection.execute(_BY_PREFIX, bounds).all()
+        named, database = {"of_name": reference, "most": limit}, self._database
+        found = (
+            database.rows(_BY_ID, {"of_id": reference})
+            or database.rows(_BY_NAME_OF_USER, {**named, "of_user": user})
+            or database.rows(_BY_NAME, named)
+            or database.rows(
+                _BY_PREFIX, {"low": reference, "high": reference + LAST_CHARACTER, "most": limit}
             )
+        )
         return [_experiment(row) for row in found]
 
     def experiments(self, query: ExperimentQuery) -> list[Experiment]:
-        with self._database.reading() as connection:
-            return [_experiment(row) for row in connection.execute(_matching(query)).all()]
+        return [_experiment(row) for row in self._database.rows(_matching(query))]
 
     def heads(self, query: ExperimentQuery) -> list[ExperimentHead]:
         statement = _matching(query).with_only_columns(
             experiment.c.id, experiment.c.name, experiment.c.user_name
         )
-        with self._database.reading() as connection:
-            return [ExperimentHead(*row) for row in connection.execute(statement).all()]
+        return [ExperimentHead(*row) for row in self._database.rows(statement)]
 
     def load(self, experiment_ids: Sequence[str]) -> dict[str, Experiment]:
-        found = map(_experiment, self._of(_BY_IDS, experiment_ids))
+        found = map(_experiment, self._database.rows_of(_BY_IDS, experiment_ids))
         return {each.id: each for each in found}
 
     def live(self) -> dict[str, int]:
-        with self._database.reading() as connection:
-            return {row.id: row.seq for row in connection.execute(_LIVE).all()}
+        return {row.id: row.seq for row in self._database.rows(_LIVE)}
 
     def trials(self, experiment_id: str) -> list[Trial]:
-        if not storable(experiment_id):
-            return []
-        with self._database.reading() as connection:
-            found = connection.execute(_TRIALS, {"of_id": experiment_id}).scalars().all()
-        return [decode(Trial, json.loads(body)) for body in found]
+        return self._trials(self._database.rows(_TRIALS, {"of_id": experiment_id}))
 
     def trials_of(self, experiment_ids: Sequence[str]) -> list[Trial]:
-        return [decode(Trial, json.loads(row.body)) for row in self._of(_TRIALS_OF, experiment_ids)]
+        return self._trials(self._database.rows_of(_TRIALS_OF, experiment_ids))
 
     def trial_of(self, run_id: str) -> Trial | None:
-        if not storable(run_id):
-            return None
-        with self._database.reading() as connection:
-            body = connection.execute(_TRIAL_OF, {"of_run": run_id}).scalar_one_or_none()
-        return decode(Trial, json.loads(body)) if body is not None else None
+        found = self._trials(self._database.rows(_TRIAL_OF, {"of_run": run_id}))
+        return found[0] if found else None
 
     def remove(self, experiment_id: str) -> bool:
-        if not storable(experiment_id):
-            return False
-        with self._database.writing() as connection:
-            return connection.execute(_REMOVE, {"guard_id": experiment_id}).rowcount == 1
+        return self._database.write(_REMOVE, {"guard_id": experiment_id}) == 1
 
-    def _of(self, statement: Select[Any], experiment_ids: Sequence[str]) -> list[Row[Any]]:
-        """The rows of a statement for these experiments, queried in parts."""
-        ids = [each for each in dict.fromkeys(experiment_ids) if storable(each)]
-        with self._database.reading() as connection:
-            return [
-                row
-                for at in range(0, len(ids), CHUNK)
-                for row in connection.execute(statement, {"ids": ids[at : at + CHUNK]})
-            ]
+    @staticmethod
+    def _trials(found: Sequence[Any]) -> list[Trial]:
+        return [decode(Trial, json.loads(row.body)) for row in found]
 
     def _create(self, change: ExperimentChange) -> Experiment:
         after = change.after
@@ -189,25 +167,18 @@ class SqlExperiments:
                 row = connection.execute(_BY_KEY, key).one_or_none()
                 if row is not None:
                     return _experiment(row)
-            connection.execute(insert(experiment), {**_row(after), "spec": _written(after.spec)})
+            connection.execute(insert(experiment), {**_row(after), "spec": written(after.spec)})
             self._keep(connection, change)
         return after
 
     def _keep(self, connection: Connection, change: ExperimentChange) -> None:
-        if (change.new_runs or change.steps) and not self._write_runs(
-            connection, change.new_runs, change.steps
-        ):
-            raise _Stale
+        self._write_runs(connection, change.new_runs, change.steps)
         if change.trials:
             keys = [
                 {"guard_experiment": each.experiment, "guard_number": each.number} for each in change.trials
             ]
             connection.execute(_DROP_TRIAL, keys)
             connection.execute(insert(trial), [_trial_row(each) for each in change.trials])
-
-
-class _Stale(Exception):
-    """A guard of the change does not hold, so that all of it must be undone."""
 
 
 def _matching(query: ExperimentQuery) -> Select[Any]:
@@ -227,8 +198,7 @@ def _matching(query: ExperimentQuery) -> Select[Any]:
 
 def _row(record: Experiment) -> dict[str, Any]:
     """The columns that every change sets: all but the spec."""
-    body = {name: getattr(record, name) for name in record.__struct_fields__ if name not in _OWN_COLUMNS}
-    state = record.search_state
+    fields = {name: getattr(record, name) for name in record.__struct_fields__ if name not in _OWN_COLUMNS}
     return {
         "id": record.id,
         "seq": record.seq,
@@ -239,8 +209,8 @@ def _row(record: Experiment) -> dict[str, Any]:
         "server": record.server,
         "archived": record.archived,
         "idempotency_key": record.idempotency_key,
-        "record": _written(body),
-        "search_state": _written(state) if state is not None else None,
+        "record": written(fields),
+        "search_state": body(record.search_state),
     }
 
 
@@ -249,17 +219,13 @@ def _trial_row(record: Trial) -> dict[str, Any]:
         "experiment_id": record.experiment,
         "number": record.number,
         "run_id": record.run_id,
-        "body": _written(record),
+        "body": written(record),
     }
 
 
 def _experiment(row: Sequence[Any]) -> Experiment:
     record, spec, state = row
-    body = json.loads(record) | {"spec": json.loads(spec)}
+    fields = json.loads(record) | {"spec": json.loads(spec)}
     if state is not None:
-        body["search_state"] = json.loads(state)
-    return decode(Experiment, body)
-
-
-def _written(value: Any) -> str:
-    return json.dumps(encode(value), separators=(",", ":"))
+        fields["search_state"] = json.loads(state)
+    return decode(Experiment, fields)

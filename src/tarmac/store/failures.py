@@ -27,6 +27,10 @@ class Conflict(Refused):
     code = "conflict"
 
 
+class Stale(Exception):
+    """A step or guard of a transaction is stale, so that all of it must be undone."""
+
+
 @contextmanager
 def translated(database: str, directory: Path | None) -> Iterator[None]:
     """Raise the database's errors as TarmacErrors.

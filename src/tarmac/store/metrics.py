@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from sqlalchemy import BindParameter, Connection, bindparam, delete, insert, select
@@ -19,9 +19,7 @@ from tarmac.model.metrics import (
 )
 from tarmac.model.serving import Lease
 from tarmac.store import statements as sql
-from tarmac.store.checks import storable
-from tarmac.store.database import Database
-from tarmac.store.fencing import fence
+from tarmac.store.database import Database, each_of
 from tarmac.store.metric_series import (
     Chunk,
     Series,
@@ -85,8 +83,8 @@ class SqlMetrics:
             return []
         run_ids = sorted({batch.run_id for batch in batches})
         with self._database.adding() as connection:
-            fence(connection, lease)
-            existing = {row[0] for row in _each(connection, _EXISTING, run_ids)}
+            sql.fence(connection, lease)
+            existing = {row[0] for row in each_of(connection, _EXISTING, run_ids)}
             positions = _positions(connection, run_ids)
             taken = []
             for batch in batches:
@@ -95,36 +93,28 @@ class SqlMetrics:
                 if fits:
                     positions[place] = batch.end
                 taken.append(fits)
-            self._keep(connection, [each for each, fits in zip(batches, taken, strict=True) if fits])
+            self._keep(connection, [batch for batch, fits in zip(batches, taken, strict=True) if fits])
         return taken
 
     def latest(self, run_ids: Collection[str]) -> dict[str, LatestReport]:
         found: dict[str, LatestReport] = {}
-        with self._database.reading() as connection:
-            for run_id, attempt, node, _, latest in _each(connection, _POSITIONS, run_ids):
-                if latest is not None:
-                    report = latest_from_json(latest, attempt=attempt, node=node)
-                    found[run_id] = newer(found.get(run_id), report)
+        for run_id, attempt, node, _, latest in self._database.rows_of(_POSITIONS, run_ids):
+            if latest is not None:
+                report = latest_from_json(latest, attempt=attempt, node=node)
+                found[run_id] = newer(found.get(run_id), report)
         return found
 
     def summaries(self, run_ids: Collection[str]) -> list[MetricSummary]:
-        with self._database.reading() as connection:
-            return [
-                totals_from_json(row.totals).summary(_key(row))
-                for row in _each(connection, _SUMMARIES, sorted(run_ids))
-            ]
+        found = self._database.rows_of(_SUMMARIES, sorted(run_ids))
+        return [totals_from_json(row.totals).summary(_key(row)) for row in found]
 
     def points(self, keys: Sequence[SeriesKey]) -> dict[SeriesKey, Points]:
         chunks: dict[SeriesKey, list[Chunk]] = {key: [] for key in keys}
         run_ids, names = sorted({key.run_id for key in keys}), sorted({key.name for key in keys})
-        with self._database.reading() as connection:
-            # Tails first: a chunk that closes between the two queries is then known as the earlier tail.
-            tails = list(_each(connection, _TAILS, run_ids, names=names))
-            closed = list(_each(connection, _CHUNKS, run_ids, names=names))
-        ends: dict[SeriesKey, int] = {}
-        for row in tails:
-            key = _key(row)
-            ends[key] = row.closed
+        # Tails first: a chunk that closes between the two queries is then known as the earlier tail.
+        tails = self._database.rows_of(_TAILS, run_ids, names=names)
+        closed = self._database.rows_of(_CHUNKS, run_ids, names=names)
+        ends = {_key(row): row.closed for row in tails}
         for row in closed:
             key = _key(row)
             if key in chunks and row.number < ends.get(key, 0):
@@ -137,18 +127,16 @@ class SqlMetrics:
 
     def events(self, subscriber: str, *, after_id: int, limit: int = 1000) -> list[MetricEvent]:
         values = {"of": subscriber, "after_id": after_id, "at_most": limit}
-        with self._database.reading() as connection:
-            return [_event(row) for row in connection.execute(_EVENTS, values)]
+        return [_event(row) for row in self._database.rows(_EVENTS, values)]
 
     def forget_events(self, subscriber: str, *, until_id: int) -> None:
-        with self._database.writing() as connection:
-            connection.execute(_FORGET, {"of": subscriber, "until_id": until_id})
+        self._database.write(_FORGET, {"of": subscriber, "until_id": until_id})
 
     def _keep(self, connection: Connection, batches: Sequence[ReportBatch]) -> None:
         """Write the reports of batches, their ends, their events and their records."""
         known: dict[SeriesKey, Series] = {}
         counts: dict[str, int] = {}
-        for row in _each(connection, _SERIES, sorted({each.run_id for each in batches if each.reports})):
+        for row in each_of(connection, _SERIES, sorted({batch.run_id for batch in batches if batch.reports})):
             totals, tail = totals_from_json(row.totals), points_of(row.body)
             known[_key(row)] = Series(row.attempt, row.closed, totals, tail)
             counts[row.run_id] = counts.get(row.run_id, 0) + 1
@@ -177,7 +165,7 @@ def _count_anew(connection: Connection, rewound: dict[SeriesKey, Series]) -> Non
         return
     run_ids, names = sorted({key.run_id for key in rewound}), sorted({key.name for key in rewound})
     closed: dict[SeriesKey, list[Chunk]] = {key: [] for key in rewound}
-    for row in _each(connection, _CHUNKS, run_ids, names=names):
+    for row in each_of(connection, _CHUNKS, run_ids, names=names):
         key = _key(row)
         if key in closed:
             closed[key].append(_chunk(row))
@@ -186,15 +174,8 @@ def _count_anew(connection: Connection, rewound: dict[SeriesKey, Series]) -> Non
 
 
 def _positions(connection: Connection, run_ids: Collection[str]) -> dict[Position, int]:
-    rows = _each(connection, _POSITIONS, run_ids)
+    rows = each_of(connection, _POSITIONS, run_ids)
     return {(run_id, attempt, node): read_to for run_id, attempt, node, read_to, _ in rows}
-
-
-def _each(connection: Connection, statement: Any, run_ids: Iterable[str], **values: Any) -> Iterator[Any]:
-    """The rows of a query for many runs."""
-    ids = [run_id for run_id in run_ids if storable(run_id)]
-    for start in range(0, len(ids), sql.CHUNK):
-        yield from connection.execute(statement, {"ids": ids[start : start + sql.CHUNK], **values})
 
 
 def _key(row: Any) -> SeriesKey:
@@ -238,24 +219,12 @@ def _of_position(batch: ReportBatch) -> dict[str, Any]:
     }
 
 
+_EVENT_COLUMNS = ("subscriber", "run_id", "attempt", "at", "step")
+
+
 def _of_event(event: MetricEvent) -> dict[str, Any]:
-    return {
-        "subscriber": event.subscriber,
-        "run_id": event.run_id,
-        "attempt": event.attempt,
-        "at": event.at,
-        "step": event.step,
-        "body": json.dumps(dict(event.body)),
-    }
+    return {name: getattr(event, name) for name in _EVENT_COLUMNS} | {"body": json.dumps(dict(event.body))}
 
 
 def _event(row: Any) -> MetricEvent:
-    return MetricEvent(
-        id=row.id,
-        subscriber=row.subscriber,
-        run_id=row.run_id,
-        attempt=row.attempt,
-        at=row.at,
-        step=row.step,
-        body=json.loads(row.body),
-    )
+    return MetricEvent(**{**row._mapping, "body": json.loads(row.body)})

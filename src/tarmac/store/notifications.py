@@ -11,11 +11,9 @@ from sqlalchemy import Connection, bindparam, func, select, update
 from tarmac.model.codec import decode, encode
 from tarmac.model.notification import Notification
 from tarmac.model.serving import Lease
-from tarmac.store.checks import storable
 from tarmac.store.database import Database
-from tarmac.store.fencing import fence
 from tarmac.store.schema import notification
-from tarmac.store.statements import insert_or_skip
+from tarmac.store.statements import fence, insert_or_skip
 
 _COLUMNS = ("id", "run_id", "key", "server", "at", "tries", "due_at", "sent_at", "error")
 """Fields with a column of their own; the rest is JSON in `body`."""
@@ -50,24 +48,16 @@ class SqlNotifications:
 
     def due(self, server: str, *, now: float, limit: int) -> list[Notification]:
         values = {"of_server": server, "until": now, "at_most": limit}
-        with self._database.reading() as connection:
-            return [_message(row._mapping) for row in connection.execute(DUE, values)]
+        return [_message(row._mapping) for row in self._database.rows(DUE, values)]
 
     def next_due_at(self, server: str) -> float | None:
-        with self._database.reading() as connection:
-            soonest: float | None = connection.execute(NEXT, {"of_server": server}).scalar_one()
+        soonest: float | None = self._database.rows(NEXT, {"of_server": server})[0][0]
         return soonest
 
     def record(self, tried: Sequence[Notification], *, lease: Lease | None = None) -> None:
+        changed = ("tries", "due_at", "sent_at", "error")
         results = [
-            {
-                "of_id": message.id,
-                "tries": message.tries,
-                "due_at": message.due_at,
-                "sent_at": message.sent_at,
-                "error": message.error,
-            }
-            for message in tried
+            {"of_id": message.id, **{name: getattr(message, name) for name in changed}} for message in tried
         ]
         with self._database.writing() as connection:
             fence(connection, lease)
@@ -75,10 +65,7 @@ class SqlNotifications:
                 connection.execute(_RECORD, results)
 
     def of_run(self, run_id: str) -> list[Notification]:
-        if not storable(run_id):
-            return []
-        with self._database.reading() as connection:
-            return [_message(row._mapping) for row in connection.execute(OF_RUN, {"of_run": run_id})]
+        return [_message(row._mapping) for row in self._database.rows(OF_RUN, {"of_run": run_id})]
 
 
 def _row(message: Notification) -> dict[str, Any]:

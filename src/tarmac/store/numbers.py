@@ -8,9 +8,8 @@ from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from tarmac.model.numbering import NumberKind
 from tarmac.store.checks import storable
-from tarmac.store.database import Database
+from tarmac.store.database import Database, each_of
 from tarmac.store.schema import number
-from tarmac.store.statements import CHUNK
 
 LARGEST = 2**31 - 1
 
@@ -35,23 +34,22 @@ class SqlNumbers:
         self._database = database
 
     def numbers(self, kind: NumberKind, ids: Sequence[str]) -> Mapping[str, int]:
-        ids = [each for each in dict.fromkeys(ids) if storable(each)]
-        with self._database.reading() as connection:
-            known = _known(connection, kind, ids)
+        ids = [of_id for of_id in dict.fromkeys(ids) if storable(of_id)]
+        known = self.known(kind, ids)
         if len(known) == len(ids):
             return known
         with self._database.writing() as connection:  # no other writer is active until it ends
             known = _known(connection, kind, ids)
             last = connection.execute(_LAST, {"of_kind": kind.value}).scalar_one_or_none() or 0
-            new = {each: last + at for at, each in enumerate((i for i in ids if i not in known), 1)}
+            new = {of_id: last + at for at, of_id in enumerate((i for i in ids if i not in known), 1)}
             if new:
-                rows = [{"kind": kind.value, "number": value, "of_id": each} for each, value in new.items()]
+                rows = [{"kind": kind.value, "number": value, "of_id": of_id} for of_id, value in new.items()]
                 connection.execute(insert(number), rows)
         return known | new
 
     def known(self, kind: NumberKind, ids: Sequence[str]) -> Mapping[str, int]:
         with self._database.reading() as connection:
-            return _known(connection, kind, [each for each in ids if storable(each)])
+            return _known(connection, kind, ids)
 
     def pass_on(self, kind: NumberKind, of: str, to: str) -> None:
         if not (storable(of) and storable(to)):
@@ -63,15 +61,9 @@ class SqlNumbers:
     def numbered(self, kind: NumberKind, number: int) -> str | None:
         if not 0 < number <= LARGEST:
             return None
-        with self._database.reading() as connection:
-            found = connection.execute(_NUMBERED, {"of_kind": kind.value, "of_number": number})
-            of_id: str | None = found.scalar_one_or_none()
-        return of_id
+        found = self._database.rows(_NUMBERED, {"of_kind": kind.value, "of_number": number})
+        return found[0].of_id if found else None
 
 
 def _known(connection: Connection, kind: NumberKind, ids: Sequence[str]) -> dict[str, int]:
-    known: dict[str, int] = {}
-    for at in range(0, len(ids), CHUNK):
-        chosen = {"of_kind": kind.value, "ids": ids[at : at + CHUNK]}
-        known.update((row.of_id, row.number) for row in connection.execute(_FOUND, chosen))
-    return known
+    return {row.of_id: row.number for row in each_of(connection, _FOUND, ids, of_kind=kind.value)}

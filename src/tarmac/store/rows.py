@@ -14,9 +14,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from tarmac.model.changes import NewRun, RunStep, UsageBucket, first_actor, usage_of
-from tarmac.model.cluster import Cluster, Drain
 from tarmac.model.codec import decode, encode
-from tarmac.model.dataset import Dataset
 from tarmac.model.dependency import AwaitedRun
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.lifecycle import INITIAL_EVENT, INITIAL_STATE, AttemptState, RunEvent, RunState
@@ -102,7 +100,7 @@ def of_specs(runs: Iterable[Run]) -> Iterator[Values]:
     body = ""
     for run in runs:
         if run.spec is not spec:
-            spec, body = run.spec, _written(run.spec)
+            spec, body = run.spec, written(run.spec)
         yield {"run_id": run.id, "body": body}
 
 
@@ -129,7 +127,7 @@ def of_step(step: RunStep) -> Values:
     values["new_pool"] = attempt.allocation.pool if attempt is not None else after.place.pool
     values["guard_id"] = before.id
     values["guard_seq"] = before.seq
-    values["guard_share"] = _body(before.share)
+    values["guard_share"] = body(before.share)
     values.update(_guard(guard_states(step)))
     return values
 
@@ -150,13 +148,13 @@ def of_attempt(attempt: Attempt) -> Values:
         **dict(zip(_OF_ATTEMPT, _attempt_values(attempt), strict=True)),
         "state": attempt.state.value,
         "cluster": attempt.allocation.cluster,
-        "allocation": _written(attempt.allocation),
+        "allocation": written(attempt.allocation),
         "leave_request": _word(attempt.leave_request),
         "outcome": _word(attempt.outcome),
-        "cause": _body(attempt.cause),
-        "milestones": _written(attempt.milestones) if attempt.milestones != NOTHING_SEEN else None,
-        "released": _written(attempt.released) if attempt.released else None,
-        "native": _body(attempt.native),
+        "cause": body(attempt.cause),
+        "milestones": written(attempt.milestones) if attempt.milestones != NOTHING_SEEN else None,
+        "released": written(attempt.released) if attempt.released else None,
+        "native": body(attempt.native),
     }
 
 
@@ -179,11 +177,6 @@ def of_usage(steps: Sequence[RunStep]) -> list[Values]:
     return list(rows.values())
 
 
-def of_cluster(cluster: Cluster) -> Values:
-    """The row of `cluster`."""
-    return {"name": cluster.name, "body": _written(cluster)}
-
-
 def _progress(run: Run) -> Values:
     """The columns that steps change."""
     cause = run.cause
@@ -193,14 +186,14 @@ def _progress(run: Run) -> Values:
         "outcome": _word(run.outcome),
         "message": _legible(cause.message) if cause is not None else None,
         "cause_code": cause.code.value if cause is not None else None,
-        "cause": _body(cause),
+        "cause": body(cause),
         "priority": run.place.priority,
-        "queue_position": _body(run.queue_position),
-        "share": _body(run.share),
-        "cycle_report": _body(run.cycle_report),
-        "retry": _body(run.retry),
-        "dependencies": _written(run.dependencies) if run.dependencies else None,
-        "excluded_nodes": _written(run.excluded_nodes) if run.excluded_nodes else None,
+        "queue_position": body(run.queue_position),
+        "share": body(run.share),
+        "cycle_report": body(run.cycle_report),
+        "retry": body(run.retry),
+        "dependencies": written(run.dependencies) if run.dependencies else None,
+        "excluded_nodes": written(run.excluded_nodes) if run.excluded_nodes else None,
     }
 
 
@@ -220,7 +213,7 @@ def _event(
         "at": at,
         "event": kind.value,
         "state": state.value,
-        "detail": _written(detail) if detail else None,
+        "detail": written(detail) if detail else None,
         "actor": actor,
     }
 
@@ -237,12 +230,13 @@ def _word(value: StrEnum | None) -> str | None:
     return value.value if value is not None else None
 
 
-def _body(record: object | None) -> str | None:
+def body(record: object | None) -> str | None:
     """The encoded record; None for none."""
-    return _written(record) if record is not None else None
+    return written(record) if record is not None else None
 
 
-def _written(value: Any) -> str:
+def written(value: Any) -> str:
+    """The text of a record or of a plain value for a column."""
     return json.dumps(encode(value), separators=(",", ":"))
 
 
@@ -269,11 +263,6 @@ def to_summary(row: Sequence[Any]) -> RunSummary:
     return RunSummary(*values)
 
 
-def to_count(row: Sequence[Any]) -> tuple[tuple[RunState, Outcome | None], int]:
-    """The number of an array's members in a state, from the columns of `statements.ARRAY_COUNTS`."""
-    return (_STATES[row[0]], _OUTCOMES[row[1]]), row[2]
-
-
 def to_attempt(row: Sequence[Any]) -> Attempt:
     """An attempt, from the columns of `statements._ATTEMPTS`."""
     return Attempt(**_values(ATTEMPT_FIELDS, row, _FROM_ATTEMPT))
@@ -284,12 +273,12 @@ def to_event(row: Sequence[Any]) -> Event:
     return Event(**_values(EVENT_FIELDS, row, _FROM_EVENT))
 
 
+_USAGE_FIELDS = ("hour_at", "cluster", "pool", "user", "project", "group", "slot_s")
+
+
 def to_usage(row: Sequence[Any]) -> UsageBucket:
     """The usage of an hour, from the columns of `statements.USAGE`."""
-    hour_at, cluster, pool, user, project, group, slot_s = row
-    return UsageBucket(
-        hour_at=hour_at, cluster=cluster, pool=pool, user=user, project=project, group=group, slot_s=slot_s
-    )
+    return UsageBucket(**dict(zip(_USAGE_FIELDS, row, strict=True)))
 
 
 def of_server(lease: Lease, home: HomeIdentity, now: float) -> Values:
@@ -311,37 +300,13 @@ def to_server(row: Sequence[Any]) -> ServerRecord:
     return ServerRecord(cluster=row[0], home=home, token=row[5], seen_at=row[6])
 
 
-def to_cluster(body: str) -> Cluster:
-    """The cluster in a row's body."""
-    return decode(Cluster, json.loads(body))
-
-
-def of_drain(drain: Drain | None) -> Values:
-    """The columns of `node` for its drain."""
-    return {"drained": drain is not None, "drain": _written(drain) if drain is not None else None}
-
-
-def to_drain(body: str | None) -> Drain:
-    """The drain of a node; older versions stored only that there is one."""
-    return _record(Drain, body) or Drain()
-
-
-def of_dataset(dataset: Dataset) -> Values:
-    """The row of `dataset`."""
-    return {"id": dataset.id, "body": _written(dataset)}
-
-
-def to_dataset(body: str) -> Dataset:
-    """The record of a dataset."""
-    return decode(Dataset, json.loads(body))
-
-
 @lru_cache(maxsize=_MOST_SPECS)
 def _spec(body: str) -> RunSpec:
     return decode(RunSpec, json.loads(body))
 
 
-def _record(kind: type[T], body: str | None) -> T | None:
+def read_record(kind: type[T], body: str | None) -> T | None:
+    """The record in a column; None for none."""
     return decode(kind, json.loads(body)) if body is not None else None
 
 
@@ -359,23 +324,23 @@ _FROM_RUN: Readers = {
     "spec": _spec,
     "state": _STATES.__getitem__,
     "outcome": _OUTCOMES.__getitem__,
-    "cause": partial(_record, Cause),
-    "queue_position": partial(_record, QueuePosition),
-    "share": partial(_record, Share),
-    "cycle_report": partial(_record, CycleReport),
-    "retry": partial(_record, Retry),
+    "cause": partial(read_record, Cause),
+    "queue_position": partial(read_record, QueuePosition),
+    "share": partial(read_record, Share),
+    "cycle_report": partial(read_record, CycleReport),
+    "retry": partial(read_record, Retry),
     "dependencies": lambda body: decode(tuple[AwaitedRun, ...], json.loads(body)) if body else (),
     "excluded_nodes": lambda body: tuple(json.loads(body)) if body else (),
 }
 _FROM_ATTEMPT: Readers = {
     "state": AttemptState,
-    "allocation": partial(_record, Allocation),
+    "allocation": partial(read_record, Allocation),
     "leave_request": lambda word: LeaveRequest(word) if word is not None else None,
     "outcome": _OUTCOMES.__getitem__,
-    "cause": partial(_record, Cause),
-    "milestones": lambda body: _record(Milestones, body) or NOTHING_SEEN,
+    "cause": partial(read_record, Cause),
+    "milestones": lambda body: read_record(Milestones, body) or NOTHING_SEEN,
     "released": lambda body: decode(tuple[Release, ...], json.loads(body)) if body is not None else (),
-    "native": partial(_record, NativeStatus),
+    "native": partial(read_record, NativeStatus),
 }
 _FROM_EVENT: Readers = {
     "event": RunEvent,

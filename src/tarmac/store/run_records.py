@@ -1,19 +1,27 @@
-"""`SqlRunRecords`: records that the code of runs stores by name. Made by `SqlStore`, on its database.
+"""Additions to runs, each with a table of its own. Made by `SqlStore`, on its database.
 
-`SqlMetrics` stores those that come with reports.
+`SqlRunRecords`: records that the code of runs stores by name; `SqlMetrics` stores those that come with
+reports. `SqlAnnotations`: notes and changed labels. Labels are in the spec of a run and in a table of their
+own for filtering lists: changes write both.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, insert, select
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
+from tarmac.model.annotation import Annotation, AnnotationKind, changed_labels
+from tarmac.model.codec import decode
+from tarmac.model.record import replace
 from tarmac.model.run_records import RunRecord, RunRecordKind
-from tarmac.store.checks import storable
+from tarmac.model.spec import RunSpec
+from tarmac.store.checks import check_annotation, storable
 from tarmac.store.database import Database
-from tarmac.store.schema import run, run_record
+from tarmac.store.rows import written
+from tarmac.store.schema import annotation, run, run_label, run_record, run_spec
 
 _EXISTS = select(run.c.id).where(run.c.id == bindparam("of_run")).with_for_update()
 _ALL = select(run_record).where(run_record.c.kind == bindparam("of_kind"))
@@ -24,6 +32,14 @@ _DROP = delete(run_record).where(
     run_record.c.kind == bindparam("of_kind"),
     run_record.c.name == bindparam("of_name"),
 )
+_ANNOTATIONS = (
+    select(annotation.c.at, annotation.c.actor, annotation.c.kind, annotation.c.body)
+    .where(annotation.c.run_id == bindparam("of_run"))
+    .order_by(annotation.c.id)
+)
+_SPEC = select(run_spec.c.body).where(run_spec.c.run_id == bindparam("of_run")).with_for_update()
+_PUT_SPEC = update(run_spec).where(run_spec.c.run_id == bindparam("of_run"))
+_DROP_LABELS = delete(run_label).where(run_label.c.run_id == bindparam("of_run"))
 
 
 class SqlRunRecords:
@@ -42,16 +58,12 @@ class SqlRunRecords:
         return True
 
     def of(self, run_id: str, kind: RunRecordKind) -> list[RunRecord]:
-        return self._found(_OF_RUN, run_id, {"of_run": run_id, "of_kind": kind.value})
+        return self._found(_OF_RUN, {"of_run": run_id, "of_kind": kind.value})
 
     def named(self, kind: RunRecordKind, name: str) -> list[RunRecord]:
-        return self._found(_NAMED, name, {"of_name": name, "of_kind": kind.value})
+        return self._found(_NAMED, {"of_name": name, "of_kind": kind.value})
 
-    def _found(self, query: Any, text: str, values: dict[str, str]) -> list[RunRecord]:
-        if not storable(text):
-            return []
-        with self._database.reading() as connection:
-            rows = connection.execute(query, values).all()
+    def _found(self, query: Any, values: dict[str, str]) -> list[RunRecord]:
         return [
             RunRecord(
                 run_id=row.run_id,
@@ -61,20 +73,62 @@ class SqlRunRecords:
                 at=row.at,
                 body=json.loads(row.body),
             )
-            for row in rows
+            for row in self._database.rows(query, values)
         ]
 
 
 def keep_record(connection: Connection, record: RunRecord) -> None:
     """Store a record of an existing run, in the caller's transaction."""
-    values = {
-        "run_id": record.run_id,
-        "kind": record.kind.value,
-        "name": record.name,
-        "attempt": record.attempt,
-        "at": record.at,
-        "body": json.dumps(dict(record.body)),
-    }
-    of = {"of_run": record.run_id, "of_kind": record.kind.value, "of_name": record.name}
-    connection.execute(_DROP, of)
-    connection.execute(insert(run_record), values)
+    kind, body = record.kind.value, json.dumps(dict(record.body))
+    values = {"run_id": record.run_id, "kind": kind, "name": record.name}
+    connection.execute(_DROP, {"of_run": record.run_id, "of_kind": kind, "of_name": record.name})
+    connection.execute(
+        insert(run_record), {**values, "attempt": record.attempt, "at": record.at, "body": body}
+    )
+
+
+class SqlAnnotations:
+    """Implements `model.annotation.Annotations` in SQL."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def of(self, run_id: str) -> list[Annotation]:
+        return [
+            Annotation(at=at, actor=actor, kind=AnnotationKind(kind), text=json.loads(body))
+            for at, actor, kind, body in self._database.rows(_ANNOTATIONS, {"of_run": run_id})
+        ]
+
+    def add(self, run_id: str, annotation: Annotation) -> bool:
+        check_annotation(annotation)
+        if not storable(run_id):
+            return False
+        with self._database.writing() as connection:
+            if connection.execute(_EXISTS, {"of_run": run_id}).first() is None:
+                return False
+            _insert(connection, run_id, annotation)
+        return True
+
+    def change_labels(self, run_id: str, changes: Mapping[str, str | None], annotation: Annotation) -> bool:
+        check_annotation(annotation)
+        if not storable(run_id):
+            return False
+        with self._database.writing() as connection:
+            body = connection.execute(_SPEC, {"of_run": run_id}).scalar_one_or_none()
+            if body is None:
+                return False
+            spec = decode(RunSpec, json.loads(body))
+            labels = changed_labels(spec.labels, changes)
+            new = written(replace(spec, labels=labels))
+            connection.execute(_PUT_SPEC, {"of_run": run_id, "body": new})
+            connection.execute(_DROP_LABELS, {"of_run": run_id})
+            if labels:
+                pairs = [{"run_id": run_id, "key": key, "value": value} for key, value in labels.items()]
+                connection.execute(insert(run_label), pairs)
+            _insert(connection, run_id, annotation)
+        return True
+
+
+def _insert(connection: Connection, run_id: str, added: Annotation) -> None:
+    values = {"run_id": run_id, "at": added.at, "actor": added.actor, "kind": added.kind.value}
+    connection.execute(insert(annotation), {**values, "body": json.dumps(added.text)})

@@ -13,7 +13,7 @@ from sqlalchemy import bindparam, delete, select, update
 
 from tarmac.model.codec import decode, encode
 from tarmac.model.secret import SHARED, SecretVersion
-from tarmac.store.checks import check_secret, storable
+from tarmac.store.checks import check_secret
 from tarmac.store.database import Database
 from tarmac.store.schema import secret
 from tarmac.store.statements import insert_or_skip
@@ -22,7 +22,7 @@ COLUMNS = ("scope", "name", "number", "sealed", "key_id", "retired_at")
 """Fields with a column of their own; the rest is JSON in `body`."""
 
 ALL = select(secret).order_by(secret.c.name, secret.c.scope, secret.c.number)
-NAMED = ALL.where(secret.c.name.in_(bindparam("names", expanding=True)))
+NAMED = ALL.where(secret.c.name.in_(bindparam("ids", expanding=True)))
 _OF_NAME = (secret.c.scope == bindparam("of_scope")) & (secret.c.name == bindparam("of_name"))
 _RESEAL = update(secret).where(_OF_NAME & (secret.c.number == bindparam("of_number")))
 _RETIRE = update(secret).where(_OF_NAME & secret.c.retired_at.is_(None))
@@ -37,12 +37,8 @@ class SqlSecrets:
         self._add = insert_or_skip(secret, database.dialect).returning(secret.c.number)
 
     def versions(self, names: Sequence[str] | None = None) -> list[SecretVersion]:
-        with self._database.reading() as connection:
-            if names is None:
-                found = connection.execute(ALL)
-            else:
-                found = connection.execute(NAMED, {"names": [name for name in names if storable(name)]})
-            return [_version(row._mapping) for row in found]
+        found = self._database.rows(ALL) if names is None else self._database.rows_of(NAMED, names)
+        return [_version(row._mapping) for row in found]
 
     def add(self, version: SecretVersion) -> bool:
         check_secret(version)
@@ -54,25 +50,21 @@ class SqlSecrets:
             return
         rows = [
             {
-                **_of(version.name, version.scope),
-                "of_number": version.number,
-                "sealed": version.sealed,
-                "key_id": version.key_id,
+                **_of(each.name, each.scope),
+                "of_number": each.number,
+                "sealed": each.sealed,
+                "key_id": each.key_id,
             }
-            for version in versions
+            for each in versions
         ]
         with self._database.writing() as connection:
             connection.execute(_RESEAL, rows)
 
     def retire(self, name: str, *, at: float, scope: str = SHARED) -> None:
-        if storable(name):
-            with self._database.writing() as connection:
-                connection.execute(_RETIRE, {**_of(name, scope), "retired_at": at})
+        self._database.write(_RETIRE, {**_of(name, scope), "retired_at": at})
 
     def purge(self, name: str, *, scope: str = SHARED) -> None:
-        if storable(name):
-            with self._database.writing() as connection:
-                connection.execute(_PURGE, _of(name, scope))
+        self._database.write(_PURGE, _of(name, scope))
 
 
 def _of(name: str, scope: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ It reads only the needed columns of attempts, so that many are read quickly.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -14,9 +14,11 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, func, or_, select
 
 from tarmac.model.cluster import DEFAULT_POOL
-from tarmac.model.codec import decode, encode
+from tarmac.model.codec import decode
 from tarmac.model.lifecycle import TERMINAL_STATES
 from tarmac.model.usage import AttemptSpan
+from tarmac.store.database import each_of
+from tarmac.store.rows import written
 from tarmac.store.schema import attempt, run, usage_span
 from tarmac.store.statements import insert_or_skip, words
 
@@ -52,16 +54,11 @@ def read_spans(connection: Connection, since: float, until: float) -> list[Attem
     return list(spans.values())
 
 
-def keep_spans(connection: Connection, run_ids: Sequence[str]) -> None:
+def keep_spans(connection: Connection, run_ids: Iterable[str]) -> None:
     """Keep the usage of ended ones of these runs, which the same transaction removes."""
-    spans = map(_to_span, connection.execute(TO_REMOVE, {"ids": run_ids}))
+    spans = map(_to_span, each_of(connection, TO_REMOVE, run_ids))
     kept = [
-        {
-            "run_id": span.run_id,
-            "attempt": span.attempt,
-            "ended_at": span.end,
-            "body": json.dumps(encode(span)),
-        }
+        {"run_id": span.run_id, "attempt": span.attempt, "ended_at": span.end, "body": written(span)}
         for span in spans
         if span is not None and span.end is not None
     ]

@@ -6,9 +6,10 @@ the UPDATE, so a step is stale exactly when the UPDATE finds no row.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -16,6 +17,7 @@ from sqlalchemy import Connection
 
 from tarmac.model.changes import NewRun, RunStep, UsageBucket
 from tarmac.model.cluster import Cluster, Drain
+from tarmac.model.codec import decode
 from tarmac.model.dataset import Dataset
 from tarmac.model.experiment import Experiments
 from tarmac.model.lifecycle import IllegalStep, RunState
@@ -25,7 +27,6 @@ from tarmac.model.summary import RunQuery, RunSummary
 from tarmac.model.usage import AttemptSpan
 from tarmac.store import rows
 from tarmac.store import statements as sql
-from tarmac.store.annotations import SqlAnnotations
 from tarmac.store.checks import (
     Key,
     check_cluster,
@@ -34,18 +35,19 @@ from tarmac.store.checks import (
     check_step,
     key_of,
     split_known,
-    storable,
 )
-from tarmac.store.database import Database
+from tarmac.store.database import Database, each_of
 from tarmac.store.experiments import SqlExperiments
-from tarmac.store.failures import Conflict
-from tarmac.store.fencing import fence
+from tarmac.store.failures import Conflict, Stale
 from tarmac.store.metrics import SqlMetrics
 from tarmac.store.notifications import SqlNotifications
 from tarmac.store.numbers import SqlNumbers
-from tarmac.store.run_records import SqlRunRecords
+from tarmac.store.run_records import SqlAnnotations, SqlRunRecords
+from tarmac.store.schema import cluster as cluster_table
+from tarmac.store.schema import dataset as dataset_table
 from tarmac.store.secrets import SqlSecrets
 from tarmac.store.spans import keep_spans, read_spans
+from tarmac.store.statements import fence
 from tarmac.store.upgrade import bring_up_to_date
 
 LAST_CHARACTER = "\U0010ffff"
@@ -63,10 +65,6 @@ def open_store(url: str) -> SqlStore:
     return SqlStore(database)
 
 
-class _Stale(Exception):
-    """A step of a transaction is stale, so that all of it must be undone."""
-
-
 class SqlStore:
     """Implements `model.ports.Store` in SQL. May be used by any number of threads and processes at once."""
 
@@ -82,8 +80,8 @@ class SqlStore:
         self.experiments: Experiments = SqlExperiments(database, self._write_runs)
         self._put_attempts = sql.put_attempts(database.dialect)
         self._add_usage = sql.add_usage(database.dialect)
-        self._put_cluster = sql.put_cluster(database.dialect)
-        self._put_dataset = sql.put_dataset(database.dialect)
+        self._put_cluster = sql.put(cluster_table, database.dialect)
+        self._put_dataset = sql.put(dataset_table, database.dialect)
 
     def close(self) -> None:
         """Close every connection; a later call opens them again."""
@@ -124,42 +122,32 @@ class SqlStore:
             check_step(step)
         try:
             return self._apply_all(steps, lease)
-        except _Stale:  # rare: find out which step
+        except Stale:  # rare: find out which step
             return [False] * len(steps) if whole else self._apply_each(steps, lease)
 
     def run(self, run_id: str) -> Run | None:
         return self.load_runs([run_id]).get(run_id)
 
     def load_runs(self, run_ids: Sequence[str]) -> dict[str, Run]:
-        with self._database.reading() as connection:
-            return {
-                row[0]: rows.to_run(row)
-                for ids in _chunks([run_id for run_id in run_ids if storable(run_id)])
-                for row in connection.execute(sql.RUNS_BY_ID, {"ids": ids})
-            }
+        return {row[0]: rows.to_run(row) for row in self._database.rows_of(sql.RUNS_BY_ID, run_ids)}
 
     def find_runs(self, reference: str, *, user: str | None = None, limit: int = 10) -> list[Run]:
-        if not reference or not storable(reference):
+        if not reference:
             return []
-        low, high = reference, reference + LAST_CHARACTER
-        with self._database.reading() as connection:
-            found = (
-                connection.execute(sql.RUNS_BY_ID, {"ids": [reference]}).all()
-                or connection.execute(
-                    sql.RUNS_OF_USER_BY_NAME, {"name": reference, "user": user, "limit": limit}
-                ).all()
-                or connection.execute(sql.RUNS_BY_NAME, {"name": reference, "limit": limit}).all()
-                or connection.execute(sql.RUNS_BY_PREFIX, {"low": low, "high": high, "limit": limit}).all()
-            )
+        named, database = {"name": reference, "limit": limit}, self._database
+        prefix = {"low": reference, "high": reference + LAST_CHARACTER, "limit": limit}
+        found = (
+            database.rows_of(sql.RUNS_BY_ID, [reference])
+            or database.rows(sql.RUNS_OF_USER_BY_NAME, {**named, "user": user})
+            or database.rows(sql.RUNS_BY_NAME, named)
+            or database.rows(sql.RUNS_BY_PREFIX, prefix)
+        )
         return [rows.to_run(row) for row in found]
 
     def remove_runs(self, run_ids: Collection[str]) -> frozenset[str]:
-        removed: set[str] = set()
         with self._database.writing() as connection:
-            for ids in _chunks([run_id for run_id in run_ids if storable(run_id)]):
-                keep_spans(connection, ids)
-                removed.update(connection.execute(sql.REMOVE_RUNS, {"ids": ids}).scalars())
-        return frozenset(removed)
+            keep_spans(connection, run_ids)
+            return frozenset(row.id for row in each_of(connection, sql.REMOVE_RUNS, run_ids))
 
     def runs(self, query: RunQuery) -> list[RunSummary]:
         with self._database.reading() as connection:
@@ -171,49 +159,40 @@ class SqlStore:
         return [rows.to_summary(row) for row in found]
 
     def array_counts(self, array_id: str) -> dict[tuple[RunState, Outcome | None], int]:
-        if not storable(array_id):
-            return {}
-        with self._database.reading() as connection:
-            found = connection.execute(sql.ARRAY_COUNTS, {"array_id": array_id}).all()
-        return dict(rows.to_count(row) for row in found)
+        found = self._database.rows(sql.ARRAY_COUNTS, {"array_id": array_id})
+        return {(RunState(state), outcome and Outcome(outcome)): count for state, outcome, count in found}
 
     def live_runs(self) -> list[Run]:
-        with self._database.reading() as connection:
-            found = connection.execute(sql.LIVE_RUNS).all()
-        return [rows.to_run(row) for row in found]
+        return [rows.to_run(row) for row in self._database.rows(sql.LIVE_RUNS)]
 
     # --- attempts and events ----------------------------------------------------------------------
 
     def attempts(self, run_id: str) -> list[Attempt]:
-        with self._database.reading() as connection:
-            found = connection.execute(sql.ATTEMPTS, {"run_id": run_id}).all()
-        return [rows.to_attempt(row) for row in found]
+        return [rows.to_attempt(row) for row in self._database.rows(sql.ATTEMPTS, {"run_id": run_id})]
 
     def live_attempts(self) -> list[Attempt]:
-        with self._database.reading() as connection:
-            found = connection.execute(sql.LIVE_ATTEMPTS).all()
-        return [rows.to_attempt(row) for row in found]
+        return [rows.to_attempt(row) for row in self._database.rows(sql.LIVE_ATTEMPTS)]
 
     def events(self, run_id: str, *, after_seq: int = 0) -> list[Event]:
-        with self._database.reading() as connection:
-            found = connection.execute(sql.EVENTS, {"run_id": run_id, "after_seq": after_seq}).all()
-        return [rows.to_event(row) for row in found]
+        return [
+            rows.to_event(row)
+            for row in self._database.rows(sql.EVENTS, {"run_id": run_id, "after_seq": after_seq})
+        ]
 
     def feed(self, *, after_id: int, limit: int = 1000) -> list[Event]:
-        with self._database.reading() as connection:
-            found = connection.execute(sql.FEED, {"after_id": after_id, "limit": limit}).all()
-        return [rows.to_event(row) for row in found]
+        return [
+            rows.to_event(row)
+            for row in self._database.rows(sql.FEED, {"after_id": after_id, "limit": limit})
+        ]
 
     def last_event_id(self) -> int:
-        with self._database.reading() as connection:
-            newest: int = connection.execute(sql.LAST_EVENT_ID).scalar_one()
+        newest: int = self._database.rows(sql.LAST_EVENT_ID)[0][0]
         return newest
 
     # --- servers and nodes ------------------------------------------------------------------------
 
     def servers(self) -> list[ServerRecord]:
-        with self._database.reading() as connection:
-            return [rows.to_server(row) for row in connection.execute(sql.SERVERS)]
+        return [rows.to_server(row) for row in self._database.rows(sql.SERVERS)]
 
     def take_lease(self, cluster: str, home: HomeIdentity, *, after: int, now: float) -> Lease | None:
         lease = Lease(cluster=cluster, home=home.id, token=after + 1)
@@ -237,11 +216,12 @@ class SqlStore:
             connection.execute(sql.UPDATE_SERVER, {**guard, "seen_at": now})
 
     def drained_nodes(self) -> dict[str, Drain]:
-        with self._database.reading() as connection:
-            return {name: rows.to_drain(body) for name, body in connection.execute(sql.DRAINED)}
+        """The drained nodes; older versions stored only that there is a drain."""
+        found = self._database.rows(sql.DRAINED)
+        return {name: rows.read_record(Drain, body) or Drain() for name, body in found}
 
     def set_drained(self, nodes: Collection[str], drain: Drain | None) -> None:
-        values = rows.of_drain(drain)
+        values = {"drained": drain is not None, "drain": rows.body(drain)}
         with self._database.writing() as connection:
             known = set(connection.execute(sql.NODES).scalars())
             if old := [{"guard_name": node, **values} for node in sorted(known & set(nodes))]:
@@ -252,45 +232,33 @@ class SqlStore:
     # --- usage and clusters -----------------------------------------------------------------------
 
     def usage(self, since: float) -> list[UsageBucket]:
-        with self._database.reading() as connection:
-            found = connection.execute(sql.USAGE, {"since": since}).all()
-        return [rows.to_usage(row) for row in found]
+        return [rows.to_usage(row) for row in self._database.rows(sql.USAGE, {"since": since})]
 
     def attempt_spans(self, since: float, until: float) -> list[AttemptSpan]:
         with self._database.reading() as connection:
             return read_spans(connection, since, until)
 
     def clusters(self) -> list[Cluster]:
-        with self._database.reading() as connection:
-            return [rows.to_cluster(body) for body in connection.execute(sql.CLUSTERS).scalars()]
+        return [decode(Cluster, json.loads(body)) for (body,) in self._database.rows(sql.CLUSTERS)]
 
     def put_cluster(self, cluster: Cluster) -> None:
         check_cluster(cluster)
-        with self._database.writing() as connection:
-            connection.execute(self._put_cluster, rows.of_cluster(cluster))
+        self._database.write(self._put_cluster, {"name": cluster.name, "body": rows.written(cluster)})
 
     def remove_cluster(self, name: str) -> None:
-        if not storable(name):
-            return
-        with self._database.writing() as connection:
-            connection.execute(sql.REMOVE_CLUSTER, {"guard_name": name})
+        self._database.write(sql.REMOVE_CLUSTER, {"guard_name": name})
 
     # --- datasets ---------------------------------------------------------------------------------
 
     def datasets(self) -> list[Dataset]:
-        with self._database.reading() as connection:
-            return [rows.to_dataset(body) for body in connection.execute(sql.DATASETS).scalars()]
+        return [decode(Dataset, json.loads(body)) for (body,) in self._database.rows(sql.DATASETS)]
 
     def put_dataset(self, dataset: Dataset) -> None:
         check_dataset(dataset)
-        with self._database.writing() as connection:
-            connection.execute(self._put_dataset, rows.of_dataset(dataset))
+        self._database.write(self._put_dataset, {"id": dataset.id, "body": rows.written(dataset)})
 
     def remove_dataset(self, dataset_id: str) -> None:
-        if not storable(dataset_id):
-            return
-        with self._database.writing() as connection:
-            connection.execute(sql.REMOVE_DATASET, {"guard_id": dataset_id})
+        self._database.write(sql.REMOVE_DATASET, {"guard_id": dataset_id})
 
     # --- the writes, within their transactions ----------------------------------------------------
 
@@ -304,11 +272,7 @@ class SqlStore:
     def _apply_all(self, steps: Sequence[RunStep], lease: Lease | None) -> list[bool]:
         with self._database.writing() as connection:
             fence(connection, lease)
-            if steps:
-                updates = [rows.of_step(step) for step in steps]
-                if connection.execute(sql.STEP_RUNS, updates).rowcount != len(steps):
-                    raise _Stale
-                self._record(connection, steps)
+            self._write_runs(connection, (), steps)
         return [True] * len(steps)
 
     def _apply_each(self, steps: Sequence[RunStep], lease: Lease | None) -> list[bool]:
@@ -318,17 +282,15 @@ class SqlStore:
             self._record(connection, [step for step, done in zip(steps, taken, strict=True) if done])
         return taken
 
-    def _write_runs(self, connection: Connection, new: Sequence[NewRun], steps: Sequence[RunStep]) -> bool:
-        """Write new runs and steps as a part of another transaction; False if a step is stale."""
+    def _write_runs(self, connection: Connection, new: Sequence[NewRun], steps: Sequence[RunStep]) -> None:
+        """Write new runs and steps as a part of a transaction. Raises Stale if one of the steps is stale."""
         if new:
             _insert(connection, new)
         if steps:
-            if connection.execute(sql.STEP_RUNS, [rows.of_step(step) for step in steps]).rowcount != len(
-                steps
-            ):
-                return False
+            updates = [rows.of_step(step) for step in steps]
+            if connection.execute(sql.STEP_RUNS, updates).rowcount != len(steps):
+                raise Stale
             self._record(connection, steps)
-        return True
 
     def _record(self, connection: Connection, steps: Sequence[RunStep]) -> None:
         """Write the events, attempts, usage and messages of applied steps."""
@@ -347,11 +309,7 @@ class SqlStore:
 def _known_by_key(connection: Connection, new: Sequence[NewRun]) -> dict[Key, Run]:
     """The stored runs under any of the idempotency keys of `new`."""
     keys = [item.run.idempotency_key for item in new if item.run.idempotency_key is not None]
-    found = (
-        rows.to_run(row)
-        for chunk in _chunks(keys)
-        for row in connection.execute(sql.RUNS_BY_KEY, {"keys": chunk})
-    )
+    found = map(rows.to_run, each_of(connection, sql.RUNS_BY_KEY, keys))
     return {key: run for run in found if (key := key_of(run)) is not None}
 
 
@@ -361,10 +319,6 @@ def _insert(connection: Connection, new: Sequence[NewRun]) -> None:
     connection.execute(sql.INSERT_EVENTS, [event for item in new for event in rows.of_first_events(item)])
     if labels := [label for item in new for label in rows.of_labels(item.run)]:
         connection.execute(sql.INSERT_LABELS, labels)
-
-
-def _chunks(values: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (values[start : start + sql.CHUNK] for start in range(0, len(values), sql.CHUNK))
 
 
 FINDINGS = 3

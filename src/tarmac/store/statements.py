@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     ColumnElement,
+    Connection,
     Insert,
     Integer,
     Select,
@@ -28,8 +29,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import sqlite
 
+from tarmac.model.errors import LeaseLost
 from tarmac.model.lifecycle import ATTEMPT_TABLE, LIVE_STATES, TERMINAL_STATES, RunEvent, sources
 from tarmac.model.run import Attempt, Event, Run
+from tarmac.model.serving import Lease
 from tarmac.model.summary import RunQuery, RunSummary
 from tarmac.store.schema import (
     LIVE_ATTEMPT,
@@ -51,9 +54,6 @@ if TYPE_CHECKING:
 
 GUARD_STATES = max(len(sources(kind)) for kind in RunEvent)
 """The number of states in the guard of a step; a shorter list repeats its last one."""
-
-CHUNK = 500
-"""The number of values in one IN, because databases limit the number of parameters."""
 
 
 def words(states: Iterable[StrEnum]) -> list[str]:
@@ -101,7 +101,7 @@ REMOVE_RUNS = (
     .where(run.c.id.in_(bindparam("ids", expanding=True)), run.c.state.in_(words(TERMINAL_STATES)))
     .returning(run.c.id)
 )
-RUNS_BY_KEY = _RUNS.where(run.c.idempotency_key.in_(bindparam("keys", expanding=True)))
+RUNS_BY_KEY = _RUNS.where(run.c.idempotency_key.in_(bindparam("ids", expanding=True)))
 RUNS_BY_NAME = _RUNS.where(run.c.name == bindparam("name")).order_by(run.c.id.desc()).limit(_LIMIT)
 RUNS_OF_USER_BY_NAME = RUNS_BY_NAME.where(run.c.user_name == bindparam("user"))
 RUNS_BY_PREFIX = (
@@ -195,7 +195,7 @@ def put_attempts(dialect: str) -> Insert:
     new = statement.excluded
     statement = statement.on_conflict_do_update(
         index_elements=[attempt.c.run_id, attempt.c.number],
-        set_={column.name: new[column.name] for column in attempt.c if not column.primary_key},
+        set_=_others(attempt, statement),
         where=or_(
             attempt.c.state == new.state,
             *(
@@ -247,37 +247,27 @@ UPDATE_SERVER = update(server).where(
     server.c.cluster == bindparam("guard_cluster"), server.c.token == bindparam("guard_token")
 )
 
+
+def fence(connection: Connection, lease: Lease | None) -> None:
+    """Raise LeaseLost unless the home of the lease serves its cluster under the same token."""
+    if lease is None:
+        return
+    row = connection.execute(LEASE, {"of_cluster": lease.cluster}).one_or_none()
+    if row is None or (row.home, row.token) != (lease.home, lease.token):
+        raise LeaseLost(f"the cluster {lease.cluster!r} was taken over by another server")
+
+
 NODES = select(node.c.name)
 DRAINED = select(node.c.name, node.c.drain).where(node.c.drained)
 UPDATE_NODE = update(node).where(node.c.name == bindparam("guard_name"))
 INSERT_NODE = insert(node)
 
-# --- clusters ---------------------------------------------------------------------------------------
+# --- clusters and datasets --------------------------------------------------------------------------
 
 CLUSTERS = select(cluster.c.body).order_by(cluster.c.name)
 REMOVE_CLUSTER = delete(cluster).where(cluster.c.name == bindparam("guard_name"))
-
-
-def put_cluster(dialect: str) -> Insert:
-    """Insert the description of a cluster, or replace it."""
-    statement = _insert(cluster, dialect)
-    return statement.on_conflict_do_update(
-        index_elements=[cluster.c.name], set_={"body": statement.excluded.body}
-    )
-
-
-# --- datasets ---------------------------------------------------------------------------------------
-
 DATASETS = select(dataset.c.body).order_by(dataset.c.id)
 REMOVE_DATASET = delete(dataset).where(dataset.c.id == bindparam("guard_id"))
-
-
-def put_dataset(dialect: str) -> Insert:
-    """Insert the record of a dataset, or replace it."""
-    statement = _insert(dataset, dialect)
-    return statement.on_conflict_do_update(
-        index_elements=[dataset.c.id], set_={"body": statement.excluded.body}
-    )
 
 
 # --- metrics ----------------------------------------------------------------------------------------
@@ -286,8 +276,13 @@ def put_dataset(dialect: str) -> Insert:
 def put(table: Table, dialect: str) -> Insert:
     """Insert rows, or replace them completely."""
     statement = _insert(table, dialect)
-    others = {column.name: statement.excluded[column.name] for column in table.c if not column.primary_key}
-    return statement.on_conflict_do_update(index_elements=list(table.primary_key.columns), set_=others)
+    keys = list(table.primary_key.columns)
+    return statement.on_conflict_do_update(index_elements=keys, set_=_others(table, statement))
+
+
+def _others(table: Table, statement: postgresql.Insert | sqlite.Insert) -> dict[str, Any]:
+    """The new values of all columns but the key."""
+    return {column.name: statement.excluded[column.name] for column in table.c if not column.primary_key}
 
 
 def put_position(dialect: str) -> Insert:
