@@ -17,11 +17,11 @@ from actors import ADA
 from engine_harness import MACHINE
 from ray_harness import JoinedRay, StandInRay
 from simulated import InstantCode
-from tarmac.artifacts.versions.catalog import Catalog
+from tarmac.artifacts.versions.catalog import Catalog, Rules
 from tarmac.artifacts.versions.manifest import read_chunk, read_manifest, versions
-from tarmac.artifacts.versions.retention import Rules
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane, Submission
+from tarmac.control.state.control_state import ControlState
 from tarmac.engines.hosts.installing import Sidecar
 from tarmac.engines.local import LocalEngine, local_nodes
 from tarmac.engines.ray.engine import RayEngine
@@ -200,12 +200,14 @@ def opened_site(
     kind = Kind(home, ray, artifacts)
     local = LocalEngine(home / "home", local_nodes(MACHINE), machine=MACHINE)
     plane = ControlPlane(
-        store=store,
-        engine=local,
-        kinds={"ray": kind},
-        code=InstantCode(),
-        clock=clock,
-        ids=RandomIds(None),  # what tests elsewhere on the machine end is marked otherwise
+        ControlState(
+            store=store,
+            engine=local,
+            kinds={"ray": kind},
+            code=InstantCode(),
+            clock=clock,
+            ids=RandomIds(None),  # what tests elsewhere on the machine end is marked otherwise
+        ),
     )
     settings = {"address": "127.0.0.1:1", "directory": str(home / "far")}
     if isinstance(ray, JoinedRay):

@@ -22,8 +22,7 @@ from scratch_store import ScratchStore
 from simulated import CountingIds, InstantCode, nodes
 from tarmac.artifacts.code.arrivals import Arrivals
 from tarmac.artifacts.code.store import DirectoryCodeStore
-from tarmac.artifacts.versions.catalog import Catalog
-from tarmac.artifacts.versions.retention import Rules
+from tarmac.artifacts.versions.catalog import Catalog, Rules
 from tarmac.client import Client
 from tarmac.client.embedded import EmbeddedServer
 from tarmac.client.transport import Transport
@@ -32,6 +31,7 @@ from tarmac.control.reconcilers.reconcile import reconcile_pass
 from tarmac.control.reconcilers.schedule import schedule_pass
 from tarmac.control.reconcilers.stage import stage_pass
 from tarmac.control.service import ControlPlane
+from tarmac.control.state.control_state import ControlState
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.model.abilities import KeepsFiles
 from tarmac.model.cluster import Pool
@@ -140,15 +140,17 @@ class Served:
         self.code = DirectoryCodeStore(root / "code", leave_out=(root,))
         self.starter = Starter(SimEngine(self.clock, nodes(3, 4, cluster=NAME), behaviour=behaviour))
         self.plane = ControlPlane(
-            kinds={"placed": self.starter},
+            ControlState(
+                kinds={"placed": self.starter},
+                store=self.store,
+                engine=self.engine,
+                code=self.code if keeps_code else InstantCode(),
+                clock=self.clock,
+                ids=CountingIds(),
+                pools=pools,
+            ),
             starter=lambda: self.starter,
             resolve=resolve_references(self.artifacts, self.datasets, self.secrets),
-            store=self.store,
-            engine=self.engine,
-            code=self.code if keeps_code else InstantCode(),
-            clock=self.clock,
-            ids=CountingIds(),
-            pools=pools,
         )
         self.changes = Changes()
         self.stops = threading.Event()

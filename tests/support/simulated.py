@@ -19,6 +19,7 @@ from tarmac.control.reconcilers.schedule import dependency_pass, schedule_pass, 
 from tarmac.control.reconcilers.search import search_pass
 from tarmac.control.reconcilers.stage import stage_pass
 from tarmac.control.service import ControlPlane
+from tarmac.control.state.control_state import ControlState
 from tarmac.engines.sim import Behaviour, SimBatchEngine, SimEngine, VirtualClock
 from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Cluster, Drain, Node, Pool
@@ -319,16 +320,18 @@ class Simulation:
 
     def _plane(self) -> ControlPlane:
         return ControlPlane(
-            store=self.store,
-            engine=self.engine,
-            engines=self.others,
-            kinds=self.kinds,
-            code=InstantCode(),
-            clock=self.clock,
-            ids=self.ids,
-            pools=self.pools,
+            ControlState(
+                store=self.store,
+                engine=self.engine,
+                engines=self.others,
+                kinds=self.kinds,
+                code=InstantCode(),
+                clock=self.clock,
+                ids=self.ids,
+                pools=self.pools,
+                notify_always=self.notify_always,
+            ),
             searcher_of=searcher_of,
-            notify_always=self.notify_always,
         )
 
     def survive(self, act: Callable[[], object]) -> bool:

@@ -29,7 +29,7 @@ LAZY_MODULES = {
     "tarmac.client.embedded",
     "tarmac.engines.ray.far.program",
     "tarmac.engines.ray.kind",
-    "tarmac.engines.ray.servers.opening",
+    "tarmac.engines.ray.servers",
     "tarmac.engines.slurm.kind",
     "tarmac.node.__main__",
     "tarmac.node.hooks.image",

@@ -16,7 +16,6 @@ from tarmac.control.permissions import Action, check
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.searches import Searches
 from tarmac.model.actor import Actor
-from tarmac.model.changes import RunStep
 from tarmac.model.errors import InvalidInput, NotFound, Refused, Unavailable
 from tarmac.model.experiment import Experiment, ExperimentQuery, ExperimentState, Trial
 from tarmac.model.ports import ResolveReferences, no_references
@@ -281,7 +280,7 @@ class ExperimentService:
                 self._searches.drop(experiment.id)
                 if draft.experiment == before and not draft.touched and not draft.run_steps:
                     return before
-                draft.run_steps = [_by(actor, step) for step in draft.run_steps]
+                draft.run_steps = [steps.caused_by(actor, step) for step in draft.run_steps]
                 change = draft.change()
                 if self._control.commit_experiment(change):
                     self._control.wake_search()
@@ -318,10 +317,6 @@ def rank(experiment: Experiment, trial: Trial) -> tuple[float, int]:
     """The sort key of trials: best first; among equals the older first."""
     best = trial.best if trial.best is not None else float("inf")
     return (best if experiment.search.smaller_is_better else -best, trial.number)
-
-
-def _by(actor: Actor, step: RunStep) -> RunStep:
-    return steps.caused_by(actor, step)
 
 
 def _named(experiment: Experiment) -> str:

@@ -10,7 +10,6 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 from tarmac.api.placement import Why
@@ -38,31 +37,21 @@ from tarmac.model.abilities import FileEntry, KeepsFiles, KeepsImages
 from tarmac.model.actor import Actor, RunScope
 from tarmac.model.changes import RunStep
 from tarmac.model.cluster import Drain, Pool
-from tarmac.model.engine_kinds import EngineKind, StartsClusters
+from tarmac.model.engine_kinds import StartsClusters
 from tarmac.model.errors import InvalidInput, Refused, Unavailable
 from tarmac.model.experiment import Experiment
-from tarmac.model.launch import ApplyConventions, as_it_is
 from tarmac.model.lifecycle import IllegalStep, RunState
-from tarmac.model.notification import Notification, SendsNotifications, Subscription
+from tarmac.model.notification import Notification, SendsNotifications
 from tarmac.model.ports import (
-    Clock,
-    CodeStore,
-    Engine,
-    Ids,
     Notice,
     ResolveReferences,
-    Store,
     WorkerStatus,
     no_references,
 )
 from tarmac.model.record import replace
 from tarmac.model.run import Attempt, Event, Run
-from tarmac.model.serving import Lease
 from tarmac.model.summary import RunQuery, RunSummary
 from tarmac.sched import WHOLE, Part
-
-NO_ENGINES: Mapping[str, Engine[Any]] = MappingProxyType({})
-NO_KINDS: Mapping[str, EngineKind] = MappingProxyType({})
 
 COMMAND_TRIES = 20
 """The number of attempts to decide a command if the run changes meanwhile."""
@@ -90,49 +79,18 @@ class ControlPlane:
 
     def __init__(
         self,
+        control: ControlState,
         *,
-        store: Store,
-        engine: Engine[Any],
-        engines: Mapping[str, Engine[Any]] = NO_ENGINES,
-        kinds: Mapping[str, EngineKind] = NO_KINDS,
         starter: Callable[[], StartsClusters] | None = None,
-        code: CodeStore,
-        clock: Clock,
-        ids: Ids,
-        pools: Sequence[Pool] = (),
-        apply_conventions: ApplyConventions = as_it_is,
-        serving: Lease | None = None,
-        alone: bool = False,
-        allow_system_packages: bool = False,
         resolve: ResolveReferences = no_references,
         searcher_of: SearcherOf = own_searcher,
-        notify_always: Sequence[Subscription] = (),
         sender: SendsNotifications | None = None,
     ) -> None:
-        """`engine` serves this server's own cluster, and every described cluster of the same kind.
+        """`starter` creates what starts clusters on machines, `searcher_of` begins searches.
 
-        `engines` are those of other permanent clusters; `kinds` open the engines of described ones, `starter`
-        creates what starts clusters on machines. `pools` are those of the own cluster with their own rules.
-        `serving`: the cluster that this server serves; without it, the local one and every attempt. `alone`:
-        no other process ever writes to this store (a simulation), so it is not read again.
-        `allow_system_packages`: runs may install packages of the distribution on their nodes. `searcher_of`
-        begins searches. `notify_always`: subscriptions to every run; `sender` sends the messages.
+        `sender` sends the messages about runs.
         """
-        self.control = ControlState(
-            store=store,
-            engine=engine,
-            engines=engines,
-            kinds=kinds,
-            code=code,
-            clock=clock,
-            ids=ids,
-            pools=pools,
-            apply_conventions=apply_conventions,
-            serving=serving,
-            alone=alone,
-            allow_system_packages=allow_system_packages,
-            notify_always=notify_always,
-        )
+        self.control = control
         self.sender = sender
         self._resolve = resolve
         self.clusters = Clusters(self.control)

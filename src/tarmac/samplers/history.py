@@ -21,7 +21,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from tarmac.model.search import ParameterRange, RangeKind, SearchMethod, SearchSpec
 from tarmac.search import TrialEnd
-from tarmac.search.random_numbers import RandomNumbers
+from tarmac.search.space import RandomNumbers
 from tarmac.search.steps import pack_numbers, pack_trials, unpack_numbers, unpack_trials
 
 PERCENT = 25.0

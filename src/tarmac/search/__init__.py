@@ -13,7 +13,7 @@ from tarmac.search.moves import (
     Validation,
     Wait,
 )
-from tarmac.search.preview import preview
+from tarmac.search.rungs import preview
 from tarmac.search.searching import Search
 from tarmac.search.space import RandomSampler, grid_size
 from tarmac.search.steps import Method, Sampler

@@ -71,23 +71,37 @@ class _Rung:
     under_way: int = 0
 
 
-class PromotingHalving:
-    """One bracket."""
+class _Halving:
+    """One bracket: what both forms share. `first` is the length of a trial at its beginning."""
 
-    def __init__(self, bracket: Bracket, divisor: float) -> None:
+    def __init__(self, bracket: Bracket, divisor: float, *, first: int | None) -> None:
         self.trials = bracket.max_trials
         self._bracket = bracket
         self._divisor = divisor
-        self._rungs = [_Rung() for _ in bracket.lengths]
+        self._first = first
         self._rung_of: dict[int, int] = {}
-        self._resting: set[int] = set()
-        self._gone: set[int] = set()
-        self._closed: set[int] = set()
         self._requested = 0
         self._invalid = 0
 
     def begin(self) -> list[Step]:
         return [step for _ in range(self._bracket.concurrent) for step in self._next()]
+
+    def _next(self) -> list[Step]:
+        if self._requested - self._invalid >= self.trials:
+            return []
+        self._requested += 1
+        return [Begin(length=self._first)]
+
+
+class PromotingHalving(_Halving):
+    """One bracket in which trials rest at their rungs."""
+
+    def __init__(self, bracket: Bracket, divisor: float) -> None:
+        super().__init__(bracket, divisor, first=bracket.lengths[0])
+        self._rungs = [_Rung() for _ in bracket.lengths]
+        self._resting: set[int] = set()
+        self._gone: set[int] = set()
+        self._closed: set[int] = set()
 
     def begun(self, trial: int, _bracket: int, /) -> None:
         self._rung_of[trial] = 0
@@ -140,12 +154,6 @@ class PromotingHalving:
         self._resting, self._gone = set(unpack_trials(state["resting"])), set(unpack_trials(state["gone"]))
         self._closed = set(unpack_trials(state["closed"]))
         self._requested, self._invalid = state["requested"], state["invalid"]
-
-    def _next(self) -> list[Step]:
-        if self._requested - self._invalid >= self.trials:
-            return []
-        self._requested += 1
-        return [Begin(length=self._bracket.lengths[0])]
 
     def _rank(self, trial: int, metric: float) -> list[Step]:
         """Rank the metric of a trial at its rung: one trial continues, or one more begins."""
@@ -215,20 +223,12 @@ WORST = sys.float_info.max
 """The metric of a failed trial."""
 
 
-class StoppingHalving:
-    """One bracket. Each rung has its metrics, best first, with their trials."""
+class StoppingHalving(_Halving):
+    """One bracket that stops trials. Each rung has its metrics, best first, with their trials."""
 
     def __init__(self, bracket: Bracket, divisor: float) -> None:
-        self.trials = bracket.max_trials
-        self._bracket = bracket
-        self._divisor = divisor
+        super().__init__(bracket, divisor, first=None)
         self._rungs = [Ranking() for _ in bracket.lengths]
-        self._rung_of: dict[int, int] = {}
-        self._requested = 0
-        self._invalid = 0
-
-    def begin(self) -> list[Step]:
-        return [step for _ in range(self._bracket.concurrent) for step in self._next()]
 
     def begun(self, trial: int, _bracket: int, /) -> None:
         self._rung_of[trial] = 0
@@ -265,12 +265,6 @@ class StoppingHalving:
             ranked.restore(kept)
         self._rung_of = dict(state["rung_of"])
         self._requested, self._invalid = state["requested"], state["invalid"]
-
-    def _next(self) -> list[Step]:
-        if self._requested - self._invalid >= self.trials:
-            return []
-        self._requested += 1
-        return [Begin()]
 
     def _goes_on(self, trial: int, length: float, metric: float) -> bool:
         top = len(self._rungs) - 1

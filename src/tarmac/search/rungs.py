@@ -1,12 +1,15 @@
-"""The lengths of asha's trials, its brackets, and the trials of each. Used by the methods."""
+"""The lengths of asha's trials, its brackets, and the trials of each. Used by the methods and `preview`."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tarmac.model.search import SearchMethod, SearchMode, SearchSpec
+from tarmac.api import PreviewLine
+from tarmac.model.search import HALVING, SearchMethod, SearchMode, SearchSpec
+from tarmac.search.space import grid_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +82,20 @@ def split_concurrent(most: int, divisor: float, shares: Sequence[int]) -> tuple[
 def _concurrent_of_one(spec: SearchSpec, rungs: int, trials: int) -> int:
     most = spec.max_concurrent_trials or int(spec.divisor ** (rungs - 1))
     return max(min(most, trials), 1)
+
+
+def preview(spec: SearchSpec) -> tuple[PreviewLine, ...]:
+    """The trials of a search by length, shortest first, if each rung keeps its best."""
+    if spec.method not in HALVING:
+        count = {SearchMethod.SINGLE: 1, SearchMethod.GRID: grid_size(spec)}.get(spec.method)
+        return (PreviewLine(count if count is not None else spec.max_trials or 1, spec.max_time),)
+    least = 0 if spec.promotion else 1
+    found: Counter[int] = Counter()
+    for bracket in brackets_of(spec):
+        left = bracket.max_trials
+        for rung, length in enumerate(bracket.lengths):
+            top = rung == len(bracket.lengths) - 1
+            following = 0 if top else max(int(left / spec.divisor), least)
+            found[length] += left - following
+            left = following
+    return tuple(PreviewLine(count, length) for length, count in sorted(found.items()) if count)

@@ -6,25 +6,25 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tarmac.artifacts.code.arrivals import Arrivals
 from tarmac.artifacts.code.git import RepositoryCodeStore
 from tarmac.artifacts.code.store import DirectoryCodeStore
-from tarmac.artifacts.versions.catalog import Catalog
-from tarmac.artifacts.versions.retention import Rules
+from tarmac.artifacts.versions.catalog import Catalog, Rules
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane
+from tarmac.control.state.control_state import ControlState
 from tarmac.engines.attempts.layout import Layout
-from tarmac.engines.attempts.request import ArtifactStoring
+from tarmac.engines.attempts.request import ArtifactStoring, AttemptSettings
 from tarmac.engines.hosts.installing import Sidecar
 from tarmac.engines.hosts.supplies import Forward, Supplies
 from tarmac.engines.local import LocalEngine
 from tarmac.engines.local.devices import Machine, survey
 from tarmac.engines.local.nodes import local_nodes
 from tarmac.engines.ray.kind import RayKind
-from tarmac.engines.ray.servers.opening import ray_servers
+from tarmac.engines.ray.servers import ray_servers
 from tarmac.engines.slurm import SlurmKind
 from tarmac.model.cluster import LOCAL_ENGINE, Node
 from tarmac.model.home import Home
@@ -32,6 +32,7 @@ from tarmac.model.launch import ApplyConventions
 from tarmac.model.ports import ResolveReferences
 from tarmac.model.run import Attempt
 from tarmac.model.secret import SecretValues
+from tarmac.node.attempt.document import NodeSettings
 from tarmac.node.host.forwarding import loopback
 from tarmac.node.starting import NODE_DIRECTORY
 from tarmac.samplers import searcher_of
@@ -137,19 +138,21 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
     sidecar = _sidecar(keeping, sites)
     supplies = _supplies(home, settings, directories, secrets.values, artifacts, sidecar=sidecar)
     plane = ControlPlane(
-        store=store,
-        engine=engine,
-        code=_repositories(home, settings, directories, secrets.values),
-        clock=clock,
-        ids=RandomIds(newest_run(store)),
-        pools=settings.pools,
-        apply_conventions=_conventions(settings, datasets, store),
+        ControlState(
+            store=store,
+            engine=engine,
+            code=_repositories(home, settings, directories, secrets.values),
+            clock=clock,
+            ids=RandomIds(newest_run(store)),
+            pools=settings.pools,
+            apply_conventions=_conventions(settings, datasets, store),
+            allow_system_packages=settings.setup.allow_system_packages,
+            serving=serving,
+            notify_always=settings.notifications.every_run if settings.notifications else (),
+            kinds={"ray": RayKind(supplies), "slurm": SlurmKind(supplies)},
+        ),
         resolve=_resolve(settings, artifacts, datasets, secrets, store),
-        allow_system_packages=settings.setup.allow_system_packages,
-        serving=serving,
-        notify_always=settings.notifications.every_run if settings.notifications else (),
         sender=_sender(settings, secrets.values),
-        kinds={"ray": RayKind(supplies), "slurm": SlurmKind(supplies)},
         starter=lambda: ray_servers(home.cluster_tokens),
         searcher_of=searcher_of,
     )
@@ -237,13 +240,17 @@ def _supplies(
         secrets=secrets,
         sidecar=sidecar,
         artifacts=artifacts.answer,
-        git=settings.git.rules,
+        attempts=_attempts(settings),
         containers=settings.containers,
-        own_packages=settings.shared,
-        log_limit_bytes=settings.logs.limit_bytes,
         copies=home.copies,
         forward=_forward(home, settings),
     )
+
+
+def _attempts(settings: Settings) -> AttemptSettings:
+    """The settings of attempts that are the same on every cluster."""
+    node = NodeSettings(log_limit_bytes=settings.logs.limit_bytes)
+    return AttemptSettings(node=node, git=settings.git.rules, own_packages=settings.shared)
 
 
 def _sidecar(keeping: ArtifactStoring, sites: SiteArtifacts) -> Sidecar:
@@ -308,12 +315,10 @@ def _local_engine(
         home.root,
         _nodes(machine, settings),
         machine=machine,
-        keeping=keeping,
-        git=settings.git.rules,
-        containers=settings.containers.of(settings.server.cluster),
-        own_packages=settings.shared,
+        attempts=replace(
+            _attempts(settings), keeping=keeping, containers=settings.containers.of(settings.server.cluster)
+        ),
         open_files=allow_open_files(),
-        log_limit_bytes=settings.logs.limit_bytes,
         secrets=secrets,
     )
 

@@ -18,6 +18,7 @@ from tarmac.control.reconcilers.deliver import deliver_pass
 from tarmac.control.reconcilers.reconcile import reconcile_pass
 from tarmac.control.reconcilers.schedule import schedule_pass
 from tarmac.control.service import ControlPlane
+from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Wakeup
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.model.actor import Actor
@@ -109,12 +110,14 @@ class Play:
         ruled = with_rules(cluster, rules.policy, preemption=rules.preempting)
         self.store.put_cluster(ruled)
         self._plane = ControlPlane(
-            store=cast(Store, self.store),  # the passes of a play call nothing that it lacks
-            engine=self.engine,
-            code=_NoCode(),
-            clock=self._clock,
-            ids=_Ids(),
-            alone=True,
+            ControlState(
+                store=cast(Store, self.store),  # the passes of a play call nothing that it lacks
+                engine=self.engine,
+                code=_NoCode(),
+                clock=self._clock,
+                ids=_Ids(),
+                alone=True,
+            ),
         )
         self.engine.subscribe(self._news.add)
         self._plan_at: float | None = None

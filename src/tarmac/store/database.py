@@ -3,6 +3,11 @@
 Only one writer is active: within the process writers queue at a lock, between processes at the database
 itself (SQLite: BEGIN IMMEDIATE; PostgreSQL: an advisory lock that ends with the transaction, after its
 changes are visible). So event ids appear in order, and a transaction that has begun does not lose a race.
+
+A run that has filled the disk must not keep the control plane from recording the stop of that run. Every
+transaction first goes into SQLite's write-ahead log, which is written from its beginning again and again. So
+the log gets its blocks while the disk has space (`Reserve`): on a full disk a transaction changes only blocks
+that the log already has.
 """
 
 from __future__ import annotations
@@ -12,8 +17,9 @@ import math
 import os
 import sqlite3
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from types import MappingProxyType
@@ -24,9 +30,9 @@ from sqlalchemy import event as hooks
 from sqlalchemy.exc import ArgumentError
 
 from tarmac.model.errors import InvalidInput, StorageFull, Unavailable
+from tarmac.node.kernel import syscalls
 from tarmac.store.checks import storable
 from tarmac.store.failures import storage_full, translated
-from tarmac.store.reserve import Reserve
 
 PATIENCE_S = 10.0
 """The seconds that a writer waits for those of other processes before it reports Unavailable."""
@@ -49,6 +55,13 @@ SQLITE_PRAGMAS = {
 }
 
 _ENGINE: dict[str, Any] = {"max_overflow": 0, "hide_parameters": True}  # no values of rows in error messages
+
+ROOM_BYTES = 16 << 20
+"""About 4,000 pages, as many as one block of SQLite's index of the log holds; a stop takes some 20."""
+
+DISK_SHARE = 4
+LEAST_FREE_BYTES = 1 << 18
+MAKE_AGAIN_S = 20.0
 
 
 class Database:
@@ -218,3 +231,37 @@ def _postgres_engines(url: URL, patience_s: float) -> tuple[Engine, Engine]:
 
 def _lock_writers(connection: Connection) -> None:
     connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITER_LOCK})")
+
+
+class Reserve:
+    """The blocks of the write-ahead log at `wal`. Not for several threads at once."""
+
+    def __init__(self, wal: Path) -> None:
+        self._wal = wal
+        self._make_due = 0.0
+
+    def is_needed(self) -> bool:
+        """Whether the disk is full: the rest of the log is for the records of runs that end."""
+        return self._free_bytes() < LEAST_FREE_BYTES
+
+    def look(self) -> None:
+        """Allocate the log's blocks, now and then, if the disk has several times as many."""
+        if time.monotonic() < self._make_due:
+            return
+        room_bytes = min(ROOM_BYTES, self._free_bytes() // DISK_SHARE)
+        if room_bytes < LEAST_FREE_BYTES:
+            return
+        with suppress(OSError):  # no log before the first transaction, or an unsupported disk
+            handle = os.open(self._wal, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                syscalls.reserve(handle, room_bytes)
+                self._make_due = time.monotonic() + MAKE_AGAIN_S
+            finally:
+                os.close(handle)
+
+    def _free_bytes(self) -> int:
+        try:
+            found = os.statvfs(self._wal.parent)
+        except OSError:
+            return LEAST_FREE_BYTES
+        return found.f_bavail * found.f_frsize

@@ -10,9 +10,9 @@ import pytest
 from s3 import BUCKET, CREDENTIALS, Line, s3_server
 from tarmac.artifacts.remote import open_blobs
 from tarmac.artifacts.versions.blobs import Blobs
+from tarmac.artifacts.versions.catalog import collect
 from tarmac.artifacts.versions.manifest import latest, versions
 from tarmac.artifacts.versions.restore import fill
-from tarmac.artifacts.versions.retention import collect
 from tarmac.artifacts.versions.select_stable import Ending
 from tarmac.artifacts.versions.store_lock import collecting, syncing
 from tarmac.artifacts.versions.sync import Place, Syncer

@@ -16,6 +16,7 @@ from simulated import CountingIds, InstantCode, nodes, spec
 from tarmac.api import ChangeState, ClusterChange
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane, Submission
+from tarmac.control.state.control_state import ControlState
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.model.cluster import Cluster, NodeState
 from tarmac.model.errors import Forbidden, InvalidInput, NotFound, Problem, Refused
@@ -93,13 +94,15 @@ def site() -> Iterator[Site]:
     starter = Starter(SimEngine(clock, nodes(3, 4, cluster=NAME), behaviour=busy))
     store = ScratchStore()
     plane = ControlPlane(
-        store=store,
-        engine=SimEngine(clock, nodes(1, 4, first=9), behaviour=busy),
-        kinds={"placed": starter},
+        ControlState(
+            store=store,
+            engine=SimEngine(clock, nodes(1, 4, first=9), behaviour=busy),
+            kinds={"placed": starter},
+            code=InstantCode(),
+            clock=SystemClock(),
+            ids=CountingIds(),
+        ),
         starter=lambda: starter,
-        code=InstantCode(),
-        clock=SystemClock(),
-        ids=CountingIds(),
     )
     loops = Loops(plane)
     loops.start()

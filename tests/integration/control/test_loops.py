@@ -12,6 +12,7 @@ from scratch_store import ScratchStore
 from simulated import BatchKind, CountingIds, InstantCode, nodes, spec
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane, Submission
+from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Wakeup
 from tarmac.engines.sim import Behaviour, SimBatchEngine, SimEngine, VirtualClock
 from tarmac.engines.sim.story import Moment
@@ -45,14 +46,16 @@ def a_plane(
     kinds: Mapping[str, BatchKind] = MappingProxyType({}),
 ) -> ControlPlane:
     return ControlPlane(
-        store=store,
-        engine=engine,
-        engines=engines,
-        kinds=kinds,
-        code=InstantCode(),
-        clock=SystemClock(),
-        ids=IDS,
-        serving=serving,
+        ControlState(
+            store=store,
+            engine=engine,
+            engines=engines,
+            kinds=kinds,
+            code=InstantCode(),
+            clock=SystemClock(),
+            ids=IDS,
+            serving=serving,
+        ),
     )
 
 

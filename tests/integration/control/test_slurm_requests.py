@@ -15,6 +15,7 @@ from simulated import CountingIds, InstantCode, nodes, spec
 from slurm_clusters import install_standin
 from tarmac.control.delegation import request_of
 from tarmac.control.service import ControlPlane, Submission
+from tarmac.control.state.control_state import ControlState
 from tarmac.engines.hosts.local import local_host
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.engines.slurm.engine import SlurmEngine
@@ -39,12 +40,14 @@ class Site:
         engine = SlurmEngine("site", read_settings({**given, **settings}), host=host)
         clock = VirtualClock(1_000_000.0)
         return ControlPlane(
-            store=ScratchStore(),
-            engine=SimEngine(clock, nodes(1, 4), behaviour=lambda _launch: Behaviour()),
-            engines={"site": engine},
-            code=InstantCode(),
-            clock=clock,
-            ids=CountingIds(),
+            ControlState(
+                store=ScratchStore(),
+                engine=SimEngine(clock, nodes(1, 4), behaviour=lambda _launch: Behaviour()),
+                engines={"site": engine},
+                code=InstantCode(),
+                clock=clock,
+                ids=CountingIds(),
+            ),
         )
 
     def calls(self) -> list[str]:

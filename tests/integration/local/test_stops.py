@@ -9,8 +9,7 @@ import pytest
 
 from engine_harness import LocalHarness, Work, ended
 from tarmac.engines.attempts.layout import Layout
-from tarmac.engines.attempts.staging import prepare, stage_fence
-from tarmac.engines.attempts.writing import write_request
+from tarmac.engines.attempts.writing import prepare, stage_fence, write_request
 from tarmac.model.errors import Unavailable
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import ObservedState

@@ -12,7 +12,7 @@ from actors import ADA
 from histories import attempt_of, new_run
 from served import HELLO, Served
 from tarmac.control.service import ControlPlane
-from tarmac.engines.attempts.listing import file_entries
+from tarmac.engines.attempts.reports import file_entries
 from tarmac.model.abilities import FileEntry
 from tarmac.model.actor import Actor, ActorRole
 from tarmac.model.errors import Forbidden, NotFound, Refused

@@ -13,6 +13,7 @@ import pytest
 
 from relayed import RelayedStore, relayed_store
 from tarmac.artifacts.versions.blobs import Blobs, check_store
+from tarmac.artifacts.versions.catalog import collect
 from tarmac.artifacts.versions.manifest import (
     FILE,
     Chunk,
@@ -26,7 +27,6 @@ from tarmac.artifacts.versions.manifest import (
     versions,
 )
 from tarmac.artifacts.versions.restore import fill
-from tarmac.artifacts.versions.retention import collect
 from tarmac.artifacts.versions.store_server import StoreServer
 from tarmac.artifacts.versions.sync import Place, Syncer
 from tarmac.model.errors import Refused, Unavailable

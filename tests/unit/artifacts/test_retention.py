@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.artifacts.versions.catalog import VersionSummary
+from tarmac.artifacts.versions.catalog import DAY_S, Rules, VersionSummary, expired_versions
 from tarmac.artifacts.versions.manifest import Version
-from tarmac.artifacts.versions.retention import DAY_S, Rules, expired_versions
 
 NOW = 100 * DAY_S
 

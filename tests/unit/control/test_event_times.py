@@ -13,6 +13,7 @@ from tarmac.control.decisions.apply_observation import apply_observation
 from tarmac.control.queue.queueing import QueueChange
 from tarmac.control.reconcilers.schedule import schedule_pass, submit_pass
 from tarmac.control.service import ControlPlane, Submission
+from tarmac.control.state.control_state import ControlState
 from tarmac.engines.sim import Behaviour, SimBatchEngine, SimEngine, VirtualClock
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.ports import Observation, ObservedState
@@ -45,12 +46,16 @@ def clock() -> BusyClock:
 def plane(clock: BusyClock) -> ControlPlane:
     """One whose other cluster has a queue of its own."""
     return ControlPlane(
-        store=ScratchStore(),
-        engine=SimEngine(clock, nodes(2, 4), behaviour=lambda _launch: Behaviour()),
-        engines={BATCH: SimBatchEngine(clock, nodes(2, 4, cluster=BATCH), behaviour=lambda _: Behaviour())},
-        code=InstantCode(),
-        clock=clock,
-        ids=CountingIds(),
+        ControlState(
+            store=ScratchStore(),
+            engine=SimEngine(clock, nodes(2, 4), behaviour=lambda _launch: Behaviour()),
+            engines={
+                BATCH: SimBatchEngine(clock, nodes(2, 4, cluster=BATCH), behaviour=lambda _: Behaviour())
+            },
+            code=InstantCode(),
+            clock=clock,
+            ids=CountingIds(),
+        ),
     )
 
 

@@ -12,6 +12,7 @@ from simulated import CountingIds, InstantCode, nodes, spec
 from tarmac.control.reconcilers.deliver import deliver_pass
 from tarmac.control.reconcilers.schedule import schedule_pass
 from tarmac.control.service import ControlPlane, Submission
+from tarmac.control.state.control_state import ControlState
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.model.cluster import Node
 from tarmac.model.errors import NeverFits, Unavailable
@@ -50,12 +51,14 @@ def far(clock: VirtualClock) -> LateEngine:
 @pytest.fixture
 def plane(clock: VirtualClock, far: LateEngine) -> ControlPlane:
     return ControlPlane(
-        store=ScratchStore(),
-        engine=SimEngine(clock, nodes(1, 1), behaviour=lambda _launch: Behaviour()),
-        engines={FAR: far},
-        code=InstantCode(),
-        clock=clock,
-        ids=CountingIds(),
+        ControlState(
+            store=ScratchStore(),
+            engine=SimEngine(clock, nodes(1, 1), behaviour=lambda _launch: Behaviour()),
+            engines={FAR: far},
+            code=InstantCode(),
+            clock=clock,
+            ids=CountingIds(),
+        ),
     )
 
 

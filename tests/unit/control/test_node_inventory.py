@@ -9,6 +9,7 @@ from scratch_store import ScratchStore
 from simulated import CountingIds, InstantCode, Simulation, nodes, spec
 from tarmac.control.draining import NodeChoice
 from tarmac.control.service import ControlPlane, Submission
+from tarmac.control.state.control_state import ControlState
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.model.cluster import Cluster, Node, NodeGroup, NodeState, Policy, Pool
 from tarmac.model.record import replace
@@ -25,12 +26,14 @@ SITE = Cluster(
 def plane_of(own: list[Node], *pools: Pool) -> ControlPlane:
     clock = VirtualClock(1_000_000.0)
     return ControlPlane(
-        store=ScratchStore(),
-        engine=SimEngine(clock, own),
-        code=InstantCode(),
-        clock=clock,
-        ids=CountingIds(),
-        pools=pools,
+        ControlState(
+            store=ScratchStore(),
+            engine=SimEngine(clock, own),
+            code=InstantCode(),
+            clock=clock,
+            ids=CountingIds(),
+            pools=pools,
+        ),
     )
 
 

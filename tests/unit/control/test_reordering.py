@@ -11,6 +11,7 @@ from simulated import Simulation, nodes, spec
 from tarmac import api
 from tarmac.control.queue.queueing import QueueChange
 from tarmac.control.service import ControlPlane, Submission
+from tarmac.control.state.control_state import ControlState
 from tarmac.engines.sim import Behaviour
 from tarmac.model.cluster import Cluster, NodeGroup, Policy, Pool
 from tarmac.model.errors import InvalidInput
@@ -287,11 +288,13 @@ def test_a_list_is_made_anew_when_a_run_moves_under_it(simulation: Simulation, p
     for name in "ab":
         submit(plane, name)
     rival = ControlPlane(
-        store=simulation.store,
-        engine=simulation.engine,
-        code=plane.control.code,
-        clock=simulation.clock,
-        ids=simulation.ids,
+        ControlState(
+            store=simulation.store,
+            engine=simulation.engine,
+            code=plane.control.code,
+            clock=simulation.clock,
+            ids=simulation.ids,
+        ),
     )
     rivals = iter([rival.pause])
 

@@ -1,8 +1,7 @@
 """The stream of a search is NumPy's legacy one: values published for its seeds."""
 
 from tarmac.model.search import ParameterRange, RangeKind
-from tarmac.search.random_numbers import RandomNumbers
-from tarmac.search.space import draw
+from tarmac.search.space import RandomNumbers, draw
 
 
 def test_whole_numbers_are_those_of_numpy() -> None:

@@ -8,8 +8,7 @@ import pytest
 
 from histories import attempt_of, new_run, placed, step
 from scratch_store import ScratchStore
-from tarmac.artifacts.versions.catalog import Catalog
-from tarmac.artifacts.versions.retention import Rules
+from tarmac.artifacts.versions.catalog import Catalog, Rules
 from tarmac.artifacts.versions.store_server import Grant
 from tarmac.engines.sim import VirtualClock
 from tarmac.model.lifecycle import AttemptState, RunEvent

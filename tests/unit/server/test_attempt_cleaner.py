@@ -12,13 +12,13 @@ import pytest
 
 from scratch_store import ScratchStore
 from simulated import spec
-from tarmac.engines.attempts import clearing
-from tarmac.engines.attempts.clearing import cleared_notices
 from tarmac.engines.attempts.layout import Layout
+from tarmac.engines.attempts.reports import cleared_notices
 from tarmac.engines.sim import VirtualClock
 from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Run
+from tarmac.node.attempt import clearing
 from tarmac.server.storage.attempt_cleaner import AttemptCleaner
 
 DAY_S = 86_400.0
@@ -48,10 +48,10 @@ class Engine:
         self._layout = Layout(home)
 
     def remains(self) -> Collection[str]:
-        return clearing.remains(self._layout)
+        return clearing.remains(str(self._layout.runs))
 
     def clear(self, run_id: str, *, work_days: float | None, log_days: float | None) -> int:
-        return clearing.clear(self._layout, run_id, work_days=work_days, log_days=log_days)
+        return clearing.clear(str(self._layout.runs / run_id), work_days=work_days, log_days=log_days)
 
     def clear_copies(self, live: Collection[str], *, unused_days: float) -> int:
         return 0

@@ -13,9 +13,8 @@ from actors import ADA
 from histories import new_run, step
 from scratch_store import ScratchStore
 from tarmac.artifacts.versions.blobs import DirectoryBlobs
-from tarmac.artifacts.versions.catalog import Catalog
+from tarmac.artifacts.versions.catalog import Catalog, Rules
 from tarmac.artifacts.versions.manifest import Manifest, Version, to_bytes, versions
-from tarmac.artifacts.versions.retention import Rules
 from tarmac.engines.hosts.local import local_host
 from tarmac.engines.hosts.store_files import HostStoreFiles
 from tarmac.engines.sim import VirtualClock

@@ -10,6 +10,7 @@ from actors import ADA
 from scratch_store import ScratchStore
 from simulated import CountingIds, InstantCode, nodes
 from tarmac.control.service import ControlPlane
+from tarmac.control.state.control_state import ControlState
 from tarmac.engines.sim import SimEngine, VirtualClock
 from tarmac.model.errors import InvalidInput, NeverFits, Refused, StorageFull, TarmacError
 from tarmac.server.http.auth import Caller
@@ -34,7 +35,15 @@ def store() -> ScratchStore:
 def plane(store: ScratchStore) -> ControlPlane:
     clock = VirtualClock(1000.0)
     engine = SimEngine(clock, nodes(1, 8))
-    return ControlPlane(store=store, engine=engine, code=InstantCode(), clock=clock, ids=CountingIds())
+    return ControlPlane(
+        ControlState(
+            store=store,
+            engine=engine,
+            code=InstantCode(),
+            clock=clock,
+            ids=CountingIds(),
+        ),
+    )
 
 
 def draft(command: str = "true", *, key: str | None = None, slots: int | None = None) -> Draft:

@@ -11,9 +11,8 @@ import pytest
 
 from histories import new_run, spec, step
 from scratch_store import ScratchStore
-from tarmac.artifacts.versions.catalog import Catalog
+from tarmac.artifacts.versions.catalog import Catalog, Rules
 from tarmac.artifacts.versions.manifest import DIRECTORY, FILE, Chunk, Entry, Manifest, Version, to_bytes
-from tarmac.artifacts.versions.retention import Rules
 from tarmac.engines.sim import VirtualClock
 from tarmac.model.experiment import Experiment, ExperimentChange, ExperimentState, Trial
 from tarmac.model.lifecycle import RunEvent

@@ -18,6 +18,7 @@ from threading import Event
 
 from tarmac.artifacts.versions import store_lock
 from tarmac.artifacts.versions.blobs import MARK, Blobs, Piece, check_store
+from tarmac.artifacts.versions.catalog import collect
 from tarmac.artifacts.versions.manifest import (
     MANIFESTS,
     Chunk,
@@ -28,7 +29,6 @@ from tarmac.artifacts.versions.manifest import (
     versions,
 )
 from tarmac.artifacts.versions.restore import inputs_of
-from tarmac.artifacts.versions.retention import collect
 from tarmac.model.abilities import StoreFiles
 from tarmac.model.errors import NotFound, Unavailable
 

@@ -5,7 +5,6 @@ Called by the reconcile pass. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from json import dumps
 from math import isfinite
 from typing import Any
@@ -92,8 +91,3 @@ def _progress(value: object) -> float | None:
 def value_text(value: float) -> float | str:
     """A number in JSON form: a non-finite one becomes the text `nan`, `inf` or `-inf`."""
     return value if isfinite(value) else str(value)
-
-
-def document_of(report: MetricReport) -> Mapping[str, float | str]:
-    """All metrics of a report by name, in JSON form."""
-    return {name: value_text(value) for name, value in report.values.items()} | dict(report.texts)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from tarmac.control.decisions.notifications import ended_arrays, last_of_arrays, with_notifications
@@ -52,6 +53,10 @@ _NEWS_OF_TRIALS = frozenset({RunState.ENDED, RunState.PAUSED})
 """States of a trial that its search has to learn of."""
 
 
+NO_ENGINES: Mapping[str, Engine[Any]] = MappingProxyType({})
+NO_KINDS: Mapping[str, EngineKind] = MappingProxyType({})
+
+
 class ControlState:
     """Ports, the cache of runs and the event bus. Every commit uses `commit` or `accept`, one at a time.
 
@@ -64,8 +69,8 @@ class ControlState:
         *,
         store: Store,
         engine: Engine[Any],
-        engines: Mapping[str, Engine[Any]],
-        kinds: Mapping[str, EngineKind],
+        engines: Mapping[str, Engine[Any]] = NO_ENGINES,
+        kinds: Mapping[str, EngineKind] = NO_KINDS,
         code: CodeStore,
         clock: Clock,
         ids: Ids,
@@ -76,6 +81,14 @@ class ControlState:
         allow_system_packages: bool = False,
         notify_always: Sequence[Subscription] = (),
     ) -> None:
+        """`engine` serves this server's own cluster, and every described cluster of the same kind.
+
+        `engines` are those of other permanent clusters; `kinds` open the engines of described ones. `pools`
+        are those of the own cluster with their own rules. `serving`: the cluster that this server serves;
+        without it, the local one and every attempt. `alone`: no other process ever writes to this store (a
+        simulation), so it is not read again. `allow_system_packages`: runs may install packages of the
+        distribution on their nodes. `notify_always`: subscriptions to every run.
+        """
         self.store = store
         self.serving = serving
         self.engines = Engines(AttachedEngine("", engine), engines, kinds)

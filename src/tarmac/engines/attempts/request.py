@@ -43,21 +43,25 @@ class ArtifactStoring:
 
 NO_RULES = GitRules()
 NO_CONTAINER_RULES = ContainerRules()
+NO_SETTINGS = NodeSettings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptSettings:
-    """The settings for all attempts of an engine, wherever its nodes are.
+    """The settings for all attempts of an engine, wherever its nodes are; each engine completes `node`.
 
     The command that stores artifacts is on the nodes (`keeping` None: artifacts stay in place).
     `own_packages`: each run has packages of its own, whatever its launch specifies.
     """
 
-    node: NodeSettings
+    node: NodeSettings = NO_SETTINGS
     keeping: ArtifactStoring | None = None
     git: GitRules = NO_RULES
     containers: ContainerRules = NO_CONTAINER_RULES
     own_packages: bool = False
+
+
+DEFAULT_ATTEMPTS = AttemptSettings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

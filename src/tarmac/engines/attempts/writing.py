@@ -1,7 +1,8 @@
-"""Writes to an existing attempt directory: requests, fences, the note of a loss.
+"""Writes attempt directories: creates them atomically, and only once; requests, fences, the note of a loss.
 
-Called by engines, with the view's lock held. Every step may be repeated after a crash at any point: fences
-and the note of a failure are each created exclusively.
+Called by engines; for an existing directory, with the view's lock held. Every step may be repeated after a
+crash at any point: fences and the note of a failure are each created exclusively. A directory has few files
+at first: the runner creates all others. See `node.files.staging`.
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from tarmac.engines.attempts.aggregate_outcome import PartState
+from tarmac.engines.attempts.layout import Layout
+from tarmac.engines.attempts.request import AttemptRequest
 from tarmac.engines.attempts.view import AttemptView, NodeView
 from tarmac.model import codec
 from tarmac.model.errors import Unavailable
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.run import Cause
 from tarmac.node.attempt import claims, protocol, words
-from tarmac.node.files import untrusted
+from tarmac.node.attempt.document import Launch, to_json
+from tarmac.node.files import staging, untrusted
 from tarmac.node.kernel import fifo
 
 SPACE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -97,3 +101,43 @@ def replaces(request: LeaveRequest, current: LeaveRequest | None) -> bool:
 def hint(error: OSError) -> str | None:
     """A hint for the user, if the disk is full."""
     return "free some space under the tarmac home" if error.errno in SPACE_ERRORS else None
+
+
+def prepare(layout: Layout) -> None:
+    """Create the home's directories, and remove half-staged ones after a crash."""
+    staging.prepare(str(layout.staging))
+
+
+def stage(request: AttemptRequest, layout: Layout, directory: Path | None = None) -> bool:
+    """Create the directory of an attempt; False if it exists. Raises Unavailable without any change.
+
+    `directory`: this machine's copy of a directory elsewhere.
+    """
+    return _make(request.attempt_id, directory or request.directory, layout, attempt_files(request))
+
+
+def stage_fence(attempt_id: str, directory: Path, layout: Layout, request: LeaveRequest | None) -> None:
+    """Create the directory of an attempt that was never submitted, so that it never starts."""
+    _make(attempt_id, directory, layout, fence_files(attempt_id, request))
+
+
+def attempt_files(request: AttemptRequest) -> Mapping[str, bytes]:
+    """The initial files of an attempt directory, by name."""
+    return {protocol.ATTEMPT_FILE: json.dumps(to_json(request.document)).encode()}
+
+
+def fence_files(attempt_id: str, request: LeaveRequest | None) -> Mapping[str, bytes]:
+    """The initial files of an attempt that never starts."""
+    document = Launch(attempt_id, number=0, token="", nodes=())
+    files = {protocol.ATTEMPT_FILE: json.dumps(to_json(document)).encode()}
+    if request is not None:
+        files[protocol.ASK_FILE] = json.dumps(pending_request(request)).encode()
+    return files
+
+
+def _make(attempt_id: str, directory: Path, layout: Layout, files: Mapping[str, bytes]) -> bool:
+    try:
+        return staging.make_directory(str(directory), files, staging=str(layout.staging))
+    except OSError as error:
+        message = f"cannot make the directory of attempt {attempt_id}: {error.strerror}"
+        raise Unavailable(message, hint=hint(error)) from None

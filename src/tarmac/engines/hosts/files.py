@@ -5,15 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 
-from tarmac.engines.attempts import clearing
 from tarmac.engines.attempts.layout import Layout
-from tarmac.engines.attempts.reports import read_reports
+from tarmac.engines.attempts.reports import cleared_notices, read_reports
 from tarmac.engines.attempts.view import Views
 from tarmac.engines.hosts.host import Host
 from tarmac.model.abilities import FileEntry, KeptImage, ReportPiece, StoreFiles
 from tarmac.model.errors import NotFound
 from tarmac.model.ports import Notice, WorkerStatus
 from tarmac.model.utilization import NodeUtilization
+from tarmac.node.attempt import clearing
 
 
 class HostFiles(ABC):
@@ -53,7 +53,7 @@ class HostFiles(ABC):
             view.refresh()
             reported = [notice for node in view.nodes for notice in node.notices]
             first = view.nodes[0].name if view.nodes else ""
-            return [*reported, *clearing.cleared_notices(view.directory, first)]
+            return [*reported, *cleared_notices(view.directory, first)]
 
     def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
         host = self._host_with(attempt_id, path)
@@ -93,7 +93,7 @@ class HostFiles(ABC):
         return read_reports(self._views, positions, limit_bytes=limit_bytes)
 
     def remains(self) -> Collection[str]:
-        found = set(clearing.remains(self._copies)) if self._copies is not None else set()
+        found = set(clearing.remains(str(self._copies.runs))) if self._copies is not None else set()
         for host in self._reachable().values():
             found.update(host.remains())
         return found
@@ -103,14 +103,14 @@ class HostFiles(ABC):
             host.clear(run_id, work_days=work_days, log_days=log_days) for host in self._reachable().values()
         ]
         if self._copies is not None:
-            clearing.clear(self._copies, run_id, work_days=work_days, log_days=log_days)
+            clearing.clear(str(self._copies.runs / run_id), work_days=work_days, log_days=log_days)
         return max(counts, default=0)
 
     def remove(self, run_id: str) -> None:
         for host in self._reachable().values():
             host.remove(run_id)
         if self._copies is not None:
-            clearing.remove(self._copies, run_id)
+            clearing.remove(str(self._copies.home), run_id)
 
     def clear_copies(self, live: Collection[str], *, unused_days: float) -> int:
         return sum(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tarmac.engines.attempts.layout import Layout
-from tarmac.engines.attempts.listing import file_entries
+from tarmac.engines.attempts.reports import file_entries
 from tarmac.engines.hosts.services import Services
 from tarmac.model.abilities import FileEntry, KeptImage
 from tarmac.model.errors import Unavailable

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tarmac.engines.attempts.request import AttemptSettings
 from tarmac.engines.hosts.installing import Sidecar
 from tarmac.engines.hosts.relaying import AnswerRequest
 from tarmac.model.containers import ContainerSettings
 from tarmac.model.ports import StreamsCode
 from tarmac.model.secret import SecretValues
-from tarmac.node.files.gitrules import GitRules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,17 +32,19 @@ class Supplies:
     """The same for all remote clusters.
 
     `copies` is the directory of this machine for copies of remote attempts' reports. `artifacts` answers
-    sidecars on nodes that do not see the store: see `relaying`. `forward` is the gateway's address for runs,
-    if there is a gateway.
+    sidecars on nodes that do not see the store: see `relaying`. `attempts` has the rules for all attempts,
+    `containers` those of each cluster. `forward` is the gateway's address for runs, if there is a gateway.
     """
 
     code: StreamsCode
     secrets: SecretValues
     sidecar: Sidecar
     artifacts: AnswerRequest
-    git: GitRules
+    attempts: AttemptSettings
     containers: ContainerSettings
-    own_packages: bool
-    log_limit_bytes: int | None
     copies: Path
     forward: Forward | None = None
+
+    def attempts_of(self, cluster: str) -> AttemptSettings:
+        """The settings for attempts of a cluster."""
+        return replace(self.attempts, containers=self.containers.of(cluster))

@@ -13,15 +13,14 @@ import stat
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 
 from tarmac.engines.attempts import supervision
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import (
-    NO_CONTAINER_RULES,
-    NO_RULES,
-    ArtifactStoring,
+    DEFAULT_ATTEMPTS,
     AttemptSettings,
 )
 from tarmac.engines.hosts.container_trial import try_containers
@@ -32,14 +31,11 @@ from tarmac.engines.local.nodes import addressed, cluster_nodes
 from tarmac.engines.placed.engine import PlacedEngine, news_of
 from tarmac.model.abilities import Pace
 from tarmac.model.cluster import Cluster, Node
-from tarmac.model.containers import ContainerRules
 from tarmac.model.described import NodeCache
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import Unavailable
 from tarmac.model.secret import SecretValues, no_secrets
-from tarmac.node.attempt.document import NodeSettings
 from tarmac.node.container.trial import Trial
-from tarmac.node.files.gitrules import GitRules
 from tarmac.node.host.warm_parent import OpenFiles, WarmParent
 from tarmac.node.kernel import ports
 from tarmac.node.starting import Installation
@@ -102,10 +98,9 @@ def _make_fifo(path: Path) -> None:
 class LocalEngine(PlacedEngine):
     """The engine of this machine, under one tarmac home. At most one at a time uses a home.
 
-    `nodes` are those of its permanent cluster; `python` runs the runners; `keeping` defines how artifacts are
-    stored (None: they stay in place), `git` how nodes fetch repositories, `own_packages` that every run has
-    packages of its own, `open_files` the limit of open files for runs (None: that of this process). `secrets`
-    has the values of those that attempts name. After `close` no runner is started, and running ones continue.
+    `nodes` are those of its permanent cluster; `python` runs the runners; `attempts` are the settings of
+    each, `open_files` the limit of open files for runs (None: that of this process). `secrets` has the values
+    of those that attempts name. After `close` no runner is started, and running ones continue.
     """
 
     name = "local"
@@ -118,24 +113,13 @@ class LocalEngine(PlacedEngine):
         machine: devices.Machine | None = None,
         python: str = sys.executable,
         patience: supervision.RunnerTimeouts = supervision.DEFAULT_TIMEOUTS,
-        keeping: ArtifactStoring | None = None,
-        git: GitRules = NO_RULES,
-        containers: ContainerRules = NO_CONTAINER_RULES,
-        own_packages: bool = False,
+        attempts: AttemptSettings = DEFAULT_ATTEMPTS,
         open_files: OpenFiles | None = None,
-        log_limit_bytes: int | None = None,
         secrets: SecretValues = no_secrets,
     ) -> None:
         layout, installation = Layout(home.resolve()), Installation(python)
-        settings = AttemptSettings(
-            node=NodeSettings(
-                sdk=installation.sdk, notify=str(layout.notify), log_limit_bytes=log_limit_bytes
-            ),
-            keeping=keeping,
-            git=git,
-            containers=containers,
-            own_packages=own_packages,
-        )
+        node = attempts.node._replace(sdk=installation.sdk, notify=str(layout.notify))
+        settings = replace(attempts, node=node)
         super().__init__(layout, layout, settings, patience=patience, secrets=secrets)
         self._nodes = tuple(nodes)
         self._installation = installation

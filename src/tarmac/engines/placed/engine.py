@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Protocol
 
-from tarmac.engines.attempts import staging, supervision, writing
+from tarmac.engines.attempts import supervision, writing
 from tarmac.engines.attempts.aggregate_outcome import observation
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import AttemptRequest, AttemptSettings, render
@@ -106,7 +106,7 @@ class PlacedEngine(HostFiles):
         self._views = Views(seen)
         self._lock = Lock()
         self._listeners: list[Callable[[str], None]] = []
-        staging.prepare(seen)
+        writing.prepare(seen)
 
     # --- the port --------------------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ class PlacedEngine(HostFiles):
         directory = self._seen.attempt(request.attempt_id)
         assert directory is not None, "a request has a directory"
         with self._lock:
-            made = staging.stage(request, self._seen, directory)
+            made = writing.stage(request, self._seen, directory)
         view = self._views.add(directory, request.document) if made else self._views.find(request.attempt_id)
         if view is None or not view.nodes:
             return
@@ -223,7 +223,7 @@ class PlacedEngine(HostFiles):
         if directory is None:
             return None
         with self._lock:
-            staging.stage_fence(attempt_id, directory, self._seen, request)
+            writing.stage_fence(attempt_id, directory, self._seen, request)
         return self._views.find(attempt_id)
 
 

@@ -14,12 +14,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tarmac.engines.attempts import supervision
 from tarmac.engines.attempts.layout import Layout
-from tarmac.engines.attempts.request import NO_CONTAINER_RULES, NO_RULES, AttemptSettings
+from tarmac.engines.attempts.request import DEFAULT_ATTEMPTS, AttemptSettings
 from tarmac.engines.attempts.view import Views
 from tarmac.engines.hosts import installing
 from tarmac.engines.hosts.container_trial import try_containers
@@ -37,14 +38,11 @@ from tarmac.engines.ray.reservations import Reservations
 from tarmac.engines.ray.settings import RaySettings
 from tarmac.model.abilities import Pace
 from tarmac.model.cluster import Cluster, Node
-from tarmac.model.containers import ContainerRules
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import Unavailable
 from tarmac.model.ports import StreamsCode
 from tarmac.model.secret import SecretValues, no_secrets
-from tarmac.node.attempt.document import NodeSettings
 from tarmac.node.container.trial import Trial
-from tarmac.node.files.gitrules import GitRules
 from tarmac.node.starting import NODE_DIRECTORY, Installation
 
 LOCK_S = 5.0
@@ -124,10 +122,7 @@ class RayEngine(PlacedEngine):
         *,
         copies: Path,
         code: StreamsCode | None = None,
-        git: GitRules = NO_RULES,
-        containers: ContainerRules = NO_CONTAINER_RULES,
-        own_packages: bool = False,
-        log_limit_bytes: int | None = None,
+        attempts: AttemptSettings = DEFAULT_ATTEMPTS,
         secrets: SecretValues = no_secrets,
         sidecar: Sidecar | None = None,
         artifacts: AnswerRequest | None = None,
@@ -140,14 +135,15 @@ class RayEngine(PlacedEngine):
         package = str(version / installing.RUNNER)
         self._installation = Installation(settings.python, package)
         keeping = sidecar.at(self._installation, relay=settings.directory) if sidecar is not None else None
-        attempts = AttemptSettings(
-            node=_node_settings(settings, self._installation.sdk, log_limit_bytes),
-            keeping=keeping,
-            git=git,
-            containers=containers,
-            own_packages=own_packages,
-        )
         layout, seen = Layout(settings.directory), Layout(copies.resolve())
+        node = attempts.node._replace(
+            sdk=self._installation.sdk,
+            notify=str(layout.notify),
+            shared_directory=False,
+            lease_s=settings.lease_s,
+            contact=str(settings.directory),
+        )
+        attempts = replace(attempts, node=node, keeping=keeping)
         super().__init__(layout, seen, attempts, patience=patience, secrets=secrets)
         self._copies, self._version = seen, version.name
         self._site = settings
@@ -191,17 +187,6 @@ class RayEngine(PlacedEngine):
             self._nodes,
             try_containers=lambda host: try_containers(host, self._installation, driver),
         )
-
-
-def _node_settings(settings: RaySettings, sdk: str, log_limit_bytes: int | None) -> NodeSettings:
-    return NodeSettings(
-        sdk=sdk,
-        notify=str(Layout(settings.directory).notify),
-        shared_directory=False,
-        lease_s=settings.lease_s,
-        contact=str(settings.directory),
-        log_limit_bytes=log_limit_bytes,
-    )
 
 
 def examined(

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tarmac.engines.hosts import setting_values as values
 from tarmac.model.errors import InvalidInput
-from tarmac.model.text import nearest
 
-_PATH = re.compile(r"/[A-Za-z0-9_./+@-]*")
-_PROGRAM = re.compile(r"[A-Za-z0-9_./+@-]+")
 _ADDRESS = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9.-]{0,252}|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
@@ -28,9 +26,6 @@ FIELDS = (
     "cpus",
     "lease",
 )
-_SSH = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}@)?[A-Za-z0-9_][A-Za-z0-9_.:-]{0,253}")
-_DURATION = re.compile(r"([1-9][0-9]{0,5})([smhd])")
-_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 LEAST_LEASE_S = 15
 DEFAULT_LEASE_S = 600.0
 MOST_SLOTS = 1024
@@ -60,60 +55,43 @@ class RaySettings:
 
 def read_settings(settings: Mapping[str, Any]) -> RaySettings:
     """The settings in a description; raises InvalidInput with the first mistake."""
-    for name in settings:
-        if name not in FIELDS:
-            near = nearest(str(name), FIELDS)
-            hint = f"did you mean {near}?" if near else f"settings: {', '.join(FIELDS)}"
-            raise InvalidInput(f"the engine ray has no setting {name!r}", hint=hint)
+    values.refuse_unknown(settings, FIELDS, "the engine ray")
     address = _needed(settings, "address", _ADDRESS, "the head as HOST:PORT, such as 10.0.0.1:6379")
     if not 0 < int(address.rpartition(":")[2]) < 65_536:
         raise InvalidInput(f"'address' is {address!r}: a port is a number up to 65535")
-    directory = _text(settings, "directory", _PATH, "an absolute path of letters, digits and _./+@-")
-    token_file = _text(settings, "token_file", _PATH, "the absolute path of a file with the token")
+    directory = values.text_of(settings, "directory", values.PATH, values.A_PATH)
+    token_file = values.text_of(
+        settings, "token_file", values.PATH, "the absolute path of a file with the token"
+    )
     return RaySettings(
         address=address,
-        directory=_plain("directory", directory or "/var/tmp/tarmac"),
-        python=_text(settings, "python", _PROGRAM, "a command or a path, without blanks") or sys.executable,
-        token_file=_plain("token_file", token_file) if token_file is not None else None,
-        ssh=_text(settings, "ssh", _SSH, "a host as ssh takes it: login.example.org or ada@login"),
+        directory=values.plain_path("directory", directory or "/var/tmp/tarmac"),
+        python=values.text_of(settings, "python", values.PROGRAM, values.A_PROGRAM) or sys.executable,
+        token_file=values.plain_path("token_file", token_file) if token_file is not None else None,
+        ssh=values.text_of(settings, "ssh", values.SSH, values.A_HOST),
         slots=_whole(settings, "slots"),
-        slot_type=_text(settings, "slot_type", _NAME, "a type of slots, such as h100"),
+        slot_type=values.text_of(settings, "slot_type", _NAME, "a type of slots, such as h100"),
         cpus=_number(settings, "cpus"),
         lease_s=_lease_s(settings.get("lease")),
     )
 
 
-def _plain(name: str, path: str) -> Path:
-    if ".." in path.split("/"):
-        raise InvalidInput(f"{name!r} is {path!r}: write it without '..'")
-    return Path(path)
-
-
 def _needed(settings: Mapping[str, Any], name: str, form: re.Pattern[str], allowed: str) -> str:
-    found = _text(settings, name, form, allowed)
+    found = values.text_of(settings, name, form, allowed)
     if found is None:
         raise InvalidInput(f"the engine ray needs the setting {name!r}", hint=f"write {allowed}")
     return found
 
 
-def _text(settings: Mapping[str, Any], name: str, form: re.Pattern[str], allowed: str) -> str | None:
-    value = settings.get(name)
-    if value is None:
-        return None
-    if not isinstance(value, str) or not form.fullmatch(value):
-        raise InvalidInput(f"{name!r} is {value!r:.200}, which is not allowed", hint=f"write {allowed}")
-    return value
-
-
 def _lease_s(value: Any) -> float:
     if value is None:
         return DEFAULT_LEASE_S
-    found = _DURATION.fullmatch(value) if isinstance(value, str) else None
-    if found is None or int(found[1]) * _SECONDS[found[2]] < LEAST_LEASE_S:
+    found = values.duration_of(value)
+    if found is None or found < LEAST_LEASE_S:
         raise InvalidInput(
             f"'lease' is {value!r:.200}", hint=f"a duration of at least {LEAST_LEASE_S}s, such as 10m or 1h"
         )
-    return float(int(found[1]) * _SECONDS[found[2]])
+    return found
 
 
 def _whole(settings: Mapping[str, Any], name: str) -> int | None:

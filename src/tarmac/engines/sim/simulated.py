@@ -14,12 +14,13 @@ from threading import RLock
 
 from tarmac.engines.attempts.reports import whole_lines
 from tarmac.engines.sim.clock import VirtualClock
-from tarmac.engines.sim.story import Behaviour, Facts, Moment, Story, first_worker, milestones, releases
+from tarmac.engines.sim.story import Behaviour, Facts, Moment, first_worker, milestones, releases
 from tarmac.engines.sim.world import World
 from tarmac.model.abilities import Pace, ReportPiece
 from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import Notice, Observation, ObservedState, WorkerStatus
+from tarmac.model.record import replace
 from tarmac.model.run import Outcome
 from tarmac.model.utilization import NodeUtilization
 from tarmac.node.attempt.document import Launch, NodeLaunch, WorkerLaunch, to_json
@@ -61,21 +62,10 @@ class Window:
         if self._unknown(facts):
             return Observation(state=ObservedState.UNKNOWN, native_state="no answer")
         story, horizon = self._seen(attempt_id), self._clock.now() - self._world.delay_s
-        if story.ended_at is not None:
-            state = ObservedState.ENDED
-        elif story.started_at is not None:
-            state = ObservedState.RUNNING
-        else:
-            state = ObservedState.STARTING
-        return Observation(
-            state=state,
-            outcome=story.outcome,
-            cause=story.cause,
-            claimed_at=story.claimed_at,
-            started_at=story.started_at,
-            ended_at=story.ended_at,
+        return replace(
+            story,
             milestones=milestones(facts, story, horizon),
-            native_state=state.value,
+            native_state=story.state.value,
             released=releases(facts, story, horizon),
         )
 
@@ -116,7 +106,7 @@ class Window:
         since_s = self._clock.now() - facts.submitted_at - facts.behaviour.unknown_from_s
         return 0 <= since_s < facts.behaviour.unknown_for_s
 
-    def _seen(self, attempt_id: str) -> Story:
+    def _seen(self, attempt_id: str) -> Observation:
         """The part of the story whose news has arrived."""
         story, horizon = self._world.story(attempt_id), self._clock.now() - self._world.delay_s
         if story.ended_at is not None and story.ended_at <= horizon:
@@ -125,10 +115,12 @@ class Window:
         def shown(at: float | None) -> float | None:
             return at if at is not None and at <= horizon else None
 
-        return Story(claimed_at=shown(story.claimed_at), started_at=shown(story.started_at))
+        started_at = shown(story.started_at)
+        state = ObservedState.STARTING if started_at is None else ObservedState.RUNNING
+        return Observation(state=state, claimed_at=shown(story.claimed_at), started_at=started_at)
 
 
-def _worker_status(node: NodeLaunch, worker: WorkerLaunch, story: Story) -> WorkerStatus:
+def _worker_status(node: NodeLaunch, worker: WorkerLaunch, story: Observation) -> WorkerStatus:
     """A worker in the story: the failing one with its exit, the others ended because of it."""
     ended = story.started_at is not None and story.ended_at is not None
     cause = story.cause

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from math import floor
 
-from msgspec import Struct
-
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.milestones import NOTHING_SEEN, Milestones, SavedWork
+from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.record import replace
 from tarmac.model.run import Cause, CauseCode, Outcome, Release
 from tarmac.node.attempt.document import Launch, WorkerLaunch
@@ -96,17 +95,13 @@ class Facts:
     reaped_at: float | None = None
 
 
-class Story(Struct, frozen=True, kw_only=True):
-    """When the attempt is claimed, starts and ends (None: never, by the current facts), and how."""
-
-    claimed_at: float | None = None
-    started_at: float | None = None
-    ended_at: float | None = None
-    outcome: Outcome | None = None
-    cause: Cause | None = None
+ENDLESS = Observation(state=ObservedState.ENDED)
+"""The story of an attempt that never starts. A story has the times of an attempt (None: never, by the current
+facts), and how it ends; a state by a moment is `Window`'s.
+"""
 
 
-def tell(facts: Facts) -> Story:
+def tell(facts: Facts) -> Observation:
     """The complete story of an attempt, by the current facts."""
     story = _undisturbed(facts)
     losses = [at for at in (facts.lost_at, facts.reaped_at) if at is not None]
@@ -115,7 +110,7 @@ def tell(facts: Facts) -> Story:
     return story
 
 
-def releases(facts: Facts, story: Story, by: float) -> tuple[Release, ...]:
+def releases(facts: Facts, story: Observation, by: float) -> tuple[Release, ...]:
     """The replicas that have ended by then, while the attempt is still running."""
     if facts.launch is None or story.started_at is None:
         return ()
@@ -130,7 +125,7 @@ def releases(facts: Facts, story: Story, by: float) -> tuple[Release, ...]:
     )
 
 
-def saved_s(facts: Facts, story: Story) -> float:
+def saved_s(facts: Facts, story: Observation) -> float:
     """The run's work in its checkpoints after this attempt and its story."""
     behaviour = facts.behaviour
     if behaviour.checkpoint_period_s is None:
@@ -144,7 +139,7 @@ def saved_s(facts: Facts, story: Story) -> float:
     return facts.progress_s + periods * behaviour.checkpoint_period_s
 
 
-def milestones(facts: Facts, story: Story, by: float) -> Milestones:
+def milestones(facts: Facts, story: Observation, by: float) -> Milestones:
     """The nodes' milestones of an attempt by then: output, checkpoints, and its restored checkpoint."""
     started_at, behaviour = story.started_at, facts.behaviour
     if started_at is None or started_at > by:
@@ -166,7 +161,7 @@ def milestones(facts: Facts, story: Story, by: float) -> Milestones:
     )
 
 
-def _undisturbed(facts: Facts) -> Story:
+def _undisturbed(facts: Facts) -> Observation:
     """The story of an attempt whose node stays, apart from the losses that its behaviour causes itself."""
     behaviour, launch = facts.behaviour, facts.launch
     stopped_at = next((at for at, request in facts.requests if request.ends), None)
@@ -174,9 +169,9 @@ def _undisturbed(facts: Facts) -> Story:
     never = launch is None or behaviour.hangs_at_start
     if stopped_at is not None and (never or stopped_at < started_at):
         cause = Cause(code=CauseCode.USER_REQUEST, message="stopped before it started")
-        return Story(ended_at=stopped_at, outcome=Outcome.STOPPED, cause=cause)
+        return replace(ENDLESS, ended_at=stopped_at, outcome=Outcome.STOPPED, cause=cause)
     if launch is None or behaviour.hangs_at_start:
-        return Story()
+        return ENDLESS
     requests = [(max(at, started_at), request) for at, request in facts.requests]
     if launch.time_limit_s is not None:
         requests.append((started_at + launch.time_limit_s, LeaveRequest.TIME_LIMIT))
@@ -186,13 +181,18 @@ def _undisturbed(facts: Facts) -> Story:
     leave_at = _leave_at(requests, behaviour, launch)
     end_at = finish_at if leave_at is None else min(finish_at, leave_at)
     if vanish_at is not None and vanish_at < end_at:
-        begun = Story(claimed_at=facts.submitted_at, started_at=started_at)
+        begun = replace(ENDLESS, claimed_at=facts.submitted_at, started_at=started_at)
         return _lost(facts, begun, vanish_at)
     # A request at the very moment of the finish comes too late.
     request = _strongest([request for at, request in requests if at < end_at or at == end_at != finish_at])
     outcome, why = _judge(facts, launch, request, by_itself=end_at == finish_at)
-    return Story(
-        claimed_at=facts.submitted_at, started_at=started_at, ended_at=end_at, outcome=outcome, cause=why
+    return Observation(
+        state=ObservedState.ENDED,
+        claimed_at=facts.submitted_at,
+        started_at=started_at,
+        ended_at=end_at,
+        outcome=outcome,
+        cause=why,
     )
 
 
@@ -253,8 +253,8 @@ def first_worker(launch: Launch) -> tuple[str, WorkerLaunch]:
     return next((node.node, worker) for node in launch.nodes for worker in node.workers)
 
 
-def _lost(facts: Facts, story: Story, at: float) -> Story:
-    begun = Story(claimed_at=story.claimed_at)
+def _lost(facts: Facts, story: Observation, at: float) -> Observation:
+    begun = replace(ENDLESS, claimed_at=story.claimed_at)
     if story.started_at is not None and story.started_at <= at:
         begun = replace(begun, started_at=story.started_at)
     if at == facts.reaped_at:

@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from tarmac.engines.sim.clock import Appointment, VirtualClock
-from tarmac.engines.sim.story import STRENGTH, Behaviour, Facts, Story, releases, saved_s, tell
+from tarmac.engines.sim.story import STRENGTH, Behaviour, Facts, releases, saved_s, tell
 from tarmac.model.leaving import LeaveRequest
+from tarmac.model.ports import Observation
 from tarmac.model.run import split_attempt_id
 from tarmac.node.attempt.document import Launch, NodeLaunch
 
@@ -29,7 +30,7 @@ class World:
         self._clock = clock
         self._news = news
         self._facts: dict[str, Facts] = {}
-        self._stories: dict[str, Story] = {}
+        self._stories: dict[str, Observation] = {}
         self._by_run: dict[str, list[str]] = {}
         self._saved_s: dict[str, float] = {}
         self._unsettled: dict[str, list[str]] = {}
@@ -41,7 +42,7 @@ class World:
         """The actions on an attempt; None if there were none."""
         return self._facts.get(attempt_id)
 
-    def story(self, attempt_id: str) -> Story:
+    def story(self, attempt_id: str) -> Observation:
         """The story of a known attempt, including its future."""
         return self._stories[attempt_id]
 

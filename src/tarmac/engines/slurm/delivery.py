@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from threading import Lock
 
-from tarmac.engines.attempts import staging
+from tarmac.engines.attempts import writing
 from tarmac.engines.attempts.writing import hint
 from tarmac.engines.hosts import installing
 from tarmac.engines.hosts.host import Host
@@ -98,7 +98,7 @@ class Delivery:
         self._bring_code(request)
         self._send_artifacts(request.attempt.document)
         script = directory / SCRIPT_FILE
-        files = {**staging.attempt_files(request.attempt), SCRIPT_FILE: request.script.encode()}
+        files = {**writing.attempt_files(request.attempt), SCRIPT_FILE: request.script.encode()}
         if not self._host.make_directory(directory, files):  # an earlier call: did it submit a job?
             if self._has_job(request.attempt_id):
                 return

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from threading import Lock, Timer
 
-from tarmac.engines.attempts import staging, writing
+from tarmac.engines.attempts import writing
 from tarmac.engines.attempts.aggregate_outcome import PartState
-from tarmac.engines.attempts.request import NO_CONTAINER_RULES, NO_RULES, AttemptSettings, render
+from tarmac.engines.attempts.request import DEFAULT_ATTEMPTS, AttemptSettings, render
 from tarmac.engines.attempts.view import AttemptView, Views
 from tarmac.engines.hosts.files import HostFiles
 from tarmac.engines.hosts.host import Host
@@ -33,7 +34,6 @@ from tarmac.engines.slurm.settings import DEFAULT_TEMPO, SlurmSettings, Tempo
 from tarmac.engines.slurm.states import Stage, meaning
 from tarmac.model.abilities import Pace, StoreFiles
 from tarmac.model.cluster import Cluster, Node, QueueOffer
-from tarmac.model.containers import ContainerRules
 from tarmac.model.ends import lost
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import Unavailable
@@ -41,8 +41,7 @@ from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import Observation, ObservedState, StreamsCode, WorkerStatus
 from tarmac.model.run import attempt_id as attempt_id_of
 from tarmac.model.secret import SecretValues, no_secrets
-from tarmac.node.attempt.document import Launch, NodeSettings
-from tarmac.node.files.gitrules import GitRules
+from tarmac.node.attempt.document import Launch
 
 ABSENT = Observation(state=ObservedState.ABSENT)
 NO_ANSWER = Observation(state=ObservedState.UNKNOWN, native_state="Slurm does not answer")
@@ -56,9 +55,10 @@ GONE_STATE = "gone"
 
 
 class SlurmEngine(HostFiles):
-    """The engine of one cluster. See `SlurmSettings`; `code` streams snapshots, `git` is for checkouts.
+    """The engine of one cluster. See `SlurmSettings`; `code` streams snapshots of code.
 
-    `secrets` has the values of attempts' secrets; without `sidecar` artifacts stay in place.
+    `attempts` are the settings of each attempt, `secrets` has the values of their secrets; without `sidecar`
+    artifacts stay in place.
     """
 
     name = "slurm"
@@ -69,10 +69,7 @@ class SlurmEngine(HostFiles):
         settings: SlurmSettings,
         *,
         code: StreamsCode | None = None,
-        git: GitRules = NO_RULES,
-        containers: ContainerRules = NO_CONTAINER_RULES,
-        own_packages: bool = False,
-        log_limit_bytes: int | None = None,
+        attempts: AttemptSettings = DEFAULT_ATTEMPTS,
         secrets: SecretValues = no_secrets,
         sidecar: Sidecar | None = None,
         host: Host | None = None,
@@ -94,13 +91,11 @@ class SlurmEngine(HostFiles):
             settings, self._host, self._commands, self._queue, code=code, secrets=secrets, sidecar=sidecar
         )
         self._version = self._delivery.version.name
-        sdk = self._delivery.installation.sdk
-        self._attempts = AttemptSettings(
-            node=NodeSettings(sdk=sdk, look_s=LOOK_S, log_limit_bytes=log_limit_bytes),
-            keeping=sidecar.at(self._delivery.installation) if sidecar is not None else None,
-            git=git,
-            containers=containers,
-            own_packages=own_packages,
+        installation = self._delivery.installation
+        self._attempts = replace(
+            attempts,
+            node=attempts.node._replace(sdk=installation.sdk, look_s=LOOK_S),
+            keeping=sidecar.at(installation) if sidecar is not None else None,
         )
         self._lock = Lock()
         self._over_since: dict[str, float] = {}
@@ -357,7 +352,7 @@ class SlurmEngine(HostFiles):
         with self._lock:
             self._delivery.prepare()
             try:
-                self._host.make_directory(directory, staging.fence_files(attempt_id, request))
+                self._host.make_directory(directory, writing.fence_files(attempt_id, request))
             except OSError as error:
                 message = f"cannot make the directory of attempt {attempt_id}: {error.strerror}"
                 raise Unavailable(message, hint=writing.hint(error)) from None

@@ -42,10 +42,7 @@ class SlurmKind:
             settings,
             host=self._host(cluster.name, settings),
             code=self._supplies.code,
-            git=self._supplies.git,
-            containers=self._supplies.containers.of(cluster.name),
-            own_packages=self._supplies.own_packages,
-            log_limit_bytes=self._supplies.log_limit_bytes,
+            attempts=self._supplies.attempts_of(cluster.name),
             secrets=self._supplies.secrets,
             sidecar=self._sidecar_of(settings),
         )

@@ -12,20 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tarmac.engines.hosts import setting_values as values
 from tarmac.model.cluster import DEFAULT_POOL
 from tarmac.model.directives import check_name, check_value
 from tarmac.model.errors import InvalidInput
-from tarmac.model.text import nearest
-
-_PATH = re.compile(r"/[A-Za-z0-9_./+@-]*")
-_PROGRAM = re.compile(r"[A-Za-z0-9_./+@-]+")
-_SSH = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}@)?[A-Za-z0-9_][A-Za-z0-9_.:-]{0,253}")
-"""Excludes texts that `ssh` would take for an option."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.,@:+-]{1,200}")
-_WALL_TIME = re.compile(r"([1-9][0-9]{0,5})([mhd])")
-_SECONDS = {"m": 60, "h": 3_600, "d": 86_400}
-
 _CONSTRAINT = re.compile(r"[A-Za-z0-9_.,@:+*&|()\[\]-]{1,200}")
 _POOL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
@@ -103,18 +95,16 @@ class SlurmSettings:
 
 def read_settings(settings: Mapping[str, Any]) -> SlurmSettings:
     """The settings of a description; raises InvalidInput with the first mistake."""
-    _refuse_unknown(settings, FIELDS, "the engine slurm")
+    values.refuse_unknown(settings, FIELDS, "the engine slurm")
     if settings.get("directory") is None:
         raise InvalidInput("the engine slurm needs the setting 'directory'", hint=_NEEDED["directory"])
-    directory = _text(settings, "directory", _PATH, "an absolute path of letters, digits and _./+@-")
+    directory = values.text_of(settings, "directory", values.PATH, values.A_PATH)
     assert directory is not None, "looked for above"
-    if ".." in directory.split("/"):
-        raise InvalidInput(f"'directory' is {directory!r}: write it without '..'")
     return SlurmSettings(
-        directory=Path(directory),
+        directory=values.plain_path("directory", directory),
         pools=_pools(settings),
-        python=_text(settings, "python", _PROGRAM, "a command or a path, without blanks") or "python3",
-        ssh=_text(settings, "ssh", _SSH, "a host as ssh takes it: login.example.org or ada@login"),
+        python=values.text_of(settings, "python", values.PROGRAM, values.A_PROGRAM) or "python3",
+        ssh=values.text_of(settings, "ssh", values.SSH, values.A_HOST),
     )
 
 
@@ -141,7 +131,7 @@ def _described(name: Any, given: Any, shared: Mapping[str, Any]) -> PoolSettings
         raise InvalidInput(f"{where} cannot be called so", hint="letters, digits, '.', '_' and '-'")
     if not isinstance(given, Mapping):
         raise InvalidInput(f"{where} is no mapping", hint=f"such as '{name}: {{partition: gpu}}'")
-    _refuse_unknown(given, OF_A_POOL, where)
+    values.refuse_unknown(given, OF_A_POOL, where)
     extra = {**_extra(shared.get("extra")), **_extra(given.get("extra"))}
     own = {key: value for key, value in given.items() if value is not None}
     return _pool(name, {**shared, **own, "extra": extra}, where)
@@ -151,42 +141,25 @@ def _pool(name: str, given: Mapping[str, Any], where: str) -> PoolSettings:
     if given.get("partition") is None:
         raise InvalidInput(f"{where} needs the setting 'partition'", hint=_NEEDED["partition"])
     known = "a name as Slurm has them"
-    terms = {term: _text(given, term, form, known) for term, form in TERMS.items()}
+    terms = {term: values.text_of(given, term, form, known) for term, form in TERMS.items()}
     return PoolSettings(
         name=name,
         terms={term: value for term, value in terms.items() if value is not None},
-        gpu_type=_text(given, "gpu_type", _NAME, known),
+        gpu_type=values.text_of(given, "gpu_type", _NAME, known),
         extra=_extra(given.get("extra")),
         wall_time_s=_wall_time_s(given.get("wall_time")),
     )
 
 
-def _refuse_unknown(given: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
-    for name in given:
-        if name not in known:
-            near = nearest(str(name), known)
-            hint = f"did you mean {near}?" if near else f"settings: {', '.join(known)}"
-            raise InvalidInput(f"{where} has no setting {name!r}", hint=hint)
-
-
-def _text(settings: Mapping[str, Any], name: str, form: re.Pattern[str], allowed: str) -> str | None:
-    value = settings.get(name)
-    if value is None:
-        return None
-    if not isinstance(value, str) or not form.fullmatch(value):
-        raise InvalidInput(f"{name!r} is {value!r:.200}, which is not allowed", hint=f"write {allowed}")
-    return value
-
-
 def _wall_time_s(value: Any) -> float | None:
     if value is None:
         return None
-    found = _WALL_TIME.fullmatch(value) if isinstance(value, str) else None
+    found = values.duration_of(value, units="mhd")
     if found is None:
         raise InvalidInput(
             f"'wall_time' is {value!r:.200}", hint="a duration in whole minutes: 90m, 4h or 1d"
         )
-    return float(int(found[1]) * _SECONDS[found[2]])
+    return found
 
 
 def _extra(value: Any) -> dict[str, str | None]:

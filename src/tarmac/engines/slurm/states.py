@@ -36,29 +36,22 @@ class Meaning:
     text: str = ""
 
 
-_WAITS, _ACTIVE = Meaning(Stage.WAITS), Meaning(Stage.ACTIVE)
 SILENT = Meaning(Stage.OVER, text="ended without a word from its runners")
 UNKNOWN = Meaning(Stage.UNKNOWN)
 GONE = Meaning(Stage.OVER, text="is gone from Slurm's queue, and nothing says how it ended")
 
+_WAITING_STATES = (
+    *("PENDING", "EXPEDITING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD"),
+    *("SPECIAL_EXIT", "RESV_DEL_HOLD"),
+)
+_ACTIVE_STATES = (
+    *("CONFIGURING", "POWER_UP_NODE", "RUNNING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING"),
+    *("COMPLETING", "STAGE_OUT", "UPDATE_DB"),
+)
+
 MEANINGS = {
-    "PENDING": _WAITS,
-    "EXPEDITING": _WAITS,
-    "REQUEUED": _WAITS,
-    "REQUEUE_FED": _WAITS,
-    "REQUEUE_HOLD": _WAITS,
-    "SPECIAL_EXIT": _WAITS,
-    "RESV_DEL_HOLD": _WAITS,
-    "CONFIGURING": _ACTIVE,
-    "POWER_UP_NODE": _ACTIVE,
-    "RUNNING": _ACTIVE,
-    "SUSPENDED": _ACTIVE,
-    "STOPPED": _ACTIVE,
-    "RESIZING": _ACTIVE,
-    "SIGNALING": _ACTIVE,
-    "COMPLETING": _ACTIVE,
-    "STAGE_OUT": _ACTIVE,
-    "UPDATE_DB": _ACTIVE,
+    **dict.fromkeys(_WAITING_STATES, Meaning(Stage.WAITS)),
+    **dict.fromkeys(_ACTIVE_STATES, Meaning(Stage.ACTIVE)),
     "COMPLETED": SILENT,
     "FAILED": SILENT,
     "TIMEOUT": Meaning(Stage.OVER, Outcome.PREEMPTED, CauseCode.WALL_TIME, "reached its wall time"),

@@ -10,7 +10,7 @@ from itertools import count, islice
 from tarmac.sched.cycle.next_wakeup import wakes_at
 from tarmac.sched.cycle.pool_cycle import PoolCycle
 from tarmac.sched.cycle.preempting import Preemptor
-from tarmac.sched.index.queues import ClassQueue, EntityQueues, ModeQueue, Queued, RequestClass, limit_s
+from tarmac.sched.index.queues import ClassQueue, EntityQueues, ModeQueue, RequestClass, limit_s
 from tarmac.sched.policies.fairness import PastUsage
 from tarmac.sched.policies.order import BATCH, Key
 
@@ -92,11 +92,6 @@ class _Walk:
             heapq.heapreplace(self._heap, (rank, usage, key, number, source, index, None))
         else:
             heapq.heappop(self._heap)
-
-
-def _queued_at(source: _Source, index: int) -> Queued:
-    """The run at this index of a list."""
-    return source.entries[index][1]
 
 
 def _mode_queue(source: _Source) -> ModeQueue:

@@ -13,9 +13,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tarmac.artifacts.versions.catalog import Catalog, VersionSummary
+from tarmac.artifacts.versions.catalog import Catalog, Rules, VersionSummary, collect, expired_versions
 from tarmac.artifacts.versions.manifest import Manifest, Reference, Version, clashes, parse_id
-from tarmac.artifacts.versions.retention import Rules, collect, expired_versions
 from tarmac.artifacts.versions.store_server import Grant, StoreServer
 from tarmac.control.permissions import Action, check
 from tarmac.model.actor import Actor

@@ -1,1 +1,19 @@
-"""Starts and ends a Ray cluster on machines that only SSH reaches: `tarmac cluster up` and `down`."""
+"""Starts and ends a Ray cluster on machines that only SSH reaches: `tarmac cluster up` and `down`.
+
+A server that starts no cluster loads none of it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tarmac.engines.ray.servers.ray_servers import RayServers
+
+
+def ray_servers(tokens: Path) -> RayServers:
+    """The starter of Ray clusters, which stores their tokens in the directory `tokens`."""
+    from tarmac.engines.ray.servers.ray_servers import RayServers  # noqa: PLC0415
+
+    return RayServers(tokens)

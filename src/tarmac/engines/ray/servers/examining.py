@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tarmac.engines.hosts.host import Host
@@ -25,8 +25,6 @@ COMMAND_S = 120.0
 """Time limit for a Python or Ray to print its version, from a shared disk under load."""
 
 _VERSION = re.compile(r"(?<![0-9.])[0-9]{1,4}\.[0-9]{1,4}(?:\.[0-9A-Za-z]{1,20})*")
-
-OnMachine = Callable[[Machine], Host]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +78,7 @@ class Examination:
         if facts.programs[installed] is not None:
             python = f"{place.environment}/bin/python3"
         found_python = self._python(python)
-        ray_version = self._ray(ray) if ray is not None else None
+        ray_version = self._version(ray) if ray is not None else None
         self._directory(place)
         service = services.state(place.service)
         address = machine.address or facts.address
@@ -113,9 +111,6 @@ class Examination:
             self._note(f"{python} is {version}: 3.9 or later is needed", "python= names another")
             return None
         return version
-
-    def _ray(self, ray: str) -> str | None:
-        return self._version(ray)
 
     def _version(self, program: str) -> str | None:
         code, out, err = self._host.run([program, "--version"], variables={}, timeout_s=COMMAND_S)
