@@ -6,11 +6,17 @@ Called by hooks, which also wait here for the node of rank 0.
 from __future__ import annotations
 
 import os
+import signal
+import time
+from typing import Callable, Optional
 
 from tarmac.node.attempt import exit_outcome, words
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import fifo
 from tarmac.node.noderun import Leave, NodeRun
+from tarmac.node.processes.children import Child
+
+_MOMENT_S = 0.3
 
 
 def check_leave(run: NodeRun) -> None:
@@ -21,6 +27,51 @@ def check_leave(run: NodeRun) -> None:
         run.note_leave_request(kind)
     if run.leave_request or run.failure_cause or run.wake_channel.node_leaves:
         raise Leave(outcome_of(run))
+
+
+def attend(
+    run: NodeRun,
+    child: Child,
+    *,
+    check: Callable[[NodeRun], None] = check_leave,
+    news: Optional[Callable[[], object]] = None,
+    also: int = -1,
+    kill: bool = False,
+) -> None:
+    """Wait for a process of a hook, reading its `news`; `also` is another descriptor that wakes the runner.
+
+    If `check` raises Leave, end the process and raise it: by SIGTERM, leaving what remains after a moment to
+    the end of the node's part, or with `kill` by SIGKILL.
+    """
+    while not child.left:
+        run.wake_channel.wait(run.leave_due, also=also)
+        run.log_room.look()
+        if news is not None:
+            news()
+        run.children.reap()
+        if not child.left:
+            try:
+                check(run)
+            except Leave:
+                _end(run, child, kill=kill)
+                raise
+    if news is not None:
+        news()
+
+
+def _end(run: NodeRun, child: Child, *, kill: bool) -> None:
+    if kill:
+        os.kill(child.pid, signal.SIGKILL)
+        child.send(signal.SIGKILL)
+        while not child.left:
+            run.wake_channel.wait()
+            run.children.reap()
+        return
+    child.send(signal.SIGTERM)
+    deadline = time.monotonic() + _MOMENT_S
+    while not run.children.none_left and time.monotonic() < deadline:
+        run.wake_channel.wait(deadline)
+        run.children.reap()
 
 
 def fail(run: NodeRun, cause: exit_outcome.Cause) -> Leave:

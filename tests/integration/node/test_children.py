@@ -17,7 +17,7 @@ from tarmac.node.processes.children import Children
 children = Children()
 run = {"env": dict(os.environ), "directory": ".", "log": "log"}
 nothing, _ = os.pipe()
-guard = children.start_aside(["cat"], stdout="out", stdin=nothing, **run)
+guard = children.start(["cat"], stdout="out", stdin=nothing, aside=True, **run)
 for _ in range(40):
     worker = children.start(["bash", "-c", "exit 3"], **run)
     while not children.none_left:

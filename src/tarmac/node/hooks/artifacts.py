@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 from contextlib import suppress
 from typing import Callable
 
@@ -20,9 +19,8 @@ from tarmac.node.attempt import protocol, words
 from tarmac.node.attempt.claims import lost_before
 from tarmac.node.attempt.paths import make_directory
 from tarmac.node.files import untrusted
-from tarmac.node.leave import check_leave, notify_nodes, outcome_of, wait_for
+from tarmac.node.leave import attend, notify_nodes, outcome_of, wait_for
 from tarmac.node.noderun import Leave, NodeRun
-from tarmac.node.processes.children import Child
 from tarmac.node.processes.spawn import CannotStart
 
 
@@ -72,26 +70,9 @@ def _place(run: NodeRun) -> None:
         )
     except CannotStart as problem:
         raise _cannot(run, str(problem)) from None
-    while not child.left:
-        run.wake_channel.wait(run.leave_due)
-        run.children.reap()
-        run.sidecar.take_news()
-        if not child.left:
-            try:
-                check_leave(run)
-            except Leave:
-                _end(run, child)
-                raise
-    run.sidecar.take_news()
+    attend(run, child, news=run.sidecar.take_news, kill=True)
     if child.exit_code != 0:
         raise _cannot(run, "see its notices")
-
-
-def _end(run: NodeRun, child: Child) -> None:
-    child.send(signal.SIGKILL)
-    while not child.left:
-        run.wake_channel.wait()
-        run.children.reap()
 
 
 def _cannot(run: NodeRun, why: str) -> Leave:

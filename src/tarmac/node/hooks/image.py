@@ -25,7 +25,7 @@ from tarmac.node.container.reference import ALWAYS
 from tarmac.node.files import untrusted
 from tarmac.node.files.digests import digest
 from tarmac.node.kernel.mountplan import Bind
-from tarmac.node.leave import check_leave, fail, outcome_of
+from tarmac.node.leave import attend, check_leave, fail
 from tarmac.node.noderun import Leave, NodeRun
 
 _ANSWER_BYTES = 65536
@@ -177,26 +177,18 @@ def _pull(run: NodeRun, part: ContainerLaunch) -> dict[str, Any]:
     child = run.children.fork(lambda: _be_puller(run, part, say))
     os.close(say)
     news = _News(hear)
+
+    def report() -> None:
+        if news.read():
+            run.events.append("image_pull", **_pulled(news, began))
+            run.events.flush()
+
     try:
-        while not child.left:
-            run.wake_channel.wait(run.leave_due, also=-1 if news.over else hear)
-            run.log_room.look()
-            if news.read():
-                run.events.append("image_pull", **_pulled(news, began))
-                run.events.flush()
-            run.children.reap()
-            if not child.left:
-                try:
-                    check_leave(run)
-                except Leave:
-                    os.kill(child.pid, signal.SIGKILL)
-                    raise Leave(outcome_of(run)) from None
-        news.read()
+        attend(run, child, news=report, also=hear, kill=True)
     finally:
         os.close(hear)
     if child.exit_code != 0 or news.answer is None:
-        how = f"was ended by {child.signal}" if child.signal else f"exited with {child.exit_code}"
-        raise ImageProblem("ended", f"the process that pulls {part.image} {how}")
+        raise ImageProblem("ended", f"the process that pulls {part.image} {child.how}")
     if news.answer:
         raise ImageProblem(news.answer["kind"], news.answer["message"], news.answer.get("hint"))
     return _pulled(news, began)
@@ -212,7 +204,6 @@ class _News:
     def __init__(self, handle: int) -> None:
         self._handle = handle
         self._rest = b""
-        self.over = False
         self.fetched: dict[str, Any] = {}
         self.answer: Optional[dict[str, Any]] = None
 
@@ -226,7 +217,6 @@ class _News:
                     self.answer = message.get("answer", self.answer)
                     further = further or "fetched" in message
                     self.fetched = message.get("fetched", self.fetched)
-            self.over = True
         return further
 
 

@@ -12,7 +12,6 @@ preemption only after the grace; the work is done by then, so the attempt keeps 
 from __future__ import annotations
 
 import os
-import signal
 import time
 from typing import Callable, Iterator, Optional
 
@@ -23,15 +22,13 @@ from tarmac.node.attempt.paths import NodePaths
 from tarmac.node.attempt.steps import CommandStep, script_lines
 from tarmac.node.files import logroom, untrusted
 from tarmac.node.kernel import fifo
-from tarmac.node.leave import check_leave, fail, notify_nodes, wait_for
+from tarmac.node.leave import attend, check_leave, fail, notify_nodes, wait_for
 from tarmac.node.noderun import Leave, NodeRun
 from tarmac.node.processes.children import Child
 from tarmac.node.processes.spawn import CannotStart
 
 BEFORE = ("before_login", "before")
 AFTER = ("after", "after_login")
-
-_LEAVE_S = 0.3
 
 
 def run_before(run: NodeRun) -> None:
@@ -42,7 +39,7 @@ def run_before(run: NodeRun) -> None:
         wait_for(run, run.attempt.prepared)
         return
     for name, number, argv in _commands(run, BEFORE):
-        failed = _carry_out(run, name, argv, check=lambda: check_leave(run))
+        failed = _carry_out(run, name, argv, check=check_leave)
         if failed is not None:
             cause = _cause(run, f"command {number} of the hook {name}", failed, code=words.SETUP_FAILED)
             raise fail(run, cause)
@@ -57,7 +54,7 @@ def run_after(run: NodeRun) -> None:
         untrusted.touch(run.node.left)
         fifo.ring(run.attempt.node(run.document.node_names[0]).wake, fifo.RING)
         return
-    interrupted = _Interruption(run)
+    interrupted = _Interruption()
     if run.leave_request is not None or not _wait_for_others(run, interrupted):
         return
     for name, number, argv in _commands(run, AFTER):
@@ -74,14 +71,12 @@ def run_after(run: NodeRun) -> None:
 class _Interruption:
     """Whether a request to leave interrupts the commands after the workers."""
 
-    def __init__(self, run: NodeRun) -> None:
-        self._run = run
+    def __init__(self) -> None:
         self._patience_due: Optional[float] = None
         self.happened = False
 
-    def check(self) -> None:
+    def check(self, run: NodeRun) -> None:
         """Note a request; raises Leave if it interrupts the commands."""
-        run = self._run
         kind = run.new_leave_kind()
         if kind in (words.PAUSE, words.PREEMPT):
             now = time.monotonic()
@@ -108,7 +103,7 @@ def _wait_for_others(run: NodeRun, interrupted: _Interruption) -> bool:
         if not waiting:
             return True
         try:
-            interrupted.check()
+            interrupted.check(run)
         except Leave:
             return False
         run.wake_channel.wait()
@@ -126,7 +121,7 @@ def _commands(run: NodeRun, names: tuple[str, ...]) -> Iterator[tuple[str, int, 
 
 
 def _carry_out(
-    run: NodeRun, name: str, argv: tuple[str, ...], *, check: Callable[[], None]
+    run: NodeRun, name: str, argv: tuple[str, ...], *, check: Callable[[NodeRun], None]
 ) -> Optional[Child]:
     """Run one command; returns its process if it failed, else None. `check` raises Leave to end it.
 
@@ -136,7 +131,7 @@ def _carry_out(
     untrusted.append_text(run.setup_log, "".join(lines))
     run.events.flush()
     try:
-        check()
+        check(run)
         child = run.children.start(
             argv,
             env=environment.complete(run.document.setup_env, run),
@@ -144,7 +139,7 @@ def _carry_out(
             log=run.setup_log,
             place=run.container,
         )
-        _attend(run, child, check)
+        attend(run, child, check=check)
     except CannotStart as problem:
         child = Child(0)
         child.exit_code = problem.exit_code
@@ -156,33 +151,10 @@ def _carry_out(
     return None if child.exit_code == 0 else child
 
 
-def _attend(run: NodeRun, child: Child, check: Callable[[], None]) -> None:
-    while not child.left:
-        run.wake_channel.wait(run.leave_due)
-        run.log_room.look()
-        run.children.reap()
-        if not child.left:
-            try:
-                check()
-            except Leave:
-                _end(run, child)
-                raise
-
-
-def _end(run: NodeRun, child: Child) -> None:
-    """Send SIGTERM and wait briefly; a process that remains ends with the rest of the node's part."""
-    child.send(signal.SIGTERM)
-    deadline = time.monotonic() + _LEAVE_S
-    while not child.left and time.monotonic() < deadline:
-        run.wake_channel.wait(deadline)
-        run.children.reap()
-
-
 def _cause(run: NodeRun, what: str, child: Child, *, code: str) -> exit_outcome.Cause:
-    how = f"was ended by {child.signal}" if child.signal else f"exited with {child.exit_code}"
     return exit_outcome.cause_of(
         code,
-        f"{what} on {run.node_name} failed: {how}",
+        f"{what} on {run.node_name} failed: {child.how}",
         node=run.node_name,
         exit_code=child.exit_code,
         signal=child.signal,

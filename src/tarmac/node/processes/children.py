@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import suppress
-from typing import Callable, Mapping, NoReturn, Optional, Sequence
+from typing import Callable, NoReturn, Optional, Sequence
 
 from tarmac.node.kernel import procfs, signals
 from tarmac.node.processes.spawn import Place, spawn
@@ -33,6 +33,11 @@ class Child:
     def ask(self, number: int) -> None:
         """Signal the processes of its group that should react: see `groups`."""
         signals.ask_group(self.pid, number)
+
+    @property
+    def how(self) -> str:
+        """How it ended, as the verb of a sentence."""
+        return f"was ended by {self.signal}" if self.signal else f"exited with {self.exit_code}"
 
     @property
     def group_lives(self) -> bool:
@@ -67,55 +72,42 @@ class Children:
         directory: str,
         log: str,
         stdout: Optional[str] = None,
+        stdin: Optional[int] = None,
         groups: Sequence[str] = (),
         place: Optional[Place] = None,
+        aside: bool = False,
     ) -> Child:
-        """Start a process; raises spawn.CannotStart, or OSError."""
-        child = Child(
-            spawn(argv, env=env, directory=directory, log=log, stdout=stdout, groups=groups, place=place)
+        """Start a process, of the attempt or `aside`; raises spawn.CannotStart, or OSError."""
+        return self._note(
+            spawn(
+                argv,
+                env=env,
+                directory=directory,
+                log=log,
+                stdout=stdout,
+                stdin=stdin,
+                groups=groups,
+                place=place,
+            ),
+            aside=aside,
         )
-        self._by_pid[child.pid] = child
-        self.none_left = False
-        return child
 
-    def start_aside(
-        self,
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str],
-        directory: str,
-        log: str,
-        stdout: str,
-        stdin: int,
-    ) -> Child:
-        """Start a process that does not belong to the attempt; it ends with the runner."""
-        pid = spawn(argv, env=env, directory=directory, log=log, stdout=stdout, stdin=stdin)
-        child = self._by_pid[pid] = Child(pid)
-        self.aside |= {pid}
-        return child
-
-    def fork(self, become: Callable[[], NoReturn]) -> Child:
-        """Fork a process of the attempt that calls `become`. Raises OSError."""
+    def fork(self, become: Callable[[], NoReturn], *, aside: bool = False) -> Child:
+        """Fork a process, of the attempt or `aside`, that calls `become`. Raises OSError."""
         pid = os.fork()
         if pid == 0:
             try:
                 become()
             finally:
                 os._exit(1)
-        child = self._by_pid[pid] = Child(pid)
-        self.none_left = False
-        return child
+        return self._note(pid, aside=aside)
 
-    def fork_aside(self, become: Callable[[], NoReturn]) -> Child:
-        """Fork a process outside the attempt that calls `become`. Raises OSError."""
-        pid = os.fork()
-        if pid == 0:
-            try:
-                become()
-            finally:
-                os._exit(1)
+    def _note(self, pid: int, *, aside: bool) -> Child:
         child = self._by_pid[pid] = Child(pid)
-        self.aside |= {pid}
+        if aside:
+            self.aside |= {pid}
+        else:
+            self.none_left = False
         return child
 
     def end_aside(self, child: Child) -> None:

@@ -86,7 +86,7 @@ class Lease:
             return
         self.guard_due = None
         runner = os.getpid()
-        self._guard = children.fork_aside(lambda: self._be_guard(runner))
+        self._guard = children.fork(lambda: self._be_guard(runner), aside=True)
 
     def left_s(self) -> Optional[float]:
         """Seconds until the lease expires, negative after that; None: never."""

@@ -57,7 +57,7 @@ class Meter:
         if self.due is None or time.monotonic() < self.due:
             return
         self.due, runner = None, os.getpid()
-        self._process = children.fork_aside(lambda: self._measure(runner, *self._workers))
+        self._process = children.fork(lambda: self._measure(runner, *self._workers), aside=True)
 
     def end(self, children: Children) -> None:
         """End the process after the last process of the attempt."""

@@ -151,13 +151,14 @@ class SidecarProcess:
             os.set_inheritable(self._namespace.proc, True)
             env[procfs.MACHINE_VARIABLE] = f"/proc/self/fd/{self._namespace.proc}"
         try:
-            self._child = self._children.start_aside(
+            self._child = self._children.start(
                 self.command("sync"),
                 env=env,
                 directory="/",
                 log=self._node.sync_log,
                 stdout=self._node.sync,
                 stdin=hear,
+                aside=True,
             )
             self._say = say
         except (CannotStart, OSError) as problem:

@@ -6,19 +6,16 @@ Made by the hook `setup` for a node; the steps themselves are in that hook and i
 from __future__ import annotations
 
 import os
-import signal
 import time
 from contextlib import suppress
 from typing import Mapping, Optional, Sequence
 
 from tarmac.node import environment
 from tarmac.node.files import untrusted
-from tarmac.node.leave import check_leave, outcome_of
-from tarmac.node.noderun import Leave, NodeRun
+from tarmac.node.leave import attend, check_leave
+from tarmac.node.noderun import NodeRun
 from tarmac.node.processes.children import Child
 from tarmac.node.processes.spawn import CannotStart, Place
-
-_STEP_GRACE_S = 0.3
 
 
 class StepFailed(Exception):
@@ -74,10 +71,9 @@ class SetupWork:
         """
         place = None if outside else self.run.container
         child = self._started(argv, env=env, directory=directory or self.directory, log=self.log, place=place)
-        self._attend(child)
+        attend(self.run, child)
         if child.exit_code != 0:
-            how = f"was ended by {child.signal}" if child.signal else f"exited with {child.exit_code}"
-            raise StepFailed(how, exit_code=child.exit_code, ended_by=child.signal)
+            raise StepFailed(child.how, exit_code=child.exit_code, ended_by=child.signal)
 
     def ask(
         self,
@@ -93,7 +89,7 @@ class SetupWork:
             os.unlink(self._scratch)
         place_of = directory or self.directory
         child = self._started(argv, env=env, directory=place_of, log=self._scratch, place=place)
-        self._attend(child)
+        attend(self.run, child)
         printed = untrusted.read_bytes(self._scratch, untrusted.NOTE_BYTES).decode("utf-8", errors="replace")
         os.unlink(self._scratch)
         return printed if child.exit_code == 0 else None
@@ -112,25 +108,3 @@ class SetupWork:
             return self.run.children.start(argv, env=dict(env), directory=directory, log=log, place=place)
         except CannotStart as problem:
             raise StepFailed(str(problem), exit_code=problem.exit_code) from None
-
-    def _attend(self, child: Child) -> None:
-        """Wait for a process; on a request to leave, end it and its descendants."""
-        run = self.run
-        while not child.left:
-            run.wake_channel.wait(run.leave_due)
-            run.log_room.look()
-            run.children.reap()
-            if not child.left:
-                try:
-                    check_leave(run)
-                except Leave:
-                    self._end(child)
-                    raise Leave(outcome_of(run)) from None
-
-    def _end(self, child: Child) -> None:
-        """Let a step leave by SIGTERM; remaining processes end with the node's part."""
-        child.send(signal.SIGTERM)
-        deadline = time.monotonic() + _STEP_GRACE_S
-        while not self.run.children.none_left and time.monotonic() < deadline:
-            self.run.wake_channel.wait(deadline)
-            self.run.children.reap()
