@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from tarmac.node.session import frames
-from tarmac.node.session.frames import Frame, Splitter
+from tarmac.node.wire.frames import Frame, Splitter, pack, pack_document
 
 BOUND_S = 180.0
 
@@ -39,11 +39,11 @@ class NearEnd:
 
     def send(self, kind: bytes, content: bytes = b"") -> None:
         """A frame."""
-        self.channel.sendall(frames.pack(kind, content))
+        self.channel.sendall(pack(kind, content))
 
     def send_document(self, kind: bytes, /, **document: Any) -> None:
         """A frame with JSON."""
-        self.channel.sendall(frames.pack_document(kind, **document))
+        self.channel.sendall(pack_document(kind, **document))
 
     def write(self, data: bytes) -> None:
         """Input, in pieces, each once there is room for it."""

@@ -15,7 +15,7 @@ from tarmac.client.calls import Calls, segment
 from tarmac.client.http1 import Connection, Response
 from tarmac.model.errors import Unavailable
 from tarmac.node.session import frames
-from tarmac.node.session.frames import Frame, Splitter
+from tarmac.node.wire.frames import Frame, Splitter, pack, pack_document
 
 BROKEN = "the connection to the server broke off, and what ran in the session is ended"
 
@@ -70,15 +70,15 @@ class ClientSession:
 
     def resize(self, rows: int, columns: int) -> None:
         """Send the new size of the terminal."""
-        self._send(frames.pack_document(frames.RESIZE, rows=rows, columns=columns))
+        self._send(pack_document(frames.RESIZE, rows=rows, columns=columns))
 
     def signal(self, number: int) -> None:
         """Send a signal to the command."""
-        self._send(frames.pack_document(frames.SIGNAL, number=int(number)))
+        self._send(pack_document(frames.SIGNAL, number=int(number)))
 
     def send(self, kind: bytes, content: bytes = b"") -> None:
         """Send a frame. Raises OSError after the session has ended."""
-        self._send(frames.pack(kind, content))
+        self._send(pack(kind, content))
 
     def close(self) -> None:
         """End the session at once."""
@@ -119,6 +119,6 @@ class SessionCalls(Calls):
 
         Raises Refused if the run has no such worker now.
         """
-        first = frames.pack(frames.OPEN, json.dumps(opening).encode())
+        first = pack(frames.OPEN, json.dumps(opening).encode())
         path = f"/runs/{segment('run', reference)}/sessions"
         return ClientSession(*self._transport.open_stream(path, first))

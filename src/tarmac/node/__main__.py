@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> None:
 
         try:
             bundles.receive(sys.stdin.buffer, *arguments[1:])
-        except (bundles.BrokenOff, OSError, ValueError) as error:
+        except (OSError, ValueError) as error:
             raise SystemExit(f"the code was not taken: {error}") from None
     elif len(arguments) == 3 and arguments[0] == "warm" and all(map(str.isdigit, arguments[1:])):
         from tarmac.node import warm  # noqa: PLC0415

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from tarmac.model.errors import InvalidInput, Refused, Unavailable
 from tarmac.node.session import frames
-from tarmac.node.session.frames import Frame, Splitter
+from tarmac.node.wire.frames import Frame, Splitter, pack, pack_document
 from tarmac.server.changes import Changes, Watch
 
 OPENING_S = 30.0
@@ -74,7 +74,7 @@ class FarSide:
         if first.kind == frames.FAILED:
             answer = first.document()
             raise Refused(str(answer["message"]), hint=answer.get("hint"))
-        return frames.pack(*first)
+        return pack(*first)
 
     async def _first(self) -> Frame:
         while True:
@@ -88,7 +88,7 @@ class FarSide:
             found = list(self._splitter.take())
             if found:
                 self._ended = found[-1].kind == frames.ENDED
-                return b"".join(frames.pack(*frame) for frame in found)
+                return b"".join(pack(*frame) for frame in found)
             await self._hear()
         return b""
 
@@ -171,7 +171,7 @@ class SessionAnswer(Response):
             while data := await self._far.receive():
                 await send({"type": "http.response.body", "body": data, "more_body": True})
         except (OSError, ValueError):
-            problem = frames.pack_document(frames.FAILED, message=BROKEN.format(self._node), hint=None)
+            problem = pack_document(frames.FAILED, message=BROKEN.format(self._node), hint=None)
             await send({"type": "http.response.body", "body": problem, "more_body": True})
 
     async def _stopping(self, watch: Watch) -> None:

@@ -14,7 +14,7 @@ from engine_harness import LOG, Work, ended, running, started, submit
 from processes import ended as gone
 from ray_harness import BOUND_S, RayHarness, StandInRay, images_by_node
 from tarmac.engines.ray.engine import RayEngine
-from tarmac.engines.ray.link import Link
+from tarmac.engines.ray.link import linked
 from tarmac.engines.ray.membership import Endpoint, Member
 from tarmac.engines.ray.settings import read_settings
 from tarmac.model.errors import Unavailable
@@ -227,7 +227,7 @@ def test_an_agent_takes_nobody_without_its_token(ray: RayHarness) -> None:
     assert known is not None
     stranger = Endpoint(address=known.address, port=known.port, token="00" * 32)
     with pytest.raises(Unavailable, match="another token"):
-        Link(stranger, on_news=lambda _: None)
+        linked(stranger, on_news=lambda _: None)
 
 
 def test_a_node_whose_survey_failed_is_offered_once_it_is_told_again(ray: RayHarness) -> None:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, MutableMapping
 from typing import Any
 
 from tarmac.node.session import frames
-from tarmac.node.session.frames import Frame, Splitter
+from tarmac.node.wire.frames import Frame, Splitter, pack, pack_document
 from tarmac.server.changes import Changes
 from tarmac.server.sessions import FarSide, SessionAnswer
 
@@ -19,8 +19,8 @@ def answer(said: bytes) -> list[Frame]:
     async def run() -> list[Frame]:
         ours, theirs = socket.socketpair()
         far = FarSide(ours.detach())
-        theirs.sendall(frames.pack_document(frames.OPENED, notices=[]) + said)
-        begun = await far.begin(frames.pack_document(frames.OPEN))
+        theirs.sendall(pack_document(frames.OPENED, notices=[]) + said)
+        begun = await far.begin(pack_document(frames.OPEN))
         theirs.recv(1 << 16)
         theirs.close()
         splitter = Splitter()
@@ -48,7 +48,7 @@ def answer(said: bytes) -> list[Frame]:
 
 
 def test_a_far_end_that_is_lost_is_named_behind_what_had_come_as_a_whole() -> None:
-    broken = frames.pack(frames.OUTPUT, b"whole") + frames.pack(frames.OUTPUT, b"half of it")[:-3]
+    broken = pack(frames.OUTPUT, b"whole") + pack(frames.OUTPUT, b"half of it")[:-3]
     opened, output, last = answer(broken)
     assert (opened.kind, output.content, last.kind) == (frames.OPENED, b"whole", frames.FAILED)
     assert last.document()["message"] == (
@@ -57,5 +57,5 @@ def test_a_far_end_that_is_lost_is_named_behind_what_had_come_as_a_whole() -> No
 
 
 def test_a_session_that_has_ended_is_not_broken_off() -> None:
-    ended = frames.pack_document(frames.ENDED, exit_code=3, signal=None, message=None)
+    ended = pack_document(frames.ENDED, exit_code=3, signal=None, message=None)
     assert [frame.kind for frame in answer(ended)] == [frames.OPENED, frames.ENDED]

@@ -1,8 +1,8 @@
 """A connection to a host: a process of `ssh`, and a program of ours at its far end. Made by `remote`.
 
 Nothing is installed there: `node/host/loading.py` is sent as text, and loads the rest of the package into
-memory. After its mark the connection carries messages only (`node/host/frames.py`); earlier output of a login
-shell is skipped. Calls may overlap. The program ends with the connection.
+memory. After its mark the connection carries frames only (`node/wire/connection.py`); earlier output of a
+login shell is skipped. Calls may overlap. The program ends with the connection.
 """
 
 from __future__ import annotations
@@ -14,22 +14,21 @@ import subprocess
 import time
 import zlib
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from tarmac.engines.hosts import installing
-from tarmac.engines.hosts.channel import MARGIN_S, Channel
-from tarmac.model.errors import Unavailable
 from tarmac.node.starting import NODE_DIRECTORY
+from tarmac.node.wire import connection as wire
 
 CONNECT_S = 60.0
 """Time limit for the login, the login shell, and the first output of our program."""
 
-SERVING = "tarmac.node.host.serving"
+SERVING = "tarmac.node.host.operations"
 PROGRAM_BYTES = 8192
 """The size of the first program, padded with blanks."""
 
@@ -51,7 +50,7 @@ class NotConnected(Exception):
         self.old_python = old
 
 
-class Connection:
+class Connection(wire.Connection):
     """One connection, unusable once it is lost. Thread-safe.
 
     `argv` is an ssh command, to which the command for the host is appended. `packages` are loaded there, and
@@ -67,7 +66,7 @@ class Connection:
         packages: tuple[Path, ...] = (NODE_DIRECTORY,),
         begin: str = SERVING,
         lean: bool = True,
-        margin_s: float = MARGIN_S,
+        margin_s: float = wire.MARGIN_S,
     ) -> None:
         self.began_at = time.monotonic()
         self._mark = f"tarmac-{os.urandom(12).hex()}".encode()
@@ -89,50 +88,28 @@ class Connection:
         assert self._process.stdin is not None
         descriptor = self._process.stdin.fileno()
         os.set_blocking(descriptor, False)
-        self._channel = Channel(
-            descriptor,
-            send=lambda rest: os.write(descriptor, rest),
-            close=self._process.kill,
-            margin_s=margin_s,
-        )
+        super().__init__(descriptor, close=self._process.kill, margin_s=margin_s)
         self._errors = Thread(target=self._read_errors, name="ssh-errors", daemon=True)
         self._errors.start()
         Thread(target=self._read_answers, name="ssh-answers", daemon=True).start()
-        self._begin(program, connect_s)
+        self._load(program, connect_s)
 
     @property
     def pid(self) -> int:
         """The process of ssh."""
         return self._process.pid
 
-    def call(self, operation: str, *, timeout_s: float, arguments: Mapping[str, Any]) -> Any:
-        """Perform a remote operation. Raises Unavailable, its OSError, and ValueError."""
-        return self._channel.call(operation, timeout_s=timeout_s, arguments=arguments)
-
-    def send_code(self, directory: str, digest: str, pieces: Iterator[bytes]) -> None:
-        """Send a snapshot of code. Raises as `call`."""
-        self._channel.send_code(directory, digest, pieces)
-
-    @property
-    def lost_at(self) -> float | None:
-        """When the connection became unusable."""
-        return self._channel.lost_at
-
     @property
     def lines(self) -> tuple[str, ...]:
         """The last other output of the host; lines of stderr come last, because they explain the end."""
         return (*self._noise, *self._reasons)
 
-    def close(self) -> None:
-        """End the connection."""
-        self._process.kill()
-
     # --- inside ----------------------------------------------------------------------------------
 
-    def _begin(self, program: bytes, connect_s: float) -> None:
+    def _load(self, program: bytes, connect_s: float) -> None:
         """Send our program, and wait until it answers."""
-        with suppress(Unavailable):  # the last lines explain more
-            self._channel.write(program, connect_s)
+        with suppress(wire.Lost):  # the last lines explain more
+            self.write_raw(program, connect_s)
         if not self._ready.wait(max(0.0, self.began_at + connect_s - time.monotonic())):
             self.close()
             raise NotConnected(f"no answer within {connect_s:g} s", self._last_lines())
@@ -149,8 +126,16 @@ class Connection:
         with suppress(OSError, ValueError):
             if self._pass_over_noise(output):
                 self._ready.set()
-                self._channel.read(output)
-        self._lose()
+                self.run(output)
+        self._process.kill()
+        self._process.wait()
+        self.lose("; ".join(self._last_lines()[-2:]))
+        self._ready.set()
+        with self.sending:
+            for stream in (self._process.stdin, self._process.stdout):
+                if stream is not None:
+                    with suppress(OSError):
+                        stream.close()
 
     def _pass_over_noise(self, output: BinaryIO) -> bool:
         """Read up to our mark; False if it does not come."""
@@ -172,18 +157,6 @@ class Connection:
         with self._process.stderr as errors:
             while line := errors.readline(LONGEST_LINE_BYTES):
                 _keep(line, self._reasons)
-
-    def _lose(self) -> None:
-        """End the connection, and fail all pending calls."""
-        self._process.kill()
-        self._process.wait()
-        self._channel.lose("; ".join(self._last_lines()[-2:]))
-        self._ready.set()
-        with self._channel.sending:
-            for stream in (self._process.stdin, self._process.stdout):
-                if stream is not None:
-                    with suppress(OSError):
-                        stream.close()
 
     def _last_lines(self) -> tuple[str, ...]:
         self._errors.join(0.5)

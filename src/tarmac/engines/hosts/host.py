@@ -53,7 +53,7 @@ class Reach(Protocol):
         ...
 
     def take_code(self, directory: str, digest: str, pieces: Iterator[bytes]) -> None:
-        """Store a code snapshot, in the form of `node.files.bundles`; also raises ValueError, BrokenOff."""
+        """Store a code snapshot, in the form of `node.files.bundles`; also raises ValueError."""
         ...
 
     def refresh(self, attempt_ids: Sequence[str]) -> None:
@@ -207,7 +207,7 @@ class Host:
         self._reach.call("remove_trees", paths=[str(path) for path in paths], timeout_s=CLEAR_S)
 
     def take_code(self, directory: Path, digest: str, pieces: Iterator[bytes]) -> None:
-        """Store a snapshot of code for runners; also raises ValueError and BrokenOff."""
+        """Store a snapshot of code for runners; also raises ValueError."""
         self._reach.take_code(str(directory), digest, pieces)
 
     def room(self) -> tuple[int, int | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -40,28 +39,7 @@ class _Here:
         return open_stream(argv, env={**env, **variables}, mark=mark)
 
     def take_code(self, directory: str, digest: str, pieces: Iterator[bytes]) -> None:
-        bundles.receive(io.BufferedReader(_Pieces(pieces)), directory, digest)
+        bundles.receive_pieces(pieces, directory, digest)
 
     def refresh(self, attempt_ids: Sequence[str]) -> None:
         """Do nothing: reports are read in place."""
-
-
-class _Pieces(io.RawIOBase):
-    """An iterator of pieces as a readable stream."""
-
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces = pieces
-        self._rest = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        while not self._rest:
-            piece = next(self._pieces, None)
-            if piece is None:
-                return 0
-            self._rest = piece
-        count = min(len(buffer), len(self._rest))
-        buffer[:count], self._rest = self._rest[:count], self._rest[count:]
-        return count

@@ -20,6 +20,7 @@ from tarmac.engines.hosts.report_copies import ReportCopies
 from tarmac.engines.hosts.ssh import Refused, Ssh, explained
 from tarmac.engines.hosts.streams import open_stream
 from tarmac.model.errors import Unavailable
+from tarmac.node.wire.connection import Lost
 
 FIRST_REST_S = 2.0
 LONGEST_REST_S = 60.0
@@ -77,13 +78,13 @@ class _There:
         try:
             return open_stream([*self._ssh.argv(), login_command([*given, *argv])], mark=mark)
         except Unavailable as error:
-            raise self._named(error) from None
+            raise self._named(error.message) from None
 
     def take_code(self, directory: str, digest: str, pieces: Iterator[bytes]) -> None:
         try:
-            self._connected().send_code(directory, digest, pieces)
-        except Unavailable as error:
-            raise self._named(error) from None
+            self._connected().upload("take_code", {"directory": directory, "digest": digest}, pieces)
+        except Lost as error:
+            raise self._named(str(error)) from None
 
     def refresh(self, attempt_ids: Sequence[str]) -> None:
         if not attempt_ids:
@@ -114,12 +115,12 @@ class _There:
         self, connection: Connection, operation: str, timeout_s: float, arguments: Mapping[str, Any]
     ) -> Any:
         try:
-            return connection.call(operation, timeout_s=timeout_s, arguments=arguments)
-        except Unavailable as error:
-            raise self._named(error) from None
+            return connection.call(operation, arguments, timeout_s=timeout_s)
+        except Lost as error:
+            raise self._named(str(error)) from None
 
-    def _named(self, error: Unavailable) -> Unavailable:
-        return Unavailable(f"{self._ssh.target}: {error.message}", hint=error.hint)
+    def _named(self, reason: str) -> Unavailable:
+        return Unavailable(f"{self._ssh.target}: {reason}")
 
     def _connected(self) -> Connection:
         """The connection, a new one if needed. Raises Unavailable."""

@@ -33,6 +33,7 @@ from tarmac.node.kernel import procfs, workergroup
 from tarmac.node.processes import orphans
 from tarmac.node.session import frames
 from tarmac.node.starting import Installation
+from tarmac.node.wire.frames import pack_document
 
 LAST_WORD_S = 0.05
 """How long to wait once for the exit of a runner that has reported its end: it takes a millisecond."""
@@ -120,7 +121,7 @@ class LocalHosts:
         near, far = socket.socketpair()
         try:
             sessions.start(self._installation, far)
-            near.sendall(frames.pack_document(frames.WORKER, pid=worker.pid, token=view.token))
+            near.sendall(pack_document(frames.WORKER, pid=worker.pid, token=view.token))
         except (OSError, subprocess.SubprocessError) as error:
             near.close()
             raise Unavailable(f"the session cannot be started: {error}") from None

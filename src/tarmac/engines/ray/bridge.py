@@ -22,6 +22,7 @@ from tarmac.engines.ray.settings import RaySettings
 from tarmac.model.errors import TarmacError, Unavailable
 from tarmac.node.processes.lease import contact_path
 from tarmac.node.starting import NODE_DIRECTORY
+from tarmac.node.wire.connection import Lost
 
 FAR = Path(__file__).with_name("far")
 PROGRAM = "tarmac.engines.ray.far.program"
@@ -103,10 +104,10 @@ class Bridge:
         with self._lock:
             connection = self._connected()
         try:
-            return connection.call(operation, timeout_s=timeout_s, arguments=arguments)
-        except Unavailable as error:
+            return connection.call(operation, arguments, timeout_s=timeout_s)
+        except Lost as error:
             self._drop(connection)
-            raise self._named(error.message) from None
+            raise self._named(str(error)) from None
         except (OSError, ValueError) as error:
             raise self._named(str(error)) from None
 
@@ -150,8 +151,8 @@ class Bridge:
         )
         arguments = {"address": settings.address, "token": token, "key": self._key}
         try:
-            self._about = connection.call("join", timeout_s=JOIN_S, arguments=arguments)
-        except (Unavailable, OSError, ValueError) as error:
+            self._about = connection.call("join", arguments, timeout_s=JOIN_S)
+        except (Lost, OSError, ValueError) as error:
             connection.close()
             text = " ".join([str(error), *connection.lines])
             if _TOKEN.search(text):
@@ -175,8 +176,6 @@ class Bridge:
 
 
 def _words(error: Exception) -> str:
-    if isinstance(error, Unavailable):
-        return error.message
     if isinstance(error, OSError):
         return "nothing answers there" if isinstance(error, TimeoutError) else error.strerror or str(error)
     return str(error)

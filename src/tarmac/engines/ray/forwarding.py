@@ -18,7 +18,6 @@ from tarmac.engines.hosts.supplies import Forward
 from tarmac.engines.ray.link import connected
 from tarmac.engines.ray.membership import Endpoint
 from tarmac.model.errors import Unavailable
-from tarmac.node.host import frames
 from tarmac.node.host.agent import FORWARD
 from tarmac.node.host.forwarding import Splicer
 from tarmac.node.kernel import sockets
@@ -95,19 +94,11 @@ class Forwarding:
         endpoint = self._endpoint()
         if endpoint is None or len(self._splicer) >= MOST_CONNECTIONS:
             return
-        with suppress(Unavailable, OSError, ValueError):
-            far = connected(endpoint, who=FORWARD)
+        with suppress(Unavailable, OSError):
+            far = connected(endpoint, FORWARD, number=number)
             try:
-                far.settimeout(BEGIN_S)
-                far.sendall(frames.pack({"number": number}))
-                with far.makefile("rb") as stream:
-                    answer = frames.read(stream)
                 near = sockets.connect(str(self._forward.socket), timeout_s=BEGIN_S)
-            except (OSError, ValueError):
+            except OSError:
                 far.close()
                 raise
-            if answer is None or answer["problem"]:
-                far.close()
-                near.close()
-                return
             self._splicer.add(far, near)

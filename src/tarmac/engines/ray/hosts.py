@@ -32,11 +32,12 @@ from tarmac.model.run import Cause, CauseCode, Release
 from tarmac.model.secret import SecretValues
 from tarmac.node.attempt import protocol
 from tarmac.node.attempt.document import read_document
-from tarmac.node.files import bundles, untrusted
-from tarmac.node.host import frames as messages
-from tarmac.node.host.agent import SESSION, SESSION_LOST_S, keep_watch
+from tarmac.node.files import untrusted
+from tarmac.node.host.agent import SESSION, SESSION_LOST_S
 from tarmac.node.host.sessions import START_TIMEOUT_S
 from tarmac.node.session import frames
+from tarmac.node.wire.frames import pack_document
+from tarmac.node.wire.opening import keep_watch
 
 _SETUP = f"{protocol.LOGS}/setup."
 
@@ -253,7 +254,7 @@ class RayHosts:
         path = Path(code)
         try:
             place.host.take_code(path.parent, path.name, self._code.stream(path.name))
-        except (bundles.BrokenOff, ValueError) as error:
+        except ValueError as error:
             raise Unavailable(f"the code was not taken to {place.name}: {error}") from None
 
 
@@ -279,24 +280,13 @@ def open_session(place: RayNode, travels: Travels, view: AttemptView, worker: Wo
     endpoint = place.endpoint
     if endpoint is None or not place.up:
         raise Unavailable(f"{place.name} cannot be reached", hint="tarmac nodes shows why")
-    connection = connected(endpoint, who=SESSION)
+    connection = connected(endpoint, SESSION, within_s=START_TIMEOUT_S, **travels.installation)
     try:
         keep_watch(connection, lost_s=SESSION_LOST_S)
-        connection.settimeout(START_TIMEOUT_S)
-        connection.sendall(messages.pack(travels.installation))
-        with connection.makefile("rb") as stream:
-            answer = messages.read(stream)
-        if answer is None or answer["problem"]:
-            words = answer["problem"] if answer is not None else "its agent ended the connection"
-            raise Unavailable(f"{place.name}: the session cannot be started: {words}")
-        connection.settimeout(None)
-        connection.sendall(frames.pack_document(frames.WORKER, pid=worker.pid, token=view.token))
-    except (OSError, ValueError) as error:
+        connection.sendall(pack_document(frames.WORKER, pid=worker.pid, token=view.token))
+    except OSError as error:
         connection.close()
         raise Unavailable(f"{place.name}: the session cannot be started: {error}") from None
-    except Unavailable:
-        connection.close()
-        raise
     return connection.detach()
 
 

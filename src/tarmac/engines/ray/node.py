@@ -22,12 +22,13 @@ from tarmac.engines.hosts.report_copies import NODE_FILES, ReportCopies
 from tarmac.engines.hosts.supplies import Forward
 from tarmac.engines.ray import health
 from tarmac.engines.ray.forwarding import Forwarding
-from tarmac.engines.ray.link import Link
+from tarmac.engines.ray.link import linked
 from tarmac.engines.ray.membership import Endpoint
 from tarmac.engines.ray.ports import FreePorts
 from tarmac.model.errors import Unavailable
 from tarmac.node.attempt import protocol
 from tarmac.node.host.relay import socket_path
+from tarmac.node.wire.connection import Connection, Lost
 
 PEER_FILES = (
     protocol.FAILED_FILE,
@@ -99,7 +100,7 @@ class RayNode:
         self._seen = seen
         self._on_news = on_news
         self._lock = Lock()
-        self._link: Link | None = None
+        self._link: Connection | None = None
         self._relaying: Relaying | None = None
         self._forwarding: Forwarding | None = None
         self._report_copies: dict[str, ReportCopies] = {}
@@ -138,9 +139,9 @@ class RayNode:
         """Link to this agent, with a new link if needed. Raises Unavailable."""
         with self._lock:
             known = self._link
-            if endpoint == self.endpoint and known is not None and not known.lost:
+            if endpoint == self.endpoint and known is not None and known.lost_at is None:
                 return
-            link = Link(endpoint, on_news=self._on_news)
+            link = linked(endpoint, on_news=self._on_news)
             if known is not None:
                 known.close()
             self.cleared = False
@@ -167,9 +168,9 @@ class RayNode:
             if service is not None:
                 service.close()
 
-    def _live(self) -> Link | None:
+    def _live(self) -> Connection | None:
         link = self._link
-        return link if link is not None and not link.lost else None
+        return link if link is not None and link.lost_at is None else None
 
     # --- operations there ------------------------------------------------------------------------
 
@@ -179,16 +180,19 @@ class RayNode:
         if link is None or self.silent_s() > SILENT_S:
             raise Unavailable(f"{self.name or self.address} cannot be reached")
         try:
-            return link.call(operation, timeout_s=timeout_s, arguments=arguments)
-        except Unavailable as error:
-            raise Unavailable(f"{self.name or self.address}: {error.message}") from None
+            return link.call(operation, arguments, timeout_s=timeout_s)
+        except Lost as error:
+            raise Unavailable(f"{self.name or self.address}: {error}") from None
 
     def send_code(self, directory: str, digest: str, pieces: Iterator[bytes]) -> None:
         """Send a snapshot of code. Raises as `call`; ValueError for one that is refused."""
         link = self._live()
         if link is None:
             raise Unavailable(f"{self.name or self.address} cannot be reached")
-        link.send_code(directory, digest, pieces)
+        try:
+            link.upload("take_code", {"directory": directory, "digest": digest}, pieces)
+        except Lost as error:
+            raise Unavailable(f"{self.name or self.address}: {error}") from None
 
     def prepare(self, travels: Travels) -> None:
         """Create its directory, and send the software. Raises Unavailable."""

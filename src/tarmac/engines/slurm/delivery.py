@@ -31,7 +31,6 @@ from tarmac.model.secret import SecretValues
 from tarmac.node.attempt import sealed
 from tarmac.node.attempt.document import Launch
 from tarmac.node.attempt.protocol import KEY_VARIABLE
-from tarmac.node.files import bundles
 from tarmac.node.starting import NODE_DIRECTORY, Installation
 
 REMEMBERED = 4096
@@ -185,7 +184,7 @@ class Delivery:
         path = Path(code)
         try:
             self._host.take_code(path.parent, path.name, self._code.stream(path.name))
-        except (bundles.BrokenOff, ValueError) as error:
+        except ValueError as error:
             raise Unavailable(f"the code was not taken to {path.parent}: {error}") from None
 
     def _send_artifacts(self, attempt: Launch) -> None:

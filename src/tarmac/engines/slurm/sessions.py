@@ -17,6 +17,7 @@ from tarmac.model.errors import Refused, Unavailable
 from tarmac.model.ports import WorkerStatus
 from tarmac.node.session import frames
 from tarmac.node.starting import Installation
+from tarmac.node.wire.frames import pack_document
 
 STEP = (
     *("srun", "--overlap", "--nodes=1", "--ntasks=1", "--mem=0", "--cpu-bind=none"),
@@ -70,7 +71,7 @@ def open_session(
         raise
     with socket.socket(fileno=descriptor) as near:
         try:
-            near.sendall(frames.pack_document(frames.WORKER, pid=worker.pid, token=view.token))
+            near.sendall(pack_document(frames.WORKER, pid=worker.pid, token=view.token))
         except OSError as error:
             raise Unavailable(f"the session cannot be started: {error}") from None
         return near.detach()

@@ -12,21 +12,22 @@ Both are written to temporary files and renamed: a snapshot is never visible inc
 
 from __future__ import annotations
 
+import io
 import os
 from contextlib import suppress
-from typing import BinaryIO
+from typing import Any, BinaryIO, Iterable, Iterator
 
 from tarmac.node.files.codestore import PACK_SUFFIX, PACKS, PARTIAL_PREFIX, is_digest
 
 _CHUNK_BYTES = 1 << 20
 
 
-class BrokenOff(Exception):
+class BrokenOff(ValueError):
     """The stream ended early, or is invalid."""
 
 
 def receive(stream: BinaryIO, directory: str, digest: str) -> None:
-    """Store a snapshot in a directory of code, if it is missing; raises BrokenOff, ValueError, OSError."""
+    """Store a snapshot in a directory of code, if it is missing; raises ValueError and OSError."""
     if not is_digest(digest):
         raise ValueError(f"{digest!r:.100} is not the name of a snapshot")
     target = os.path.join(directory, digest)
@@ -47,6 +48,32 @@ def receive(stream: BinaryIO, directory: str, digest: str) -> None:
         for path in (partial, partial + PACK_SUFFIX):
             with suppress(FileNotFoundError):
                 os.unlink(path)
+
+
+def receive_pieces(pieces: Iterable[bytes], directory: str, digest: str) -> None:
+    """Store a snapshot that arrives in pieces; see `receive`."""
+    receive(io.BufferedReader(_Pieces(iter(pieces))), directory, digest)
+
+
+class _Pieces(io.RawIOBase):
+    """An iterator of pieces as a readable stream."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._rest:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._rest = piece
+        count = min(len(buffer), len(self._rest))
+        buffer[:count], self._rest = self._rest[:count], self._rest[count:]
+        return count
 
 
 def _copy(stream: BinaryIO, path: str, size_bytes: int) -> None:

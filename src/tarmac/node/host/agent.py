@@ -9,7 +9,6 @@ time, and does so after some time without a connection; runners continue.
 from __future__ import annotations
 
 import glob
-import hmac
 import json
 import os
 import signal
@@ -26,21 +25,21 @@ from tarmac.node.files import secretfiles
 from tarmac.node.host import machine, operations, services, sessions
 from tarmac.node.host.forwarding import Forwards
 from tarmac.node.host.gpus import Gpus
-from tarmac.node.host.serving import Server, operation
 from tarmac.node.host.warm_parent import WarmParent
 from tarmac.node.kernel import fifo, ports, procfs, workergroup
 from tarmac.node.kernel.readiness import readable
 from tarmac.node.processes import detach, orphans
 from tarmac.node.starting import Installation
+from tarmac.node.wire.connection import Connection, Lost, over_socket, run_over_socket
+from tarmac.node.wire.opening import accept, answer, keep_watch
 
 IDLE_S = 600.0
 """The time after which the agent ends without a connection."""
 
 LOOK_S = 10.0
 GREET_S = 10.0
-NONCE_BYTES = 32
-AGENT, ENGINE, SESSION, FORWARD = b"agent", b"engine", b"session", b"forward"
-"""The proving parties: agent, engine, starter of a session (`sessions`), carrier (`forwarding`)."""
+CALLS, SESSION, FORWARD = "calls", "session", "forward"
+"""The services of an agent: operations, sessions (`sessions`), carried connections (`forwarding`)."""
 
 SCRUBBED = ("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "PYTHONPATH", "PYTHONHOME")
 SCRUBBED_PREFIX = "RAY_"
@@ -76,11 +75,6 @@ def serve(stream: BinaryIO, output: int) -> None:
     os._exit(0)
 
 
-def prove(token: bytes, nonce: bytes, *, who: bytes) -> bytes:
-    """The proof of the token for a nonce; `who` distinguishes the two ends."""
-    return hmac.new(token, who + nonce, "sha256").digest()
-
-
 class Agent:
     """The state shared by all connections."""
 
@@ -89,7 +83,7 @@ class Agent:
         self._home = home
         self._token = token
         self._lock = Lock()
-        self._servers: list[Server] = []
+        self._links: list[Connection] = []
         self._warm: dict[Installation, WarmParent] = {}
         self._left = time.monotonic()
         self._gpus = Gpus()
@@ -122,7 +116,7 @@ class Agent:
                 Thread(target=self._serve, args=(connection,), daemon=True).start()
             self._forwards.close_unused()
             with self._lock:
-                if not self._servers and time.monotonic() - self._left > IDLE_S:
+                if not self._links and time.monotonic() - self._left > IDLE_S:
                     return
 
     def survey(self) -> dict[str, Any]:
@@ -172,43 +166,34 @@ class Agent:
             return self._warm[installation]
 
     def _serve(self, connection: socket.socket) -> None:
-        """Serve one connection, from its greeting to its end."""
-        with connection, suppress(OSError, ValueError):
+        """Serve one connection, from its opening to its end."""
+        with connection, suppress(OSError, ValueError, KeyError, TypeError):
             keep_watch(connection)
             connection.settimeout(GREET_S)
-            stream = connection.makefile("rb")
-            purpose = self._greet(connection, stream)
+            service, arguments = accept(connection, self._token)
             connection.settimeout(None)
-            if purpose == SESSION:
+            if service == SESSION:
                 keep_watch(connection, lost_s=SESSION_LOST_S)
-                sessions.begin(connection, stream)
-            if purpose == FORWARD:
-                self._forwards.begin(connection, stream)
-            if purpose != ENGINE:
-                return
-            server = Server(connection.fileno(), self._find)
-            with self._lock:
-                self._servers.append(server)
-            try:
-                server.run(stream)
-            finally:
-                with self._lock:
-                    self._servers.remove(server)
-                    self._left = time.monotonic()
+                sessions.begin(connection, **arguments)
+            elif service == FORWARD:
+                self._forwards.begin(connection, **arguments)
+            elif service == CALLS:
+                answer(connection)
+                self._serve_calls(connection)
 
-    def _greet(self, connection: socket.socket, stream: BinaryIO) -> Optional[bytes]:
-        """Prove the token in both directions without sending it; returns the purpose of the connection."""
-        ours = os.urandom(NONCE_BYTES)
-        connection.sendall(ours)
-        theirs, proof = stream.read(NONCE_BYTES), stream.read(NONCE_BYTES)
-        for purpose in (ENGINE, SESSION, FORWARD):
-            if hmac.compare_digest(proof, prove(self._token, ours, who=purpose)):
-                connection.sendall(prove(self._token, theirs, who=AGENT))
-                return purpose
-        return None
+    def _serve_calls(self, connection: socket.socket) -> None:
+        link = over_socket(connection, find=self._find, margin_s=None, accepted=True)
+        with self._lock:
+            self._links.append(link)
+        try:
+            run_over_socket(connection, link)
+        finally:
+            with self._lock:
+                self._links.remove(link)
+                self._left = time.monotonic()
 
     def _find(self, name: str) -> Callable[..., Any]:
-        return self._own.get(name) or operation(name)
+        return self._own.get(name) or operations.operation(name)
 
     def _read_news(self) -> None:
         """Pass on runners' messages from the FIFO of the home: each line is an attempt with news."""
@@ -220,11 +205,11 @@ class Agent:
             readable(handle)
             *lines, rest = (rest + fifo.drain(handle)).split(b"\n")
             with self._lock:
-                servers = tuple(self._servers)
+                links = tuple(self._links)
             for line in dict.fromkeys(lines):
-                for server in servers:
-                    with suppress(OSError):
-                        server.send({"news": line.decode(errors="replace")})
+                for link in links:
+                    with suppress(Lost):
+                        link.notify("news", {"attempt": line.decode(errors="replace")})
 
 
 def lives(places: Sequence[Sequence[str]]) -> list[str]:
@@ -297,16 +282,3 @@ def _claim(directory: str, node: str) -> Optional[claims.Claim]:
         return claims.read(AttemptPaths(directory).node(node))
     except (OSError, ValueError, KeyError):
         return None
-
-
-def keep_watch(connection: socket.socket, *, lost_s: int = 60) -> None:
-    """Make the kernel detect the loss of the other end within `lost_s`."""
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (
-        (socket.TCP_NODELAY, 1),
-        (socket.TCP_KEEPIDLE, lost_s // 3),
-        (socket.TCP_KEEPINTVL, lost_s // 6),
-        (socket.TCP_KEEPCNT, 3),
-        (socket.TCP_USER_TIMEOUT, lost_s * 1000),
-    ):
-        connection.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -1,11 +1,7 @@
 """The node's end of a forward: carries connections to an address of its loopback to the server.
 
 Called by `agent`. The server can connect to the node but not the reverse: it requests the numbers of new
-connections, and opens one to the agent for each.
-
-    first      {"number"}      of an accepted connection
-    answer     {"problem"}     the reason why it cannot be carried, or None
-    then       its bytes, both ways
+connections, and opens one to the agent for each, which carries its bytes both ways.
 
 If no server requests connections, the port is closed: programs are refused at once, as if the server were
 down. `Splicer`, which both ends use, serves all pairs of connections in one thread. At most one piece of each
@@ -20,11 +16,11 @@ import socket
 import time
 from contextlib import suppress
 from threading import Lock, Thread
-from typing import BinaryIO, Optional
+from typing import Optional
 
-from tarmac.node.host import frames
 from tarmac.node.kernel import procfs
 from tarmac.node.kernel.readiness import readable
+from tarmac.node.wire.opening import answer
 
 WAITING = 64
 TAKEN = 32
@@ -72,15 +68,11 @@ class Forwards:
         self._listener(address, port)
         return numbers
 
-    def begin(self, connection: socket.socket, stream: BinaryIO) -> None:
-        """Carry an accepted connection over another, which the server opened. Raises OSError, ValueError."""
-        order = frames.read(stream)
-        if order is None:
-            return
+    def begin(self, connection: socket.socket, number: int) -> None:
+        """Carry the accepted connection `number` over another, which the server opened. Raises OSError."""
         with self._lock:
-            found = self._waiting.pop(order["number"], None)
-        problem = None if found is not None else "the connection is gone"
-        connection.sendall(frames.pack({"problem": problem}))
+            found = self._waiting.pop(number, None)
+        answer(connection, None if found is not None else "the connection is gone")
         if found is not None:
             self._splicer.add(found[0], connection.dup())
 

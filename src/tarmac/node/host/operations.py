@@ -1,8 +1,8 @@
 """Operations of an engine on the host of a cluster: running commands, reading and writing files of attempts.
 
-Called in this process if the host is this machine, and at the far end of a connection otherwise. Therefore
-arguments and results are of the types that `frames` supports. Raises OSError and ValueError alone. Commands
-have a deadline, and none outlives the connection.
+Called in this process if the host is this machine, and at the far end of a connection otherwise (`serve`).
+Therefore arguments and results are of the types that `wire.frames` supports. Raises OSError and ValueError
+alone. Commands have a deadline, and none outlives the connection.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager, suppress
 from threading import Condition, Lock
-from typing import Any, Iterator, Optional
+from typing import Any, BinaryIO, Callable, Iterator, Optional
 
 from tarmac.node.attempt import claims, clearing, sealed
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.attempt.protocol import ASK_FILE
 from tarmac.node.container import keeping
-from tarmac.node.files import inside, staging, untrusted
+from tarmac.node.files import bundles, inside, staging, untrusted
 from tarmac.node.host import machine, services
 from tarmac.node.host.changes import Changes
 from tarmac.node.host.relay import Relays
 from tarmac.node.kernel import fifo
 from tarmac.node.processes import lease
+from tarmac.node.wire.connection import Connection, Stream
 
 NOTE_BYTES = 64 * 1024
 
@@ -103,6 +104,22 @@ def _end(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
+def serve(stream: BinaryIO, output: int) -> None:
+    """Perform operations for the other end of a connection until it ends; then this process ends."""
+    Connection(output, find=operation, margin_s=None, accepted=True).run(stream)
+    _COMMANDS.end()
+    os._exit(0)
+
+
+def operation(name: str) -> Callable[..., Any]:
+    """The function of this module with this name. Raises ValueError."""
+    found = None if name.startswith("_") else globals().get(name)
+    if not callable(found):
+        raise ValueError(f"there is no operation {name!r}")
+    function: Callable[..., Any] = found
+    return function
+
+
 _COMMANDS = Commands()
 _CHANGES = Changes()
 _CHANGES_LOCK = Lock()
@@ -118,11 +135,6 @@ def run(
     """
     env = {name: os.environ[name] for name in keep if name in os.environ}
     return _COMMANDS.run(argv, env={**env, **variables}, timeout_s=limit_s)
-
-
-def end_commands() -> None:
-    """End every running or starting command; no other can start."""
-    _COMMANDS.end()
 
 
 def about() -> dict[str, Any]:
@@ -149,6 +161,11 @@ def use(path: str) -> bool:
 def write(path: str, content: bytes, *, private: bool = False) -> None:
     """Replace a small file atomically; `private`: only its user may read it."""
     untrusted.replace(path, content, mode=0o600 if private else 0o666)
+
+
+def take_code(stream: Stream, directory: str, digest: str) -> None:
+    """Store a snapshot of code from a stream; see `bundles`."""
+    bundles.receive_pieces(stream, directory, digest)
 
 
 def remove_sealed(directory: str) -> None:

@@ -1,8 +1,6 @@
 """The far end of a session, started on a connection to the agent of a node. Called by `agent`.
 
-first      {"package", "python"}    the package's path here, and the Python that runs it (None: the agent's)
-answer     {"problem"}              the reason why the far end did not start, or None
-then       frames of the session (`node/session/frames.py`), which bypass the agent
+After the answer the connection carries frames of the session (`node/session/frames.py`) past the agent.
 """
 
 from __future__ import annotations
@@ -10,25 +8,25 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-from typing import BinaryIO
+from typing import Optional
 
-from tarmac.node.host import frames
 from tarmac.node.starting import Installation
+from tarmac.node.wire.opening import answer
 
 START_TIMEOUT_S = 60.0
 
 
-def begin(connection: socket.socket, stream: BinaryIO) -> None:
-    """Start the far end, and hand over the connection. Raises OSError and ValueError."""
-    order = frames.read(stream)
-    if order is None:
-        return
+def begin(connection: socket.socket, package: str, python: Optional[str]) -> None:
+    """Start the far end, and hand over the connection. Raises OSError.
+
+    `package` is the package's path here, `python` runs it (None: the agent's).
+    """
     problem = None
     try:
-        start(Installation(order["python"] or sys.executable, order["package"]), connection)
+        start(Installation(python or sys.executable, package), connection)
     except (OSError, subprocess.SubprocessError) as error:
         problem = str(error)
-    connection.sendall(frames.pack({"problem": problem}))
+    answer(connection, problem)
 
 
 def start(installation: Installation, far: socket.socket) -> None:

@@ -16,7 +16,7 @@ from typing import Callable, NamedTuple, Optional, Protocol
 
 from tarmac.node.kernel.readiness import writable
 from tarmac.node.session import frames
-from tarmac.node.session.frames import Frame, Splitter
+from tarmac.node.wire.frames import LARGEST_BYTES, Frame, Splitter, pack, pack_document
 
 MOST_OUTGOING_BYTES = 1 << 18
 """The maximum of output waiting for the near end; beyond it the command waits."""
@@ -64,7 +64,7 @@ class Relay:
                 if ending.signal == signal.SIGKILL and not self._worker_lives():
                     ending = ending._replace(message=_ENDED_BY_WORKER)  # the kernel ended its whole namespace
                 self._drain()
-                self._say(frames.pack_document(frames.ENDED, **ending._asdict()))
+                self._say(pack_document(frames.ENDED, **ending._asdict()))
                 self._flush()
                 break
             self._step()
@@ -75,7 +75,7 @@ class Relay:
         now = time.monotonic()
         if now - self._pinged_at >= frames.PING_S:
             self._pinged_at = now
-            self._say(frames.pack(frames.PING))
+            self._say(pack(frames.PING))
         if now - self._looked_at < LOOK_S:
             return True
         self._looked_at = now
@@ -132,7 +132,7 @@ class Relay:
         if frame.kind == frames.INPUT:
             self._input += frame.content
             self._input_ends = self._input_ends or not frame.content
-            if len(self._input) > frames.FIRST_ROOM_BYTES + frames.LARGEST_BYTES:
+            if len(self._input) > frames.FIRST_ROOM_BYTES + LARGEST_BYTES:
                 raise ValueError("more input than there is room for")
             self._write_input()
         elif frame.kind == frames.RESIZE:
@@ -153,9 +153,9 @@ class Relay:
                 written = 0
             del self._input[:written]
             if written:
-                self._say(frames.pack_document(frames.ROOM, bytes=written))
+                self._say(pack_document(frames.ROOM, bytes=written))
         if self._far.input is None and self._input:
-            self._say(frames.pack_document(frames.ROOM, bytes=len(self._input)))
+            self._say(pack_document(frames.ROOM, bytes=len(self._input)))
             self._input.clear()
         if self._input_ends and not self._input and self._far.input is not None:
             self._far.close_input()
@@ -173,7 +173,7 @@ class Relay:
             data = b""
         if not data:
             self._far.close_output(handle)
-        self._say(frames.pack(kind, data))
+        self._say(pack(kind, data))
         return len(data)
 
     def _drain(self) -> None:

@@ -21,6 +21,7 @@ from tarmac.node.session import frames
 from tarmac.node.session.command import CannotEnter, Command, Terminal
 from tarmac.node.session.relay import Ending, FarEnd, Relay, first_frames
 from tarmac.node.session.surroundings import Gone, Surroundings, surroundings_of
+from tarmac.node.wire.frames import pack_document
 
 _GONE = "the worker has ended"
 
@@ -47,7 +48,7 @@ def serve(fd: int) -> None:
         except (CannotEnter, Gone, NotListening, OSError) as problem:
             channel.sendall(_refusal(problem))
             return
-        channel.sendall(frames.pack_document(frames.OPENED, notices=notices))
+        channel.sendall(pack_document(frames.OPENED, notices=notices))
         Relay(channel, far, surroundings.worker_lives, splitter).run()
     except (ConnectionError, ValueError, KeyError, TypeError):
         return  # no near end, or not one of tarmac
@@ -84,11 +85,11 @@ def _notices(surroundings: Surroundings) -> list[str]:
 
 def _refusal(problem: Exception) -> bytes:
     if isinstance(problem, NotListening):
-        return frames.pack_document(frames.FAILED, message=str(problem), hint=None)
+        return pack_document(frames.FAILED, message=str(problem), hint=None)
     if isinstance(problem, Gone):
-        return frames.pack_document(frames.FAILED, message=_GONE, hint=None)
+        return pack_document(frames.FAILED, message=_GONE, hint=None)
     text = f"the surroundings of the worker cannot be entered: {problem}"
-    return frames.pack_document(frames.FAILED, message=text, hint=None)
+    return pack_document(frames.FAILED, message=text, hint=None)
 
 
 class NotListening(Exception):

@@ -14,7 +14,7 @@ from tarmac.control.sessions import Session
 from tarmac.model.actor import Actor
 from tarmac.model.errors import InvalidInput
 from tarmac.node.session import frames
-from tarmac.node.session.frames import Splitter
+from tarmac.node.wire.frames import Splitter, pack_document
 from tarmac.server.http.auth import CallingActor
 from tarmac.server.requests import SessionBody
 from tarmac.server.service import Service
@@ -79,11 +79,9 @@ def _opening(form: SessionBody, session: Session) -> bytes:
     """The frame OPEN in the form for the far end."""
     if form.port is not None:
         addresses = list(dict.fromkeys(("127.0.0.1", session.address, "::1")))
-        return frames.pack_document(frames.OPEN, kind="connection", addresses=addresses, port=form.port)
+        return pack_document(frames.OPEN, kind="connection", addresses=addresses, port=form.port)
     terminal = form.terminal.model_dump() if form.terminal is not None else None
-    return frames.pack_document(
-        frames.OPEN, kind="command", argv=form.command, stdin=form.stdin, terminal=terminal
-    )
+    return pack_document(frames.OPEN, kind="command", argv=form.command, stdin=form.stdin, terminal=terminal)
 
 
 def _detail(form: SessionBody, session: Session, masked: Any) -> dict[str, Any]:

@@ -9,11 +9,10 @@ import os
 import socket
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from threading import Lock
 from typing import Any, BinaryIO
 
-from tarmac.node.host.serving import Server
+from tarmac.node.wire.connection import Connection
 
 PROBE_S = 5.0
 
@@ -22,8 +21,7 @@ def serve(stream: BinaryIO, output: int) -> None:
     """Serve the operations of `Program` until the stream ends."""
     sys.path[:] = [path for path in sys.path if path]  # without the current directory
     program = Program()
-    with suppress(OSError, ValueError):
-        Server(output, program.find).run(stream)
+    Connection(output, find=program.find, margin_s=None, accepted=True).run(stream)
     os._exit(0)
 
 
