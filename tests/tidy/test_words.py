@@ -110,7 +110,7 @@ NATIVE = {
     "tarmac.node.processes.meter": {"gpu", "gpus"},  # whose use NVML measures
     "tarmac.engines.attempts.reported": {"gpu", "gpus"},
     "tarmac.model.utilization": {"gpu", "gpus"},
-    "tarmac.cli.views.utilizationview": {"gpu", "gpus"},
+    "tarmac.cli.views.queueview": {"gpu", "gpus"},
     "tarmac.node.container": {"mirror"},  # of a registry
     "tarmac.server.settings": {"mirror"},
     "tarmac.engines.sim": {"job", "jobs", "cancel"},  # of a batch system; and of an appointment

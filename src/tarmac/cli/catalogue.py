@@ -28,7 +28,7 @@ COMMANDS: dict[str, Entry] = {
         "Runs", f"{_HOME}.experiment", "experiment", "Create and follow experiments as with Determined."
     ),
     "ls": Entry("Runs", f"{_HOME}.ls", "ls", "List runs."),
-    "projects": Entry("Runs", f"{_HOME}.projects", "projects", "List the projects that runs belong to."),
+    "projects": Entry("Runs", f"{_HOME}.usage", "projects", "List the projects that runs belong to."),
     "show": Entry("Runs", f"{_HOME}.show", "show", "Show one run: state, attempts, workers, metrics."),
     "logs": Entry("Runs", f"{_HOME}.logs", "logs", "Print what the workers of a run wrote."),
     "attach": Entry("Runs", f"{_SESSIONS}.attach", "attach", "Follow a run that goes on; Ctrl-C leaves it."),
@@ -57,7 +57,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "check": Entry("Run files", f"{_HOME}.check", "check", "Check run files without a server."),
     "convert": Entry(
-        "Run files", f"{_HOME}.convert", "convert", "Print a run file of any dialect as a native one."
+        "Run files", f"{_HOME}.check", "convert", "Print a run file of any dialect as a native one."
     ),
     "nodes": Entry("Machines", f"{_HOME}.nodes", "nodes", "List nodes and what runs on them; drain them."),
     "files": Entry("Files", f"{_HOME}.runs.files", "files", "List and fetch what a run worked in."),
@@ -70,7 +70,7 @@ COMMANDS: dict[str, Entry] = {
     "usage": Entry("Machines", f"{_HOME}.usage", "usage", "Show the slot-hours of users, projects or pools."),
     "clusters": Entry("Machines", f"{_HOME}.clusters", "clusters", "List clusters; add and remove them."),
     "cluster": Entry(
-        "Machines", f"{_HOME}.cluster", "cluster", "Start a cluster on your servers over SSH, and end it."
+        "Machines", f"{_HOME}.clusters", "cluster", "Start a cluster on your servers over SSH, and end it."
     ),
     "sites": Entry("Machines", f"{_HOME}.sites", "sites", "List HPC sites that are known by their URLs."),
     "simulate": Entry(

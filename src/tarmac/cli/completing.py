@@ -6,7 +6,8 @@ never start a server.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 from click.shell_completion import get_completion_class
@@ -14,6 +15,11 @@ from click.shell_completion import get_completion_class
 from tarmac.cli.session import LAST, connect
 from tarmac.cli.views.messages import state_of
 from tarmac.model.errors import TarmacError
+
+if TYPE_CHECKING:
+    from tarmac.client import Client
+
+T = TypeVar("T")
 
 MOST = 200
 """Number of newest runs to consider."""
@@ -26,14 +32,19 @@ _HOW = {
 }
 
 
-def run_candidates(incomplete: str) -> Iterator[tuple[str, str]]:
-    """(value, explanation) of runs whose name or id begins with the text; a name once, for its newest run."""
+def _answered(ask: Callable[[Client], Sequence[T]]) -> Sequence[T]:
+    """The answer of a running server; empty if there is none."""
+    try:
+        return ask(connect(start=False))
+    except (TarmacError, OSError):
+        return ()
+
+
+def _runs(incomplete: str) -> Iterator[tuple[str, str]]:
+    """Runs whose name or id begins with the text; a name once, for its newest run."""
     if LAST.startswith(incomplete) and incomplete:
         yield LAST, "the newest run"
-    try:
-        runs = connect(start=False).runs(limit=MOST)["runs"]
-    except (TarmacError, OSError):
-        return
+    runs = _answered(lambda client: client.runs(limit=MOST)["runs"])
     names: set[str] = set()
     for run in runs:
         if run["name"] not in names and run["name"].startswith(incomplete):
@@ -45,26 +56,22 @@ def run_candidates(incomplete: str) -> Iterator[tuple[str, str]]:
         )
 
 
-def node_candidates(incomplete: str) -> Iterator[tuple[str, str]]:
-    """(value, explanation) of nodes whose name begins with the text."""
-    try:
-        nodes = connect(start=False).nodes()
-    except (TarmacError, OSError):
-        return
-    for node in nodes:
+def _nodes(incomplete: str) -> Iterator[tuple[str, str]]:
+    """Nodes whose name begins with the text."""
+    for node in _answered(lambda client: client.nodes()):
         if node.name.startswith(incomplete):
             yield node.name, f"{node.state}, {node.slots_used} of {node.slots} slots used"
 
 
-def cluster_candidates(incomplete: str) -> Iterator[tuple[str, str]]:
-    """(value, explanation) of clusters whose name begins with the text."""
-    try:
-        clusters = connect(start=False).clusters()
-    except (TarmacError, OSError):
-        return
-    for cluster in clusters:
+def _clusters(incomplete: str) -> Iterator[tuple[str, str]]:
+    """Clusters whose name begins with the text."""
+    for cluster in _answered(lambda client: client.clusters()):
         if cluster.name.startswith(incomplete):
             yield cluster.name, f"{cluster.nodes} nodes, {cluster.slots_free} slots free"
+
+
+CANDIDATES = {"run": _runs, "node": _nodes, "cluster": _clusters}
+"""The values of an argument that begin with a text, each with an explanation."""
 
 
 @click.command()

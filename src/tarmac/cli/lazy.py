@@ -77,6 +77,13 @@ class Subcommands(click.Group):
         return super().resolve_command(ctx, args)
 
 
+def calls_subcommand(ctx: click.Context) -> bool:
+    """Whether a command follows that of a group; raises UsageError if options precede it."""
+    if ctx.invoked_subcommand is not None and any(ctx.params.values()):
+        raise click.UsageError(f"write options after {ctx.invoked_subcommand}", ctx)
+    return ctx.invoked_subcommand is not None
+
+
 def unknown_command(
     name: str, known: list[str], ctx: click.Context, synonyms: Mapping[str, str] | None = None
 ) -> click.UsageError:

@@ -15,85 +15,91 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-
-class KeyValue(click.ParamType):  # type: ignore[type-arg]
-    """`K=V`; with `inherit`, `K` alone copies the value from this environment."""
-
-    name = "K=V"
-
-    def __init__(self, *, inherit: bool = False) -> None:
-        self._inherit = inherit
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        if isinstance(value, tuple):
-            return value[0], value[1]
-        key, equals, content = str(value).partition("=")
-        if not key or (not equals and not self._inherit):
-            self.fail(f"{value!r} is not of the form K=V", param, ctx)
-        if equals:
-            return key, content
-        if key not in os.environ:
-            self.fail(
-                f"{key} is not set here, so there is no value to take over; write {key}=VALUE", param, ctx
-            )
-        return key, os.environ[key]
+COUNT = click.IntRange(min=0)
+"""A number of things, or the number of one."""
 
 
-class Duration(click.ParamType):  # type: ignore[type-arg]
+def key_value(text: str) -> tuple[str, str]:
+    """`K=V`, as a pair."""
+    key, equals, content = text.partition("=")
+    if not key or not equals:
+        raise click.BadParameter(f"{text!r} is not of the form K=V")
+    return key, content
+
+
+def variable(text: str) -> tuple[str, str]:
+    """`K=V`; `K` alone copies the value from this environment."""
+    if "=" in text or not text:
+        return key_value(text)
+    if text not in os.environ:
+        raise click.BadParameter(
+            f"{text} is not set here, so there is no value to take over; write {text}=VALUE"
+        )
+    return text, os.environ[text]
+
+
+def duration(text: str) -> float:
     """`90s`, `10m`, `1h30m`, `2d`, or a number of seconds, in seconds."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, (int, float)):
-            return float(value)
-        seconds = parse_duration(str(value))
-        if seconds is None:
-            self.fail(f"{value!r} is not a duration; write 90s, 10m, 2h or 1d", param, ctx)
-        return seconds
+    seconds = parse_duration(str(text))
+    if seconds is None:
+        raise click.BadParameter(f"{text!r} is not a duration; write 90s, 10m, 2h or 1d")
+    return seconds
 
 
-def complete_run(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Names and ids of runs for shell completion: from a running server; silent otherwise."""
-    from click.shell_completion import CompletionItem
+def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """These options and arguments as one decorator, in this order."""
 
-    from tarmac.cli.completing import run_candidates
+    def add(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
 
-    return [CompletionItem(value, help=text) for value, text in run_candidates(incomplete)]
-
-
-def complete_node(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Names of nodes for shell completion, in the same way."""
-    from click.shell_completion import CompletionItem
-
-    from tarmac.cli.completing import node_candidates
-
-    return [CompletionItem(value, help=text) for value, text in node_candidates(incomplete)]
+    return add
 
 
-def complete_cluster(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Names of clusters for shell completion, in the same way."""
-    from click.shell_completion import CompletionItem
-
-    from tarmac.cli.completing import cluster_candidates
-
-    return [CompletionItem(value, help=text) for value, text in cluster_candidates(incomplete)]
+def repeated(*names: str, help: str, metavar: str = "NAME", **more: Any) -> Callable[[F], F]:
+    """An option that may be repeated."""
+    return click.option(*names, multiple=True, metavar=metavar, help=help, **more)
 
 
-def run_argument(function: F) -> F:
-    """RUN: one run."""
-    return click.argument("run", metavar="RUN", shell_complete=complete_run)(function)
+def pairs_option(*names: str, help: str, metavar: str = "K=V") -> Callable[[F], F]:
+    """An option of `K=V` that may be repeated."""
+    return repeated(*names, help=help, metavar=metavar, type=key_value)
 
 
-def runs_argument(function: F) -> F:
-    """RUN...: one run or several."""
-    return click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=complete_run)(
-        function
-    )
+variables_option = repeated(
+    *("--env", "-e", "variables"),
+    metavar="K=V",
+    type=variable,
+    help="Set a variable; K alone copies the value from your shell. May be repeated.",
+)
 
 
-def json_option(function: F) -> F:
-    """The option --json."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")(function)
+def _completion(kind: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """Names for shell completion: from a running server; silent otherwise."""
+
+    def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        from tarmac.cli.completing import CANDIDATES
+
+        return [CompletionItem(value, help=text) for value, text in CANDIDATES[kind](incomplete)]
+
+    return complete
+
+
+complete_run, complete_node, complete_cluster = map(_completion, ("run", "node", "cluster"))
+
+run_argument = click.argument("run", metavar="RUN", shell_complete=complete_run)
+runs_argument = click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=complete_run)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+
+
+def plot_option(help: str) -> Callable[[F], F]:
+    """The option --plot, with or without a file."""
+    return click.option("--plot", "plot_to", is_flag=False, flag_value="", metavar="[FILE]", help=help)
+
+
+def tail_option(lines: int, help: str) -> Callable[[F], F]:
+    """The option --tail, with this number of lines by default."""
+    return click.option("--tail", type=COUNT, default=lines, show_default=True, metavar="N", help=help)

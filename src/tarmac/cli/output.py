@@ -3,17 +3,42 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from tarmac.cli.views import escapes
 from tarmac.cli.views.errors import render_error, render_warning
-from tarmac.cli.views.terminal import stderr_terminal
+from tarmac.cli.views.table import Column, table_text
+from tarmac.cli.views.terminal import stderr_terminal, stdout_terminal
+from tarmac.model.errors import Unavailable
 
 if TYPE_CHECKING:
     from tarmac.model.errors import TarmacError
+
+T = TypeVar("T")
+
+
+def answer(document: Any, text: str, *, as_json: bool) -> None:
+    """Print the answer of a command: the document with --json, else the text for people."""
+    if as_json:
+        print_json(document)
+    else:
+        print_text(text)
+
+
+def print_list(
+    name: str, records: Sequence[T], table: Sequence[Column[T]], *, as_json: bool, empty: str
+) -> None:
+    """Print records as a table, or with --json under this name; a remark if there are none."""
+    if as_json:
+        print_json({name: records})
+    elif records:
+        print_text(table_text(table, records, stdout_terminal()))
+    else:
+        remark(empty)
 
 
 def print_json(document: Any) -> None:
@@ -45,3 +70,13 @@ def print_error(error: TarmacError) -> None:
 def remark(text: str) -> None:
     """Print a remark beside the answer, on stderr."""
     click.echo(stderr_terminal().paint(f"tarmac: {escapes.lines_only(text)}", "dim"), err=True, color=True)
+
+
+@contextmanager
+def written(option: str, file: str) -> Iterator[None]:
+    """Raise Unavailable, with the option that names the file, if it cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise Unavailable(f"{option} {file!r}: it cannot be written: {reason}") from None

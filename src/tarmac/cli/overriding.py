@@ -1,51 +1,55 @@
-"""Options that override values of a file, and their changes. Used by `run` and `experiment create`."""
+"""Options that override values of a file, and their changes. Used by `run` and `experiment create`.
+
+The syntax of `--env-file` is that of dotenv files, without substitution: `$` stands for itself. Errors quote
+no line, because such files hold keys and passwords.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from tarmac.cli.envfile import read_env_file
-from tarmac.cli.options import KeyValue, complete_run
-from tarmac.cli.runfile import rehearsal_of
-
-F = TypeVar("F", bound=Callable[..., Any])
+from tarmac.cli.options import COUNT, complete_run, pairs_option, repeated, together, variables_option
+from tarmac.cli.runfile import read_text, rehearsal_of
+from tarmac.model.errors import InvalidInput, Problem
 
 _PLAIN = (
     *("name", "slots", "cluster", "pool", "shard", "mode", "max_rapid_cycles"),
     *("priority", "weight", "time_limit", "retries", "rehearse", "slot_type", "image", "nodes", "array"),
 )
-"""Options with the same meaning as a field of a run file."""
+_FLAGS = ("no_code", "no_container", "uneven", "stop_on_nan")
+_LISTS = ("hostnames", "exclude_hostnames", "after", "notify")
+"""Options with the same meaning as a field of a run file: values, truths and lists."""
 
-_OPTIONS = (
+override_options = together(
     click.option("--name", metavar="NAME", help="Name of the run."),
     click.option(
         "--slots",
-        type=click.IntRange(min=0),
+        type=COUNT,
         metavar="N",
         help="N slots in all, on as few nodes as possible.",
     ),
-    click.option("--gpus", type=click.IntRange(min=0), metavar="N", help="The same as --slots."),
+    click.option("--gpus", type=COUNT, metavar="N", help="The same as --slots."),
     click.option("--gpu-type", "--slot-type", "slot_type", metavar="TYPE", help="Slots of this type only."),
     click.option("--nodes", type=click.IntRange(min=1), metavar="N", help="Split the slots over N nodes."),
     click.option("--uneven", is_flag=True, help="Split the slots unequally where no equal split fits."),
     click.option("--cluster", metavar="NAME", help="Run on this cluster."),
     click.option("--pool", metavar="NAME", help="Run in this pool."),
     click.option("--shard", metavar="NAME", help="Run in this shard of the cluster."),
-    click.option(
+    repeated(
         "--hostname",
         "hostnames",
-        multiple=True,
         metavar="NAME",
         help="Only on this machine; may be repeated.",
     ),
-    click.option(
+    repeated(
         "--exclude-hostname",
         "exclude_hostnames",
-        multiple=True,
         metavar="NAME",
         help="Not on this machine; may be repeated.",
     ),
@@ -60,38 +64,26 @@ _OPTIONS = (
         help="Bring this directory as code, whatever the file says.",
     ),
     click.option("--no-code", is_flag=True, help="Bring no code, whatever the file says."),
-    click.option(
+    repeated(
         "--env-file",
         "env_files",
-        multiple=True,
         metavar="FILE",
         help="Set the variables in this file, lines NAME=VALUE; --env counts more. May be repeated.",
     ),
-    click.option(
-        "--env",
-        "-e",
-        "variables",
-        multiple=True,
-        type=KeyValue(inherit=True),
-        help="Set a variable; K alone copies the value from your shell. May be repeated.",
-    ),
-    click.option(
+    variables_option,
+    repeated(
         "--secret",
         "secrets",
-        multiple=True,
         metavar="VARIABLE=NAME",
         help="Give the secret NAME as a variable; NAME alone as it was set. May be repeated.",
     ),
-    click.option(
+    repeated(
         "--slurm",
         "directives",
-        multiple=True,
         metavar="NAME[=VALUE]",
         help="Add a directive to its job on a Slurm; NAME= drops one. May be repeated.",
     ),
-    click.option(
-        "--label", "-l", "labels", multiple=True, type=KeyValue(), help="Add a label; may be repeated."
-    ),
+    pairs_option("--label", "-l", "labels", help="Add a label; may be repeated."),
     click.option("--mode", metavar="MODE", help="batch, cycle (short turns, first), interruptible or burst."),
     click.option("--max-rapid-cycles", type=int, metavar="N", help="Turns of a cycle run, 1 to 5."),
     click.option(
@@ -99,15 +91,12 @@ _OPTIONS = (
     ),
     click.option("--weight", type=float, metavar="W", help="Share of a fair-share pool, 1 by default."),
     click.option("--time-limit", metavar="DURATION", help="Stop it after this time, as 90s, 10m, 2h or 1d."),
-    click.option(
-        "--retries", type=click.IntRange(min=0), metavar="N", help="Start it again up to N times if it fails."
-    ),
+    click.option("--retries", type=COUNT, metavar="N", help="Start it again up to N times if it fails."),
     click.option(
         "--stop-on-nan", is_flag=True, help="Fail once a worker reports a metric that is not finite."
     ),
-    click.option(
+    repeated(
         "--after",
-        multiple=True,
         metavar="RUN[:ended]",
         shell_complete=complete_run,
         help="Wait until this run has completed (:ended: until it has ended, however); may be repeated.",
@@ -117,9 +106,8 @@ _OPTIONS = (
         metavar="0-99%8",
         help="Submit equal runs that differ in TARMAC_ARRAY_INDEX: indices 0 to 99, at most 8 at once.",
     ),
-    click.option(
+    repeated(
         "--notify",
-        multiple=True,
         metavar="ADDRESS",
         help="Tell this address of mail, or this URL, when the run has ended; may be repeated.",
     ),
@@ -130,13 +118,7 @@ _OPTIONS = (
         help="On a cluster made up on this machine: 2x1 is two nodes of one slot; FILE describes one.",
     ),
 )
-
-
-def override_options(function: F) -> F:
-    """Add the options that `overrides` reads."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
+"""The options that `overrides` reads."""
 
 
 def overrides(options: dict[str, Any], command: tuple[str, ...] | None) -> dict[str, Any]:
@@ -147,14 +129,8 @@ def overrides(options: dict[str, Any], command: tuple[str, ...] | None) -> dict[
         overrides["slots"] = options["gpus"]
     if options["code"] is not None:
         overrides["code"] = str(Path(options["code"]).absolute())
-    overrides |= {flag: True for flag in ("no_code", "no_container") if options[flag]}
-    overrides |= {
-        name: list(options[name])
-        for name in ("hostnames", "exclude_hostnames", "after", "notify")
-        if options[name]
-    }
-    if options["uneven"]:
-        overrides["uneven"] = True
+    overrides |= {flag: True for flag in _FLAGS if options[flag]}
+    overrides |= {name: list(options[name]) for name in _LISTS if options[name]}
     if (rehearsal := options["rehearse"]) is not None:
         overrides["rehearse"] = rehearsal_of(rehearsal)
     if variables := _variables(options["env_files"], options["variables"]):
@@ -165,8 +141,6 @@ def overrides(options: dict[str, Any], command: tuple[str, ...] | None) -> dict[
         overrides["slurm"] = dict(map(directive, options["directives"]))
     if options["labels"]:
         overrides["labels"] = dict(options["labels"])
-    if options["stop_on_nan"]:
-        overrides["stop_on_nan"] = True
     if options["fail_if_busy"]:
         overrides["queueing"] = "fail_if_busy"
     if command is not None:
@@ -177,9 +151,8 @@ def overrides(options: dict[str, Any], command: tuple[str, ...] | None) -> dict[
 def _variables(files: Sequence[str], pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
     """The variables of these files and of --env; later files override earlier ones, --env overrides all."""
     found: dict[str, str] = {}
-    if files:
-        for file in files:
-            found |= read_env_file(file)
+    for file in files:
+        found |= read_env_file(file)
     return {**found, **dict(pairs)}
 
 
@@ -200,3 +173,92 @@ def _refuse_both(options: dict[str, Any]) -> None:
         raise click.UsageError("--gpus says the same as --slots: give one of them")
     if options["code"] is not None and options["no_code"]:
         raise click.UsageError("--code and --no-code exclude each other: give one of them")
+
+
+_START = re.compile(r"[ \t]*(?:export[ \t]+)?(?P<name>[^\s=#'\"]+)[ \t]*(?P<equals>=?)[ \t]*")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_SINGLE = re.compile(r"'([^']*)'")
+_DOUBLE = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_COMMENT = re.compile(r"\s#")
+_REST = re.compile(r"[ \t]*(?:#.*)?(?=\n|\Z)")
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
+
+
+def read_env_file(file: str, environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The variables in a file; a name alone takes its value from `environment`, by default this process's.
+
+    Raises InvalidInput with all problems, each with file and line.
+    """
+    text = read_text(file, what="a file of variables").text.replace("\r\n", "\n")
+    return _Parser(file, text, os.environ if environment is None else environment).variables()
+
+
+class _Parser:
+    """Reads assignments one after the other, and collects problems."""
+
+    def __init__(self, file: str, text: str, environment: Mapping[str, str]) -> None:
+        self._file = file
+        self._text = text
+        self._environment = environment
+        self._problems: list[Problem] = []
+
+    def variables(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        at = 0
+        while at < len(self._text):
+            end = self._line_end(at)
+            line = self._text[at:end].strip()
+            if not line or line.startswith("#"):
+                at = end + 1
+                continue
+            at = self._assignment(at, end, found)
+        if self._problems:
+            raise InvalidInput(self._problems)
+        return found
+
+    def _assignment(self, at: int, end: int, found: dict[str, str]) -> int:
+        """Read the assignment at `at` into `found`; return the start of the next line."""
+        start = _START.match(self._text, at, end)
+        if start is None or not _NAME.fullmatch(start["name"]):
+            self._refuse(at, "this is not of the form NAME=VALUE", "a NAME is letters, digits and _")
+            return end + 1
+        name = start["name"]
+        if not start["equals"]:
+            if not _REST.match(self._text, start.end()):
+                self._refuse(at, f"there is no = after {name}", "write NAME=VALUE")
+            elif name not in self._environment:
+                self._refuse(at, f"{name} is not set here, so there is no value to copy", f"{name}=VALUE")
+            else:
+                found[name] = self._environment[name]
+            return end + 1
+        mark = self._text[start.end() : start.end() + 1]
+        if mark not in ("'", '"'):
+            value = _COMMENT.split(self._text[start.end() : end], maxsplit=1)[0].rstrip()
+            found[name] = "" if value.startswith("#") else value
+            return end + 1
+        return self._quoted(name, start.end(), mark, found)
+
+    def _quoted(self, name: str, at: int, mark: str, found: dict[str, str]) -> int:
+        quoted = (_SINGLE if mark == "'" else _DOUBLE).match(self._text, at)
+        if quoted is None:
+            self._refuse(
+                at, f"the value of {name} begins with {mark} and does not end", f"close it with {mark}"
+            )
+            return len(self._text)
+        if not _REST.match(self._text, quoted.end()):
+            self._refuse(
+                at, f"there is more after the quoted value of {name}", "put all of it into the quotes"
+            )
+        value = quoted[1]
+        if mark == '"':
+            value = re.sub(r"\\(.)", lambda pair: _ESCAPES.get(pair[1], pair[1]), value, flags=re.DOTALL)
+        found[name] = value
+        return self._line_end(quoted.end()) + 1
+
+    def _line_end(self, at: int) -> int:
+        end = self._text.find("\n", at)
+        return len(self._text) if end < 0 else end
+
+    def _refuse(self, at: int, message: str, hint: str) -> None:
+        line = self._text.count("\n", 0, at) + 1
+        self._problems.append(Problem(message=f"{self._file}:{line}: {message}", hint=hint))

@@ -6,16 +6,14 @@ the server knows the dialect.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from tarmac.cli.options import KeyValue
-
-F = TypeVar("F", bound=Callable[..., Any])
+from tarmac.cli.options import pairs_option, together
 
 COMPANIONS = frozenset({"mlproject"})
 """Names of such files, in lower case."""
@@ -42,36 +40,26 @@ class How:
         return {name: value for name, value in extras.items() if value}
 
 
-def reading_options(function: F) -> F:
-    """Add --dialect, --entry-point, --parameter and --set, which `how_of` reads."""
-    for option in (
-        click.option(
-            "--set",
-            "changes",
-            multiple=True,
-            metavar="PATH=VALUE",
-            type=KeyValue(),
-            help="Set a field of the run file, as resources.cpus=4; VALUE is YAML. May be repeated.",
-        ),
-        click.option(
-            "--parameter",
-            "-P",
-            "parameters",
-            multiple=True,
-            type=KeyValue(),
-            help="A parameter of the project's entry point; may be repeated.",
-        ),
-        click.option(
-            "--entry-point", metavar="NAME", help="The entry point of an MLflow project, 'main' if not given."
-        ),
-        click.option(
-            "--dialect",
-            metavar="NAME",
-            help="Read it as native, isc, mcli, determined, clusterfudge or mantik; else its content says.",
-        ),
-    ):
-        function = option(function)
-    return function
+reading_options = together(
+    click.option(
+        "--dialect",
+        metavar="NAME",
+        help="Read it as native, isc, mcli, determined, clusterfudge or mantik; else its content says.",
+    ),
+    click.option(
+        "--entry-point", metavar="NAME", help="The entry point of an MLflow project, 'main' if not given."
+    ),
+    pairs_option(
+        "--parameter", "-P", "parameters", help="A parameter of the project's entry point; may be repeated."
+    ),
+    pairs_option(
+        "--set",
+        "changes",
+        metavar="PATH=VALUE",
+        help="Set a field of the run file, as resources.cpus=4; VALUE is YAML. May be repeated.",
+    ),
+)
+"""--dialect, --entry-point, --parameter and --set, which `how_of` reads."""
 
 
 def how_of(options: dict[str, Any]) -> How:

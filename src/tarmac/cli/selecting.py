@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tarmac.cli.options import KeyValue, complete_run
+from tarmac.cli.options import complete_run, pairs_option, together
 from tarmac.cli.views import escapes
 from tarmac.model.text import listed
 
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from tarmac import api
     from tarmac.client import Client
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-PAGE = 500
+PAGE = 1000
 _SHOWN = 10
 _SELECTION = ("runs", "name_glob", "labels", "everything")
 
@@ -39,28 +37,15 @@ class Selection:
         return bool(self.name_glob is not None or self.labels or self.everything)
 
 
-def selection_options(function: F) -> F:
-    """Add RUN..., --name, --label and --all, of which exactly one selects the runs."""
-    for add in (
-        click.option("--all", "everything", is_flag=True, help="All of your own runs."),
-        click.option(
-            "--label",
-            "-l",
-            "labels",
-            multiple=True,
-            type=KeyValue(),
-            help="Your own runs with this label; may be repeated.",
-        ),
-        click.option("--name", "name_glob", metavar="GLOB", help="Your own runs of such a name, as 'lr-*'."),
-        click.argument("runs", metavar="[RUN...]", nargs=-1, shell_complete=complete_run),
-    ):
-        function = add(function)
-    return function
+selection_options = together(
+    click.argument("runs", metavar="[RUN...]", nargs=-1, shell_complete=complete_run),
+    click.option("--name", "name_glob", metavar="GLOB", help="Your own runs of such a name, as 'lr-*'."),
+    pairs_option("--label", "-l", "labels", help="Your own runs with this label; may be repeated."),
+    click.option("--all", "everything", is_flag=True, help="All of your own runs."),
+)
+"""RUN..., --name, --label and --all, of which exactly one selects the runs."""
 
-
-def yes_option(function: F) -> F:
-    """Add -y, which skips the confirmation."""
-    return click.option("--yes", "-y", is_flag=True, help="Do not ask.")(function)
+yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 
 
 def selection_of(options: dict[str, Any]) -> Selection:

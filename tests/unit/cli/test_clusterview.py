@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from tarmac import api
 from tarmac.cli.commands.clusters import described
-from tarmac.cli.views.clusterview import cluster_line, cluster_page, cluster_table
+from tarmac.cli.views.clusterview import CLUSTERS, cluster_line, cluster_page
+from tarmac.cli.views.table import table_text
 from tarmac.cli.views.terminal import Terminal
 from tarmac.model.cluster import QueueOffer
 
@@ -89,7 +90,7 @@ LAB = msgspec.convert(
 
 
 def test_a_line_for_each_cluster() -> None:
-    head, line = cluster_table([LAB], Terminal()).splitlines()
+    head, line = table_text(CLUSTERS, [LAB], Terminal()).splitlines()
     assert head.split() == ["CLUSTER", "ENGINE", "NODES", "FREE", "SLOTS", "TYPES", "POOLS"]
     assert line.split() == ["lab", "local", "4", "12", "28", "h100,", "any", "big,", "small"]
 

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 from click.testing import CliRunner
 
-from tarmac.cli.doctor import machine, programs, service
+from tarmac.cli.doctor import command, machine, programs
 from tarmac.cli.doctor.command import doctor, finding_text
 from tarmac.cli.doctor.finding import Finding, State, missing
 from tarmac.cli.views.terminal import Terminal
@@ -54,9 +54,9 @@ MOUNTS = """\
         (programs.ray("2.60.0", elsewhere=False), State.OK, "2.60.0"),
         (programs.ray(None, elsewhere=True), State.OK, "in the Python that each cluster of Ray names"),
         (programs.ray(None, elsewhere=False), State.MISSING, "--set python=PATH"),
-        (service.clock(0.4), State.OK, "the same"),
-        (service.clock(-90.0), State.WARN, "90 s behind"),
-        (service.cluster("site", []), State.OK, "has what runs need"),
+        (command.clock(0.4), State.OK, "the same"),
+        (command.clock(-90.0), State.WARN, "90 s behind"),
+        (command.cluster("site", []), State.OK, "has what runs need"),
     ],
 )  # fmt: skip
 def test_a_fact_is_judged_and_explained(finding: Finding, state: State, words: str) -> None:
@@ -99,7 +99,7 @@ def test_a_cluster_without_what_runs_need_says_which() -> None:
         engine_kinds.Finding(what="sbatch", ok=True, text="slurm 23"),
         engine_kinds.Finding(what="python", ok=False, text="3.6 is too old"),
     ]
-    found = service.cluster("site", bad)
+    found = command.cluster("site", bad)
     assert (found.state, found.text) == (State.MISSING, "python: 3.6 is too old")
     assert "tarmac clusters check site" in found.meaning
 
@@ -117,7 +117,7 @@ def test_ray_is_needed_here_only_by_clusters_that_name_no_python(
             ]
             return [SimpleNamespace(engine="local", settings={}), *rays]
 
-    assert service.has_ray_elsewhere(cast(Client, Answers())) is elsewhere
+    assert command.has_ray_elsewhere(cast(Client, Answers())) is elsewhere
 
 
 def test_the_meaning_stands_below_its_line() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.cli.envfile import read_env_file
+from tarmac.cli.overriding import read_env_file
 from tarmac.cli.views.errors import render_error
 from tarmac.cli.views.terminal import Terminal
 from tarmac.model.errors import InvalidInput

@@ -10,8 +10,7 @@ import click
 import pytest
 
 from tarmac import api
-from tarmac.cli.commands.search import is_one_run
-from tarmac.cli.searches import sweep_of, unreported
+from tarmac.cli.commands.search import is_one_run, sweep_of, unreported
 from tarmac.cli.views.experimentview import preview_text, trials_table
 from tarmac.cli.views.metricplot import Drawn, plot_trials
 from tarmac.cli.views.terminal import Terminal

@@ -5,7 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from tarmac import api
-from tarmac.cli.views.clusterview import change_line, machine_table
+from tarmac.cli.views.clusterview import MACHINES, change_line
+from tarmac.cli.views.table import table_text
 from tarmac.cli.views.terminal import Terminal
 from tarmac.model.machine import MachineState
 
@@ -31,8 +32,7 @@ def test_each_server_has_a_line_with_what_is_wrong() -> None:
         _machine("gpu1", role="head", slots=8),
         _machine("gpu2", state=MachineState.DOWN, pid=None, since=None, problem="Ray\nended"),
     ]
-    status = api.ClusterStatus(cluster="gpus", engine="ray", machines=machines, change=None)
-    head, first, second = machine_table(status, Terminal(width=100), now=NOW).splitlines()
+    head, first, second = table_text(MACHINES, machines, Terminal(width=100), now=NOW).splitlines()
     assert head.split() == ["HOST", "ROLE", "RAY", "SINCE", "SLOTS", "PID", "ADDRESS", "PROBLEM"]
     assert first.split() == ["gpu1", "head", "up", "2h", "ago", "8", "4711", "10.0.0.1"]
     assert second.split()[:4] == ["gpu2", "worker", "down", "10.0.0.1"]

@@ -13,7 +13,7 @@ from tarmac.cli.commands.acts import result_text
 from tarmac.cli.commands.show import page
 from tarmac.cli.commands.why import explanation
 from tarmac.cli.views.metricview import not_finite, report_table, report_text
-from tarmac.cli.views.nodeview import group_table, node_table
+from tarmac.cli.views.nodeview import node_table
 from tarmac.cli.views.runview import column_names, ordered, run_table, sort_keys
 from tarmac.cli.views.terminal import Terminal
 from tarmac.model.cluster import NodeState
@@ -134,7 +134,7 @@ def test_many_nodes_are_shown_in_groups() -> None:
     busy = node(**place, slots_used=8, runs=[{"id": "r1", "name": "digits", "slots": 8}])
     idle = node(**place, slots_used=0, runs=[])
     known = [busy] * 30 + [idle] * 20 + [replace(idle, state=NodeState.DRAINED, pool="small")]
-    assert group_table(known, PLAIN) == (
+    assert node_table(known, PLAIN, grouped=True) == (
         "CLUSTER  POOL   SHARD  STATE    NODES  TYPE   SLOTS  FREE  IDLE NODES  RUNS\n"
         "site-a   big    left   up          50  h100  50 x 8   160          20     1\n"
         "site-a   small  left   drained      1  h100   1 x 8     8           1     0"

@@ -9,7 +9,7 @@ from msgspec import convert
 from msgspec.structs import replace
 
 from tarmac import api
-from tarmac.cli.queuechanges import read_assignments, read_options
+from tarmac.cli.commands.queue import read_assignments, read_options
 from tarmac.cli.views.queueview import queue_text
 from tarmac.cli.views.terminal import Terminal
 from tarmac.model.cluster import Policy

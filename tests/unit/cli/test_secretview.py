@@ -5,7 +5,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from tarmac import api
-from tarmac.cli.views.secretview import form_of, secret_table, usage_of, uses_text
+from tarmac.cli.commands.secret import SECRETS, form_of, usage_of
+from tarmac.cli.commands.show import uses_text
+from tarmac.cli.views.table import table_text
 from tarmac.cli.views.terminal import Terminal
 
 PLAIN = api.Secret(name="k", number=2, user="ada", created_at=0.0, form=None, variable=None, path=None)
@@ -20,7 +22,7 @@ def test_a_secret_says_how_a_run_is_given_it() -> None:
 
 
 def test_the_table_has_a_line_for_each() -> None:
-    lines = secret_table([PLAIN], Terminal(), now=60.0).splitlines()
+    lines = table_text(SECRETS, [PLAIN], Terminal(), now=60.0).splitlines()
     assert [line.split()[0] for line in lines] == ["NAME", "k"]
 
 

@@ -45,7 +45,7 @@ def test_only_the_users_own_runs_in_fitting_states_are_asked_for() -> None:
     pages = Pages("a")
     matching(pages, labels=(("team", "vision"),))
     assert pages.queries == [
-        {"limit": 500, "states": ["queued", "running"], "labels": {"team": "vision"}, "mine": True}
+        {"limit": 1000, "states": ["queued", "running"], "labels": {"team": "vision"}, "mine": True}
     ]
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tarmac import api
+from tarmac.cli.views.queueview import use_text, used_amounts
 from tarmac.cli.views.terminal import Terminal
 from tarmac.cli.views.topview import page, screen
-from tarmac.cli.views.utilizationview import cells, line
 
 PLAIN = Terminal()
 
@@ -44,9 +44,9 @@ def test_what_a_run_uses_stands_beside_it() -> None:
     ]
     node: api.NodeUtilization = {"node": "a", "at": 1.0, "memory_bytes": 3 << 30, "cpus": 1.25, "gpus": gpus}  # type: ignore[typeddict-item]
     other: api.NodeUtilization = {"node": "b", "at": 1.0, "memory_bytes": 1 << 30, "cpus": 0.5, "gpus": []}
-    assert cells([node, other]) == ("1.8", "4 GiB", "50 %", "2 GiB of 160 GiB")
-    assert cells([other]) == ("0.5", "1 GiB", "", "")
-    assert cells([]) == ("", "", "", "")
-    assert line([node]) == "1.2 CPUs, 3 GiB of memory; 2 GPUs 50 % busy, 2 GiB of 160 GiB"
-    assert line([other]) == "0.5 CPUs, 1 GiB of memory"
-    assert line([]) == ""
+    assert used_amounts([node, other]) == ("1.8", "4 GiB", "50 %", "2 GiB of 160 GiB")
+    assert used_amounts([other]) == ("0.5", "1 GiB", "", "")
+    assert used_amounts([]) == ("", "", "", "")
+    assert use_text([node]) == "1.2 CPUs, 3 GiB of memory; 2 GPUs 50 % busy, 2 GiB of 160 GiB"
+    assert use_text([other]) == "0.5 CPUs, 1 GiB of memory"
+    assert use_text([]) == ""

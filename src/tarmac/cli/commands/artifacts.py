@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,29 +9,55 @@ import click
 
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import complete_run, json_option
-from tarmac.cli.output import print_json, print_text, remark
+from tarmac.cli.output import answer, print_list
 from tarmac.cli.session import connect
-from tarmac.cli.views.amounts import age, size
+from tarmac.cli.views.amounts import age, counted, size
 from tarmac.cli.views.bars import BytesBar
-from tarmac.cli.views.table import Cell, heads, render
-from tarmac.cli.views.terminal import Terminal, stdout_terminal
+from tarmac.cli.views.table import Cell, Column
 from tarmac.client.fetching import fetch, selected
 from tarmac.model.codec import json_form
 from tarmac.model.dataset import Dataset, DatasetState
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tarmac import api
 
 KINDS = ("checkpoint", "crud", "lossy", "log")
 
-_ARTIFACTS = heads(
-    "ID, RUN, KIND, ATTEMPT, FILES, SIZE, KEPT",
-    right="ATTEMPT, FILES, SIZE, KEPT",
-    flexible="RUN",
-    optional="ATTEMPT",
+
+def _files(artifact: api.Artifact) -> str:
+    """The number of files, and how many incomplete ones were left out."""
+    left_out = len(artifact.left_out)
+    return f"{artifact.files} ({left_out} left out)" if left_out else str(artifact.files)
+
+
+def _amount(dataset: Dataset) -> str:
+    """The amount fetched so far; empty for data that is used in place."""
+    done, total = dataset.done_bytes, dataset.total_bytes
+    if dataset.state == "caching" and total:
+        return f"{size(done)} of {size(total)}"
+    return size(done) if done else ""
+
+
+ARTIFACTS: Sequence[Column[api.Artifact]] = (
+    Column("ID", lambda artifact, _: artifact.id),
+    Column("RUN", lambda artifact, _: artifact.run_name, flexible=True),
+    Column("KIND", lambda artifact, _: artifact.kind),
+    Column("ATTEMPT", lambda artifact, _: artifact.attempt, right=True, optional=True),
+    Column("FILES", lambda artifact, _: _files(artifact), right=True),
+    Column("SIZE", lambda artifact, _: size(artifact.bytes), right=True),
+    Column("KEPT", lambda artifact, now: age(artifact.created_at, now), right=True),
 )
-_DATASETS = heads("ID, STATE, SIZE, ADDED, FROM, WHY", right="SIZE, ADDED", flexible="FROM", optional="ADDED")
 _STYLES = {"available": "green", "failed": "red", "caching": "yellow"}
+DATASETS: Sequence[Column[Dataset]] = (
+    Column("ID", lambda dataset, _: dataset.id),
+    Column("STATE", lambda dataset, _: Cell(dataset.state, _STYLES.get(dataset.state))),
+    Column("SIZE", lambda dataset, _: _amount(dataset), right=True),
+    Column("ADDED", lambda dataset, now: age(dataset.created_at, now), right=True, optional=True),
+    Column("FROM", lambda dataset, _: dataset.source, flexible=True),
+    Column("WHY", lambda dataset, _: dataset.message),
+)
 
 
 @click.group(cls=Subcommands)
@@ -49,13 +73,8 @@ def ls(*, run: str | None, as_json: bool) -> None:
 
     The id of a version is RUN.KIND.NUMBER; a run file may name it, or a run, under input_artifacts.
     """
-    found = connect().artifacts(run)
-    if as_json:
-        print_json({"artifacts": found})
-    elif found:
-        print_text(_artifact_table(found, stdout_terminal(), now=time.time()))
-    else:
-        remark("no run has artifacts yet" if run is None else "this run has no artifacts yet")
+    empty = "no run has artifacts yet" if run is None else "this run has no artifacts yet"
+    print_list("artifacts", connect().artifacts(run), ARTIFACTS, as_json=as_json, empty=empty)
 
 
 @artifacts.command()
@@ -84,13 +103,10 @@ def get(*, artifact: str, path: str | None, kind: str, output: str, as_json: boo
             bar.show(done, total)
 
         fetch(client, entries, Path(output), progress)
-    if as_json:
-        fetched = {"output": str(Path(output).resolve()), "fetched_bytes": total}
-        print_json(json_form(content.artifact) | fetched)
-    else:
-        count = sum(entry.kind == "file" for entry in entries)
-        files = "1 file" if count == 1 else f"{count} files"
-        print_text(f"{content.artifact.id}: {files}, {size(total)} in {output}")
+    fetched = {"output": str(Path(output).resolve()), "fetched_bytes": total}
+    files = counted(sum(entry.kind == "file" for entry in entries), "file")
+    text = f"{content.artifact.id}: {files}, {size(total)} in {output}"
+    answer(json_form(content.artifact) | fetched, text, as_json=as_json)
 
 
 @artifacts.command()
@@ -99,10 +115,7 @@ def get(*, artifact: str, path: str | None, kind: str, output: str, as_json: boo
 def rm(*, artifact: str, as_json: bool) -> None:
     """Remove one version; refused while a run resumes from it or reads it."""
     gone = connect().remove_artifact(artifact).artifact
-    if as_json:
-        print_json(gone)
-    else:
-        print_text(f"{gone.id} is gone")
+    answer(gone, f"{gone.id} is gone", as_json=as_json)
 
 
 @click.group(cls=Subcommands)
@@ -114,13 +127,8 @@ def datasets() -> None:
 @json_option
 def ls_datasets(*, as_json: bool) -> None:
     """List the datasets and how far they have come."""
-    known = connect().datasets()
-    if as_json:
-        print_json({"datasets": known})
-    elif known:
-        print_text(_dataset_table(known, stdout_terminal(), now=time.time()))
-    else:
-        remark("there is no dataset; tarmac datasets add ID PATH adds one")
+    empty = "there is no dataset; tarmac datasets add ID PATH adds one"
+    print_list("datasets", connect().datasets(), DATASETS, as_json=as_json, empty=empty)
 
 
 @datasets.command("add")
@@ -135,12 +143,10 @@ def add_dataset(*, dataset: str, source: str, as_json: bool) -> None:
     if "://" not in source:
         source = str(Path(source).absolute())
     added = connect().add_dataset(dataset, source)
-    if as_json:
-        print_json(added)
-    elif added.state is DatasetState.AVAILABLE:
-        print_text(f"runs that name {added.id} read it at /data/{added.id}")
-    else:
-        print_text(f"{added.id} is being fetched; tarmac datasets ls tells how far it has come")
+    text = f"{added.id} is being fetched; tarmac datasets ls tells how far it has come"
+    if added.state is DatasetState.AVAILABLE:
+        text = f"runs that name {added.id} read it at /data/{added.id}"
+    answer(added, text, as_json=as_json)
 
 
 @datasets.command("rm")
@@ -152,54 +158,4 @@ def rm_dataset(*, dataset: str, as_json: bool) -> None:
     Data that was on the server's machine before stays there.
     """
     gone = connect().remove_dataset(dataset)
-    if as_json:
-        print_json(gone)
-    else:
-        print_text(f"{gone.id} is gone")
-
-
-def _artifact_table(artifacts: Sequence[api.Artifact], terminal: Terminal, *, now: float) -> str:
-    """A table with a line for each version."""
-    rows = (
-        (
-            artifact.id,
-            artifact.run_name or "",
-            artifact.kind,
-            str(artifact.attempt),
-            _files(artifact),
-            size(artifact.bytes),
-            age(artifact.created_at, now),
-        )
-        for artifact in artifacts
-    )
-    return render(_ARTIFACTS, rows, terminal)
-
-
-def _dataset_table(datasets: Sequence[Dataset], terminal: Terminal, *, now: float) -> str:
-    """A table with a line for each dataset."""
-    rows = (
-        (
-            dataset.id,
-            Cell(dataset.state, _STYLES.get(dataset.state)),
-            _amount(dataset),
-            age(dataset.created_at, now),
-            dataset.source,
-            dataset.message or "",
-        )
-        for dataset in datasets
-    )
-    return render(_DATASETS, rows, terminal)
-
-
-def _files(artifact: api.Artifact) -> str:
-    """The number of files, and how many incomplete ones were left out."""
-    left_out = len(artifact.left_out)
-    return f"{artifact.files} ({left_out} left out)" if left_out else str(artifact.files)
-
-
-def _amount(dataset: Dataset) -> str:
-    """The amount fetched so far; empty for data that is used in place."""
-    done, total = dataset.done_bytes, dataset.total_bytes
-    if dataset.state == "caching" and total:
-        return f"{size(done)} of {size(total)}"
-    return size(done) if done else ""
+    answer(gone, f"{gone.id} is gone", as_json=as_json)

@@ -1,23 +1,28 @@
-"""`tarmac check`: read run files as the server would, without a server, and report all problems."""
+"""`tarmac check` and `tarmac convert`: read run files as the server would, without a server.
+
+The first reports all problems, the second prints an equivalent native run file.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
 from tarmac.artifacts.code.present import missing_image, refuse_unfit
 from tarmac.cli.options import json_option
-from tarmac.cli.output import print_error, print_json, print_text, print_warnings
-from tarmac.cli.readfile import reading_in
+from tarmac.cli.output import print_error, print_json, print_text, print_verbatim, print_warnings
 from tarmac.cli.reading import How, how_of, reading_options
-from tarmac.cli.runfile import STDIN, read_run_file
+from tarmac.cli.runfile import STDIN, RunText, read_run_file
+from tarmac.dialects.dialect import Extras, Reading
+from tarmac.dialects.native.view import write
 from tarmac.model.codec import encode
-from tarmac.model.errors import InvalidInput, Problem
-from tarmac.model.spec import LocalDirectory, RunSpec
-from tarmac.systems.clusterfudge.script import ScriptReport, check_script, is_launch_script
+from tarmac.model.errors import InvalidInput
+from tarmac.model.spec import LocalDirectory
+from tarmac.systems.clusterfudge.script import check_script, is_launch_script
+from tarmac.systems.registry import read
 
 INVALID = 2
 
@@ -46,38 +51,23 @@ def _check(file: str, how: How) -> dict[str, Any]:
     try:
         text = read_run_file(file)
         if how.dialect in (None, "clusterfudge") and is_launch_script(text.text):
-            return _script(file, check_script(text.text, filename=text.filename))
+            report = check_script(text.text, filename=text.filename)
+            return {"file": file, "problems": report.problems, "warnings": report.warnings, "run": None}
         reading = reading_in(text, how)
         if isinstance(reading.spec.code, LocalDirectory):
             refuse_unfit(reading.spec.code, filename=text.filename)
     except InvalidInput as error:
-        problems = [_problem(item) for item in error.problems]
-        return {"file": file, "problems": problems, "warnings": [], "run": None}
+        return {"file": file, "problems": error.problems, "warnings": [], "run": None}
     missing = missing_image(reading.spec, directory=text.directory)
     warnings = [*reading.warnings, *([missing] if missing else [])]
-    return {"file": file, "problems": [], "warnings": warnings, "run": _spec(reading.spec)}
-
-
-def _script(file: str, report: ScriptReport) -> dict[str, Any]:
-    """The report on a launch script, which is analysed but not run."""
-    problems = [_problem(item) for item in report.problems]
-    return {"file": file, "problems": problems, "warnings": list(report.warnings), "run": None}
-
-
-def _spec(spec: RunSpec) -> dict[str, Any]:
-    """The spec as the server shows it, without the text."""
-    return {key: value for key, value in encode(spec).items() if key != "source"}
-
-
-def _problem(problem: Problem) -> dict[str, Any]:
-    return {name: getattr(problem, name) for name in ("message", "file", "line", "column", "hint")}
+    shown = {key: value for key, value in encode(reading.spec).items() if key != "source"}
+    return {"file": file, "problems": [], "warnings": warnings, "run": shown}
 
 
 def _report(finding: dict[str, Any], *, quiet: bool) -> None:
     print_warnings(f"{finding['file']}: {warning}" for warning in finding["warnings"])
-    problems: Sequence[dict[str, Any]] = finding["problems"]
-    if problems:
-        print_error(InvalidInput([Problem(**item) for item in problems]))
+    if finding["problems"]:
+        print_error(InvalidInput(finding["problems"]))
     elif not quiet:
         name = "standard input" if finding["file"] == STDIN else finding["file"]
         if finding["run"] is None:
@@ -86,3 +76,56 @@ def _report(finding: dict[str, Any], *, quiet: bool) -> None:
         dialect = finding["run"].get("dialect", "native")
         kind = "a run file" if dialect == "native" else f"a run file ({dialect})"
         print_text(f"{name}: ok, {kind} of {finding['run']['name']}")
+
+
+@click.command()
+@click.argument("file", type=click.Path())
+@reading_options
+@click.option("--output", "-o", metavar="FILE", help="Write it to a new file instead of printing it.")
+@json_option
+def convert(*, file: str, output: str | None, as_json: bool, **options: Any) -> None:
+    """Print a run file of any dialect as a native one that runs the same.
+
+    Warnings say what has no counterpart. FILE may be - for standard input.
+    """
+    try:
+        text = read_run_file(file)
+        reading = reading_in(text, how_of(options))
+        native = write(reading.spec, directory=text.directory)
+        if output is not None:
+            _keep(Path(output), native)
+    except InvalidInput as error:
+        print_error(error)
+        sys.exit(INVALID)
+    print_warnings(reading.warnings)
+    if as_json:
+        print_json({"file": file, "dialect": reading.spec.dialect, "native": native})
+    elif output is None:
+        print_verbatim(native)
+
+
+def _keep(path: Path, native: str) -> None:
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(native)
+    except FileExistsError:
+        raise InvalidInput(f"{path} exists already", hint="name another file, or remove it") from None
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be written: {error.strerror}") from None
+
+
+def reading_in(text: RunText, how: How) -> Reading:
+    """The reading of a text; raises InvalidInput with every problem in it."""
+    extras = how.extras(text.directory)
+    return read(
+        text.text,
+        filename=text.filename,
+        directory=text.directory,
+        dialect=how.dialect,
+        extras=Extras(
+            files=tuple(sorted(extras.get("files", {}).items())),
+            entry_point=how.entry_point,
+            parameters=tuple(how.parameters.items()),
+            changes=tuple(how.changes.items()),
+        ),
+    )

@@ -1,20 +1,32 @@
-"""`tarmac clusters`: list and show them; add, check and remove described ones."""
+"""`tarmac clusters`: list and show them; add, check and remove described ones.
+
+`tarmac cluster` starts, inspects and ends a Ray cluster on servers that SSH reaches.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from typing import Any
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tarmac.cli.lazy import Subcommands
-from tarmac.cli.options import KeyValue, complete_cluster, json_option
-from tarmac.cli.output import print_json, print_text, print_warnings, remark
-from tarmac.cli.runfile import read_text
+from tarmac.cli.lazy import Subcommands, calls_subcommand
+from tarmac.cli.options import complete_cluster, json_option, pairs_option
+from tarmac.cli.output import answer, print_list, print_text, print_warnings, remark
+from tarmac.cli.runfile import STDIN, read_text
 from tarmac.cli.session import connect
-from tarmac.cli.views.clusterview import cluster_line, cluster_page, cluster_table, findings_table
+from tarmac.cli.views.clusterview import CLUSTERS, FINDINGS, MACHINES, change_line, cluster_line, cluster_page
+from tarmac.cli.views.table import table_text
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.client.launching import json_text
+from tarmac.model.machine import MachineState
+
+if TYPE_CHECKING:
+    from tarmac.client import Client
+
+_name_argument = click.argument("name", metavar="NAME", shell_complete=complete_cluster)
 
 
 @click.group(cls=Subcommands, invoke_without_command=True)
@@ -22,33 +34,21 @@ from tarmac.client.launching import json_text
 @click.pass_context
 def clusters(ctx: click.Context, *, as_json: bool) -> None:
     """List clusters, their slots and pools."""
-    if ctx.invoked_subcommand is not None:
-        if as_json:
-            raise click.UsageError(f"write --json after {ctx.invoked_subcommand}", ctx)
-        return
-    known = connect().clusters()
-    if as_json:
-        print_json({"clusters": known})
-    elif known:
-        print_text(cluster_table(known, stdout_terminal()))
-    else:
-        remark("no cluster is known")
+    if not calls_subcommand(ctx):
+        print_list("clusters", connect().clusters(), CLUSTERS, as_json=as_json, empty="no cluster is known")
 
 
 @clusters.command()
-@click.argument("name", metavar="NAME", shell_complete=complete_cluster)
+@_name_argument
 @json_option
 def show(*, name: str, as_json: bool) -> None:
     """Show a cluster: its pools with their rules, its nodes by shard and type."""
     cluster = connect().cluster(name)
-    if as_json:
-        print_json(cluster)
-    else:
-        print_text(cluster_page(cluster, stdout_terminal()))
+    answer(cluster, cluster_page(cluster, stdout_terminal()), as_json=as_json)
 
 
 @clusters.command()
-@click.argument("name", metavar="NAME", shell_complete=complete_cluster)
+@_name_argument
 @json_option
 @click.pass_context
 def check(ctx: click.Context, *, name: str, as_json: bool) -> None:
@@ -57,10 +57,8 @@ def check(ctx: click.Context, *, name: str, as_json: bool) -> None:
     The exit code is 1 if something is missing.
     """
     found = connect().check_cluster(name)
-    if as_json:
-        print_json({"cluster": name, "findings": found})
-    else:
-        print_text(findings_table(found, stdout_terminal()))
+    text = table_text(FINDINGS, found, stdout_terminal())
+    answer({"cluster": name, "findings": found}, text, as_json=as_json)
     if not all(finding.ok for finding in found):
         ctx.exit(1)
 
@@ -69,11 +67,9 @@ def check(ctx: click.Context, *, name: str, as_json: bool) -> None:
 @click.argument("file", metavar="FILE|NAME", type=click.Path())
 @click.option("--engine", metavar="ENGINE", help="Add the cluster NAME of this engine, without a file.")
 @click.option("--address", metavar="HOST:PORT", help="With --engine: the setting address, as ray has it.")
-@click.option(
+@pairs_option(
     "--set",
     "settings",
-    multiple=True,
-    type=KeyValue(),
     metavar="SETTING=VALUE",
     help="With --engine: a setting, as partition=gpu or pools.train.qos=long; may be repeated.",
 )
@@ -106,10 +102,7 @@ def add(
         text, filename = described(file, engine, settings), "command line"
     cluster = connect().add_cluster(text, filename=filename, replace=replace)
     print_warnings(f"{file}: {warning}" for warning in cluster.warnings)
-    if as_json:
-        print_json(cluster)
-    else:
-        print_text(f"there is {cluster_line(cluster)}")
+    answer(cluster, f"there is {cluster_line(cluster)}", as_json=as_json)
 
 
 def described(name: str, engine: str, settings: Iterable[tuple[str, str]]) -> str:
@@ -131,7 +124,7 @@ _VALUES = {"": None, "null": None, "true": True, "false": False}
 
 
 @clusters.command()
-@click.argument("name", metavar="NAME", shell_complete=complete_cluster)
+@_name_argument
 @json_option
 def rm(*, name: str, as_json: bool) -> None:
     """Forget a cluster that was added; refused while runs hold its nodes or need them.
@@ -139,8 +132,84 @@ def rm(*, name: str, as_json: bool) -> None:
     Empty it first: tarmac nodes drain --cluster NAME gives it no new work.
     """
     cluster = connect().remove_cluster(name)
-    if as_json:
-        print_json(cluster)
-    else:
-        print_warnings(cluster.warnings)
-        print_text(f"{cluster.name} is gone")
+    print_warnings(cluster.warnings if not as_json else ())
+    answer(cluster, f"{cluster.name} is gone", as_json=as_json)
+
+
+@click.group(cls=Subcommands)
+def cluster() -> None:
+    """Start a Ray cluster on your own GPU servers over SSH, look at it, and end it."""
+
+
+@cluster.command()
+@click.argument("file", metavar="HOSTS.txt", type=click.Path())
+@click.option("--name", metavar="NAME", help="Name of the cluster; else that of the file.")
+@click.option("--install", is_flag=True, help="Install Ray where it is missing, in a directory of its own.")
+@json_option
+def up(*, file: str, name: str | None, install: bool, as_json: bool) -> None:
+    """Have a cluster run on the servers that HOSTS.txt lists, and no others.
+
+    One line a server: [user@]name [head] [port=N] [slots=N] [cpus=N] [address=IP] [python=COMMAND]
+    [directory=PATH]. Everything that is wrong with any of them is reported before anything is started.
+
+    The same command again starts what is down, adds servers, and takes out those that are gone from the
+    file: their runs save, and go on elsewhere.
+    """
+    source = read_text(file, what="a hosts file")
+    name = name or _name_of(file)
+    client = connect()
+    client.start_cluster(name, source.text, filename=source.filename, install=install)
+    _follow(client, name, as_json=as_json, going="goes on starting it")
+    started = client.cluster(name)
+    answer(started, f"there is {cluster_line(started)}", as_json=as_json)
+
+
+@cluster.command()
+@_name_argument
+@click.option("--force", is_flag=True, help="Stop the runs on it; give up servers that cannot be reached.")
+@click.option("--purge", is_flag=True, help="Remove the directories of runs on the servers too.")
+@json_option
+def down(*, name: str, force: bool, purge: bool, as_json: bool) -> None:
+    """End a cluster that `up` started; refused while runs are on it.
+
+    What belongs to it on each server is ended by its process id, and nothing else is.
+    """
+    client = connect()
+    client.end_cluster(name, force=force, purge=purge)
+    _follow(client, name, as_json=as_json, going="goes on ending it")
+    answer({"cluster": name}, f"{name} is gone", as_json=as_json)
+
+
+@cluster.command()
+@_name_argument
+@json_option
+@click.pass_context
+def status(ctx: click.Context, *, name: str, as_json: bool) -> None:
+    """Show the servers of a cluster that `up` started, and whether Ray runs on each.
+
+    The exit code is 1 if it does not run on one of them.
+    """
+    found = connect().cluster_machines(name)
+    answer(found, table_text(MACHINES, found.machines, stdout_terminal()), as_json=as_json)
+    if found.change is not None and not as_json:
+        remark(f"{found.change.kind} is at work on {name}")
+    if any(machine.state is not MachineState.UP for machine in found.machines):
+        ctx.exit(1)
+
+
+def _follow(client: Client, name: str, *, as_json: bool, going: str) -> None:
+    """Print the steps until the last; on stderr if the answer is a document."""
+    tell = remark if as_json else print_text
+    try:
+        for line in client.follow_cluster_change(name):
+            tell(change_line(line))
+    except KeyboardInterrupt:
+        remark(f"the server {going}: tarmac cluster status {name} shows how far it is")
+        raise
+
+
+def _name_of(file: str) -> str:
+    """The name of a cluster, from its file name."""
+    if file == STDIN:
+        raise click.UsageError("a cluster from standard input needs --name")
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", PurePath(file).stem).strip("-_")

@@ -12,18 +12,24 @@ import click
 from tarmac.artifacts.code.tree import check_size, scan
 from tarmac.cli.commands import acts
 from tarmac.cli.commands.ls import ls
-from tarmac.cli.commands.search import SEARCH_COMMANDS, act_on_search, is_native, is_one_run, is_search
+from tarmac.cli.commands.queue import change_queue, read_options
+from tarmac.cli.commands.search import (
+    SEARCH_COMMANDS,
+    act_on_search,
+    begin,
+    is_native,
+    is_one_run,
+    is_search,
+)
 from tarmac.cli.commands.search import show as show_search
 from tarmac.cli.commands.show import show
 from tarmac.cli.following import LogChoice, follow
 from tarmac.cli.lazy import Subcommands
-from tarmac.cli.options import KeyValue, complete_run, json_option
-from tarmac.cli.output import print_json, print_text, print_warnings
+from tarmac.cli.options import complete_run, json_option, pairs_option
+from tarmac.cli.output import answer, print_json, print_text, print_warnings
 from tarmac.cli.overriding import override_options, overrides
-from tarmac.cli.queueacts import change_queue
-from tarmac.cli.queuechanges import read_options
 from tarmac.cli.runfile import read_text
-from tarmac.cli.searches import begin
+from tarmac.cli.selecting import pages
 from tarmac.cli.session import LAST, connect
 from tarmac.cli.views.followview import standard_view
 from tarmac.model.cluster import DEFAULT_POOL
@@ -38,7 +44,6 @@ if TYPE_CHECKING:
 
 SYSTEM = "determined"
 NATIVE = "native"
-_PAGE = 500
 
 _ABSENT = {
     "include": "copy or link it into the context directory",
@@ -62,12 +67,8 @@ def experiment() -> None:
 @click.argument("config", type=click.Path())
 @click.argument("context", metavar="[CONTEXT_DIR]", required=False, type=click.Path())
 @click.option("--follow", "-f", "--follow-first-trial", is_flag=True, help="Follow it to its end.")
-@click.option(
-    "--config",
-    "--set",
-    "changes",
-    multiple=True,
-    type=KeyValue(),
+@pairs_option(
+    *("--config", "--set", "changes"),
     help="A value in place of the file's, by its dotted path; may be repeated.",
 )
 @click.option("--paused", is_flag=True, help="Create it paused: `activate` starts it.")
@@ -156,10 +157,7 @@ def describe(ctx: click.Context, *, experiment_: str, as_json: bool) -> None:
 def queued(*, resource_pool: str, as_json: bool) -> None:
     """List what runs and waits in a pool, in scheduling order, as det job list."""
     pools = connect().queue(pool=resource_pool)
-    if as_json:
-        print_json({"pools": pools})
-        return
-    print_text(queue_table([run for pool in pools for run in pool.runs]))
+    answer({"pools": pools}, queue_table([run for pool in pools for run in pool.runs]), as_json=as_json)
 
 
 @experiment.command()
@@ -258,14 +256,10 @@ def _reference(text: str) -> str:
     """The run with this experiment number, among all runs; other texts already name a run."""
     if not text.isdigit() or text == LAST:
         return text
-    client, before = connect(), None
+    client = connect()
     with suppress(NotFound):
         return client.numbered_experiment(int(text))
-    while True:
-        page = client.runs(everything=True, limit=_PAGE, before=before)
-        for run in page["runs"]:
-            if str(experiment_id(run["id"])) == text:
-                return str(run["id"])
-        before = page["next"]
-        if before is None:
-            raise NotFound(f"there is no experiment {text}", hint="tarmac experiment list --all names them")
+    for run in pages(client, None, {"everything": True}):
+        if str(experiment_id(run["id"])) == text:
+            return str(run["id"])
+    raise NotFound(f"there is no experiment {text}", hint="tarmac experiment list --all names them")

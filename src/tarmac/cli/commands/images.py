@@ -8,23 +8,36 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import click
 
 from tarmac.cli.following import LogChoice, follow
 from tarmac.cli.lazy import Subcommands
-from tarmac.cli.options import complete_node, json_option
-from tarmac.cli.output import print_json, print_text, remark
+from tarmac.cli.options import complete_node, json_option, repeated
+from tarmac.cli.output import answer, print_json, print_list, remark
 from tarmac.cli.session import connect
+from tarmac.cli.views.amounts import age, size
 from tarmac.cli.views.followview import standard_view
-from tarmac.cli.views.imageview import image_table, where
-from tarmac.cli.views.terminal import stdout_terminal
+from tarmac.cli.views.runview import DIGEST_CHARACTERS
+from tarmac.cli.views.table import Column
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tarmac import api
     from tarmac.client import Client
+    from tarmac.model.abilities import KeptImage
+
+IMAGES: Sequence[Column[KeptImage]] = (
+    Column("CLUSTER", lambda image, _: image.cluster, optional=True),
+    Column("NODE", lambda image, _: image.node),
+    Column("IMAGE", lambda image, _: image.name, flexible=True),
+    Column("DIGEST", lambda image, _: image.digest[:DIGEST_CHARACTERS]),
+    Column("SIZE", lambda image, _: size(image.size_bytes), right=True),
+    Column("ON DISK", lambda image, _: size(image.disk_bytes), right=True, optional=True),
+    Column("USED", lambda image, now: "in use" if image.in_use else age(image.used_at, now), right=True),
+)
 
 
 @click.group(cls=Subcommands)
@@ -44,25 +57,16 @@ def ls(*, cluster: str | None, node: str | None, as_json: bool) -> None:
         return
     for name, trouble in found.troubles.items():
         remark(f"cluster {name} gives no answer: {trouble}")
-    if found.images:
-        print_text(image_table(found.images, stdout_terminal(), now=time.time()))
-    elif node is not None:
-        remark(f"node {node} has no image of its own; tarmac images ls shows all, tarmac nodes the nodes")
-    else:
-        remark("no image is here; tarmac images pull IMAGE fetches one, and so does a run that names it")
+    empty = "no image is here; tarmac images pull IMAGE fetches one, and so does a run that names it"
+    if node is not None:
+        empty = f"node {node} has no image of its own; tarmac images ls shows all, tarmac nodes the nodes"
+    print_list("images", found.images, IMAGES, as_json=False, empty=empty)
 
 
 @images.command()
 @click.argument("image", metavar="IMAGE")
 @click.option("--cluster", metavar="NAME", help="On the nodes of this cluster; else on those of the server.")
-@click.option(
-    "--node",
-    "nodes",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=complete_node,
-    help="Only on this node; may be repeated.",
-)
+@repeated("--node", "nodes", shell_complete=complete_node, help="Only on this node; may be repeated.")
 @click.option("--secret", metavar="NAME", help="The secret with the credentials for its registry.")
 @json_option
 def pull(
@@ -90,11 +94,8 @@ def pull(
 def rm(*, image: str, cluster: str | None, node: str | None, as_json: bool) -> None:
     """Remove an image, by name or digest, from all nodes; refused while a run uses it."""
     gone = connect().remove_image(image, cluster=cluster, node=node)
-    if as_json:
-        print_json({"images": gone})
-        return
-    for each in gone:
-        print_text(f"{each.name} is gone from {where(each)}")
+    lines = [f"{each.name} is gone from {each.node or f'cluster {each.cluster}'}" for each in gone]
+    answer({"images": gone}, "\n".join(lines), as_json=as_json)
 
 
 def _nodes_to_fill(client: Client, cluster: str | None) -> list[str | None]:

@@ -12,7 +12,7 @@ import click
 
 from tarmac.cli.displays.registry import as_option, display
 from tarmac.cli.following import LogChoice, expected_workers, follow
-from tarmac.cli.options import Duration, json_option, run_argument
+from tarmac.cli.options import COUNT, duration, json_option, run_argument
 from tarmac.cli.output import remark
 from tarmac.cli.selecting import means_all, member_ids
 from tarmac.cli.session import connect
@@ -25,23 +25,12 @@ if TYPE_CHECKING:
     from tarmac.client import Client
 
 
-class _Pattern(click.ParamType):  # type: ignore[type-arg]
+def _pattern(text: str) -> re.Pattern[str]:
     """A regular expression in Python's syntax."""
-
-    name = "regex"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> re.Pattern[str]:
-        if isinstance(value, re.Pattern):
-            return value
-        try:
-            return re.compile(str(value))
-        except (re.error, OverflowError, RecursionError) as error:
-            self.fail(f"{value!r} is no regular expression: {error}", param, ctx)
-
-
-_COUNT = click.IntRange(min=0)
+    try:
+        return re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise click.BadParameter(f"{text!r} is no regular expression: {error}") from None
 
 
 @click.command()
@@ -50,22 +39,22 @@ _COUNT = click.IntRange(min=0)
     "--follow", "-f", "following", is_flag=True, help="Go on until the run ends; exit with its code."
 )
 @click.option("--role", metavar="NAME", help="Only workers of this role.")
-@click.option("--replica", type=_COUNT, metavar="N", help="Only workers of this replica.")
-@click.option("--worker", type=_COUNT, metavar="N", help="Only this worker of each replica.")
+@click.option("--replica", type=COUNT, metavar="N", help="Only workers of this replica.")
+@click.option("--worker", type=COUNT, metavar="N", help="Only this worker of each replica.")
 @click.option(
     "--rank",
-    type=_COUNT,
+    type=COUNT,
     metavar="N",
     help="Only this process of those that train together: its log, or its lines in one.",
 )
 @click.option(
     "--attempt", type=click.IntRange(min=1), metavar="N", help="Only this attempt; by default all of them."
 )
-@click.option("--tail", type=_COUNT, metavar="N", help="Only each worker's last N lines, over all attempts.")
+@click.option("--tail", type=COUNT, metavar="N", help="Only each worker's last N lines, over all attempts.")
 @click.option(
-    "--since", "since_s", type=Duration(), metavar="DURATION", help="Only what was written since, as 10m."
+    "--since", "since_s", type=duration, metavar="DURATION", help="Only what was written since, as 10m."
 )
-@click.option("--grep", metavar="REGEX", type=_Pattern(), help="Only lines in which this is found.")
+@click.option("--grep", metavar="REGEX", type=_pattern, help="Only lines in which this is found.")
 @click.option("--timestamps", "-t", is_flag=True, help="Begin each line with the time it was written.")
 @click.option("--raw", is_flag=True, help="To a terminal, too, write just what the workers wrote.")
 @as_option

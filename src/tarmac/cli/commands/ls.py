@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tarmac.cli.displays.registry import as_option, display, statuses_of, with_statuses
-from tarmac.cli.options import KeyValue, json_option
+from tarmac.cli.options import json_option, pairs_option
 from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.selecting import pages
 from tarmac.cli.session import connect
@@ -46,7 +46,7 @@ _MODES = ("batch", "cycle", "interruptible", "burst")
 @click.option("--mine", is_flag=True, help="Only your own runs.")
 @click.option("--project", metavar="NAME", help="Only runs of this project.")
 @click.option("--name", metavar="NAME", help="Only runs of this name.")
-@click.option("--label", "labels", multiple=True, type=KeyValue(), help="Only runs with this label.")
+@pairs_option("--label", "labels", help="Only runs with this label.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N runs.")
 @click.option("--columns", metavar="NAME,...", help="These columns of the table, as name,state,ended.")
 @click.option("--sort", metavar="NAME,...", help="Sort by these columns; -NAME: the largest first.")

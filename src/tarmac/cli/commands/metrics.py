@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import csv
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from tarmac.cli.options import json_option, runs_argument
-from tarmac.cli.output import print_json, print_text, print_warnings, remark
+from tarmac.cli.options import json_option, plot_option, repeated, runs_argument
+from tarmac.cli.output import answer, print_json, print_text, print_warnings, remark, written
 from tarmac.cli.session import connect
 from tarmac.cli.views.metricview import not_finite, point_line, report_table, series_name, series_table
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.model.codec import json_form
-from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.model.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tarmac import api
@@ -23,24 +26,18 @@ if TYPE_CHECKING:
 
 FOLLOW_S = 2.0
 PLOT_POINTS = 1000
+CSV_COLUMNS = ("run", "run_name", "group", "name", "rank", "step", "time", "value")
 MOST_NEW = 1000
 """Maximum number of new points per series that following shows at once."""
 
 
 @click.command()
 @runs_argument
-@click.option("--name", "-n", "names", multiple=True, metavar="METRIC", help="Only this metric; repeatable.")
+@repeated("--name", "-n", "names", metavar="METRIC", help="Only this metric; repeatable.")
 @click.option("--group", metavar="GROUP", help="Only this group, such as validation.")
 @click.option("--all", "-a", "everything", is_flag=True, help="Every report of one run, report by report.")
 @click.option("--follow", "-f", is_flag=True, help="Show what is reported until the runs end.")
-@click.option(
-    "--plot",
-    "plot_to",
-    is_flag=False,
-    flag_value="",
-    metavar="[FILE]",
-    help="Draw curves: here, or into FILE.png or .svg.",
-)
+@plot_option("Draw curves: here, or into FILE.png or .svg.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print every point as CSV.")
 @click.option("--tensorboard", metavar="DIR", help="Write event files for TensorBoard below DIR.")
 @json_option
@@ -75,13 +72,10 @@ def metrics(
         return
     points = PLOT_POINTS if plot_to is not None else None
     found = client.metrics(*runs, names=names, group=group, points=points)
-    if as_csv or tensorboard is not None:
-        from tarmac.cli.metricfiles import every_point, write_csv, write_tensorboard
-
-        if as_csv:
-            write_csv(every_point(client, found))
-        elif tensorboard is not None:
-            write_tensorboard(every_point(client, found), tensorboard)
+    if as_csv:
+        write_csv(every_point(client, found))
+    elif tensorboard is not None:
+        write_tensorboard(every_point(client, found), tensorboard)
     elif follow:
         _follow(client, runs, names, group, as_json=as_json)
     elif as_json:
@@ -113,11 +107,9 @@ def _show_reports(client: Client, runs: Sequence[str], *, as_json: bool) -> None
     if len(runs) > 1:
         raise InvalidInput(f"--all shows the reports of one run, and {len(runs)} were named")
     reports = client.reports(runs[0])
-    if as_json:
-        print_json({"reports": reports})
-        return
-    print_text(report_table(reports, now=time.time(), terminal=stdout_terminal()))
-    print_warnings(list(not_finite(reports)))
+    text = report_table(reports, now=time.time(), terminal=stdout_terminal())
+    answer({"reports": reports}, text, as_json=as_json)
+    print_warnings(not_finite(reports) if not as_json else ())
 
 
 def _plot(found: Sequence[api.MetricSeries], plot_to: str) -> None:
@@ -126,10 +118,8 @@ def _plot(found: Sequence[api.MetricSeries], plot_to: str) -> None:
     if not plot_to:
         print_text(curves_text(found, stdout_terminal()))
         return
-    try:
+    with written("--plot", plot_to):
         plot(found, Path(plot_to))
-    except OSError as error:
-        raise Unavailable(f"--plot {plot_to!r}: it cannot be written: {error.strerror or error}") from None
     remark(f"drawn: {plot_to}")
 
 
@@ -167,3 +157,39 @@ def _show_new(series: api.MetricSeries, shown: dict[tuple[str, str, int], float]
             print_json({**named, "step": step, "time": at, "value": value})
         else:
             print_text(point_line(series, step, value))
+
+
+def every_point(client: Client, found: Sequence[api.MetricSeries]) -> Iterator[api.MetricSeries]:
+    """The same series with all their points, requested one by one."""
+    for series in found:
+        whole = client.metrics(
+            series.run,
+            names=(series.name,),
+            group=series.group,
+            points=max(2, series.count),
+            every_rank=True,
+        )
+        yield from (each for each in whole if each.rank == series.rank)
+
+
+def write_csv(found: Iterable[api.MetricSeries]) -> None:
+    """Write a line for each point to standard output."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    for series in found:
+        points = series.points
+        if points is None:
+            continue
+        named = [series.run, series.run_name, series.group, series.name, series.rank]
+        for step, at, value in zip(points.steps, points.times, points.values, strict=True):
+            writer.writerow([*named, "" if step is None else step, at, value])
+
+
+def write_tensorboard(found: Iterable[api.MetricSeries], directory: str) -> None:
+    """Write an event file for each run, in its own directory. Raises Unavailable if one cannot be written."""
+    from tarmac.client.tensorboard import write_events
+
+    for run, series in groupby(found, key=lambda each: f"{each.run_name}-{each.run}"):
+        with written("--tensorboard", directory):
+            path = write_events(Path(directory) / run, series)
+        remark(f"written: {path}")

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
-from tarmac.cli.lazy import Subcommands
-from tarmac.cli.options import complete_node, json_option
-from tarmac.cli.output import print_json, print_text, remark
+from tarmac.cli.lazy import Subcommands, calls_subcommand
+from tarmac.cli.options import complete_node, json_option, together
+from tarmac.cli.output import answer, print_json, print_text, remark
 from tarmac.cli.session import connect
-from tarmac.cli.views.nodeview import group_table, node_table
+from tarmac.cli.views.nodeview import node_table
 from tarmac.cli.views.terminal import stdout_terminal
 
 if TYPE_CHECKING:
     from tarmac import api
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 NODES_SHOWN = 20
 """The summary names at most this many drained nodes."""
@@ -35,35 +32,30 @@ LISTED = 40
 @click.pass_context
 def nodes(ctx: click.Context, /, *, everything: bool, as_json: bool, **parts: str | None) -> None:
     """List nodes, their slots and what runs on them; on a terminal, many nodes are shown in groups."""
-    if ctx.invoked_subcommand is not None:
-        if any(parts.values()) or everything or as_json:
-            raise click.UsageError(f"write options after {ctx.invoked_subcommand}", ctx)
+    if calls_subcommand(ctx):
         return
     found = connect().nodes(**parts)
     terminal = stdout_terminal()
+    grouped = len(found) > LISTED and terminal.width is not None and not everything
     if as_json:
         print_json({"nodes": found})
-    elif not found:
-        remark("no node is known")
-    elif len(found) > LISTED and terminal.width is not None and not everything:
-        print_text(group_table(found, terminal))
-        remark(f"{len(found)} nodes; --all lists each, --cluster, --pool and --shard narrow")
+    elif found:
+        print_text(node_table(found, terminal, grouped=grouped))
     else:
-        print_text(node_table(found, terminal))
+        remark("no node is known")
+    if grouped and not as_json:
+        remark(f"{len(found)} nodes; --all lists each, --cluster, --pool and --shard narrow")
 
 
-def choice_options(function: F) -> F:
-    """Options that select nodes by name or by part of a cluster, for the commands that change nodes."""
-    for option in (
-        click.option("--shard", metavar="NAME", help="Every node of this shard, likewise."),
-        click.option("--pool", metavar="NAME", help="Every node of this pool, likewise."),
-        click.option(
-            "--cluster", metavar="NAME", help="Every node of this cluster; with names, only these there."
-        ),
-        click.argument("names", metavar="[NODE...]", nargs=-1, shell_complete=complete_node),
-    ):
-        function = option(function)
-    return function
+choice_options = together(
+    click.argument("names", metavar="[NODE...]", nargs=-1, shell_complete=complete_node),
+    click.option(
+        "--cluster", metavar="NAME", help="Every node of this cluster; with names, only these there."
+    ),
+    click.option("--pool", metavar="NAME", help="Every node of this pool, likewise."),
+    click.option("--shard", metavar="NAME", help="Every node of this shard, likewise."),
+)
+"""Options that select nodes by name or by part of a cluster, for the commands that change nodes."""
 
 
 @nodes.command()
@@ -80,15 +72,12 @@ def drain(
     """
     _one_choice(ctx, names, parts)
     changed = connect().drain(*names, reason=reason, **parts)
-    if as_json:
-        print_json({"nodes": changed})
-    elif len(changed) > NODES_SHOWN:
+    text = "\n".join(f"{node.name} takes no new work; {_remaining_work(node)}" for node in changed)
+    if len(changed) > NODES_SHOWN:
         busy = sum(bool(node.runs) for node in changed)
         left = f"on {busy} of them there are still runs" if busy else "they are empty"
-        print_text(f"{len(changed)} nodes take no new work; {left}")
-    else:
-        for node in changed:
-            print_text(f"{node.name} takes no new work; {_remaining_work(node)}")
+        text = f"{len(changed)} nodes take no new work; {left}"
+    answer({"nodes": changed}, text, as_json=as_json)
 
 
 @nodes.command()
@@ -99,14 +88,11 @@ def undrain(ctx: click.Context, /, *, names: tuple[str, ...], as_json: bool, **p
     """Give drained nodes work again."""
     _one_choice(ctx, names, parts)
     changed = connect().undrain(*names, **parts)
-    if as_json:
-        print_json({"nodes": changed})
-    elif len(changed) > NODES_SHOWN:
-        print_text(f"{len(changed)} nodes take work again")
-    else:
-        for node in changed:
-            away = "" if node.state == "up" else f", once it is no longer {node.state}"
-            print_text(f"{node.name} takes work again{away}")
+    away = ("" if node.state == "up" else f", once it is no longer {node.state}" for node in changed)
+    lines = [f"{node.name} takes work again{when}" for node, when in zip(changed, away, strict=True)]
+    if len(changed) > NODES_SHOWN:
+        lines = [f"{len(changed)} nodes take work again"]
+    answer({"nodes": changed}, "\n".join(lines), as_json=as_json)
 
 
 def _one_choice(ctx: click.Context, names: tuple[str, ...], parts: dict[str, str | None]) -> None:

@@ -1,16 +1,58 @@
-"""`tarmac queue`: list running and waiting runs in scheduling order; `set` and `move` change it."""
+"""`tarmac queue`: list running and waiting runs in scheduling order; `set` and `move` change it.
+
+Changes are read from words: options, or `RUN.priority=1 RUN2.pool=x`. All problems with the words are
+reported at once; the server checks whether the runs and pools exist, and whether the change is allowed.
+"""
 
 from __future__ import annotations
 
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 import click
 
-from tarmac.cli.lazy import Subcommands
+from tarmac.cli.lazy import Subcommands, calls_subcommand
 from tarmac.cli.options import complete_run, json_option
-from tarmac.cli.output import remark
-from tarmac.cli.queueacts import change_queue, print_queue, shown_runs
-from tarmac.cli.queuechanges import is_assignment, read_assignments, read_options
+from tarmac.cli.output import answer, remark
 from tarmac.cli.session import connect
-from tarmac.cli.views.queueview import with_arrays
+from tarmac.cli.views.queueview import LISTED, queue_text, with_arrays
+from tarmac.cli.views.terminal import stdout_terminal
+from tarmac.model.errors import InvalidInput, NotFound, Problem
+from tarmac.model.text import suggestion
+
+if TYPE_CHECKING:
+    from tarmac import api
+    from tarmac.client import Client
+    from tarmac.dialects.priorities import Scale
+
+_DIALECTS = "tarmac.systems.registry"
+"""Imported only for changes of priorities: it imports all readers."""
+
+HIGHEST_PRIORITY = 1_000_000
+LARGEST_WEIGHT = 100_000
+
+Change = dict[str, Any]
+"""A `QueueChange` of docs/using/api.md."""
+
+OPERATIONS = {
+    "priority": "priority",
+    "weight": "weight",
+    "pool": "pool",
+    "resource-pool": "pool",
+    "ahead-of": "ahead_of",
+    "behind-of": "behind_of",
+}
+"""The words between the dot and the equals sign, and their fields."""
+
+_SYNONYMS = {
+    "resource_pool": "resource-pool",
+    "ahead_of": "ahead-of",
+    "behind_of": "behind-of",
+}
+_MOVES = frozenset({"ahead_of", "behind_of"})
 
 
 @click.group(cls=Subcommands, invoke_without_command=True)
@@ -36,14 +78,13 @@ def queue(
     SLOTS are those held of those needed. EST. START is when a waiting run is likely to start, if nothing
     else is submitted. Runs that have ended are left out.
     """
-    if ctx.invoked_subcommand is not None:
-        if cluster or pool or mine or everything or expand or as_json:
-            raise click.UsageError(f"write options after {ctx.invoked_subcommand}", ctx)
+    if calls_subcommand(ctx):
         return
     limit = None if everything else shown_runs(as_json=as_json)
-    pools = connect().queue(cluster=cluster, pool=pool, mine=mine, limit=limit)
+    client = connect()
+    pools = client.queue(cluster=cluster, pool=pool, mine=mine, limit=limit)
     if not (expand or as_json) and any(run.array_id for found in pools for run in found.runs):
-        whole = connect().queue(cluster=cluster, pool=pool, mine=mine, limit=None)
+        whole = client.queue(cluster=cluster, pool=pool, mine=mine, limit=None)
         pools = with_arrays(whole, limit=limit)
     if not (cluster or pool) and not as_json:
         pools = [found for found in pools if found.runs]
@@ -116,3 +157,176 @@ def move(
     if len(place) != 1:
         raise click.UsageError("give one of --ahead-of RUN, --behind-of RUN and --top", ctx)
     change_queue([{"run": run, **place}], as_json=as_json)
+
+
+def is_assignment(word: str) -> bool:
+    """Whether a word has the batch form; names of runs have no equals sign."""
+    return "=" in word
+
+
+def read_assignments(words: Sequence[str]) -> list[Change]:
+    """The changes of `RUN.OPERATION=VALUE ...`, in order; raises InvalidInput with all problems.
+
+    The last dot before the first equals sign separates run and operation: names and weights may have dots.
+    """
+    problems: list[Problem] = []
+    changes: list[Change] = []
+    for word in words:
+        left, equals, value = word.partition("=")
+        reference, dot, operation = left.rpartition(".")
+        if not equals or not dot or not reference:
+            problems.append(_problem(word, "is not of the form RUN.OPERATION=VALUE", _FORM_HINT))
+        elif operation not in OPERATIONS:
+            hint = suggestion(operation, OPERATIONS, f"one of {', '.join(OPERATIONS)}", _SYNONYMS)
+            problems.append(_problem(word, f"there is no operation {operation!r}", hint))
+        else:
+            field = OPERATIONS[operation]
+            try:
+                changes.append({"run": reference, field: _VALUES[field](_unquoted(value))})
+            except ValueError as misfit:
+                problems.append(_problem(word, str(misfit)))
+    problems += _contradictions(changes)
+    if problems:
+        raise InvalidInput(problems)
+    return changes
+
+
+def read_options(references: Sequence[str], options: Mapping[str, str]) -> list[Change]:
+    """The same changes for each of these runs; `options` has the text of each field."""
+    values: Change = {}
+    problems: list[Problem] = []
+    for field, text in options.items():
+        try:
+            values[field] = _VALUES[field](text)
+        except ValueError as misfit:
+            problems.append(_problem(f"--{field}", str(misfit)))
+    if problems:
+        raise InvalidInput(problems)
+    return [{"run": run, field: value} for run in references for field, value in values.items()]
+
+
+def _contradictions(changes: Sequence[Change]) -> list[Problem]:
+    """Fields set twice for one run; and moves of a run combined with the priority that they would set."""
+    first: dict[tuple[str, str], Any] = {}
+    problems = []
+    for change in changes:
+        reference = change["run"]
+        ((field, value),) = ((field, value) for field, value in change.items() if field != "run")
+        kind = "place" if field in _MOVES or field == "priority" else field
+        before = first.setdefault((reference, kind), (field, value))
+        if before != (field, value):
+            words = " and ".join(f"{_word(name)}={content}" for name, content in (before, (field, value)))
+            problems.append(Problem(message=f"{reference}: {words} contradict each other"))
+    return problems
+
+
+def _priority(text: str) -> int:
+    if not re.fullmatch(r"[+-]?[0-9]{1,9}", text) or abs(int(text)) > HIGHEST_PRIORITY:
+        raise ValueError(
+            f"a priority is a whole number from -{HIGHEST_PRIORITY} to {HIGHEST_PRIORITY}, not {text!r}"
+        )
+    return int(text)
+
+
+def _weight(text: str) -> float:
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = 0.0
+    if not 0 < weight <= LARGEST_WEIGHT:
+        raise ValueError(f"a weight is a number above 0, at most {LARGEST_WEIGHT}, not {text!r}")
+    return weight
+
+
+def _name(text: str) -> str:
+    if not text:
+        raise ValueError("there is nothing after the equals sign")
+    return text
+
+
+_VALUES: dict[str, Callable[[str], Any]] = {
+    "priority": _priority,
+    "weight": _weight,
+    "pool": _name,
+    "ahead_of": _name,
+    "behind_of": _name,
+}
+_FORM_HINT = "such as digits.priority=10 or digits.ahead-of=other"
+
+
+def _unquoted(text: str) -> str:
+    """The text without quotes that a shell has left around it."""
+    return text[1:-1] if len(text) >= 2 and text[0] == text[-1] and text[0] in "\"'" else text
+
+
+def _word(field: str) -> str:
+    return field.replace("_", "-")
+
+
+def _problem(word: str, message: str, hint: str | None = None) -> Problem:
+    return Problem(message=f"{word}: {message}", hint=hint)
+
+
+def change_queue(changes: Sequence[Change], *, as_json: bool, dialect: str | None = None) -> None:
+    """Make all of these changes or none, and print the changed queues.
+
+    A priority is on the scale of `dialect`, by default that of the run's file.
+    """
+    client = connect()
+    sent = _on_our_scale(client, changes, dialect=dialect)
+    pools = client.change_queue(sent, limit=shown_runs(as_json=as_json))
+    if pools or as_json:
+        print_queue(pools, as_json=as_json)
+    else:
+        names = ", ".join(dict.fromkeys(change["run"] for change in sent))
+        remark(f"{names}: changed, and in no queue now; the change counts once it is resumed")
+
+
+def shown_runs(*, as_json: bool) -> int | None:
+    """The default number of runs shown for each pool: on a terminal only the first ones."""
+    return None if as_json or stdout_terminal().width is None else LISTED
+
+
+def print_queue(pools: Sequence[api.QueuePool], *, as_json: bool) -> None:
+    """The queues as tables, or as JSON."""
+    text = queue_text(pools, now=time.time(), terminal=stdout_terminal())
+    answer({"pools": pools}, text, as_json=as_json)
+
+
+def _on_our_scale(client: Client, changes: Sequence[Change], *, dialect: str | None) -> list[Change]:
+    """The changes with tarmac's priorities; raises InvalidInput with all that exceed their system's scale."""
+    problems: list[Problem] = []
+    found: list[Change] = []
+    for change in changes:
+        scale = _scale(dialect or _dialect(client, change["run"])) if "priority" in change else None
+        found.append(change if scale is None else _rescaled(change, scale, problems))
+    if problems:
+        raise InvalidInput(problems)
+    return found
+
+
+def _scale(dialect: str | None) -> Scale | None:
+    """The scale of a dialect's priorities; None is tarmac's."""
+    found: Scale | None = import_module(_DIALECTS).dialect_of(dialect).scale
+    return found
+
+
+def _rescaled(change: Change, scale: Scale, problems: list[Problem]) -> Change:
+    native = change["priority"]
+    if not scale.first <= native <= scale.last:
+        allowed = f"from {scale.first} (first) to {scale.last} (last)"
+        message = f"{change['run']}: a priority of {scale.system} is {allowed}, not {native}"
+        problems.append(Problem(message=message, hint=f"{scale.usual} is the usual one"))
+        return change
+    priority = scale.to_tarmac(native)
+    of_system = f"of {scale.system}, where {scale.first} is first"
+    remark(f"{change['run']}: priority {native} {of_system}, is {priority} here")
+    return {**change, "priority": priority}
+
+
+def _dialect(client: Client, reference: str) -> str | None:
+    """The dialect of a run's file; None for an unknown run, which the server reports better."""
+    try:
+        return str(client.run(reference)["dialect"])
+    except NotFound:
+        return None

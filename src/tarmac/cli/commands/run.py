@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tarmac.cli.options import KeyValue, complete_run, json_option
+from tarmac.cli.options import complete_run, json_option, pairs_option
 from tarmac.cli.output import print_json, print_text, print_warnings
 from tarmac.cli.overriding import override_options, overrides
 from tarmac.cli.reading import How, how_of, reading_options
@@ -60,11 +60,8 @@ class RunCommand(click.Command):
     "--dry-run", is_flag=True, help="Show placement, commands and variables; start and keep nothing."
 )
 @click.option("--verbose", is_flag=True, help="With --dry-run: every variable, and what the engine is sent.")
-@click.option(
+@pairs_option(
     "--sweep",
-    "sweep",
-    multiple=True,
-    type=KeyValue(),
     help="Try these values of a parameter, as lr=1e-3,1e-4 or seed=0..9: an experiment of all combinations. "
     "May be repeated.",
 )
@@ -113,7 +110,7 @@ def run(
         request["resume"] = True
     try:
         if sweep:
-            from tarmac.cli.searches import sweep_of
+            from tarmac.cli.commands.search import sweep_of
 
             request["sweep"] = sweep_of(sweep)
             raise IsExperiment("it searches")
@@ -133,7 +130,7 @@ def _searched(
     client: Client, request: dict[str, Any], key: str | None, detach: bool, *, dry_run: bool, as_json: bool
 ) -> int:
     """Begin an experiment instead of a run, or with `dry_run` print its preview."""
-    from tarmac.cli.searches import begin, print_preview
+    from tarmac.cli.commands.search import begin, print_preview
 
     if dry_run:
         print_preview(client, request, as_json=as_json)

@@ -1,9 +1,13 @@
-"""The subcommands of `tarmac experiment` for searches over parameters. Joined by `experiment`."""
+"""The subcommands of `tarmac experiment` for searches over parameters, and how one begins and is followed.
+
+Joined by `experiment`; used by `run`.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -11,24 +15,39 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tarmac.cli.options import KeyValue, json_option
-from tarmac.cli.output import print_json, print_text, remark
+from tarmac.cli.options import json_option, pairs_option, plot_option
+from tarmac.cli.output import answer, print_json, print_list, print_text, print_warnings, remark, written
 from tarmac.cli.runfile import read_text
-from tarmac.cli.searches import metrics_of, print_preview, sweep_of, unreported
-from tarmac.cli.searches import show as show_record
 from tarmac.cli.session import connect
 from tarmac.cli.views.experimentview import (
+    EXPERIMENTS,
     best_line,
-    experiments_table,
+    number_text,
+    preview_text,
     state_of,
+    summary_lines,
+    trial_state,
     trials_table,
 )
 from tarmac.cli.views.terminal import stdout_terminal
-from tarmac.model.errors import NotFound, Unavailable
+from tarmac.model.codec import json_form
+from tarmac.model.errors import NotFound
+from tarmac.model.text import listed, suggestion
 
 if TYPE_CHECKING:
     from tarmac import api
     from tarmac.client import Client
+
+LOOK_S = 0.5
+"""Interval between polls of the trials while they are followed."""
+
+MOST_NAMES = 8
+"""Maximum number of metrics named in a hint."""
+
+RUNS_AT_ONCE = 50
+"""Maximum number of trials in one request."""
+
+EXIT_CODES = {"completed": 0, "failed": 1, "stopped": 130}
 
 PLOT_POINTS = 500
 LOSS = "loss"
@@ -83,10 +102,7 @@ def act_on_search(verb: str, reference: str, *, as_json: bool) -> bool:
         record = acts.get(verb, client.stop_experiment)(reference)
     except NotFound:
         return False
-    if as_json:
-        print_json(record)
-    else:
-        print_text(f"{record.name} ({record.id}): {state_of(record)}")
+    _print(record, as_json=as_json)
     return True
 
 
@@ -101,24 +117,15 @@ def list_searches(*, everything: bool, mine: bool, limit: int, as_json: bool) ->
     if as_json:
         print_json(page)
         return
-    if not page.experiments:
-        remark("no experiment yet: tarmac run FILE --sweep NAME=VALUE,VALUE begins one")
-        return
-    print_text(experiments_table(page.experiments, stdout_terminal()))
+    empty = "no experiment yet: tarmac run FILE --sweep NAME=VALUE,VALUE begins one"
+    print_list("experiments", page.experiments, EXPERIMENTS, as_json=False, empty=empty)
     if page.next is not None:
         remark("there are older ones: --limit shows more")
 
 
 @click.command("show")
 @_ARGUMENT
-@click.option(
-    "--plot",
-    "plot_to",
-    is_flag=False,
-    flag_value="",
-    metavar="[FILE]",
-    help="Draw the curves of its trials: here, or into FILE.png or .svg with its parameters.",
-)
+@plot_option("Draw the curves of its trials: here, or into FILE.png or .svg with its parameters.")
 @json_option
 def show(*, reference: str, plot_to: str | None, as_json: bool) -> None:
     """Show an experiment, its trials and the best of them."""
@@ -131,7 +138,7 @@ def show(*, reference: str, plot_to: str | None, as_json: bool) -> None:
     if plot_to is not None:
         _plot(client, record, plot_to)
         return
-    show_record(client, record, as_json=as_json)
+    print_experiment(client, record, as_json=as_json)
 
 
 def _plot(client: Client, record: api.Experiment, plot_to: str) -> None:
@@ -159,10 +166,8 @@ def _plot(client: Client, record: api.Experiment, plot_to: str) -> None:
         values=values,
         best=best[0] if best else None,
     )
-    try:
+    with written("--plot", plot_to):
         plot_trials(drawn, Path(plot_to))
-    except OSError as error:
-        raise Unavailable(f"--plot {plot_to!r}: it cannot be written: {error.strerror or error}") from None
     remark(f"drawn: {plot_to}")
 
 
@@ -174,10 +179,8 @@ def trials(*, reference: str, as_json: bool) -> None:
     client = connect()
     record = client.experiment(reference)
     found = client.trials(record.id)
-    if as_json:
-        print_json(found)
-        return
-    print_text(trials_table(record, found, stdout_terminal(), metrics_of(client, record, found)))
+    metrics = metrics_of(client, record, found) if not as_json else ()
+    answer(found, trials_table(record, found, stdout_terminal(), metrics), as_json=as_json)
 
 
 @click.command("best")
@@ -189,10 +192,7 @@ def best(*, reference: str, count: int, as_json: bool) -> None:
     client = connect()
     record = client.experiment(reference)
     found = client.best_trials(record.id, limit=count)
-    if as_json:
-        print_json(found)
-        return
-    if not found:
+    if not found and not as_json:
         metric, name = record.search.metric, record.name
         if not metric:
             raise NotFound(
@@ -200,15 +200,14 @@ def best(*, reference: str, count: int, as_json: bool) -> None:
                 hint="write 'search: {method: grid, metric: NAME}' into the run file; --sweep keeps it",
             )
         raise unreported(client, record, client.trials(record.id))
-    if count == 1:
-        print_text(best_line(record, found[0]))
-    else:
-        print_text(trials_table(record, found, stdout_terminal()))
+    one = count == 1 and found
+    text = best_line(record, found[0]) if one else trials_table(record, found, stdout_terminal())
+    answer(found, text, as_json=as_json)
 
 
 @click.command("preview")
 @click.argument("file", type=click.Path())
-@click.option("--sweep", multiple=True, type=KeyValue(), help="As with tarmac run.")
+@pairs_option("--sweep", help="As with tarmac run.")
 @json_option
 def preview(*, file: str, sweep: tuple[tuple[str, str], ...], as_json: bool) -> None:
     """Print how many trials of what length a file's search comes to; nothing is started."""
@@ -232,22 +231,12 @@ def go_on(*, reference: str, as_json: bool) -> None:
 
 @click.command("fork")
 @_ARGUMENT
-@click.option(
-    "--set",
-    "changes",
-    multiple=True,
-    type=KeyValue(),
-    metavar="PATH=VALUE",
-    help="Change a field of its file.",
-)
+@pairs_option("--set", "changes", metavar="PATH=VALUE", help="Change a field of its file.")
 @json_option
 def fork(*, reference: str, changes: tuple[tuple[str, str], ...], as_json: bool) -> None:
     """Begin another search of the same file and code, with changes."""
     record = connect().create_experiment(fork=reference, extras={"changes": dict(changes)} if changes else {})
-    if as_json:
-        print_json(record)
-    else:
-        print_text(record.id)
+    answer(record, record.id, as_json=as_json)
 
 
 @click.command("rm")
@@ -256,17 +245,112 @@ def fork(*, reference: str, changes: tuple[tuple[str, str], ...], as_json: bool)
 def remove(*, reference: str, as_json: bool) -> None:
     """Remove a search that has ended, with the runs of its trials, their logs and artifacts."""
     record = connect().remove_experiment(reference)
-    if as_json:
-        print_json(record)
-    else:
-        print_text(f"{record.name} ({record.id}): removed, with the runs of its trials")
+    text = f"{record.name} ({record.id}): removed, with the runs of its trials"
+    answer(record, text, as_json=as_json)
 
 
-def _print(record: Any, *, as_json: bool) -> None:
+def _print(record: api.Experiment, *, as_json: bool) -> None:
+    answer(record, f"{record.name} ({record.id}): {state_of(record)}", as_json=as_json)
+
+
+def begin(client: Client, request: dict[str, Any], key: str | None, *, detach: bool, as_json: bool) -> int:
+    """Create an experiment, and follow it unless `detach`; return the exit code."""
+    record = client.create_experiment(**request, idempotency_key=key)
+    print_warnings(record.warnings if not as_json else ())
+    if detach:
+        answer(record, record.id, as_json=as_json)
+        return 0
+    if not as_json:
+        print_text(f"experiment {record.name} ({record.id}) begins; Ctrl-C leaves it alone", err=True)
+    return follow_experiment(client, record.id, as_json=as_json)
+
+
+def sweep_of(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """The values of `--sweep`, by parameter; raises UsageError for a repeated parameter."""
+    found: dict[str, str] = {}
+    for name, values in pairs:
+        if name in found:
+            both = f"{found[name]},{values}"
+            raise click.UsageError(
+                f"--sweep {name} stands there twice; give all its values at once: {name}={both}"
+            )
+        found[name] = values
+    return found
+
+
+def print_preview(client: Client, request: dict[str, Any], *, as_json: bool) -> None:
+    """Print the number and length of a search's trials, without starting it."""
+    found = client.preview_search(**request)
+    answer(found, preview_text(found), as_json=as_json)
+
+
+def follow_experiment(client: Client, experiment_id: str, *, as_json: bool) -> int:
+    """Print the end of each trial, then all trials and the best; return the exit code."""
+    ended: set[int] = set()
+    pause = threading.Event()
+    while True:
+        record = client.experiment(experiment_id)
+        trials = client.trials(experiment_id)
+        for trial in trials:
+            if trial.end is not None and trial.number not in ended:
+                ended.add(trial.number)
+                if not as_json:
+                    print_text(_end_line(record, trial), err=True)
+        if record.state == "ended":
+            break
+        pause.wait(LOOK_S)
+    print_experiment(client, record, as_json=as_json)
+    return EXIT_CODES.get(record.outcome or "", 1)
+
+
+def print_experiment(client: Client, record: api.Experiment, *, as_json: bool) -> None:
+    """Print an experiment, the table of its trials, and the best of them."""
+    trials, best = client.trials(record.id), client.best_trials(record.id)
     if as_json:
-        print_json(record)
-    else:
-        print_text(f"{record.name} ({record.id}): {state_of(record)}")
+        print_json({**json_form(record), "trials": trials, "best": best[0] if best else None})
+        return
+    for line in summary_lines(record, trials):
+        print_text(line)
+    if trials:
+        print_text(trials_table(record, trials, stdout_terminal(), metrics_of(client, record, trials)))
+    if best:
+        print_text(best_line(record, best[0]))
+    elif record.search.metric and record.state == "ended":
+        print_text(str(unreported(client, record, trials)))
+
+
+def unreported(client: Client, record: api.Experiment, trials: Sequence[api.Trial]) -> NotFound:
+    """The error that no trial reported the metric of its search, with the metrics that they did report."""
+    metric, runs = record.search.metric, [trial.run for trial in trials][:RUNS_AT_ONCE]
+    names = sorted({each.name for each in client.metrics(*runs)}) if runs else []
+    hint = suggestion(metric, names, f"they reported {listed(names, MOST_NAMES)}") if names else None
+    return NotFound(f"no trial of {record.name} has reported {metric or 'a metric'}", hint=hint)
+
+
+def metrics_of(
+    client: Client, record: api.Experiment, trials: Sequence[api.Trial], *, points: int | None = None
+) -> list[api.MetricSeries]:
+    """The metrics that the trials reported: the metric of the search, or all if it has none.
+
+    Without `points` and with a metric, no request is sent: the trials' records hold its values.
+    """
+    metric, runs = record.search.metric, [trial.run for trial in trials]
+    if metric and points is None:
+        return []
+    if metric:
+        runs = [trial.run for trial in trials if trial.latest is not None]
+    series: list[api.MetricSeries] = []
+    for at in range(0, len(runs), RUNS_AT_ONCE):
+        names = [metric] if metric else []
+        series += client.metrics(*runs[at : at + RUNS_AT_ONCE], names=names, points=points)
+    return sorted(series, key=lambda each: each.name)
+
+
+def _end_line(record: api.Experiment, trial: api.Trial) -> str:
+    metric = record.search.metric
+    best = f", best {metric} {number_text(trial.best)}" if trial.best is not None else ""
+    at = f" at {number_text(trial.at)}" if trial.at is not None else ""
+    return f"trial {trial.number}: {trial_state(trial)}{at}{best}"
 
 
 SEARCH_COMMANDS = (list_searches, show, trials, best, preview, go_on, fork, remove)

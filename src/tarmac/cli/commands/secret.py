@@ -7,20 +7,48 @@ see arguments, and shells store them in their history.
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import json_option
-from tarmac.cli.output import print_json, print_text, remark
+from tarmac.cli.output import answer, print_list
 from tarmac.cli.session import connect
-from tarmac.cli.views.secretview import secret_table, usage_of
-from tarmac.cli.views.terminal import stdout_terminal
+from tarmac.cli.views.amounts import age, counted
+from tarmac.cli.views.table import Column
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tarmac import api
 
 FORMS = ("variable", "file", "git", "s3", "docker", "registry")
 MOST_BYTES = 64 * 1024
+
+
+def form_of(secret: api.Secret) -> str:
+    """The form in which runs get the secret if they give only its name."""
+    match secret.form:
+        case None:
+            return "what a run says"
+        case "variable":
+            return f"variable {secret.variable}"
+        case "file":
+            place = secret.path or f"/secrets/{secret.name}/secret"
+            return f"file {place}" + (f", named by {secret.variable}" if secret.variable else "")
+        case form:
+            return str(form)
+
+
+SECRETS: Sequence[Column[api.Secret]] = (
+    Column("NAME", lambda secret, _: secret.name),
+    Column("GIVEN AS", lambda secret, _: form_of(secret), flexible=True),
+    Column("SET", lambda secret, now: age(secret.created_at, now), right=True),
+    Column("BY", lambda secret, _: secret.user, optional=True),
+    Column("VALUES", lambda secret, _: secret.number, right=True, optional=True),
+)
 
 
 @click.group(cls=Subcommands)
@@ -84,23 +112,15 @@ def set(
         form = "variable" if path is None else "file"
     value = _value(name, path_of_value)
     version = connect().set_secret(name, value, form=form, variable=variable, path=path)
-    if as_json:
-        print_json(version)
-    else:
-        print_text(f"{version.name} is set; {usage_of(version)}")
+    answer(version, f"{version.name} is set; {usage_of(version)}", as_json=as_json)
 
 
 @secret.command()
 @json_option
 def ls(*, as_json: bool) -> None:
     """List the secrets; no value is ever shown."""
-    known = connect().secrets()
-    if as_json:
-        print_json({"secrets": known})
-    elif known:
-        print_text(secret_table(known, stdout_terminal(), now=time.time()))
-    else:
-        remark("there is no secret; tarmac secret set NAME sets one")
+    empty = "there is no secret; tarmac secret set NAME sets one"
+    print_list("secrets", connect().secrets(), SECRETS, as_json=as_json, empty=empty)
 
 
 @secret.command()
@@ -118,10 +138,7 @@ def rm(*, name: str, force: bool, purge: bool, as_json: bool) -> None:
     Its values stay sealed on the server, to be hidden in the logs of runs that had them.
     """
     gone = connect().remove_secret(name, force=force, purge=purge)
-    if as_json:
-        print_json(gone)
-    else:
-        print_text(f"{name} is gone")
+    answer(gone, f"{name} is gone", as_json=as_json)
 
 
 @secret.command()
@@ -129,11 +146,18 @@ def rm(*, name: str, force: bool, purge: bool, as_json: bool) -> None:
 def rotate(*, as_json: bool) -> None:
     """Seal all secrets with a new key, and forget the old one."""
     done = connect().rotate_secrets()
-    if as_json:
-        print_json(done)
-    else:
-        count = done.values
-        print_text(f"{count} value{'s are' if count != 1 else ' is'} sealed with a new key")
+    are = "are" if done.values != 1 else "is"
+    answer(done, f"{counted(done.values, 'value')} {are} sealed with a new key", as_json=as_json)
+
+
+def usage_of(secret: api.Secret) -> str:
+    """How to give the secret to a run."""
+    name = secret.name
+    if secret.form is None:
+        return f"a run file says 'secrets: {{VARIABLE: {name}}}', the command line '--secret VARIABLE={name}'"
+    return (
+        f"a run file says 'secrets: [{name}]', the command line '--secret {name}'; given as {form_of(secret)}"
+    )
 
 
 def _value(name: str, path: Path | None) -> str:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tarmac.cli.commands.runs.annotate import annotation_table
+from tarmac.cli.commands.runs.annotate import ANNOTATIONS
 from tarmac.cli.displays.registry import as_option, display, with_statuses
 from tarmac.cli.options import json_option, run_argument
 from tarmac.cli.output import print_json, print_text, print_verbatim
 from tarmac.cli.selecting import means_all
 from tarmac.cli.session import connect
-from tarmac.cli.views import utilizationview
-from tarmac.cli.views.amounts import age, duration, number, until
+from tarmac.cli.views.amounts import age, duration, number, size, until
 from tarmac.cli.views.arrayview import array_text
-from tarmac.cli.views.imageview import image_text
 from tarmac.cli.views.messages import (
     BATCH,
     culprit,
@@ -29,20 +27,46 @@ from tarmac.cli.views.messages import (
     worker_name,
 )
 from tarmac.cli.views.metricview import NEWEST_REPORTS, not_finite, report_text
-from tarmac.cli.views.queueview import place_text
-from tarmac.cli.views.secretview import uses_text
+from tarmac.cli.views.queueview import place_text, use_text
 from tarmac.cli.views.sharing import block_text, checkpoint_text, cycle_text, lost_text, turns_text
-from tarmac.cli.views.table import heads, render
+from tarmac.cli.views.table import Column, facts_text, table_text
 from tarmac.cli.views.terminal import Terminal, one_line, stdout_terminal
 from tarmac.model.text import listed
 
 if TYPE_CHECKING:
     from tarmac import api
 
-_ATTEMPTS = heads("ATTEMPT, STATE, NODES, STARTED, RAN", right="ATTEMPT, STARTED, RAN", flexible="NODES")
-_WORKERS = heads("WORKER, NODE, PID, STATE, RAN, LOG", right="PID, RAN", flexible="LOG", optional="LOG")
-_MESSAGES = heads("TELLS OF, RECEIVER, WHEN, DELIVERY", right="WHEN", flexible="DELIVERY")
-_EVENTS = heads("WHEN, EVENT, STATE, BY, DETAIL", right="WHEN", flexible="DETAIL", optional="BY")
+
+def _delivery(message: api.Notification, now: float) -> str:
+    """The delivery state of a message."""
+    if message.sent_at is not None:
+        return f"sent {age(message.sent_at, now)}"
+    if message.due_at is None:
+        return f"given up: {message.error}"
+    again = f"to be sent {until(message.due_at, now)}"
+    return again if message.error is None else f"{again}, after try {message.tries}: {message.error}"
+
+
+ATTEMPTS: Sequence[Column[api.Attempt]] = (
+    Column("ATTEMPT", lambda attempt, _: attempt["number"], right=True),
+    Column("STATE", lambda attempt, _: state_cell(state_of(attempt))),
+    Column("NODES", lambda attempt, _: where_text(attempt), flexible=True),
+    Column("STARTED", lambda attempt, now: age(attempt["started_at"], now), right=True),
+    Column("RAN", lambda attempt, now: duration(elapsed_s(attempt, now)), right=True),
+)
+MESSAGES: Sequence[Column[api.Notification]] = (
+    Column("TELLS OF", lambda message, _: message.occasion),
+    Column("RECEIVER", lambda message, _: message.receiver),
+    Column("WHEN", lambda message, now: age(message.at, now), right=True),
+    Column("DELIVERY", _delivery, flexible=True),
+)
+EVENTS: Sequence[Column[api.Event]] = (
+    Column("WHEN", lambda event, now: age(event["at"], now), right=True),
+    Column("EVENT", lambda event, _: event["event"]),
+    Column("STATE", lambda event, _: state_cell(event["state"])),
+    Column("BY", lambda event, _: event["actor"], optional=True),
+    Column("DETAIL", lambda event, _: _details(event), flexible=True),
+)
 
 
 @click.command()
@@ -85,9 +109,9 @@ def show(*, run: str, events: bool, source: bool, system: str | None, as_json: b
     now, terminal = time.time(), stdout_terminal()
     print_text(page(record, attempts, reports=reports, events=history, now=now, terminal=terminal))
     if messages:
-        print_text(f"\n{_message_table(messages, now, terminal)}")
+        print_text(f"\n{table_text(MESSAGES, messages, terminal, now=now)}")
     if notes:
-        print_text(f"\n{annotation_table(notes, now=now, terminal=terminal)}")
+        print_text(f"\n{table_text(ANNOTATIONS, notes, terminal, now=now)}")
 
 
 def _show_array(array: api.Array, *, as_json: bool) -> None:
@@ -109,9 +133,9 @@ def page(
     """The page: fields, attempts, the newest attempt's workers, and the history if requested."""
     parts = [
         "\n".join(_fields(run, attempts, reports, now, terminal)),
-        _attempt_table(attempts, now, terminal),
-        _worker_table(attempts, now, terminal),
-        _event_table(events, now, terminal),
+        table_text(ATTEMPTS, attempts, terminal, now=now) if attempts else "",
+        table_text(_workers(attempts[-1]), attempts[-1]["workers"], terminal, now=now) if attempts else "",
+        table_text(EVENTS, events, terminal, now=now) if events else "",
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -131,74 +155,25 @@ def where_text(attempt: api.Attempt) -> str:
     return f"{words} ({reasons})" if reasons else words
 
 
-def _attempt_table(attempts: Sequence[api.Attempt], now: float, terminal: Terminal) -> str:
-    """The attempts of a run, oldest first."""
-    if not attempts:
-        return ""
-    rows = (
-        (
-            str(attempt["number"]),
-            state_cell(state_of(attempt)),
-            where_text(attempt),
-            age(attempt["started_at"], now),
-            duration(elapsed_s(attempt, now)),
-        )
-        for attempt in attempts
+def _workers(attempt: api.Attempt) -> Sequence[Column[api.Worker]]:
+    """The columns of an attempt's workers."""
+    directory = f"{attempt['directory']}/" if attempt["directory"] else ""
+    return (
+        Column("WORKER", lambda worker, _: worker_name(worker)),
+        Column("NODE", lambda worker, _: worker["node"]),
+        Column("PID", lambda worker, _: worker["pid"] or "", right=True),
+        Column("STATE", lambda worker, _: worker_cell(worker)),
+        Column("RAN", lambda worker, now: duration(elapsed_s(worker, now)), right=True),
+        Column("LOG", lambda worker, _: f"{directory}{worker['log']}", flexible=True, optional=True),
     )
-    return render(_ATTEMPTS, rows, terminal)
 
 
-def _worker_table(attempts: Sequence[api.Attempt], now: float, terminal: Terminal) -> str:
-    """The workers of the newest attempt."""
-    if not attempts or not attempts[-1]["workers"]:
-        return ""
-    attempt = attempts[-1]
-    directory = attempt["directory"]
-    rows = (
-        (
-            worker_name(worker) or "",
-            worker["node"],
-            str(worker["pid"] or ""),
-            worker_cell(worker),
-            duration(elapsed_s(worker, now)),
-            f"{directory}/{worker['log']}" if directory else worker["log"],
-        )
-        for worker in attempt["workers"]
-    )
-    return render(_WORKERS, rows, terminal)
-
-
-def _message_table(messages: Sequence[api.Notification], now: float, terminal: Terminal) -> str:
-    """The messages about a run, sent and pending, with their receivers."""
-    rows = ((each.occasion, each.receiver, age(each.at, now), _delivery(each, now)) for each in messages)
-    return render(_MESSAGES, rows, terminal)
-
-
-def _delivery(message: api.Notification, now: float) -> str:
-    """The delivery state of a message."""
-    if message.sent_at is not None:
-        return f"sent {age(message.sent_at, now)}"
-    if message.due_at is None:
-        return f"given up: {message.error}"
-    again = f"to be sent {until(message.due_at, now)}"
-    return again if message.error is None else f"{again}, after try {message.tries}: {message.error}"
-
-
-def _event_table(events: Sequence[api.Event], now: float, terminal: Terminal) -> str:
-    """The history of a run, oldest first."""
-    if not events:
-        return ""
-    rows = (
-        (
-            age(event["at"], now),
-            event["event"],
-            state_cell(event["state"]),
-            event["actor"] or "",
-            ", ".join(f"{key} {_detail(value)}" for key, value in event["detail"].items()),
-        )
-        for event in events
-    )
-    return render(_EVENTS, rows, terminal)
+def _details(event: api.Event) -> str:
+    values = {
+        key: " ".join(map(str, each)) if isinstance(each, list) else each
+        for key, each in event["detail"].items()
+    }
+    return ", ".join(f"{key} {value}" for key, value in values.items())
 
 
 def _fields(
@@ -242,12 +217,10 @@ def _fields(
         "lost": lost_text(attempts) if run["state"] != "ended" else "",
         "faults": f"{run['faults']} (of the platform)" if run["faults"] else "",
         "preempted": _preempted(run, attempts),
-        "uses": utilizationview.line(attempts[-1]["utilization"]) if attempts else "",
+        "uses": use_text(attempts[-1]["utilization"]) if attempts else "",
         "latest": report_text(reports[-1]) if reports else "",
     }
-    for name, value in fields.items():
-        if value:
-            yield f"{terminal.paint(name.ljust(9), 'dim')} {value}"
+    yield facts_text(fields, terminal)
     for warning in (*run["warnings"], *not_finite(reports)):
         yield f"{terminal.paint('warning'.ljust(9), 'yellow')} {one_line(warning)}"
     for notice in _notices(attempts):
@@ -343,12 +316,33 @@ def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def _detail(value: object) -> str:
-    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
 def _cause(run: api.Run) -> str:
     cause = run["cause"]
     if cause is None:
         return ""
     return one_line(cause["message"] or culprit(cause) or cause["code"])
+
+
+def image_text(environment: Mapping[str, Any], attempts: Sequence[api.Attempt]) -> str:
+    """The image of a run, with its digest if known, and how the newest attempt obtained it."""
+    name = environment.get("image")
+    if name is None or environment.get("without_container"):
+        return ""
+    image = attempts[-1]["milestones"]["image"] if attempts else None
+    if image is None:
+        return str(name)
+    known = f"{name}, {image['digest']}" if image["digest"] else str(name)
+    if not image["source"]:
+        return f"{known} (which its nodes had)" if image["digest"] else known
+    come = size(image["fetched_bytes"])
+    if not image["digest"]:
+        return f"{known} ({come} of {size(image['total_bytes'])} pulled from {image['source']})"
+    return f"{known} ({come} from {image['source']} in {duration(image['fetch_s'])})"
+
+
+def uses_text(uses: Sequence[Mapping[str, str]]) -> str:
+    """The secrets of a run: their names, and the variables that hold them."""
+    return ", ".join(
+        f"{use['variable']} from {use['name']}" if "variable" in use else f"{use['name']} ({use['form']})"
+        for use in uses
+    )

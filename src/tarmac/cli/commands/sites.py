@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
 from tarmac.cli.options import json_option
-from tarmac.cli.output import print_json, print_text
-from tarmac.cli.views.table import heads, render
+from tarmac.cli.output import answer
+from tarmac.cli.views.table import Column, table_text
 from tarmac.cli.views.terminal import stdout_terminal
-from tarmac.systems.mantik.sites import SITES
+from tarmac.systems.mantik.sites import SITES, Site
 
-_HEADS = heads("MACHINE, CENTRE, BY, URL", optional="CENTRE")
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TABLE: Sequence[Column[Site]] = (
+    Column("MACHINE", lambda site, _: site.machine),
+    Column("CENTRE", lambda site, _: site.centre, optional=True),
+    Column("BY", lambda site, _: "UNICORE" if site.unicore_url else "firecREST"),
+    Column("URL", lambda site, _: site.unicore_url or site.firecrest_api_url),
+)
 
 
 @click.command()
@@ -22,18 +30,7 @@ def sites(*, as_json: bool) -> None:
 
     docs/using/sites.md says where each was found; a site's own documentation has the last word.
     """
-    if as_json:
-        print_json({"sites": [asdict(site) for site in SITES]})
-        return
-    rows = [
-        (
-            site.machine,
-            site.centre,
-            "UNICORE" if site.unicore_url else "firecREST",
-            site.unicore_url or site.firecrest_api_url or "",
-        )
-        for site in SITES
-    ]
     tokens = {site.centre: site.firecrest_token_url for site in SITES if site.firecrest_token_url}
     notes = [f"TokenUrl for firecREST at {centre}: {url}" for centre, url in tokens.items()]
-    print_text("\n".join([render(_HEADS, rows, stdout_terminal()), "", *notes]))
+    text = "\n".join([table_text(TABLE, SITES, stdout_terminal()), "", *notes])
+    answer({"sites": SITES}, text, as_json=as_json)

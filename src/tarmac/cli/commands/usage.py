@@ -1,39 +1,71 @@
-"""`tarmac usage`: print the slot-hours of users, projects and pools in a range of time."""
+"""`tarmac usage` and `tarmac projects`: the slot-hours of users, projects and pools, and all projects.
+
+A project exists as soon as a run names it.
+"""
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tarmac.cli.options import json_option
-from tarmac.cli.output import print_json, print_text, remark
+from tarmac.cli.output import answer, print_list, remark
+from tarmac.cli.selecting import pages
 from tarmac.cli.session import connect
-from tarmac.cli.views.amounts import parse_duration
-from tarmac.cli.views.table import Cell, heads, render
+from tarmac.cli.views.amounts import age, parse_duration
+from tarmac.cli.views.table import Cell, Column, table_text
 from tarmac.cli.views.terminal import stdout_terminal
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tarmac import api
+    from tarmac.client import Client
 
 HOUR_S = 3600.0
 
 
-class Moment(click.ParamType):  # type: ignore[type-arg]
+@dataclass(slots=True, kw_only=True)
+class Project:
+    """The totals of a project's runs."""
+
+    id: str
+    runs: int = 0
+    live: int = 0
+    newest_at: float
+
+
+PROJECTS: Sequence[Column[Project]] = (
+    Column("PROJECT", lambda project, _: Cell(project.id, "bold")),
+    Column("RUNS", lambda project, _: project.runs, right=True),
+    Column("NOT ENDED", lambda project, _: project.live or "", right=True),
+    Column("NEWEST", lambda project, now: age(project.newest_at, now), right=True),
+)
+
+
+def _usage_table(by: str) -> Sequence[Column[dict[str, Any]]]:
+    return (
+        Column(by.upper(), lambda total, _: Cell(total[by], "bold")),
+        Column("SLOT-HOURS", lambda total, _: f"{total['slot_hours']:.2f}", right=True),
+        Column("RUNS", lambda total, _: total["runs"], right=True),
+        Column("ATTEMPTS", lambda total, _: total["attempts"], right=True),
+    )
+
+
+def moment(text: str) -> float:
     """A date, a date with a local time, or a duration before now, as a Unix time."""
-
-    name = "moment"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        back_s = parse_duration(str(value))
-        if back_s is not None:
-            return time.time() - back_s
-        try:
-            return datetime.fromisoformat(str(value)).timestamp()
-        except (ValueError, OverflowError, OSError):
-            self.fail(f"{value!r} is no time; write 7d, 2026-11-01 or 2026-11-01T08:00", param, ctx)
+    back_s = parse_duration(text)
+    if back_s is not None:
+        return time.time() - back_s
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError, OSError):
+        message = f"{text!r} is no time; write 7d, 2026-11-01 or 2026-11-01T08:00"
+        raise click.BadParameter(message) from None
 
 
 @click.command()
@@ -44,23 +76,17 @@ class Moment(click.ParamType):  # type: ignore[type-arg]
     show_default=True,
     help="A line for each of these.",
 )
-@click.option("--since", type=Moment(), metavar="TIME", help="From then on: 7d (ago), or 2026-11-01T08:00.")
-@click.option("--until", type=Moment(), metavar="TIME", help="Until then; by default until now.")
+@click.option("--since", type=moment, metavar="TIME", help="From then on: 7d (ago), or 2026-11-01T08:00.")
+@click.option("--until", type=moment, metavar="TIME", help="Until then; by default until now.")
 @json_option
 def usage(*, by: str, since: float | None, until: float | None, as_json: bool) -> None:
     """Show the slot-hours that users, projects or pools used."""
     totals = _totals(connect().usage(since=since, until=until), by)
-    if as_json:
-        print_json({"by": by, "since": since, "until": until, "usage": totals})
-    elif not totals:
-        remark("nothing was used in this time")
+    document = {"by": by, "since": since, "until": until, "usage": totals}
+    if totals or as_json:
+        answer(document, table_text(_usage_table(by), totals, stdout_terminal()), as_json=as_json)
     else:
-        columns = heads(f"{by.upper()}, SLOT-HOURS, RUNS, ATTEMPTS", right="SLOT-HOURS, RUNS, ATTEMPTS")
-        lines = (
-            (Cell(one[by], "bold"), f"{one['slot_hours']:.2f}", str(one["runs"]), str(one["attempts"]))
-            for one in totals
-        )
-        print_text(render(columns, lines, stdout_terminal()))
+        remark("nothing was used in this time")
 
 
 def _totals(parts: list[api.UsedSlots], by: str) -> list[dict[str, Any]]:
@@ -80,3 +106,22 @@ def _totals(parts: list[api.UsedSlots], by: str) -> list[dict[str, Any]]:
         one["runs"] += part.runs
         one["attempts"] += part.attempts
     return sorted(found.values(), key=lambda one: (-one["slot_hours"], one[by]))
+
+
+@click.command()
+@json_option
+def projects(*, as_json: bool) -> None:
+    """List projects: the name of each is its id."""
+    empty = "no run yet, and so no project"
+    print_list("projects", _projects(connect()), PROJECTS, as_json=as_json, empty=empty)
+
+
+def _projects(client: Client) -> list[Project]:
+    """The projects of all runs, beginning with that of the newest run."""
+    found: dict[str, Project] = {}
+    for run in pages(client, None, {"everything": True}):
+        newest_at = run["created_at"]
+        project = found.setdefault(run["project"], Project(id=run["project"], newest_at=newest_at))
+        project.runs += 1
+        project.live += run["state"] != "ended"
+    return list(found.values())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tarmac.cli.commands.acts import result_text
-from tarmac.cli.options import Duration, json_option
+from tarmac.cli.options import duration, json_option
 from tarmac.cli.output import print_error, print_json, print_text, remark
 from tarmac.cli.selecting import Selection, matching_runs, member_ids, selection_of, selection_options
 from tarmac.cli.session import connect
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.command()
 @selection_options
 @click.option(
-    "--timeout", "timeout_s", type=Duration(), metavar="DURATION", help="Give up after this time, as 10m."
+    "--timeout", "timeout_s", type=duration, metavar="DURATION", help="Give up after this time, as 10m."
 )
 @json_option
 def wait(*, timeout_s: float | None, as_json: bool, **options: Any) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from tarmac.cli.options import json_option, run_argument
-from tarmac.cli.output import print_json, print_text
+from tarmac.cli.output import answer
 from tarmac.cli.session import connect
-from tarmac.cli.views.table import heads, render
+from tarmac.cli.views.amounts import counted
+from tarmac.cli.views.table import Column, table_text
 from tarmac.cli.views.terminal import Terminal, one_line, stdout_terminal
 from tarmac.model.text import listed
 
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
     from tarmac import api
     from tarmac.client import Client
 
-_COLUMNS = heads("NODE, REASON", flexible="REASON")
+NODES: Sequence[Column[tuple[str, Sequence[str]]]] = (
+    Column("NODE", lambda reason, _: listed(reason[1], NAMES_SHOWN)),
+    Column("REASON", lambda reason, _: reason[0], flexible=True),
+)
 _SENTENCES = re.compile(r"(?<=[.!?]) (?=[A-Z])")
 
 NARROWEST = 30
@@ -36,39 +40,37 @@ NAMES_SHOWN = 4
 def why(*, run: str, as_json: bool) -> None:
     """Say why a run is waiting and what would let it start, or why it ended."""
     client = connect()
-    answer = client.why(run)
-    if as_json:
-        print_json(answer)
-    else:
-        print_text("\n".join([explanation(answer, stdout_terminal()), *_last_lines(client, answer)]))
+    found = client.why(run)
+    lines = _last_lines(client, found) if not as_json else ()
+    answer(found, "\n".join([explanation(found, stdout_terminal()), *lines]), as_json=as_json)
 
 
-def _last_lines(client: Client, answer: api.Why) -> Iterator[str]:
+def _last_lines(client: Client, why: api.Why) -> Iterator[str]:
     """The last lines of the worker whose failure ended the run."""
-    cause = client.run(answer.run_id)["cause"] if answer.state == "ended" else None
+    cause = client.run(why.run_id)["cause"] if why.state == "ended" else None
     if cause is not None and cause["tail"]:
         yield "its last lines"
         yield from (f"  | {one_line(line)}" for line in cause["tail"])
-        yield f"more: tarmac logs {answer.run_id}"
+        yield f"more: tarmac logs {why.run_id}"
 
 
-def explanation(answer: api.Why, terminal: Terminal) -> str:
+def explanation(why: api.Why, terminal: Terminal) -> str:
     """The answer as text: the headline, reasons for the run as a whole, then reasons node by node."""
-    before = (("previous", answer.previous), ("lost", answer.lost))
+    before = (("previous", why.previous), ("lost", why.lost))
     sentences = [f"{name}: {text}" for name, text in before if text]
-    sentences += [reason.text for reason in answer.reasons if reason.node is None]
-    if answer.ahead:
-        sentences.append(f"ahead of it: {_ahead(answer)}")
-    if answer.estimate:
-        sentences += _SENTENCES.split(answer.estimate.text)
-    sentences += [sentence for sentence in _SENTENCES.split(answer.unblocked_by) if sentence]
-    if answer.largest:
-        sentences.append(f"the largest that fits: {answer.largest}")
-    lines = [terminal.paint(answer.headline, "bold")]
+    sentences += [reason.text for reason in why.reasons if reason.node is None]
+    if why.ahead:
+        sentences.append(f"ahead of it: {_ahead(why)}")
+    if why.estimate:
+        sentences += _SENTENCES.split(why.estimate.text)
+    sentences += [sentence for sentence in _SENTENCES.split(why.unblocked_by) if sentence]
+    if why.largest:
+        sentences.append(f"the largest that fits: {why.largest}")
+    lines = [terminal.paint(why.headline, "bold")]
     lines += [line for text in sentences for line in _wrapped(text, terminal)]
-    grouped = _grouped(answer)
+    grouped = _grouped(why)
     if grouped:
-        lines += ["", render(_COLUMNS, grouped, terminal)]
+        lines += ["", table_text(NODES, grouped.items(), terminal)]
     return "\n".join(lines)
 
 
@@ -87,19 +89,19 @@ def _wrapped(text: str, terminal: Terminal) -> list[str]:
     )
 
 
-def _ahead(answer: api.Why) -> str:
+def _ahead(why: api.Why) -> str:
     """The runs before this one in the queue: "digits (r1), other (r2) and 3 more runs"."""
-    count, first = answer.ahead, [f"{run.name} ({run.id})" for run in answer.ahead_first]
+    first = [f"{run.name} ({run.id})" for run in why.ahead_first]
     if not first:
-        return f"{count} run{'s' if count != 1 else ''}"
-    more = count - len(first)
-    return ", ".join(first) + (f" and {more} more run{'s' if more != 1 else ''}" if more > 0 else "")
+        return counted(why.ahead, "run")
+    more = why.ahead - len(first)
+    return ", ".join(first) + (f" and {counted(more, 'more run')}" if more > 0 else "")
 
 
-def _grouped(answer: api.Why) -> list[tuple[str, str]]:
-    """Nodes with their reason; nodes with the same reason are joined, in the order of their first."""
+def _grouped(why: api.Why) -> dict[str, list[str]]:
+    """The nodes of each reason, in the order of the first of them."""
     nodes: dict[str, list[str]] = {}
-    for reason in answer.reasons:
+    for reason in why.reasons:
         if reason.node is not None:
             nodes.setdefault(reason.text, []).append(reason.node)
-    return [(listed(names, NAMES_SHOWN), text) for text, names in nodes.items()]
+    return nodes

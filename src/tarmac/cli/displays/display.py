@@ -48,12 +48,6 @@ class Display(Protocol):
         return None
 
 
-def field_lines(fields: Mapping[str, str], terminal: Terminal, *, width: int) -> str:
-    """A line for each field with a value: its name and the value."""
-    lines = ((name, value) for name, value in fields.items() if value)
-    return "\n".join(f"{terminal.paint(name.ljust(width - 1), 'dim')} {value}" for name, value in lines)
-
-
 def utc_time(at: float) -> str:
     """A time in UTC to the second, in the format of several systems."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -5,9 +5,9 @@ Used by `ls`, `show` and `logs`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,8 +16,6 @@ from tarmac.model.text import suggestion
 
 if TYPE_CHECKING:
     from tarmac.cli.displays.display import Display
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 DISPLAYS: Mapping[str, str] = {
     "clusterfudge": "tarmac.systems.clusterfudge.display",
@@ -32,28 +30,23 @@ _PORT = "tarmac.cli.displays.display"
 """Imported late, because it imports the dialects."""
 
 
-class SystemName(click.ParamType):  # type: ignore[type-arg]
+def system_name(text: str) -> str:
     """The name of a system that has a display."""
-
-    name = "system"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        name = str(value).lower()
-        if name not in DISPLAYS:
-            hint = suggestion(name, DISPLAYS, f"known: {', '.join(sorted(DISPLAYS))}")
-            self.fail(f"no display is called {value!r}; {hint}", param, ctx)
-        return name
+    name = text.lower()
+    if name not in DISPLAYS:
+        hint = suggestion(name, DISPLAYS, f"known: {', '.join(sorted(DISPLAYS))}")
+        raise click.BadParameter(f"no display is called {text!r}; {hint}")
+    return name
 
 
-def as_option(function: F) -> F:
-    """The option `--as`: output in the words of another system."""
-    return click.option(
-        "--as",
-        "system",
-        type=SystemName(),
-        metavar="SYSTEM",
-        help="In the words and columns of isc, mcli, determined, clusterfudge or mantik.",
-    )(function)
+as_option = click.option(
+    "--as",
+    "system",
+    type=system_name,
+    metavar="SYSTEM",
+    help="In the words and columns of isc, mcli, determined, clusterfudge or mantik.",
+)
+"""The option `--as`: output in the words of another system."""
 
 
 def display(system: str) -> Display:

@@ -1,4 +1,4 @@
-"""Times, durations and sizes as text, and parsed from text. Used by every command."""
+"""Times, durations, sizes and counts as text, and parsed from text. Used by every command."""
 
 from __future__ import annotations
 
@@ -60,6 +60,11 @@ def size(count_bytes: float) -> str:
 def number(value: float) -> str:
     """A metric or a count of processors, short but precise enough: "0.0312", "1200", "4"."""
     return f"{value:.4g}" if abs(value) < 10_000 else f"{value:.0f}"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things: `1 run`, `2,000 runs`."""
+    return f"{count:,} {noun}{'s' if count != 1 else ''}"
 
 
 def parse_duration(text: str) -> float | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from tarmac.cli.views.amounts import age
+from tarmac.cli.views.table import facts_text
 from tarmac.cli.views.terminal import Terminal, one_line
 
 if TYPE_CHECKING:
@@ -41,8 +42,7 @@ def array_text(array: api.Array, *, now: float, terminal: Terminal) -> str:
         "created": age(array.created_at, now),
         "one": f"tarmac show '{array.name}[INDEX]'; all: tarmac ls --expand --name {array.name}",
     }
-    lines = (f"{terminal.paint(name.ljust(9), 'dim')} {value}" for name, value in fields.items() if value)
-    return "\n".join(lines)
+    return facts_text(fields, terminal)
 
 
 def first_members(runs: Iterable[api.RunSummary]) -> Iterator[api.RunSummary]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tarmac.cli.views.table import heads, render
+from tarmac.cli.views.table import Column, table_text
 from tarmac.cli.views.terminal import Terminal
 from tarmac.launch.quoting import join, quote
 from tarmac.model.text import listed
@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 LONG = 40
 """Length in characters from which a value may be left out."""
 
-_PLACEMENT = heads("NODE, RANK, SLOTS, ADDRESS", right="RANK, SLOTS")
+PLACEMENT: Sequence[Column[api.Placement]] = (
+    Column("NODE", lambda placement, _: placement.node),
+    Column("RANK", lambda placement, _: placement.rank, right=True),
+    Column("SLOTS", lambda placement, _: len(placement.slots), right=True),
+    Column("ADDRESS", lambda placement, _: placement.address),
+)
 
 
 def short_text(answer: api.DryRun, terminal: Terminal) -> str:
@@ -116,11 +121,7 @@ def _placement(answer: api.DryRun, terminal: Terminal) -> str:
     if answer.placement is None:
         largest = [f"  the largest that fits: {answer.largest}"] if answer.largest else []
         return "\n".join(["It can never start here:", *reasons, *largest])
-    rows = [
-        (placement.node, str(placement.rank), str(len(placement.slots)), placement.address)
-        for placement in answer.placement
-    ]
-    table = render(_PLACEMENT, rows, terminal)
+    table = table_text(PLACEMENT, answer.placement, terminal)
     return "\n".join(["It would wait now:", *reasons, "Where it would go:", table]) if reasons else table
 
 

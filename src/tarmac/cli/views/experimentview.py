@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tarmac.cli.views.table import Cell, Column, render
+from tarmac.cli.views.amounts import counted
+from tarmac.cli.views.table import Cell, Column, table_text
 from tarmac.cli.views.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -19,35 +21,20 @@ MOST_METRICS = 4
 """Maximum number of metric columns, if the search has no metric."""
 
 
-def experiments_table(experiments: Sequence[api.Experiment], terminal: Terminal) -> str:
-    """One line for each experiment."""
-    heads = (
-        Column(title="ID"),
-        Column(title="NAME", flexible=True),
-        Column(title="STATE"),
-        Column(title="METHOD"),
-        Column(title="METRIC", optional=True),
-        Column(title="PROGRESS", right=True),
-        Column(title="USER", optional=True),
-    )
-    rows = [
-        (
-            each.id,
-            each.name,
-            Cell(state_of(each), _STYLES.get(state_of(each))),
-            each.search.method,
-            each.search.metric,
-            f"{each.progress:.0%}",
-            each.user,
-        )
-        for each in experiments
-    ]
-    return render(heads, rows, terminal)
-
-
 def state_of(experiment: api.Experiment) -> str:
     """The outcome of an ended experiment, else its state."""
     return experiment.outcome or experiment.state
+
+
+EXPERIMENTS: Sequence[Column[api.Experiment]] = (
+    Column("ID", lambda experiment, _: experiment.id),
+    Column("NAME", lambda experiment, _: experiment.name, flexible=True),
+    Column("STATE", lambda experiment, _: _state_cell(state_of(experiment))),
+    Column("METHOD", lambda experiment, _: experiment.search.method),
+    Column("METRIC", lambda experiment, _: experiment.search.metric, optional=True),
+    Column("PROGRESS", lambda experiment, _: f"{experiment.progress:.0%}", right=True),
+    Column("USER", lambda experiment, _: experiment.user, optional=True),
+)
 
 
 def trials_table(
@@ -64,27 +51,28 @@ def trials_table(
     metric = experiment.search.metric
     names = [] if metric else list(dict.fromkeys(each.name for each in metrics))[:MOST_METRICS]
     last = {(each.run, each.name): each.last for each in metrics}
-    heads = (
-        Column(title="TRIAL", right=True),
-        *(Column(title=name) for name in varied),
-        *((Column(title=f"BEST {metric}", right=True), Column(title="AT", right=True)) if metric else ()),
-        *((Column(title=f"LAST {metric}", right=True, optional=True),) if metric else ()),
-        *(Column(title=f"LAST {name}", right=True) for name in names),
-        Column(title="STATE"),
-        Column(title="RUN", optional=True),
-    )
-    rows: list[tuple[Cell | str, ...]] = [
-        (
-            str(trial.number),
-            *(number_text(value_at(trial.parameters, name)) for name in varied),
-            *(map(number_text, (trial.best, trial.best_at, trial.latest)) if metric else ()),
-            *(number_text(last.get((trial.run, name))) for name in names),
-            Cell(trial_state(trial), _STYLES.get(trial_state(trial))),
-            trial.run,
-        )
-        for trial in trials
+    table: list[Column[api.Trial]] = [Column("TRIAL", lambda trial, _: trial.number, right=True)]
+    table += [Column(name, partial(_parameter, name)) for name in varied]
+    if metric:
+        table += [
+            Column(f"BEST {metric}", lambda trial, _: number_text(trial.best), right=True),
+            Column("AT", lambda trial, _: number_text(trial.best_at), right=True),
+            Column(f"LAST {metric}", lambda trial, _: number_text(trial.latest), right=True, optional=True),
+        ]
+    table += [Column(f"LAST {name}", partial(_last, last, name), right=True) for name in names]
+    table += [
+        Column("STATE", lambda trial, _: _state_cell(trial_state(trial))),
+        Column("RUN", lambda trial, _: trial.run, optional=True),
     ]
-    return render(heads, rows, terminal)
+    return table_text(table, trials, terminal)
+
+
+def _parameter(name: str, trial: api.Trial, _now: float) -> str:
+    return number_text(value_at(trial.parameters, name))
+
+
+def _last(values: Mapping[tuple[str, str], Any], name: str, trial: api.Trial, _now: float) -> str:
+    return number_text(values.get((trial.run, name)))
 
 
 def trial_state(trial: api.Trial) -> str:
@@ -94,6 +82,10 @@ def trial_state(trial: api.Trial) -> str:
     if trial.end is not None:
         return trial.end
     return "waits for the search" if trial.state == "waiting" else trial.run_state or trial.state
+
+
+def _state_cell(word: str) -> Cell:
+    return Cell(word, _STYLES.get(word))
 
 
 def summary_lines(experiment: api.Experiment, trials: Sequence[api.Trial]) -> Iterator[str]:
@@ -123,15 +115,11 @@ def best_line(experiment: api.Experiment, best: api.Trial) -> str:
 def preview_text(lines: Sequence[api.PreviewLine]) -> str:
     """The number of trials of each length, one line for each."""
     return "\n".join(
-        f"{_count(line.trials)} to {'its' if line.trials == 1 else 'their'} own end"
+        f"{counted(line.trials, 'trial')} to {'its' if line.trials == 1 else 'their'} own end"
         if line.length is None
-        else f"{_count(line.trials)} of length {line.length}"
+        else f"{counted(line.trials, 'trial')} of length {line.length}"
         for line in lines
     )
-
-
-def _count(trials: int) -> str:
-    return "1 trial" if trials == 1 else f"{trials} trials"
 
 
 def varied_parameters(experiment: api.Experiment) -> list[str]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tarmac.cli.views.experimentview import number_text, value_at, varied_parameters
 from tarmac.cli.views.metricview import metric_text, series_name
-from tarmac.cli.views.table import Column, render
+from tarmac.cli.views.table import heads, render
 from tarmac.cli.views.terminal import Terminal
 from tarmac.model.errors import InvalidInput, Unavailable
 
@@ -97,13 +97,7 @@ def plot(found: Sequence[api.MetricSeries], path: Path) -> None:
 
 def curves_text(found: Sequence[api.MetricSeries], terminal: Terminal) -> str:
     """A line of blocks for each series; those of one metric share their scale."""
-    heads = [
-        Column(title="METRIC"),
-        Column(title="RUN"),
-        Column(title="CURVE"),
-        Column(title="FIRST", right=True, optional=True),
-        Column(title="LAST", right=True),
-    ]
+    table = heads("METRIC, RUN, CURVE, FIRST, LAST", right="FIRST, LAST", optional="FIRST")
     rows = []
     for title, series_of in _by_metric(found):
         finite = [value for each in series_of for value in _values(each) if isfinite(value)]
@@ -113,7 +107,7 @@ def curves_text(found: Sequence[api.MetricSeries], terminal: Terminal) -> str:
             first = metric_text(values[0]) if values else ""
             line = blocks(values, low=low, high=high, width=LINE_COLUMNS)
             rows.append((title, each.run_name, line, first, metric_text(each.last)))
-    return render(heads, rows, terminal)
+    return render(table, rows, terminal)
 
 
 def blocks(values: Sequence[float], *, low: float, high: float, width: int) -> str:

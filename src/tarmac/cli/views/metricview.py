@@ -7,10 +7,11 @@ Metrics are numbers, texts or truth values; one that is not finite is the text `
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tarmac.cli.views.amounts import age, number
-from tarmac.cli.views.table import Column, render
+from tarmac.cli.views.table import Column, table_text
 from tarmac.cli.views.terminal import Terminal, one_line
 
 if TYPE_CHECKING:
@@ -62,25 +63,23 @@ def not_finite(reports: Sequence[api.Report]) -> Iterator[str]:
 def report_table(reports: Sequence[api.Report], *, now: float, terminal: Terminal) -> str:
     """A row per report, a column per metric."""
     names = sorted({name for report in reports for name in report["metrics"]})
-    heads = [
-        Column(title="WHEN", right=True),
-        Column(title="NODE", optional=True),
-        Column(title="STEP", right=True),
-        Column(title="PROGRESS", right=True),
-        *(Column(title=one_line(name), right=True, optional=True) for name in names),
-    ]
     several_nodes = len({report["node"] for report in reports}) > 1
-    rows = (
-        (
-            age(report["at"], now),
-            report["node"] if several_nodes else "",
-            str(report["step"]) if report["step"] is not None else "",
-            f"{report['progress']:.0%}" if report["progress"] is not None else "",
-            *(metric_text(report["metrics"].get(name)) for name in names),
-        )
-        for report in reports
+    table: Sequence[Column[api.Report]] = (
+        Column("WHEN", lambda report, now: age(report["at"], now), right=True),
+        Column("NODE", lambda report, _: report["node"] if several_nodes else "", optional=True),
+        Column("STEP", lambda report, _: report["step"], right=True),
+        Column("PROGRESS", lambda report, _: _share_text(report["progress"]), right=True),
+        *(Column(one_line(name), partial(_metric, name), right=True, optional=True) for name in names),
     )
-    return render(heads, rows, terminal)
+    return table_text(table, reports, terminal, now=now)
+
+
+def _metric(name: str, report: api.Report, _now: float) -> str:
+    return metric_text(report["metrics"].get(name))
+
+
+def _share_text(share: float | None) -> str:
+    return f"{share:.0%}" if share is not None else ""
 
 
 def series_name(series: api.MetricSeries) -> str:
@@ -89,45 +88,33 @@ def series_name(series: api.MetricSeries) -> str:
     return one_line(name)
 
 
+SERIES: Sequence[Column[api.MetricSeries]] = (
+    Column("METRIC", lambda series, _: series_name(series)),
+    Column("RUN", lambda series, _: series.run_name, flexible=True),
+    Column("LAST", lambda series, _: metric_text(series.last), right=True),
+    Column("STEP", lambda series, _: series.last_step, right=True),
+    Column("LOWEST", lambda series, _: metric_text(series.low), right=True),
+    Column("AT STEP", lambda series, _: series.low_step, right=True, optional=True),
+    Column("HIGHEST", lambda series, _: metric_text(series.high), right=True),
+    Column("AT STEP", lambda series, _: series.high_step, right=True, optional=True),
+    Column("REPORTS", lambda series, _: series.count, right=True, optional=True),
+    Column("WHEN", lambda series, now: age(series.last_at, now), right=True, optional=True),
+)
+
+
 def series_table(found: Sequence[api.MetricSeries], *, now: float, terminal: Terminal) -> str:
-    """A row per metric and run: the last value, the lowest and the highest, each with its step."""
-    heads = [
-        Column(title="METRIC"),
-        Column(title="RUN", flexible=True),
-        Column(title="LAST", right=True),
-        Column(title="STEP", right=True),
-        Column(title="LOWEST", right=True),
-        Column(title="AT STEP", right=True, optional=True),
-        Column(title="HIGHEST", right=True),
-        Column(title="AT STEP", right=True, optional=True),
-        Column(title="REPORTS", right=True, optional=True),
-        Column(title="WHEN", right=True, optional=True),
-    ]
-    several = len({series.run for series in found}) > 1
-    twins = len({series.run_name for series in found}) < len({series.run for series in found})
-    rows = (
-        (
-            series_name(series),
-            (series.run if twins else series.run_name) if several else "",
-            metric_text(series.last),
-            _step_text(series.last_step),
-            metric_text(series.low),
-            _step_text(series.low_step),
-            metric_text(series.high),
-            _step_text(series.high_step),
-            str(series.count),
-            age(series.last_at, now),
-        )
-        for series in sorted(found, key=series_name)
-    )
-    return render(heads, rows, terminal)
+    """A row per metric and run: the last value, the lowest and the highest, each with its step.
+
+    Several runs are shown by their names, or by their ids if two have the same name.
+    """
+    names, runs = {series.run_name for series in found}, {series.run for series in found}
+    by_id: Column[api.MetricSeries] = Column("RUN", lambda series, _: series.run, flexible=True)
+    metric, by_name, *rest = SERIES
+    shown = [by_id if len(names) < len(runs) else by_name] if len(runs) > 1 else []
+    return table_text([metric, *shown, *rest], sorted(found, key=series_name), terminal, now=now)
 
 
 def point_line(series: api.MetricSeries, step: int | None, value: object) -> str:
     """One point, for followers."""
     where = "" if step is None else f"  step {step}"
     return f"{one_line(series.run_name)}{where}  {series_name(series)} {metric_text(value)}"
-
-
-def _step_text(step: int | None) -> str:
-    return "" if step is None else str(step)

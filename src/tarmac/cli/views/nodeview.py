@@ -8,46 +8,11 @@ from typing import TYPE_CHECKING
 
 from tarmac.cli.views.amounts import number, size
 from tarmac.cli.views.messages import state_cell
-from tarmac.cli.views.table import heads, render
+from tarmac.cli.views.table import Column, table_text
 from tarmac.cli.views.terminal import Terminal
 
 if TYPE_CHECKING:
     from tarmac import api
-
-_NODES = heads(
-    "NODE, STATE, FREE, SLOTS, TYPE, CLUSTER, POOL, SHARD, CPUS, MEMORY, ADDRESS, HELD BY, REASON",
-    right="FREE, SLOTS, CPUS, MEMORY",
-    flexible="HELD BY",
-    optional="CPUS, MEMORY, ADDRESS",
-)
-_GROUPS = heads(
-    "CLUSTER, POOL, SHARD, STATE, NODES, TYPE, SLOTS, FREE, IDLE NODES, RUNS",
-    right="NODES, SLOTS, FREE, IDLE NODES, RUNS",
-)
-
-
-def node_table(known: Sequence[api.Node], terminal: Terminal) -> str:
-    """A line for each node; its pool is shown only if there are several pools."""
-    several_pools = len({node.pool for node in known}) > 1
-    rows = (
-        (
-            node.name,
-            state_cell(node.state),
-            str(node.slots - node.slots_used),
-            str(node.slots),
-            node.slot_type or "",
-            node.cluster,
-            node.pool if several_pools else "",
-            node.shard or "",
-            number(node.cpus) if node.cpus else "",
-            size(node.memory_bytes) if node.memory_bytes else "",
-            node.address,
-            ", ".join(f"{run.name} ({run.slots})" for run in node.runs),
-            _reason(node),
-        )
-        for node in known
-    )
-    return render(_NODES, rows, terminal)
 
 
 def _reason(node: api.Node) -> str:
@@ -60,25 +25,53 @@ def _reason(node: api.Node) -> str:
     return f"{drain.reason} ({whence})".strip() if whence else drain.reason
 
 
-def group_table(known: Sequence[api.Node], terminal: Terminal) -> str:
-    """A line for each group of nodes that are equal except for their runs."""
-    groups: dict[tuple[str, str, str, str, str, int], list[api.Node]] = {}
+NODES: Sequence[Column[api.Node]] = (
+    Column("NODE", lambda node, _: node.name),
+    Column("STATE", lambda node, _: state_cell(node.state)),
+    Column("FREE", lambda node, _: node.slots - node.slots_used, right=True),
+    Column("SLOTS", lambda node, _: node.slots, right=True),
+    Column("TYPE", lambda node, _: node.slot_type),
+    Column("CLUSTER", lambda node, _: node.cluster),
+    Column("POOL", lambda node, _: node.pool),
+    Column("SHARD", lambda node, _: node.shard),
+    Column("CPUS", lambda node, _: number(node.cpus) if node.cpus else "", right=True, optional=True),
+    Column(
+        "MEMORY",
+        lambda node, _: size(node.memory_bytes) if node.memory_bytes else "",
+        right=True,
+        optional=True,
+    ),
+    Column("ADDRESS", lambda node, _: node.address, optional=True),
+    Column(
+        "HELD BY", lambda node, _: ", ".join(f"{run.name} ({run.slots})" for run in node.runs), flexible=True
+    ),
+    Column("REASON", lambda node, _: _reason(node)),
+)
+
+GROUPS: Sequence[Column[Sequence[api.Node]]] = (
+    Column("CLUSTER", lambda nodes, _: nodes[0].cluster),
+    Column("POOL", lambda nodes, _: nodes[0].pool),
+    Column("SHARD", lambda nodes, _: nodes[0].shard),
+    Column("STATE", lambda nodes, _: state_cell(nodes[0].state)),
+    Column("NODES", lambda nodes, _: len(nodes), right=True),
+    Column("TYPE", lambda nodes, _: nodes[0].slot_type),
+    Column("SLOTS", lambda nodes, _: f"{len(nodes)} x {nodes[0].slots}", right=True),
+    Column("FREE", lambda nodes, _: sum(node.slots - node.slots_used for node in nodes), right=True),
+    Column("IDLE NODES", lambda nodes, _: sum(not node.runs for node in nodes), right=True),
+    Column("RUNS", lambda nodes, _: len({run.id for node in nodes for run in node.runs}), right=True),
+)
+
+
+def node_table(known: Sequence[api.Node], terminal: Terminal, *, grouped: bool = False) -> str:
+    """A line for each node, or for each group of nodes that are equal except for their runs.
+
+    The pool of a node is shown only if there are several pools.
+    """
+    if not grouped:
+        several_pools = len({node.pool for node in known}) > 1
+        return table_text([each for each in NODES if several_pools or each.title != "POOL"], known, terminal)
+    groups: dict[tuple[object, ...], list[api.Node]] = {}
     for node in known:
-        alike = (node.cluster, node.pool, node.shard or "", node.state)
-        groups.setdefault((*alike, node.slot_type or "", node.slots), []).append(node)
-    rows = (
-        (
-            cluster,
-            pool,
-            shard,
-            state_cell(state),
-            str(len(nodes)),
-            slot_type,
-            f"{len(nodes)} x {slots}",
-            str(sum(node.slots - node.slots_used for node in nodes)),
-            str(sum(not node.runs for node in nodes)),
-            str(len({run.id for node in nodes for run in node.runs})),
-        )
-        for (cluster, pool, shard, state, slot_type, slots), nodes in groups.items()
-    )
-    return render(_GROUPS, rows, terminal)
+        alike = (node.cluster, node.pool, node.shard, node.state, node.slot_type, node.slots)
+        groups.setdefault(alike, []).append(node)
+    return table_text(GROUPS, groups.values(), terminal)

@@ -1,4 +1,4 @@
-"""The queue as tables, one for each pool. Called by `commands.queue`."""
+"""The queue as tables, one for each pool, and what runs use at present. Used by `queue`, `top` and `show`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from tarmac.cli.views import utilizationview
-from tarmac.cli.views.amounts import age, number, until
+from tarmac.cli.views.amounts import age, number, size, until
 from tarmac.cli.views.arrayview import counts_text
 from tarmac.cli.views.messages import member_name, state_cell
-from tarmac.cli.views.table import Cell, Column, render
+from tarmac.cli.views.table import Cell, Column, table_text
 from tarmac.cli.views.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -44,7 +43,11 @@ def queue_text(
     parts = []
     for pool in pools:
         hidden = pool.total - len(pool.runs)
-        lines = [_heading(pool, terminal), _table(pool, now=now, terminal=terminal, used=used)]
+        table = _queue_table(used, shared=pool.policy == "fair_share")
+        rows = (
+            table_text(table, pool.runs, terminal, now=now) if pool.runs else "  nothing runs or waits here"
+        )
+        lines = [_heading(pool, terminal), rows]
         if hidden:
             lines.append(terminal.paint(f"{hidden} more: tarmac queue --all --pool {pool.pool}", "dim"))
         parts.append("\n".join(lines))
@@ -102,25 +105,28 @@ def _heading(pool: api.QueuePool, terminal: Terminal) -> str:
     return f"{name}: {policy}, {rule}"
 
 
-def _table(pool: api.QueuePool, *, now: float, terminal: Terminal, used: Used) -> str:
-    if not pool.runs:
-        return "  nothing runs or waits here"
-    shared = pool.policy == "fair_share"
-    heads = (
-        Column(title="#", right=True),
-        Column(title="ID"),
-        Column(title="TYPE", optional=True),
-        Column(title="NAME", flexible=True),
-        Column(title="WEIGHT" if shared else "PRIORITY", right=True, optional=not shared),
-        Column(title="SUBMITTED", right=True, optional=True),
-        Column(title="SLOTS", right=True),
-        Column(title="STATE"),
-        *(Column(title=title, right=True) for title in utilizationview.TITLES),
-        Column(title="USER", optional=True),
-        Column(title="EST. START"),
+def _queue_table(used: Used, *, shared: bool) -> Sequence[Column[api.QueueEntry]]:
+    """The columns of a queue; `shared`: its pool orders runs by fair shares."""
+    weight: Column[api.QueueEntry] = Column("WEIGHT", lambda run, _: number(run.weight), right=True)
+    priority: Column[api.QueueEntry] = Column(
+        "PRIORITY", lambda run, _: run.priority, right=True, optional=True
     )
-    rows = (_row(run, used.get(run.id, ()), shared=shared, now=now) for run in pool.runs)
-    return render(heads, rows, terminal)
+    return (
+        Column("#", lambda run, _: run.number, right=True),
+        Column("ID", lambda run, _: run.id),
+        Column("TYPE", lambda run, _: run.mode, optional=True),
+        Column("NAME", lambda run, _: Cell(member_name(run.name, run.array_index), "bold"), flexible=True),
+        weight if shared else priority,
+        Column("SUBMITTED", lambda run, now: age(run.submitted_at, now), right=True, optional=True),
+        Column("SLOTS", lambda run, _: f"{run.slots_acquired}/{run.slots_needed}", right=True),
+        Column("STATE", _state),
+        Column("CPUS", lambda run, _: used_amounts(used.get(run.id, ()))[0], right=True),
+        Column("MEMORY", lambda run, _: used_amounts(used.get(run.id, ()))[1], right=True),
+        Column("GPU", lambda run, _: used_amounts(used.get(run.id, ()))[2], right=True),
+        Column("GPU MEMORY", lambda run, _: used_amounts(used.get(run.id, ()))[3], right=True),
+        Column("USER", lambda run, _: run.user, optional=True),
+        Column("EST. START", _start),
+    )
 
 
 def _state(run: api.QueueEntry, now: float) -> Cell:
@@ -149,19 +155,28 @@ def _start(run: api.QueueEntry, now: float) -> Cell | str:
     return f"{start_text(run.estimate, now)}{reason}"
 
 
-def _row(
-    run: api.QueueEntry, used: Sequence[api.NodeUtilization], *, shared: bool, now: float
-) -> Sequence[Cell | str]:
+def used_amounts(nodes: Sequence[api.NodeUtilization]) -> tuple[str, ...]:
+    """The processors, memory, GPUs and memory of GPUs used on all nodes together; "" for unknown values."""
+    if not nodes:
+        return ("", "", "", "")
+    gpus = [gpu for node in nodes for gpu in node["gpus"]]
+    used = sum(gpu["used_bytes"] for gpu in gpus)
+    total = sum(gpu["total_bytes"] for gpu in gpus)
+    busy = sum(gpu["busy_percent"] for gpu in gpus)
     return (
-        str(run.number),
-        run.id,
-        run.mode,
-        Cell(member_name(run.name, run.array_index), "bold"),
-        number(run.weight) if shared else str(run.priority),
-        age(run.submitted_at, now),
-        f"{run.slots_acquired}/{run.slots_needed}",
-        _state(run, now),
-        *utilizationview.cells(used),
-        run.user,
-        _start(run, now),
+        f"{sum(node['cpus'] for node in nodes):.1f}",
+        size(sum(node["memory_bytes"] for node in nodes)),
+        f"{busy / len(gpus):.0f} %" if gpus else "",
+        f"{size(used)} of {size(total)}" if gpus else "",
     )
+
+
+def use_text(nodes: Sequence[api.NodeUtilization]) -> str:
+    """The same as one text; "" if all values are unknown."""
+    if not nodes:
+        return ""
+    cpus, memory, busy, of_gpus = used_amounts(nodes)
+    count = sum(len(node["gpus"]) for node in nodes)
+    named = f"{count} GPUs" if count > 1 else "GPU"
+    gpus = f"; {named} {busy} busy, {of_gpus}" if count else ""
+    return f"{cpus} CPUs, {memory} of memory{gpus}"

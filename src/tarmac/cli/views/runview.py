@@ -1,18 +1,16 @@
 """The list of runs as a table: every column by name. Used by `ls`.
 
-A column has a cell for people, and a value to sort by.
+A column has a cell for people; its key, or else its cell, is the value to sort by.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tarmac.cli.views.amounts import age, duration
-from tarmac.cli.views.imageview import DIGEST_CHARACTERS
 from tarmac.cli.views.messages import BATCH, running_s, state_cell, state_of, title
-from tarmac.cli.views.table import Cell, Column, render
+from tarmac.cli.views.table import Cell, Column, table_text
 from tarmac.cli.views.terminal import Terminal, fit
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.text import suggestion
@@ -27,37 +25,21 @@ LONGEST_TEXT = 300
 """Maximum width of a text, even if the output has no width; `tarmac show` prints the complete text."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunColumn:
-    """One column: its head, the cell of a run at a time, and the value that runs are sorted by."""
-
-    head: Column
-    cell: Callable[[Run, float], Cell | str]
-    value: Callable[[Run, float], Any]
-
-
-def _text(title: str, field: str, **head: bool) -> RunColumn:
-    return RunColumn(
-        head=Column(title=title, **head),
-        cell=lambda run, _now: fit(str(run[field] or ""), LONGEST_TEXT),
-        value=lambda run, _now: run[field],
+def _text(title: str, field: str, *, flexible: bool = False, optional: bool = False) -> Column[Run]:
+    return Column(
+        title,
+        lambda run, _: fit(str(run[field] or ""), LONGEST_TEXT),
+        flexible=flexible,
+        optional=optional,
     )
 
 
-def _number(title: str, field: str, *, optional: bool = False) -> RunColumn:
-    return RunColumn(
-        head=Column(title=title, right=True, optional=optional),
-        cell=lambda run, _now: str(run[field]) if run[field] is not None else "",
-        value=lambda run, _now: run[field],
-    )
+def _number(title: str, field: str) -> Column[Run]:
+    return Column(title, lambda run, _: run[field], right=True)
 
 
-def _time(title: str, field: str) -> RunColumn:
-    return RunColumn(
-        head=Column(title=title, right=True),
-        cell=lambda run, now: age(run[field], now) if run[field] is not None else "",
-        value=lambda run, _now: run[field],
-    )
+def _time(title: str, field: str) -> Column[Run]:
+    return Column(title, lambda run, now: age(run[field], now), key=lambda run, _: run[field], right=True)
 
 
 def cluster_of(run: Run) -> str:
@@ -65,54 +47,38 @@ def cluster_of(run: Run) -> str:
     return (run["cluster"] or "").removesuffix(f"-{run['id']}")
 
 
+DIGEST_CHARACTERS = len("sha256:") + 12
 DIGEST = "digest"
 """The column whose value must be requested for each run."""
 
-COLUMNS: dict[str, RunColumn] = {
+COLUMNS: dict[str, Column[Run]] = {
     "run": _text("RUN", "id"),
-    "name": RunColumn(
-        head=Column(title="NAME"),
-        cell=lambda run, _now: Cell(title(run), "bold"),
-        value=lambda run, _now: run["name"],
+    "name": Column("NAME", lambda run, _: Cell(title(run), "bold"), key=lambda run, _: run["name"]),
+    "state": Column("STATE", lambda run, _: state_cell(state_of(run)), key=lambda run, _: state_of(run)),
+    "mode": Column(
+        "MODE",
+        lambda run, _: run["mode"] if run["mode"] != BATCH else "",
+        key=lambda run, _: run["mode"],
+        optional=True,
     ),
-    "state": RunColumn(
-        head=Column(title="STATE"),
-        cell=lambda run, _now: state_cell(state_of(run)),
-        value=lambda run, _now: state_of(run),
-    ),
-    "mode": RunColumn(
-        head=Column(title="MODE", optional=True),
-        cell=lambda run, _now: run["mode"] if run["mode"] != BATCH else "",
-        value=lambda run, _now: run["mode"],
-    ),
-    "priority": RunColumn(
-        head=Column(title="PRIORITY", right=True, optional=True),
-        cell=lambda run, _now: str(run["priority"]) if run["priority"] else "",
-        value=lambda run, _now: run["priority"],
+    "priority": Column(
+        "PRIORITY",
+        lambda run, _: run["priority"] or "",
+        key=lambda run, _: run["priority"],
+        right=True,
+        optional=True,
     ),
     "slots": _number("SLOTS", "slots"),
-    "cluster": RunColumn(
-        head=Column(title="CLUSTER", optional=True),
-        cell=lambda run, _now: cluster_of(run),
-        value=lambda run, _now: cluster_of(run),
-    ),
+    "cluster": Column("CLUSTER", lambda run, _: cluster_of(run), optional=True),
     "user": _text("USER", "user", optional=True),
     "created": _time("CREATED", "created_at"),
-    "ran": RunColumn(
-        head=Column(title="RAN", right=True),
-        cell=lambda run, now: duration(running_s(run, now)),
-        value=running_s,
-    ),
+    "ran": Column("RAN", lambda run, now: duration(running_s(run, now)), key=running_s, right=True),
     "why": _text("WHY", "message", flexible=True, optional=True),
     "project": _text("PROJECT", "project"),
     "pool": _text("POOL", "pool"),
     "type": _text("TYPE", "slot_type"),
     "image": _text("IMAGE", "image"),
-    DIGEST: RunColumn(
-        head=Column(title="DIGEST"),
-        cell=lambda run, _now: (run[DIGEST] or "")[:DIGEST_CHARACTERS],
-        value=lambda run, _now: run[DIGEST],
-    ),
+    DIGEST: Column("DIGEST", lambda run, _: (run[DIGEST] or "")[:DIGEST_CHARACTERS]),
     "system": _text("SYSTEM", "system"),
     "dialect": _text("DIALECT", "dialect"),
     "cause": _text("CAUSE", "cause_code"),
@@ -157,7 +123,7 @@ def ordered(
     """The runs in this order; those without a value come last, in either direction."""
     result = list(runs)
     for name, descending in reversed(keys):
-        value = COLUMNS[name].value
+        value: Callable[[Run, float], Any] = COLUMNS[name].key or COLUMNS[name].cell
         known = [run for run in result if value(run, now) not in (None, "")]
         without = [run for run in result if value(run, now) in (None, "")]
         result = sorted(known, key=lambda run: value(run, now), reverse=descending) + without
@@ -175,6 +141,4 @@ def run_table(
     names = list(columns or USUAL)
     if columns is None and len({run["user"] for run in runs}) < 2:
         names.remove("user")
-    shown = [COLUMNS[name] for name in names]
-    rows = ([column.cell(run, now) for column in shown] for run in runs)
-    return render([column.head for column in shown], rows, terminal)
+    return table_text([COLUMNS[name] for name in names], runs, terminal, now=now)

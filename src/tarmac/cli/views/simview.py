@@ -161,7 +161,7 @@ def _side_by_side(part: Played, named: Mapping[str, float], terminal: Terminal) 
         f"{shape_text(item.cluster)} ({slots_of(item.cluster):,} slots)" for item, _ in part
     )
     yield terminal.paint(f"{trace.name}: {len(trace.jobs):,} jobs on {' and '.join(shapes)}", "bold")
-    heads = [Column(title="")] + [Column(title=item.label, right=True) for item, _ in part]
+    labels: list[Column[object]] = [Column(item.label, right=True) for item, _ in part]
     rows = [
         [title, *(show(result.measures) for _, result in part)]
         for title, show in _ROWS
@@ -169,7 +169,7 @@ def _side_by_side(part: Played, named: Mapping[str, float], terminal: Terminal) 
     ]
     if any(not result.complete for _, result in part):
         rows.append(["", *("" if result.complete else "partial" for _, result in part)])
-    yield render(heads, rows, terminal)
+    yield render([Column(""), *labels], rows, terminal)
     for name, value in named.items():
         yield f"{name}: completion, mean {duration(value)}"
 

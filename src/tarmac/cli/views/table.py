@@ -1,26 +1,37 @@
-"""Tables for people: columns padded, fitted to the terminal, never wrapped. Used by `ls`, `nodes` ...
+"""The printers of lists and of labelled facts: every view is a table of columns. Used by every command.
 
-One column at most is flexible: it is cut so that a row fits the width. If that is not enough, columns are
-left out: optional ones first and from the right, the flexible one last.
+Columns are padded, fitted to the terminal, never wrapped. One column at most is flexible: it is cut so that a
+row fits the width. If that is not enough, columns are left out: optional ones first and from the right, the
+flexible one last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Generic, TypeVar
 
 from tarmac.cli.views.terminal import Terminal, columns, fit, one_line
+
+T = TypeVar("T")
 
 GAP = "  "
 SMALLEST_FLEXIBLE = 12
 """Minimum width of a cut text."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """A column of a table: its title and its behaviour in a narrow terminal."""
+@dataclass(frozen=True, slots=True)
+class Column(Generic[T]):
+    """A column of a table: its title, the cell of a record at a time, its behaviour in a narrow terminal.
+
+    `key` is the value to sort by, if it is not the cell. A cell of None is empty.
+    """
 
     title: str
+    cell: Callable[[T, float], object] = lambda record, _now: record
+    _: KW_ONLY
+    key: Callable[[T, float], Any] | None = None
     right: bool = False
     flexible: bool = False
     optional: bool = False
@@ -34,17 +45,36 @@ class Cell:
     style: str | None = None
 
 
-def heads(titles: str, *, right: str = "", flexible: str = "", optional: str = "") -> tuple[Column, ...]:
+def table_text(
+    table: Sequence[Column[T]], records: Iterable[T], terminal: Terminal, *, now: float | None = None
+) -> str:
+    """A line for each record; `now` is the present by default."""
+    at = time.time() if now is None else now
+    return render(table, ([column.cell(record, at) for column in table] for record in records), terminal)
+
+
+def facts_text(facts: Mapping[str, object], terminal: Terminal, *, width: int = 10) -> str:
+    """A line for each fact that has a value: its name and the value."""
+    shown = ((name.ljust(width - 1), value) for name, value in facts.items() if value)
+    return "\n".join(f"{terminal.paint(name, 'dim')} {value}" for name, value in shown)
+
+
+def heads(titles: str, *, right: str = "", flexible: str = "", optional: str = "") -> tuple[Column[Any], ...]:
     """The columns of these comma-separated titles; the other arguments name those with a property."""
     marked = {"right": right, "flexible": flexible, "optional": optional}
     named = {mark: set(those.split(", ")) if those else set() for mark, those in marked.items()}
     return tuple(
-        Column(title=title, **{mark: title in those for mark, those in named.items()})
+        Column(
+            title,
+            right=title in named["right"],
+            flexible=title in named["flexible"],
+            optional=title in named["optional"],
+        )
         for title in titles.split(", ")
     )
 
 
-def render(heads: Sequence[Column], rows: Iterable[Sequence[Cell | str]], terminal: Terminal) -> str:
+def render(heads: Sequence[Column[Any]], rows: Iterable[Sequence[object]], terminal: Terminal) -> str:
     """The table as text, one line per row, without a trailing line end; empty columns are left out."""
     cells = [[_clean(cell) for cell in row] for row in rows]
     shown = [i for i, _ in enumerate(heads) if any(row[i].text for row in cells)]
@@ -56,13 +86,13 @@ def render(heads: Sequence[Column], rows: Iterable[Sequence[Cell | str]], termin
     return "\n".join(lines)
 
 
-def _clean(cell: Cell | str) -> Cell:
-    if isinstance(cell, str):
-        return Cell(one_line(cell))
-    return Cell(one_line(cell.text), cell.style)
+def _clean(cell: object) -> Cell:
+    if isinstance(cell, Cell):
+        return Cell(one_line(cell.text), cell.style)
+    return Cell(one_line(str(cell)) if cell is not None else "")
 
 
-def _narrow(heads: Sequence[Column], widths: dict[int, int], width: int) -> None:
+def _narrow(heads: Sequence[Column[Any]], widths: dict[int, int], width: int) -> None:
     """Fit the columns, in place: leave some out, then cut the flexible one."""
     removal_order = sorted(widths, key=lambda i: (not heads[i].optional, heads[i].flexible, -i))
     for i in removal_order[:-1]:
@@ -74,7 +104,7 @@ def _narrow(heads: Sequence[Column], widths: dict[int, int], width: int) -> None
             widths[i] -= max(0, _total(widths) - width)
 
 
-def _smallest(heads: Sequence[Column], widths: dict[int, int]) -> int:
+def _smallest(heads: Sequence[Column[Any]], widths: dict[int, int]) -> int:
     """The width of a row whose flexible column has its minimum width."""
     slack = sum(max(0, width - SMALLEST_FLEXIBLE) for i, width in widths.items() if heads[i].flexible)
     return _total(widths) - slack
@@ -84,7 +114,9 @@ def _total(widths: dict[int, int]) -> int:
     return sum(widths.values()) + len(GAP) * max(0, len(widths) - 1)
 
 
-def _line(heads: Sequence[Column], widths: dict[int, int], row: Sequence[Cell], terminal: Terminal) -> str:
+def _line(
+    heads: Sequence[Column[Any]], widths: dict[int, int], row: Sequence[Cell], terminal: Terminal
+) -> str:
     parts = []
     for i, width in widths.items():
         text = fit(row[i].text, width)

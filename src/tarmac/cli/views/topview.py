@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tarmac.cli.views import escapes
-from tarmac.cli.views.nodeview import group_table, node_table
+from tarmac.cli.views.nodeview import node_table
 from tarmac.cli.views.queueview import queue_text
 from tarmac.cli.views.terminal import Terminal, fit
 
@@ -40,8 +40,7 @@ def page(
     more = f", {hidden} more" if hidden else ""
     machines = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
     head = terminal.paint(f"{used} of {slots} slots in use on {machines}; {listed}{more}", "bold")
-    table = node_table if len(nodes) <= NODES_SHOWN else group_table
-    parts = [head, table(nodes, terminal)] if nodes else [head]
+    parts = [head, node_table(nodes, terminal, grouped=len(nodes) > NODES_SHOWN)] if nodes else [head]
     with_runs = [pool for pool in pools if pool.runs]
     by_run = {each["run"]: each["nodes"] for each in utilization}
     queues = queue_text(with_runs, now=now, terminal=terminal, used=by_run)

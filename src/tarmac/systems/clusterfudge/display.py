@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tarmac.cli.displays.display import Display, facts_of, field_lines, report_of, status_cell, utc_time
+from tarmac.cli.displays.display import Display, facts_of, report_of, status_cell, utc_time
 from tarmac.cli.views.messages import Json, worker_cell
-from tarmac.cli.views.table import Cell, heads, render
+from tarmac.cli.views.table import Cell, facts_text, heads, render
 from tarmac.cli.views.terminal import Terminal, one_line
 from tarmac.systems.clusterfudge import statuses
 from tarmac.systems.clusterfudge.identity import launch_number, launch_uuid
@@ -69,7 +69,7 @@ class ClusterfudgeDisplay(Display):
             "Jobs": ", ".join(_listed(run)),
         }
         table = _processes(run, attempts, terminal)
-        return field_lines(fields, terminal, width=13) + (f"\n\n{table}" if table else "")
+        return facts_text(fields, terminal, width=13) + (f"\n\n{table}" if table else "")
 
     def log_prefix(self, run: Json, chunk: Json) -> str | None:
         return f"{_short_name(run, chunk['role'])}.{chunk['replica']}.{chunk['worker']} | "

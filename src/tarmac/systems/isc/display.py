@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tarmac.cli.displays.display import Display, field_lines, report_of, status_cell, utc_time
+from tarmac.cli.displays.display import Display, report_of, status_cell, utc_time
 from tarmac.cli.views.messages import Json
-from tarmac.cli.views.table import Cell, heads, render
+from tarmac.cli.views.table import Cell, facts_text, heads, render
 from tarmac.cli.views.terminal import Terminal, one_line
 from tarmac.model.mode import Mode
 from tarmac.systems.isc import statuses
@@ -59,7 +59,7 @@ class IscDisplay(Display):
             "Status": terminal.paint(status.text, status.style),
             "Message": one_line((run["cause"] or {}).get("message") or ""),
         }
-        return field_lines(fields, terminal, width=9)
+        return facts_text(fields, terminal, width=9)
 
     def _status(self, run: Json) -> Cell:
         return status_cell(self.status(report_of(run)), _COLOURS)

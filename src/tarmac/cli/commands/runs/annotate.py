@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from tarmac.cli.options import json_option, run_argument
-from tarmac.cli.output import print_json, print_text, remark
+from tarmac.cli.output import answer, print_list, remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age
-from tarmac.cli.views.table import heads, render
-from tarmac.cli.views.terminal import Terminal, stdout_terminal
+from tarmac.cli.views.table import Column
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tarmac.model.annotation import Annotation
 
-_ANNOTATIONS = heads("WHEN, BY, KIND, TEXT", right="WHEN", flexible="TEXT", optional="BY")
+ANNOTATIONS: Sequence[Column[Annotation]] = (
+    Column("WHEN", lambda each, now: age(each.at, now), right=True),
+    Column("BY", lambda each, _: each.actor, optional=True),
+    Column("KIND", lambda each, _: each.kind),
+    Column("TEXT", lambda each, _: each.text, flexible=True),
+)
 
 
 @click.command()
@@ -30,10 +34,9 @@ def label(*, run: str, changes: tuple[str, ...], as_json: bool) -> None:
     parsed = dict(map(_change, changes))
     client = connect()
     record = client.label(run, parsed) if parsed else client.run(run)
-    if as_json:
-        print_json(record)
-    elif record["labels"]:
-        print_text("\n".join(f"{key}={value}" for key, value in sorted(record["labels"].items())))
+    if record["labels"] or as_json:
+        lines = [f"{key}={value}" for key, value in sorted(record["labels"].items())]
+        answer(record, "\n".join(lines), as_json=as_json)
     else:
         remark(f"{record['name']} ({record['id']}) has no labels")
 
@@ -46,20 +49,11 @@ def note(*, run: str, text: tuple[str, ...], as_json: bool) -> None:
     """Add a note to a run; without TEXT, print its notes and the changes of its labels."""
     client = connect()
     found = client.note(run, " ".join(text)) if text else client.annotations(run)
-    if as_json:
-        print_json({"annotations": found})
-    elif text:
+    if text and not as_json:
         remark("noted")
-    elif found:
-        print_text(annotation_table(found, now=time.time(), terminal=stdout_terminal()))
     else:
-        remark("this run has no notes; tarmac note RUN TEXT adds one")
-
-
-def annotation_table(found: Sequence[Annotation], *, now: float, terminal: Terminal) -> str:
-    """A table of annotations, oldest first."""
-    rows = ([age(each.at, now), each.actor, each.kind, each.text] for each in found)
-    return render(_ANNOTATIONS, rows, terminal)
+        empty = "this run has no notes; tarmac note RUN TEXT adds one"
+        print_list("annotations", found, ANNOTATIONS, as_json=as_json, empty=empty)
 
 
 def _change(text: str) -> tuple[str, str | None]:

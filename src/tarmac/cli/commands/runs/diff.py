@@ -13,7 +13,8 @@ from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import duration
 from tarmac.cli.views.messages import elapsed_s, state_of
 from tarmac.cli.views.metricview import metric_text, series_name
-from tarmac.cli.views.table import Cell, Column, render
+from tarmac.cli.views.sharing import named
+from tarmac.cli.views.table import Cell, Column, table_text
 from tarmac.cli.views.terminal import Terminal, stdout_terminal
 from tarmac.model.errors import NotFound
 
@@ -28,6 +29,10 @@ _UNSHOWN = {"source", "name", "code.digest", "environment.inherited", "environme
 """Fields of a spec that are not compared: the text itself, and those with a section of their own."""
 
 _STYLES = {"added": "green", "removed": "red", "changed": "yellow"}
+CODE: Sequence[Column[api.CodeChange]] = (
+    Column("CODE", lambda row, _: Cell(row.change, _STYLES[row.change])),
+    Column("FILE", lambda row, _: row.path, flexible=True),
+)
 
 
 @click.command()
@@ -52,7 +57,7 @@ def diff(*, before: str, after: str, as_json: bool) -> None:
     if missing:
         remark(missing)
     if not any(found.values()):
-        remark(f"{one['name']} ({one['id']}) and {other['name']} ({other['id']}) do not differ")
+        remark(f"{named(one)} and {named(other)} do not differ")
         return
     print_text(diff_text(one, other, found, stdout_terminal()))
 
@@ -69,27 +74,15 @@ def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[dict[s
 
 def diff_text(one: api.Run, other: api.Run, found: Mapping[str, Any], terminal: Terminal) -> str:
     """A table for each section in which the runs differ."""
-    titles = [f"{run['name']} ({run['id']})" for run in (one, other)]
-    parts = []
-    for section in SECTIONS:
-        rows: Sequence[Any] = found[section]
-        if not rows:
-            continue
-        if section == "code":
-            lines = [[Cell(row.change, _STYLES[row.change]), row.path] for row in rows]
-            parts.append(render([Column(title="CODE"), Column(title="FILE", flexible=True)], lines, terminal))
-            continue
-        heads = [
-            Column(title=section.upper()),
-            Column(title=titles[0]),
-            Column(title=titles[1], flexible=True),
-        ]
-        parts.append(
-            render(
-                heads, ([row["key"], *(_shown(value) for value in row["values"])] for row in rows), terminal
-            )
-        )
-    return "\n\n".join(parts)
+    values: Sequence[Column[Any]] = (
+        Column(named(one), lambda row, _: _shown(row["values"][0])),
+        Column(named(other), lambda row, _: _shown(row["values"][1]), flexible=True),
+    )
+    tables: dict[str, Sequence[Column[Any]]] = {
+        section: (Column(section.upper(), lambda row, _: row["key"]), *values) for section in SECTIONS
+    }
+    shown = (tables | {"code": CODE}).items()
+    return "\n\n".join(table_text(table, found[each], terminal) for each, table in shown if found[each])
 
 
 def _code(client: Client, one: api.Run, other: api.Run) -> tuple[list[api.CodeChange], str | None]:

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tarmac.cli.options import json_option, run_argument
-from tarmac.cli.output import print_json, print_text, remark
+from tarmac.cli.output import answer, print_json, print_list, remark
 from tarmac.cli.session import connect
-from tarmac.cli.views.amounts import age
-from tarmac.cli.views.amounts import size as size_text
-from tarmac.cli.views.table import Cell, heads, render
-from tarmac.cli.views.terminal import stdout_terminal
+from tarmac.cli.views.amounts import age, counted, size
+from tarmac.cli.views.table import Cell, Column
 from tarmac.model.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from tarmac import api
     from tarmac.client import Client
 
-_FILES = heads("SIZE, CHANGED, NAME", right="SIZE, CHANGED")
 _MARKS = {"directory": "/", "link": "@"}
+
+
+def _name(file: api.WorkFile) -> Cell:
+    return Cell(file.name + _MARKS.get(file.kind, ""), "bold" if file.kind == "directory" else None)
+
+
+FILES: Sequence[Column[api.WorkFile]] = (
+    Column("SIZE", lambda file, _: size(file.bytes) if file.kind == "file" else "", right=True),
+    Column("CHANGED", lambda file, now: age(file.modified_at, now), right=True),
+    Column("NAME", lambda file, _: _name(file)),
+)
 
 
 @click.command()
@@ -45,29 +52,14 @@ def files(
         _list(client.files(run, path, **place), as_json=as_json)
         return
     count = sum(1 for _ in _fetched(client, run, path.strip("/"), Path(output), place))
-    if as_json:
-        print_json({"output": output, "files": count})
-    else:
-        print_text(f"{count} file{'s' if count != 1 else ''} to {output}")
+    answer({"output": output, "files": count}, f"{counted(count, 'file')} to {output}", as_json=as_json)
 
 
 def _list(found: api.WorkFiles, *, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    now = time.time()
-    rows = (
-        (
-            size_text(each.bytes) if each.kind == "file" else "",
-            age(each.modified_at, now),
-            Cell(each.name + _MARKS.get(each.kind, ""), "bold" if each.kind == "directory" else None),
-        )
-        for each in found.files
-    )
-    if found.files:
-        print_text(render(_FILES, rows, stdout_terminal()))
-    else:
-        remark("this directory is empty")
+    print_list("files", found.files, FILES, as_json=False, empty="this directory is empty")
     if found.more:
         remark("there is more than is listed")
 

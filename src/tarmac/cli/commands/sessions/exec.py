@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from tarmac.cli.nearend import attend, terminal_size
-from tarmac.cli.options import complete_node, run_argument
+from tarmac.cli.options import COUNT, complete_node, run_argument, together
 from tarmac.cli.session import connect
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-_COUNT = click.IntRange(min=0)
-
-
-def worker_options(function: F) -> F:
-    """Options that select the worker."""
-    for option in (
-        click.option(
-            "--node", metavar="NAME", shell_complete=complete_node, help="Beside a worker on this node."
-        ),
-        click.option("--worker", type=_COUNT, metavar="N", help="Beside this worker of its replica."),
-        click.option("--replica", type=_COUNT, metavar="N", help="Beside a worker of this replica."),
-        click.option("--role", metavar="NAME", help="Beside a worker of this role."),
-    ):
-        function = option(function)
-    return function
+worker_options = together(
+    click.option("--role", metavar="NAME", help="Beside a worker of this role."),
+    click.option("--replica", type=COUNT, metavar="N", help="Beside a worker of this replica."),
+    click.option("--worker", type=COUNT, metavar="N", help="Beside this worker of its replica."),
+    click.option(
+        "--node", metavar="NAME", shell_complete=complete_node, help="Beside a worker on this node."
+    ),
+)
+"""Options that select the worker."""
 
 
 @click.command("exec")

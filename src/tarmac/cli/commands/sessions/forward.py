@@ -18,29 +18,18 @@ from tarmac.model.errors import Refused
 LARGEST_PORT = 65_535
 
 
-class Ports(click.ParamType):  # type: ignore[type-arg]
+def ports_of(text: str) -> tuple[int, int]:
     """`PORT` or `LOCAL:PORT`, as two numbers."""
-
-    name = "port"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, int]:
-        if isinstance(value, tuple):
-            return value[0], value[1]
-        local, colon, port = str(value).rpartition(":")
-        numbers = (local if colon else port, port)
-        if (
-            not all(number.isdecimal() and int(number) <= LARGEST_PORT for number in numbers)
-            or int(port) == 0
-        ):
-            self.fail(f"{value!r} is not PORT or LOCAL:PORT, numbers up to {LARGEST_PORT}", param, ctx)
-        return int(numbers[0]), int(port)
+    local, colon, port = text.rpartition(":")
+    numbers = (local if colon else port, port)
+    if not all(number.isdecimal() and int(number) <= LARGEST_PORT for number in numbers) or int(port) == 0:
+        raise click.BadParameter(f"{text!r} is not PORT or LOCAL:PORT, numbers up to {LARGEST_PORT}")
+    return int(numbers[0]), int(port)
 
 
 @click.command("port-forward")
 @run_argument
-@click.argument("ports", nargs=-1, required=True, type=Ports(), metavar="[LOCAL:]PORT...")
+@click.argument("ports", nargs=-1, required=True, type=ports_of, metavar="[LOCAL:]PORT...")
 @worker_options
 def port_forward(*, run: str, ports: tuple[tuple[int, int], ...], **worker: Any) -> None:
     """Reach ports beside a worker of a run from this machine, until Ctrl-C or the end of the run.

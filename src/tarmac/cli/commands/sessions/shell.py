@@ -3,49 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from tarmac.cli.commands.sessions.exec import needs_terminal, run_command, worker_options
 from tarmac.cli.interactive import SHELL, NotStarted, begin, sit
-from tarmac.cli.options import KeyValue, complete_cluster, complete_run
+from tarmac.cli.options import COUNT, complete_cluster, complete_run, repeated, together, variables_option
 from tarmac.cli.session import connect
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def own_run_options(function: F) -> F:
-    """Options for a run of its own."""
-    for option in (
-        click.option(
-            "--time-limit", metavar="DURATION", help="End it after this time, as 90s, 10m, 2h or 1d."
-        ),
-        click.option(
-            "--secret",
-            "secrets",
-            multiple=True,
-            metavar="NAME",
-            help="Give it the secret NAME. May be repeated.",
-        ),
-        click.option(
-            "--env",
-            "-e",
-            "variables",
-            multiple=True,
-            type=KeyValue(inherit=True),
-            help="Set a variable; K alone copies the value from your shell. May be repeated.",
-        ),
-        click.option("--cluster", metavar="NAME", shell_complete=complete_cluster, help="On this cluster."),
-        click.option("--pool", metavar="NAME", help="In this pool."),
-        click.option("--slot-type", metavar="TYPE", help="Slots of this type only."),
-        click.option(
-            "--slots", type=click.IntRange(min=0), metavar="N", help="In a run of its own, with N slots."
-        ),
-    ):
-        function = option(function)
-    return function
+own_run_options = together(
+    click.option("--slots", type=COUNT, metavar="N", help="In a run of its own, with N slots."),
+    click.option("--slot-type", metavar="TYPE", help="Slots of this type only."),
+    click.option("--pool", metavar="NAME", help="In this pool."),
+    click.option("--cluster", metavar="NAME", shell_complete=complete_cluster, help="On this cluster."),
+    variables_option,
+    repeated("--secret", "secrets", help="Give it the secret NAME. May be repeated."),
+    click.option("--time-limit", metavar="DURATION", help="End it after this time, as 90s, 10m, 2h or 1d."),
+)
+"""Options for a run of its own."""
 
 
 def own_run(options: dict[str, Any]) -> dict[str, Any]:
