@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tarmac.cli.catalogue import Entry
-from tarmac.cli.synonyms import SYNONYMS
+from tarmac.cli.catalogue import SYNONYMS, Entry
 from tarmac.model.text import nearest
 
 if TYPE_CHECKING:

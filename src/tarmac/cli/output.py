@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -13,10 +13,7 @@ from tarmac.cli.views import escapes
 from tarmac.cli.views.errors import render_error, render_warning
 from tarmac.cli.views.table import Column, table_text
 from tarmac.cli.views.terminal import stderr_terminal, stdout_terminal
-from tarmac.model.errors import Unavailable
-
-if TYPE_CHECKING:
-    from tarmac.model.errors import TarmacError
+from tarmac.model.errors import TarmacError, Unavailable
 
 T = TypeVar("T")
 

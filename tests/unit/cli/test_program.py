@@ -12,9 +12,8 @@ import click
 import pytest
 
 from imported import CORE, LIBRARIES, REQUESTS, STARTS, among, loaded
-from tarmac.cli.catalogue import COMMANDS
+from tarmac.cli.catalogue import COMMANDS, SYNONYMS
 from tarmac.cli.commands import experiment, run
-from tarmac.cli.synonyms import SYNONYMS
 
 ENVIRONMENT = {**os.environ, "NO_COLOR": "1", "COLUMNS": "80"}
 
@@ -161,10 +160,10 @@ def test_commands_and_options_are_completed(tmp_path: Path) -> None:
             "plain,show",
             "plain,shell",
             "plain,stop",
-            "plain,secret",
             "plain,sites",
             "plain,simulate",
             "plain,server",
+            "plain,secret",
         )
     ]
     assert "plain,--rehearse" in complete(tmp_path, "tarmac run --re", 2)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tarmac import api
+from tarmac.cli.commands.runs.top import page, screen
 from tarmac.cli.views.queueview import use_text, used_amounts
 from tarmac.cli.views.terminal import Terminal
-from tarmac.cli.views.topview import page, screen
 
 PLAIN = Terminal()
 

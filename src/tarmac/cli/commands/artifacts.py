@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from tarmac import api
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import complete_run, json_option
 from tarmac.cli.output import answer, print_list
@@ -17,11 +18,6 @@ from tarmac.cli.views.table import Cell, Column
 from tarmac.client.fetching import fetch, selected
 from tarmac.model.codec import json_form
 from tarmac.model.dataset import Dataset, DatasetState
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tarmac import api
 
 KINDS = ("checkpoint", "crud", "lossy", "log")
 

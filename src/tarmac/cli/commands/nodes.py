@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from tarmac import api
 from tarmac.cli.lazy import Subcommands, calls_subcommand
 from tarmac.cli.options import complete_node, json_option, together
 from tarmac.cli.output import answer, print_json, print_text, remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.nodeview import node_table
 from tarmac.cli.views.terminal import stdout_terminal
-
-if TYPE_CHECKING:
-    from tarmac import api
 
 NODES_SHOWN = 20
 """The summary names at most this many drained nodes."""

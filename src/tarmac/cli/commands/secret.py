@@ -7,22 +7,18 @@ see arguments, and shells store them in their history.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from tarmac import api
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import json_option
 from tarmac.cli.output import answer, print_list
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age, counted
 from tarmac.cli.views.table import Column
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tarmac import api
 
 FORMS = ("variable", "file", "git", "s3", "docker", "registry")
 MOST_BYTES = 64 * 1024

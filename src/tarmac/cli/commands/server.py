@@ -6,10 +6,10 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from tarmac import api
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import json_option
 from tarmac.cli.output import print_json, print_text, print_verbatim, remark
@@ -17,9 +17,6 @@ from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age
 from tarmac.model.codec import json_form
 from tarmac.model.errors import TarmacError, Unavailable
-
-if TYPE_CHECKING:
-    from tarmac import api
 
 STOP_LIMIT_S = 30.0
 NOT_RUNNING = 1

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from tarmac import api
 from tarmac.cli.commands.runs.annotate import ANNOTATIONS
 from tarmac.cli.displays.registry import as_option, display, with_statuses
 from tarmac.cli.options import json_option, run_argument
@@ -32,9 +33,6 @@ from tarmac.cli.views.sharing import block_text, checkpoint_text, cycle_text, lo
 from tarmac.cli.views.table import Column, facts_text, table_text
 from tarmac.cli.views.terminal import Terminal, one_line, stdout_terminal
 from tarmac.model.text import listed
-
-if TYPE_CHECKING:
-    from tarmac import api
 
 
 def _delivery(message: api.Notification, now: float) -> str:

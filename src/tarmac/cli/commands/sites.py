@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import click
 
@@ -11,9 +11,6 @@ from tarmac.cli.output import answer
 from tarmac.cli.views.table import Column, table_text
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.systems.mantik.sites import SITES, Site
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 TABLE: Sequence[Column[Site]] = (
     Column("MACHINE", lambda site, _: site.machine),

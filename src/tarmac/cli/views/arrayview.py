@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
+from tarmac import api
 from tarmac.cli.views.amounts import age
 from tarmac.cli.views.table import facts_text
 from tarmac.cli.views.terminal import Terminal, one_line
-
-if TYPE_CHECKING:
-    from tarmac import api
 
 _ORDER = (
     *("running", "starting", "pausing", "preempting", "stopping", "submitted", "queued", "pending", "paused"),

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from tarmac import api
 from tarmac.cli.views.table import Column, table_text
 from tarmac.cli.views.terminal import Terminal
 from tarmac.launch.quoting import join, quote
 from tarmac.model.text import listed
-
-if TYPE_CHECKING:
-    from tarmac import api
 
 LONG = 40
 """Length in characters from which a value may be left out."""

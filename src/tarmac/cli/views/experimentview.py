@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tarmac import api
 from tarmac.cli.views.amounts import counted
 from tarmac.cli.views.table import Cell, Column, table_text
 from tarmac.cli.views.terminal import Terminal
-
-if TYPE_CHECKING:
-    from tarmac import api
 
 _STYLES = {"completed": "green", "failed": "red", "stopped": "yellow", "active": "green", "paused": "yellow"}
 

@@ -9,17 +9,15 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import Any, Protocol, TextIO
 
+from tarmac import api
 from tarmac.cli.views import escapes
 from tarmac.cli.views.logview import LineRule, LogView, Prefix
 from tarmac.cli.views.messages import Json, ending
 from tarmac.cli.views.metricview import report_text
 from tarmac.cli.views.sharing import submitted_text
 from tarmac.cli.views.terminal import Terminal, one_line, stderr_terminal, stdout_terminal
-
-if TYPE_CHECKING:
-    from tarmac import api
 
 
 class View(Protocol):

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tarmac import api
 from tarmac.cli.views.amounts import age, number
 from tarmac.cli.views.table import Column, table_text
 from tarmac.cli.views.terminal import Terminal, one_line
-
-if TYPE_CHECKING:
-    from tarmac import api
 
 NEWEST_REPORTS = 10_000
 """Number of reports requested for their last values; views omit metrics that only older ones have."""

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import localtime, strftime
-from typing import TYPE_CHECKING
 
+from tarmac import api
 from tarmac.cli.views.amounts import number, size
 from tarmac.cli.views.messages import state_cell
 from tarmac.cli.views.table import Column, table_text
 from tarmac.cli.views.terminal import Terminal
-
-if TYPE_CHECKING:
-    from tarmac import api
 
 
 def _reason(node: api.Node) -> str:

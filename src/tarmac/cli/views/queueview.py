@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from tarmac import api
 from tarmac.cli.views.amounts import age, number, size, until
 from tarmac.cli.views.arrayview import counts_text
 from tarmac.cli.views.messages import member_name, state_cell
 from tarmac.cli.views.table import Cell, Column, table_text
 from tarmac.cli.views.terminal import Terminal
-
-if TYPE_CHECKING:
-    from tarmac import api
 
 _POLICIES = {
     "priority": "by priority",

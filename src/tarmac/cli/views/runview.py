@@ -6,17 +6,15 @@ A column has a cell for people; its key, or else its cell, is the value to sort 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tarmac import api
 from tarmac.cli.views.amounts import age, duration
 from tarmac.cli.views.messages import BATCH, running_s, state_cell, state_of, title
 from tarmac.cli.views.table import Cell, Column, table_text
 from tarmac.cli.views.terminal import Terminal, fit
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.text import suggestion
-
-if TYPE_CHECKING:
-    from tarmac import api
 
 Run = Any
 """A line of the list (docs/using/api.md)."""

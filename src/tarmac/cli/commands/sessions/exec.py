@@ -1,15 +1,47 @@
-"""`tarmac exec`: run a command in the environment of a running worker; `shell` uses the same functions."""
+"""`tarmac exec`: run a command in the environment of a running worker; `shell` uses the same functions.
+
+A session at a person's terminal sends keys and size, and shows output: one thread writes received output, the
+calling one sends. Signals are bytes in a pipe, so that one call waits for input and signals.
+"""
 
 from __future__ import annotations
 
+import os
+import select
+import signal
 import sys
-from typing import Any
+import termios
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from threading import Thread
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tarmac.cli.nearend import attend, terminal_size
 from tarmac.cli.options import COUNT, complete_node, run_argument, together
+from tarmac.cli.output import remark
 from tarmac.cli.session import connect
+from tarmac.model.errors import Unavailable
+from tarmac.node.session import frames
+
+if TYPE_CHECKING:
+    from tarmac.client.session_calls import ClientSession
+
+STDIN, STDOUT, STDERR = 0, 1, 2
+
+SIGNALLED = 128
+"""Added to a signal's number in the exit code of a command that it ended, as in shells."""
+
+USUAL_ROWS, USUAL_COLUMNS = 24, 80
+"""For a terminal of unknown size."""
+
+_LEAVE = (signal.SIGTERM, signal.SIGHUP)
+_HEARD = (signal.SIGWINCH, signal.SIGINT, *_LEAVE)
+_OVER = b"\0"
+_ROOM_S = 0.05
+
+Listener = Callable[[bytes], None]
 
 worker_options = together(
     click.option("--role", metavar="NAME", help="Beside a worker of this role."),
@@ -28,7 +60,7 @@ worker_options = together(
 @click.option("--stdin", "-i", is_flag=True, help="Pass on what is typed or piped in.")
 @click.option("--tty", "-t", is_flag=True, help="Give the command a terminal.")
 @worker_options
-def exec_command(*, run: str, command: tuple[str, ...], stdin: bool, tty: bool, **worker: Any) -> None:
+def exec(*, run: str, command: tuple[str, ...], stdin: bool, tty: bool, **worker: Any) -> None:
     """Run a command beside a worker of a run.
 
     It sees what the worker sees: the same processes, disk, limits, directory and variables. Without an
@@ -57,3 +89,152 @@ def run_command(run: str, command: list[str], *, stdin: bool, terminal: bool, wo
     size = terminal_size() if terminal else None
     session = connect().open_session(run, command=command, stdin=stdin, terminal=size, **opening)
     return attend(session, stdin=stdin, terminal=terminal)
+
+
+def terminal_size() -> dict[str, Any]:
+    """The terminal of this program, in the form of a session's opening."""
+    try:
+        size = os.get_terminal_size(STDIN)
+    except OSError:
+        size = os.terminal_size((0, 0))
+    name = os.environ.get("TERM", "")
+    return {"rows": size.lines or USUAL_ROWS, "columns": size.columns or USUAL_COLUMNS, "name": name}
+
+
+def attend(
+    session: ClientSession,
+    *,
+    stdin: bool,
+    terminal: bool,
+    typed: bytes = b"",
+    interrupt: int | None = None,
+    listener: Listener | None = None,
+) -> int:
+    """Serve the near end of a command until it has ended; return its exit code.
+
+    `terminal`: the command has one, so every key is passed on. `typed` is its complete input if `stdin` is
+    false. `interrupt` is the signal that Ctrl-C sends, if not SIGINT; `listener` receives the command's
+    output. Raises Unavailable if the connection breaks.
+    """
+    with _raw_terminal(terminal and stdin), _signal_pipe() as (hear, say):
+        near = _NearEnd(session, hear, say, listener, interrupt or signal.SIGINT)
+        return near.run(stdin=stdin, typed=typed, terminal=terminal)
+
+
+class _NearEnd:
+    def __init__(
+        self, session: ClientSession, hear: int, say: int, listener: Listener | None, interrupt: int
+    ) -> None:
+        self._session = session
+        self._hear = hear
+        self._say = say
+        self._listener = listener
+        self._interrupt = interrupt
+        self._ended: dict[str, Any] | None = None
+        self._problem: Exception | None = None
+
+    def run(self, *, stdin: bool, typed: bytes, terminal: bool) -> int:
+        reader = Thread(target=self._show, name="session", daemon=True)
+        reader.start()
+        try:
+            with suppress(OSError):  # the session has ended, and the reader reports it
+                if typed:
+                    self._session.write(typed)
+                    self._session.write(b"")
+                if (left := self._send(stdin=stdin, terminal=terminal)) is not None:
+                    return SIGNALLED + left
+            reader.join()
+        finally:
+            self._session.close()
+        if self._problem is not None:
+            raise self._problem
+        return _exit_code(self._ended or {})
+
+    def _send(self, *, stdin: bool, terminal: bool) -> int | None:
+        """Send input until the session has ended (None), or until a signal requests an exit (its number)."""
+        while True:
+            has_room = self._session.has_room()
+            reading = [STDIN] if stdin and has_room else []
+            wait_s = frames.PING_S if has_room else _ROOM_S
+            ready, _, _ = select.select([self._hear, *reading], [], [], wait_s)
+            for number in os.read(self._hear, 64) if self._hear in ready else b"":
+                if number == _OVER[0]:
+                    return None
+                if number in _LEAVE:
+                    return number
+                if number == signal.SIGWINCH and terminal:
+                    size = terminal_size()
+                    self._session.resize(size["rows"], size["columns"])
+                elif number == signal.SIGINT:
+                    self._session.signal(self._interrupt)
+            if STDIN in ready:
+                data = os.read(STDIN, frames.PIECE_BYTES)
+                self._session.write(data)
+                stdin = bool(data)
+            elif not ready and has_room:
+                self._session.send(frames.PING)
+
+    def _show(self) -> None:
+        """Write the received output, to its end."""
+        try:
+            for frame in self._session.frames():
+                if frame.kind == frames.OUTPUT:
+                    self._write(STDOUT, frame.content)
+                elif frame.kind == frames.ERRORS:
+                    self._write(STDERR, frame.content)
+                elif frame.kind == frames.OPENED:
+                    for notice in frame.document()["notices"]:
+                        remark(notice)
+                elif frame.kind == frames.ENDED:
+                    self._ended = frame.document()
+        except (Unavailable, OSError, ValueError) as problem:
+            self._problem = problem
+        finally:
+            os.write(self._say, _OVER)
+
+    def _write(self, handle: int, data: bytes) -> None:
+        if self._listener is not None and data:
+            self._listener(data)
+        while data:
+            data = data[os.write(handle, data) :]
+
+
+def _exit_code(ended: dict[str, Any]) -> int:
+    if ended.get("message"):
+        remark(ended["message"])
+    if ended.get("signal") is not None:
+        return SIGNALLED + int(ended["signal"])
+    return int(ended.get("exit_code") or 0)
+
+
+@contextmanager
+def _raw_terminal(raw: bool) -> Iterator[None]:
+    """Pass on every key, including Ctrl-C; restores the terminal afterwards."""
+    if not raw:
+        yield
+        return
+    sys.stdout.flush()
+    before = termios.tcgetattr(STDIN)
+    tty.setraw(STDIN, termios.TCSADRAIN)  # keys typed in advance are for the command
+    try:
+        yield
+    finally:
+        with suppress(termios.error):  # the terminal was closed
+            termios.tcsetattr(STDIN, termios.TCSADRAIN, before)
+
+
+@contextmanager
+def _signal_pipe() -> Iterator[tuple[int, int]]:
+    """A pipe that receives the numbers of signals as bytes."""
+    hear, say = os.pipe()
+    os.set_blocking(say, False)
+    before = {number: signal.signal(number, lambda _number, _frame: None) for number in _HEARD}
+    signal.set_wakeup_fd(say, warn_on_full_buffer=False)
+    try:
+        yield hear, say
+    finally:
+        signal.set_wakeup_fd(-1)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        os.close(hear)
+        os.close(say)

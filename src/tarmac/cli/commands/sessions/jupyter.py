@@ -10,9 +10,8 @@ from typing import Any
 
 import click
 
-from tarmac.cli.commands.sessions.shell import own_run, own_run_options
-from tarmac.cli.forwarding import HERE, Forward
-from tarmac.cli.interactive import NotStarted, begin, sit
+from tarmac.cli.commands.sessions.forward import HERE, Forward
+from tarmac.cli.commands.sessions.shell import NotStarted, begin, own_run, own_run_options, sit
 from tarmac.cli.output import remark
 from tarmac.cli.session import connect
 
