@@ -18,11 +18,12 @@ from tarmac.model.errors import TarmacError, Unavailable
 T = TypeVar("T")
 
 
-def answer(document: Any, text: str, *, as_json: bool) -> None:
-    """Print the answer of a command: the document with --json, else the text for people."""
+def answer(document: Any, text: str, *, as_json: bool, warnings: Iterable[str] = ()) -> None:
+    """Print the answer of a command: the document with --json, else the warnings and the text for people."""
     if as_json:
         print_json(document)
     else:
+        print_warnings(warnings)
         print_text(text)
 
 
@@ -70,10 +71,10 @@ def remark(text: str) -> None:
 
 
 @contextmanager
-def written(option: str, file: str) -> Iterator[None]:
-    """Raise Unavailable, with the option that names the file, if it cannot be written."""
+def written(option: str, file: str, kind: type[TarmacError] = Unavailable) -> Iterator[None]:
+    """Raise an error of this kind, with the option that names the file, if it cannot be written."""
     try:
         yield
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise Unavailable(f"{option} {file!r}: it cannot be written: {reason}") from None
+        raise kind(f"{option} {file!r}: it cannot be written: {reason}") from None

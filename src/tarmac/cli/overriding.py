@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +28,7 @@ _LISTS = ("hostnames", "exclude_hostnames", "after", "notify")
 
 override_options = together(
     click.option("--name", metavar="NAME", help="Name of the run."),
-    click.option(
-        "--slots",
-        type=COUNT,
-        metavar="N",
-        help="N slots in all, on as few nodes as possible.",
-    ),
+    click.option("--slots", type=COUNT, metavar="N", help="N slots in all, on as few nodes as possible."),
     click.option("--gpus", type=COUNT, metavar="N", help="The same as --slots."),
     click.option("--gpu-type", "--slot-type", "slot_type", metavar="TYPE", help="Slots of this type only."),
     click.option("--nodes", type=click.IntRange(min=1), metavar="N", help="Split the slots over N nodes."),
@@ -125,22 +120,15 @@ def overrides(options: dict[str, Any], command: tuple[str, ...] | None) -> dict[
     """The `overrides` of docs/using/api.md from the options that the user set."""
     _refuse_both(options)
     overrides: dict[str, Any] = {name: options[name] for name in _PLAIN if options[name] is not None}
-    if options["gpus"] is not None:
-        overrides["slots"] = options["gpus"]
-    if options["code"] is not None:
-        overrides["code"] = str(Path(options["code"]).absolute())
     overrides |= {flag: True for flag in _FLAGS if options[flag]}
     overrides |= {name: list(options[name]) for name in _LISTS if options[name]}
-    if (rehearsal := options["rehearse"]) is not None:
-        overrides["rehearse"] = rehearsal_of(rehearsal)
+    overrides |= {
+        field: convert(options[name])
+        for name, (field, convert) in _CONVERTED.items()
+        if options[name] not in (None, ())
+    }
     if variables := _variables(options["env_files"], options["variables"]):
         overrides["env"] = variables
-    if options["secrets"]:
-        overrides["secrets"] = [secret_use(text) for text in options["secrets"]]
-    if options["directives"]:
-        overrides["slurm"] = dict(map(directive, options["directives"]))
-    if options["labels"]:
-        overrides["labels"] = dict(options["labels"])
     if options["fail_if_busy"]:
         overrides["queueing"] = "fail_if_busy"
     if command is not None:
@@ -166,6 +154,17 @@ def directive(text: str) -> tuple[str, str | bool | None]:
     """`NAME=VALUE`, `NAME` for one without a value, `NAME=` to remove one: as in `slurm` of a run file."""
     name, equals, value = text.removeprefix("--").partition("=")
     return name, (value or None) if equals else True
+
+
+_CONVERTED: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "gpus": ("slots", int),
+    "code": ("code", lambda directory: str(Path(directory).absolute())),
+    "rehearse": ("rehearse", rehearsal_of),
+    "secrets": ("secrets", lambda uses: list(map(secret_use, uses))),
+    "directives": ("slurm", lambda texts: dict(map(directive, texts))),
+    "labels": ("labels", dict),
+}
+"""Options with another form than the field that they set, and how they are converted."""
 
 
 def _refuse_both(options: dict[str, Any]) -> None:

@@ -17,8 +17,9 @@ from pathlib import Path
 
 import click
 
-from tarmac.cli.output import print_json, print_text, remark
+from tarmac.cli.output import print_json, print_text, remark, written
 from tarmac.cli.runfile import read_text
+from tarmac.cli.selecting import pages
 from tarmac.cli.session import connect
 from tarmac.cli.views.bars import PlayBar
 from tarmac.cli.views.errors import INTERRUPTED
@@ -39,14 +40,13 @@ from tarmac.simulator.plot import plot, require_plotting
 from tarmac.simulator.shapes import MOST_NODES, MOST_SLOTS, shape_of
 from tarmac.simulator.traces import parse_time, read_trace
 
-PAGE = 500
 DAY_S = 86_400.0
 DATE_CHARACTERS = len("2017-10-01")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """The plays that the options of one call request."""
+    """The plays that the options of one call request, and the form of their results."""
 
     traces: tuple[str, ...]
     form: str | None
@@ -61,12 +61,6 @@ class Request:
     what_if: tuple[str, ...]
     history: bool
     estimates: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
-    """The form of the results: one table over all traces, JSON, published results beside it, files."""
-
     as_table: bool
     as_json: bool
     published: tuple[str, ...]
@@ -74,67 +68,47 @@ class Output:
     plot_to: str | None
 
 
-def run_simulation(request: Request, output: Output) -> None:
-    """Play the requested traces and print the results; exits if interrupted."""
-    if output.plot_to is not None:
-        require_plotting(output.plot_to)
-    if output.rows_to is not None:
-        check_path(output.rows_to)
-    named = _published(output.published)
-    settings = [replace(setting, each_job=output.rows_to is not None) for setting in _settings(request)]
+def run_simulation(request: Request) -> None:
+    """Play the requested traces and print the results; exits if interrupted.
+
+    Files are written after the figures, which took longer to compute.
+    """
+    if request.plot_to is not None:
+        require_plotting(request.plot_to)
+    if request.rows_to is not None:
+        check_path(request.rows_to)
+    named = _published(request.published)
+    settings = [replace(setting, each_job=request.rows_to is not None) for setting in _settings(request)]
     with (
         _interruption() as interruption,
-        PlayBar.on_stderr(quiet=output.as_json and not sys.stdout.isatty()) as bar,
+        PlayBar.on_stderr(quiet=request.as_json and not sys.stdout.isatty()) as bar,
     ):
         results = play_all(
             settings, workers=len(os.sched_getaffinity(0)), interruption=interruption, progress=bar.show
         )
     played = list(zip(settings, results, strict=True))
-    failures = [_drawn(played, output.plot_to) if output.plot_to is not None else None]
-    failures.append(_written(played, output.rows_to) if output.rows_to is not None else None)
-    _answer(played, named, as_json=output.as_json, as_table=output.as_table)
-    for failure in filter(None, failures):
-        raise failure
+    _answer(played, named, request)
+    if request.plot_to is not None:
+        with written("--plot", request.plot_to, InvalidInput):
+            plot(played, Path(request.plot_to))
+        remark(f"drawn: {request.plot_to}")
+    if request.rows_to is not None:
+        rows = ((setting.trace.name, setting.label, result.rows) for setting, result in played)
+        with written("--jobs", request.rows_to, InvalidInput):
+            write_rows(rows, Path(request.rows_to))
+        remark(f"{sum(len(result.rows) for _, result in played)} jobs written: {request.rows_to}")
     if interruption.requested:
         remark("interrupted: this is what was known by then")
         sys.exit(INTERRUPTED)
 
 
-def _drawn(played: Sequence[tuple[Setting, Result]], plot_to: str) -> InvalidInput | None:
-    """Draw the plot; an error is returned, and reported after the figures, which took longer to compute."""
-    try:
-        plot(played, Path(plot_to))
-    except OSError as error:
-        return InvalidInput(
-            f"--plot {plot_to!r}: it cannot be written: {(error.strerror or str(error)).lower()}"
-        )
-    remark(f"drawn: {plot_to}")
-    return None
-
-
-def _written(played: Sequence[tuple[Setting, Result]], rows_to: str) -> InvalidInput | None:
-    """Write a row for each job; an error is returned, and reported after the figures."""
-    try:
-        write_rows(
-            ((setting.trace.name, setting.label, result.rows) for setting, result in played), Path(rows_to)
-        )
-    except OSError as error:
-        return InvalidInput(
-            f"--jobs {rows_to!r}: it cannot be written: {(error.strerror or str(error)).lower()}"
-        )
-    remark(f"{sum(len(result.rows) for _, result in played)} jobs written: {rows_to}")
-    return None
-
-
-def _answer(
-    played: Sequence[tuple[Setting, Result]], named: dict[str, float], *, as_json: bool, as_table: bool
-) -> None:
-    if as_json:
+def _answer(played: Sequence[tuple[Setting, Result]], named: dict[str, float], request: Request) -> None:
+    if request.as_json:
         print_json(document(played, named))
         return
     for line in never_fits_remarks(played):
         remark(line)
-    if as_table:
+    if request.as_table:
         published = [Published(policy=name, completion_s=value) for name, value in named.items()]
         print_text(wide_table(played, lambda _: published, stdout_terminal()))
     else:
@@ -206,13 +180,7 @@ def _traces(request: Request) -> Iterator[tuple[Trace, Cluster]]:
 def _history() -> tuple[Trace, Cluster]:
     """The ended runs of the server in this environment, and its cluster."""
     client = connect()
-    ended, before = [], None
-    while True:
-        page = client.runs(states=[RunState.ENDED], before=before, limit=PAGE, everything=True)
-        ended += page["runs"]
-        before = page["next"]
-        if before is None:
-            break
+    ended = list(pages(client, None, {"states": [RunState.ENDED], "everything": True}))
     attempts = {run["id"]: client.attempts(run["id"]) for run in ended if run["attempt"] > 1}
     name = busiest(ended)
     return trace_of(ended, attempts, name), cluster_of(name, client.nodes(), client.clusters())

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 from click.testing import CliRunner
 
-from tarmac.cli.doctor import command, machine, programs
+from tarmac.cli.doctor import command, machine
 from tarmac.cli.doctor.command import doctor, finding_text
 from tarmac.cli.doctor.finding import Finding, State, missing
 from tarmac.cli.views.terminal import Terminal
@@ -49,11 +49,11 @@ MOUNTS = """\
         (machine.open_files((1024, 4096)), State.OK, "1,024 (may be raised to 4,096)"),
         (machine.open_files((256, 4096)), State.WARN, "ulimit -n"),
         (machine.open_files((-1, -1)), State.OK, "no limit"),
-        (programs.slurm(set()), State.MISSING, "--engine slurm"),
-        (programs.slurm({"sbatch", "squeue"}), State.WARN, "no scancel, scontrol, sacct in PATH"),
-        (programs.ray("2.60.0", elsewhere=False), State.OK, "2.60.0"),
-        (programs.ray(None, elsewhere=True), State.OK, "in the Python that each cluster of Ray names"),
-        (programs.ray(None, elsewhere=False), State.MISSING, "--set python=PATH"),
+        (machine.slurm(set()), State.MISSING, "--engine slurm"),
+        (machine.slurm({"sbatch", "squeue"}), State.WARN, "no scancel, scontrol, sacct in PATH"),
+        (machine.ray("2.60.0", elsewhere=False), State.OK, "2.60.0"),
+        (machine.ray(None, elsewhere=True), State.OK, "in the Python that each cluster of Ray names"),
+        (machine.ray(None, elsewhere=False), State.MISSING, "--set python=PATH"),
         (command.clock(0.4), State.OK, "the same"),
         (command.clock(-90.0), State.WARN, "90 s behind"),
         (command.cluster("site", []), State.OK, "has what runs need"),
@@ -70,7 +70,7 @@ def test_only_what_every_run_needs_stops_runs() -> None:
     assert machine.free_files(0).stops_runs
     assert not machine.room(1).stops_runs
     assert not machine.accelerators([], driver=False).stops_runs
-    assert not programs.slurm(set()).stops_runs
+    assert not machine.slurm(set()).stops_runs
 
 
 def test_limits_that_the_kernel_does_not_hold_are_watched_or_not_enforced() -> None:

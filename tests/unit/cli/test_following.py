@@ -9,10 +9,9 @@ from typing import Any, cast
 import pytest
 
 from tarmac.api.placement import Why
-from tarmac.cli.following import LogChoice, expected_workers, follow
+from tarmac.cli.following import LogChoice, News, expected_workers, follow
 from tarmac.cli.views.followview import SharedView
 from tarmac.cli.views.messages import Json
-from tarmac.cli.views.news import News
 from tarmac.client import Client
 from tarmac.client.follow import Message
 from tarmac.model.errors import Unavailable

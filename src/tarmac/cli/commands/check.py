@@ -14,8 +14,7 @@ import click
 from tarmac.artifacts.code.present import missing_image, refuse_unfit
 from tarmac.cli.options import json_option
 from tarmac.cli.output import print_error, print_json, print_text, print_verbatim, print_warnings
-from tarmac.cli.reading import How, how_of, reading_options
-from tarmac.cli.runfile import STDIN, RunText, read_run_file
+from tarmac.cli.runfile import STDIN, How, RunText, how_of, read_run_file, reading_options
 from tarmac.dialects.dialect import Extras, Reading
 from tarmac.dialects.native.view import write
 from tarmac.model.codec import encode

@@ -132,8 +132,7 @@ def rm(*, name: str, as_json: bool) -> None:
     Empty it first: tarmac nodes drain --cluster NAME gives it no new work.
     """
     cluster = connect().remove_cluster(name)
-    print_warnings(cluster.warnings if not as_json else ())
-    answer(cluster, f"{cluster.name} is gone", as_json=as_json)
+    answer(cluster, f"{cluster.name} is gone", as_json=as_json, warnings=cluster.warnings)
 
 
 @click.group(cls=Subcommands)

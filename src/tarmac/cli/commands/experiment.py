@@ -23,15 +23,14 @@ from tarmac.cli.commands.search import (
 )
 from tarmac.cli.commands.search import show as show_search
 from tarmac.cli.commands.show import show
-from tarmac.cli.following import LogChoice, follow
+from tarmac.cli.following import follow_submitted
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import complete_run, json_option, pairs_option
-from tarmac.cli.output import answer, print_json, print_text, print_warnings
+from tarmac.cli.output import answer
 from tarmac.cli.overriding import override_options, overrides
 from tarmac.cli.runfile import read_text
 from tarmac.cli.selecting import pages
 from tarmac.cli.session import LAST, connect
-from tarmac.cli.views.followview import standard_view
 from tarmac.model.cluster import DEFAULT_POOL
 from tarmac.model.errors import InvalidInput, IsExperiment, NotFound
 from tarmac.systems.determined.context import context_of
@@ -39,8 +38,7 @@ from tarmac.systems.determined.display import queue_table
 from tarmac.systems.determined.identity import experiment_id
 
 if TYPE_CHECKING:
-    from tarmac import api
-    from tarmac.client import Client
+    pass
 
 SYSTEM = "determined"
 NATIVE = "native"
@@ -123,8 +121,11 @@ def create(
     except IsExperiment:
         sys.exit(begin(client, request, None, detach=not follow or paused, as_json=as_json))
     if follow and not paused:
-        _follow(client, record, as_json=as_json)
-    _print_created(record, as_json=as_json)
+        sys.exit(follow_submitted(client, record, as_json=as_json))
+    numbers = client.numbers([record["id"]]).get(record["id"])
+    number = numbers.experiment if numbers is not None else experiment_id(record["id"])
+    created = f"Created experiment {number} (run {record['id']})"
+    answer(record, created, as_json=as_json, warnings=record["warnings"])
 
 
 @experiment.command("list")
@@ -234,22 +235,6 @@ def _check_context(directory: str) -> None:
     check_size(
         scan(Path(directory), code=code), source=directory, code=code, limit_bytes=code.limit_bytes or 0
     )
-
-
-def _follow(client: Client, record: api.Run, *, as_json: bool) -> None:
-    view = standard_view(as_json=as_json)
-    view.submitted(record)
-    sys.exit(follow(client, record["id"], view, LogChoice()))
-
-
-def _print_created(record: api.Run, *, as_json: bool) -> None:
-    if as_json:
-        print_json(record)
-        return
-    print_warnings(record["warnings"])
-    numbers = connect().numbers([record["id"]]).get(record["id"])
-    number = numbers.experiment if numbers is not None else experiment_id(record["id"])
-    print_text(f"Created experiment {number} (run {record['id']})")
 
 
 def _reference(text: str) -> str:

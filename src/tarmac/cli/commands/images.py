@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tarmac.cli.following import LogChoice, follow
+from tarmac.cli.following import follow_submitted
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import complete_node, json_option, repeated
 from tarmac.cli.output import answer, print_json, print_list, remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age, size
-from tarmac.cli.views.followview import standard_view
 from tarmac.cli.views.runview import DIGEST_CHARACTERS
 from tarmac.cli.views.table import Column
 
@@ -83,7 +82,7 @@ def pull(
     client = connect()
     places = nodes or _nodes_to_fill(client, cluster)
     runs = [_submit(client, image, cluster=cluster, node=node, secret=secret) for node in places]
-    sys.exit(max((_follow(client, run, as_json=as_json) for run in runs), default=0))
+    sys.exit(max((follow_submitted(client, run, as_json=as_json) for run in runs), default=0))
 
 
 @images.command()
@@ -120,10 +119,3 @@ def _submit(
         **({"secrets": [{"name": secret, "as": "registry"}]} if secret else {}),
     }
     return client.submit(json.dumps(body), filename="pull.yaml", directory="/", overrides={"image": image})
-
-
-def _follow(client: Client, run: api.Run, *, as_json: bool) -> int:
-    """Show the pull; return its exit code."""
-    view = standard_view(as_json=as_json)
-    view.submitted(run)
-    return follow(client, run["id"], view, LogChoice())

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from tarmac.cli.options import json_option
-from tarmac.cli.output import print_json, print_text
+from tarmac.cli.output import answer
 from tarmac.dialects.names import fit
 from tarmac.model.errors import InvalidInput, Problem
 
@@ -42,11 +42,10 @@ def init(*, directory: str, framework: str, force: bool, as_json: bool) -> None:
     name = fit(place.resolve().name) or "train"
     texts = {target: _template(framework, source, name) for target, source in _FILES.items()}
     _write(place, texts, force=force)
-    if as_json:
-        files = [str(place / target) for target in texts]
-        print_json({"directory": directory, "framework": framework, "name": name, "files": files})
-        return
-    print_text("\n".join([*(f"wrote {place / target}" for target in texts), *_next_steps(place)]))
+    files = [str(place / target) for target in texts]
+    text = "\n".join([*(f"wrote {file}" for file in files), *_next_steps(place)])
+    document = {"directory": directory, "framework": framework, "name": name, "files": files}
+    answer(document, text, as_json=as_json)
 
 
 def _template(framework: str, source: str, name: str) -> str:

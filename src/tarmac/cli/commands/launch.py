@@ -18,12 +18,10 @@ from typing import Any
 
 import click
 
-from tarmac.cli import following
-from tarmac.cli.following import LogChoice
+from tarmac.cli.following import follow_submitted
 from tarmac.cli.output import print_text, remark
 from tarmac.cli.runfile import rehearsal_of
 from tarmac.cli.session import connect
-from tarmac.cli.views.followview import standard_view
 from tarmac.model.errors import InvalidInput
 from tarmac.systems.clusterfudge.scripts.asking import SOCKET_VARIABLE
 from tarmac.systems.clusterfudge.scripts.broker import answering, script_environment
@@ -108,11 +106,7 @@ def _followed(runs: list[str]) -> int:
     if not runs:
         remark("the script launched nothing")
     client = connect()
-    codes = []
-    for run in runs:
-        view = standard_view(as_json=False)
-        view.submitted(client.run(run))
-        codes.append(following.follow(client, run, view, LogChoice()))
+    codes = [follow_submitted(client, client.run(run), as_json=False) for run in runs]
     return next((code for code in codes if code), 0)
 
 

@@ -55,7 +55,9 @@ def _pattern(text: str) -> re.Pattern[str]:
     "--since", "since_s", type=duration, metavar="DURATION", help="Only what was written since, as 10m."
 )
 @click.option("--grep", metavar="REGEX", type=_pattern, help="Only lines in which this is found.")
-@click.option("--timestamps", "-t", is_flag=True, help="Begin each line with the time it was written.")
+@click.option(
+    "--timestamps", "-t", "times", is_flag=True, help="Begin each line with the time it was written."
+)
 @click.option("--raw", is_flag=True, help="To a terminal, too, write just what the workers wrote.")
 @as_option
 @json_option
@@ -63,18 +65,11 @@ def logs(
     *,
     run: str,
     following: bool,
-    role: str | None,
-    replica: int | None,
-    worker: int | None,
-    rank: int | None,
-    attempt: int | None,
-    tail: int | None,
-    since_s: float | None,
     grep: re.Pattern[str] | None,
-    timestamps: bool,
     raw: bool,
     system: str | None,
     as_json: bool,
+    **chosen: Any,
 ) -> None:
     """Print what the workers of a run wrote.
 
@@ -84,18 +79,9 @@ def logs(
         raise click.UsageError("--grep is for text: leave out --json", click.get_current_context())
     client = connect()
     record = client.run(run)
-    choice = LogChoice(
-        role=role,
-        replica=replica,
-        worker=worker,
-        rank=rank,
-        attempt=attempt,
-        tail=tail,
-        since_s=since_s,
-        times=timestamps,
-    )
-    filters = grep is not None or timestamps or rank is not None
-    rule = LineRule(pattern=grep, timestamps=timestamps, rank=rank) if filters else None
+    choice = LogChoice(**chosen)
+    filters = grep is not None or choice.times or choice.rank is not None
+    rule = LineRule(pattern=grep, timestamps=choice.times, rank=choice.rank) if filters else None
     prefix = partial(display(system).log_prefix, record) if system is not None else None
     form: dict[str, Any] = {"quiet": True, "prefix": prefix, "raw": raw, "rule": rule}
     if means_all(record, run):

@@ -58,10 +58,6 @@ def ls(
     everything: bool,
     states: tuple[str, ...],
     mode: str | None,
-    user: str | None,
-    mine: bool,
-    project: str | None,
-    name: str | None,
     labels: tuple[tuple[str, str], ...],
     limit: int | None,
     columns: str | None,
@@ -69,6 +65,7 @@ def ls(
     expand: bool,
     system: str | None,
     as_json: bool,
+    **query: Any,
 ) -> None:
     """List runs.
 
@@ -84,8 +81,7 @@ def ls(
     keys = sort_keys(sort) if sort is not None else []
     client = connect()
     expand = expand or as_json or system is not None
-    query: dict[str, Any] = {"user": user, "project": project, "name": name, "labels": dict(labels)}
-    query["mine"] = mine
+    query["labels"] = dict(labels)
     if states or mode or everything or limit or system:
         runs = _take(client, None if keys else limit, choice, expand=expand, everything=everything, **query)
         hidden = False
@@ -99,7 +95,7 @@ def ls(
         print_json({"runs": runs if system is None else with_statuses(runs, system)})
         return
     if not runs:
-        if any((states, mode, user, mine, project, name, labels)):
+        if any((states, mode, *query.values())):
             remark("no such run")
         elif client.runs(limit=1, everything=True)["runs"]:
             remark("no run is live or has ended lately: tarmac ls --all lists older ones")

@@ -37,21 +37,10 @@ LARGEST_WEIGHT = 100_000
 Change = dict[str, Any]
 """A `QueueChange` of docs/using/api.md."""
 
-OPERATIONS = {
-    "priority": "priority",
-    "weight": "weight",
-    "pool": "pool",
-    "resource-pool": "pool",
-    "ahead-of": "ahead_of",
-    "behind-of": "behind_of",
-}
-"""The words between the dot and the equals sign, and their fields."""
+OPERATIONS = ("priority", "weight", "pool", "resource-pool", "ahead-of", "behind-of")
+"""The words between the dot and the equals sign."""
 
-_SYNONYMS = {
-    "resource_pool": "resource-pool",
-    "ahead_of": "ahead-of",
-    "behind_of": "behind-of",
-}
+_SYNONYMS = {name.replace("-", "_"): name for name in OPERATIONS if "-" in name}
 _MOVES = frozenset({"ahead_of", "behind_of"})
 
 
@@ -180,7 +169,7 @@ def read_assignments(words: Sequence[str]) -> list[Change]:
             hint = suggestion(operation, OPERATIONS, f"one of {', '.join(OPERATIONS)}", _SYNONYMS)
             problems.append(_problem(word, f"there is no operation {operation!r}", hint))
         else:
-            field = OPERATIONS[operation]
+            field = operation.removeprefix("resource-").replace("-", "_")
             try:
                 changes.append({"run": reference, field: _VALUES[field](_unquoted(value))})
             except ValueError as misfit:

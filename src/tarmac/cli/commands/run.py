@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tarmac.cli.options import complete_run, json_option, pairs_option
-from tarmac.cli.output import print_json, print_text, print_warnings
+from tarmac.cli.output import answer, print_text
 from tarmac.cli.overriding import override_options, overrides
-from tarmac.cli.reading import How, how_of, reading_options
-from tarmac.cli.runfile import STDIN, from_command, read_run_file
+from tarmac.cli.runfile import STDIN, How, from_command, how_of, read_run_file, reading_options
 from tarmac.cli.session import connect
 from tarmac.cli.views.errors import INTERRUPTED
 from tarmac.model.errors import IsExperiment
@@ -118,7 +117,9 @@ def run(
             _dry_run(client, request, whole=verbose, as_json=as_json)
             return
         if detach:
-            _detached(_submit(client, request, idempotency_key), as_json=as_json)
+            record = _submit(client, request, idempotency_key)
+            shown = record["array_id"] or record["id"]
+            answer(record, shown, as_json=as_json, warnings=record["warnings"])
             return
         client.open()
         sys.exit(_followed(client, request, idempotency_key, as_json=as_json))
@@ -195,38 +196,23 @@ def _submit(client: Client, request: dict[str, Any], idempotency_key: str | None
 
 def _followed(client: Client, request: dict[str, Any], idempotency_key: str | None, *, as_json: bool) -> int:
     """Submit the run and follow it; return its exit code."""
-    from tarmac.cli.following import LogChoice, follow
-    from tarmac.cli.views.followview import standard_view
+    from tarmac.cli.following import follow_submitted
 
     record = _submit(client, request, idempotency_key)
     if record["array_id"] is not None:
         from tarmac.cli.commands.wait import wait_for_array
 
         return wait_for_array(client, record, as_json=as_json)
-    view = standard_view(as_json=as_json)
-    view.submitted(record)
-    return follow(client, record["id"], view, LogChoice())
-
-
-def _detached(record: api.Run, *, as_json: bool) -> None:
-    if as_json:
-        print_json(record)
-        return
-    print_warnings(record["warnings"])
-    print_text(record["array_id"] or record["id"])
+    return follow_submitted(client, record, as_json=as_json)
 
 
 def _dry_run(client: Client, request: dict[str, Any], *, whole: bool, as_json: bool) -> None:
     from tarmac.cli.views.dryrun import plan_text, short_text
     from tarmac.cli.views.terminal import stdout_terminal
 
-    answer = client.dry_run(**request)
-    if as_json:
-        print_json(answer)
-        return
-    print_warnings(answer.warnings)
-    terminal = stdout_terminal()
-    print_text(plan_text(answer, terminal, inherited=os.environ) if whole else short_text(answer, terminal))
-    if answer.run.get("search"):
+    found, terminal = client.dry_run(**request), stdout_terminal()
+    text = plan_text(found, terminal, inherited=os.environ) if whole else short_text(found, terminal)
+    answer(found, text, as_json=as_json, warnings=found.warnings)
+    if found.run.get("search") and not as_json:
         print_text("\nit is one of the trials of a search:")
         _searched(client, request, None, False, dry_run=True, as_json=False)

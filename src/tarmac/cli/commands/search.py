@@ -256,11 +256,11 @@ def _print(record: api.Experiment, *, as_json: bool) -> None:
 def begin(client: Client, request: dict[str, Any], key: str | None, *, detach: bool, as_json: bool) -> int:
     """Create an experiment, and follow it unless `detach`; return the exit code."""
     record = client.create_experiment(**request, idempotency_key=key)
-    print_warnings(record.warnings if not as_json else ())
     if detach:
-        answer(record, record.id, as_json=as_json)
+        answer(record, record.id, as_json=as_json, warnings=record.warnings)
         return 0
     if not as_json:
+        print_warnings(record.warnings)
         print_text(f"experiment {record.name} ({record.id}) begins; Ctrl-C leaves it alone", err=True)
     return follow_experiment(client, record.id, as_json=as_json)
 

@@ -11,8 +11,8 @@ import click
 
 from tarmac import api
 from tarmac.cli.lazy import Subcommands
-from tarmac.cli.options import json_option
-from tarmac.cli.output import print_json, print_text, print_verbatim, remark
+from tarmac.cli.options import json_option, tail_option
+from tarmac.cli.output import answer, print_json, print_verbatim, remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age
 from tarmac.model.codec import json_form
@@ -47,10 +47,9 @@ def start(*, take_over: bool, as_json: bool) -> None:
 def stop(*, as_json: bool) -> None:
     """Stop the server. Runs go on; the next command that needs a server starts one, which finds them."""
     stopped = _stop()
-    if as_json:
-        print_json({"stopped": stopped.pid if stopped else None})
-    elif stopped:
-        print_text(f"the server (pid {stopped.pid}) has stopped; runs go on")
+    if stopped or as_json:
+        pid = stopped.pid if stopped else None
+        answer({"stopped": pid}, f"the server (pid {pid}) has stopped; runs go on", as_json=as_json)
     else:
         remark("no server is running")
 
@@ -79,14 +78,7 @@ def status(*, as_json: bool) -> None:
 
 @server.command()
 @click.option("--follow", "-f", "following", is_flag=True, help="Go on until Ctrl-C.")
-@click.option(
-    "--tail",
-    type=click.IntRange(min=0),
-    default=_LINES_SHOWN,
-    metavar="N",
-    show_default=True,
-    help="The last N lines.",
-)
+@tail_option(_LINES_SHOWN, "The last N lines.")
 def logs(*, following: bool, tail: int) -> None:
     """Print what the server wrote to its log."""
     path = connect(start=False).home.log
@@ -102,13 +94,14 @@ def logs(*, following: bool, tail: int) -> None:
 
 
 def _print_version(version: api.Version, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"running": True, **json_form(version)})
-        return
-    print_text(
-        f"the server runs: tarmac {version.version}, pid {version.pid}, "
-        f"started {age(version.started_at, time.time())}, home {version.home}"
-    )
+    text = f"the server runs: {version_text(version)}, home {version.home}"
+    answer({"running": True, **json_form(version)}, text, as_json=as_json)
+
+
+def version_text(version: api.Version) -> str:
+    """The version of a server, its process, and its age."""
+    started = age(version.started_at, time.time())
+    return f"tarmac {version.version}, pid {version.pid}, started {started}"
 
 
 def _running_server() -> api.Version | None:

@@ -53,23 +53,12 @@ EXAMPLES = "nodes=+4, policy=fair_share, shares=alice:2,bob:1, preemption=on"
 @click.option("--jobs", "rows_to", type=click.Path(), help="Write what became of each job: FILE.csv.")
 @click.option("--plot", "plot_to", type=click.Path(), help="Draw queue and utilisation: FILE.png or .svg.")
 @json_option
-def simulate(
-    *,
-    as_table: bool,
-    as_json: bool,
-    published: tuple[str, ...],
-    rows_to: str | None,
-    plot_to: str | None,
-    **options: Any,
-) -> None:
+def simulate(**options: Any) -> None:
     """Play traces through the real scheduler in virtual time, and compare policies.
 
     The forms philly, muri and shockwave are known by their content, other CSV files by --columns. Ctrl-C
     prints what is known so far.
     """
-    from tarmac.cli.simulation import Output, Request, run_simulation
+    from tarmac.cli.simulation import Request, run_simulation
 
-    run_simulation(
-        Request(**options),
-        Output(as_table=as_table, as_json=as_json, published=published, rows_to=rows_to, plot_to=plot_to),
-    )
+    run_simulation(Request(**options))

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 import click
 
 import tarmac
+from tarmac.cli.commands.server import version_text
 from tarmac.cli.doctor.finding import Finding, State, missing, ok, warn
-from tarmac.cli.doctor.machine import machine_findings
-from tarmac.cli.doctor.programs import program_findings
+from tarmac.cli.doctor.machine import machine_findings, program_findings
 from tarmac.cli.options import json_option
 from tarmac.cli.output import answer
 from tarmac.cli.session import connect
-from tarmac.cli.views.amounts import age
 from tarmac.cli.views.terminal import Terminal, stdout_terminal
 from tarmac.model.errors import TarmacError, Unavailable
 
@@ -118,11 +117,7 @@ def _absent(error: TarmacError, *, url: str | None) -> Finding:
 
 
 def _running(version: api.Version, *, url: str | None) -> Finding:
-    where = url or f"home {version.home}"
-    text = (
-        f"tarmac {version.version}, pid {version.pid}, "
-        f"started {age(version.started_at, time.time())}, {where}"
-    )
+    text = f"{version_text(version)}, {url or f'home {version.home}'}"
     if version.version != tarmac.__version__:
         meaning = (
             f"This command is of version {tarmac.__version__}: tarmac server restart; runs go on meanwhile."

@@ -22,7 +22,13 @@ PERIOD_S = 0.1
 
 
 class Bar:
-    """A bar that redraws itself on one line. `now` is the clock."""
+    """A bar that redraws itself on one line. `now` is the clock.
+
+    `amount` writes what is done of all, `rate` the amount per second.
+    """
+
+    amount: Callable[[int, int], str]
+    rate: Callable[[float], str]
 
     def __init__(
         self, stream: TextIO, terminal: Terminal, *, now: Callable[[], float] = time.monotonic
@@ -61,15 +67,7 @@ class Bar:
         rate = done / took_s
         left = f", {duration((of - done) / rate)} left" if rate else ""
         bar = "█" * filled + "░" * (BAR_COLUMNS - filled)
-        return f"{bar} {self._amount(done, of)}, {share:.0%}, {self._rate(rate)}/s{left}"
-
-    def _amount(self, done: int, of: int) -> str:
-        """The amount done, as text."""
-        raise NotImplementedError
-
-    def _rate(self, rate: float) -> str:
-        """The amount per second, as text."""
-        raise NotImplementedError
+        return f"{bar} {self.amount(done, of)}, {share:.0%}, {self.rate(rate)}/s{left}"
 
     def _write(self, text: str) -> None:
         self._stream.write(f"\r\x1b[K{text}")
@@ -79,21 +77,15 @@ class Bar:
 class PlayBar(Bar):
     """The jobs of a simulation that have ended."""
 
-    def _amount(self, done: int, of: int) -> str:
-        return f"{done:,}/{of:,} jobs"
-
-    def _rate(self, rate: float) -> str:
-        return f"{rate:,.0f}"
+    amount = staticmethod(lambda done, of: f"{done:,}/{of:,} jobs")
+    rate = staticmethod("{:,.0f}".format)
 
 
 class BytesBar(Bar):
     """Bytes that have arrived."""
 
-    def _amount(self, done: int, of: int) -> str:
-        return f"{size(done)} of {size(of)}"
-
-    def _rate(self, rate: float) -> str:
-        return size(rate)
+    amount = staticmethod(lambda done, of: f"{size(done)} of {size(of)}")
+    rate = staticmethod(size)
 
 
 class UploadBar:

@@ -183,27 +183,12 @@ class JsonView:
         self._out.flush()
 
 
-def standard_view(
-    *,
-    as_json: bool,
-    quiet: bool = False,
-    prefix: Prefix | None = None,
-    raw: bool = False,
-    rule: LineRule | None = None,
-) -> View:
-    """The view on this program's own stdout and stderr."""
+def standard_view(*, as_json: bool, **form: Any) -> View:
+    """The view on this program's own stdout and stderr; `form` has options of `TextView`."""
     if as_json:
         return JsonView(sys.stdout)
-    return TextView(
-        sys.stdout,
-        sys.stderr,
-        out_terminal=stdout_terminal(),
-        err_terminal=stderr_terminal(),
-        quiet=quiet,
-        prefix=prefix,
-        raw=raw,
-        rule=rule,
-    )
+    out, err = stdout_terminal(), stderr_terminal()
+    return TextView(sys.stdout, sys.stderr, out_terminal=out, err_terminal=err, **form)
 
 
 class SharedView:

@@ -6,7 +6,8 @@ Called by `tarmac metrics --plot` and `tarmac experiment show --plot`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from io import BytesIO
@@ -40,7 +41,7 @@ MOST_IN_LEGEND = 16
 
 BEST, OTHER = "#d55e00", "#0072b2"
 MOST_PARAMETERS = 5
-TRIAL_COLUMNS = 3
+METRIC_COLUMNS = TRIAL_COLUMNS = 3
 
 
 def require_plotting(file: str) -> None:
@@ -60,22 +61,37 @@ def require_plotting(file: str) -> None:
         )
 
 
-def plot(found: Sequence[api.MetricSeries], path: Path) -> None:
-    """Draw curves into a file: a panel for each metric, a line for each run. Raises OSError."""
+@contextmanager
+def _panels(count: int, columns: int, path: Path) -> Iterator[Sequence[Axes]]:
+    """Empty panels for `count` curves, which are drawn into the file at the end. Raises OSError."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    panels = _by_metric(found)
-    columns = min(len(panels), 3)
-    rows = -(-len(panels) // columns)
-    runs = list(dict.fromkeys(series.run for series in found))
-    colours = {run: COLOURS[number % len(COLOURS)] for number, run in enumerate(runs)}
+    columns = min(count, columns)
+    rows = -(-count // columns)
     with mpl.rc_context({"font.size": 9, "svg.hashsalt": "tarmac"}):
         figure = Figure(figsize=(5.0 * columns, 3.4 * rows), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False).flatten()
-        for panel in axes[len(panels) :]:
+        for panel in axes[count:]:
             panel.remove()
-        for panel, (title, series_of) in zip(axes, panels, strict=False):
+        yield list(axes[:count])
+        for panel in axes[:count]:
+            panel.grid(visible=True, color="#dddddd", linewidth=0.6)
+            panel.set_axisbelow(True)
+            for side in ("top", "right"):
+                panel.spines[side].set_visible(False)
+        picture = BytesIO()
+        figure.savefig(picture, format=path.suffix[1:].lower(), dpi=150)
+    path.write_bytes(picture.getvalue())
+
+
+def plot(found: Sequence[api.MetricSeries], path: Path) -> None:
+    """Draw curves into a file: a panel for each metric, a line for each run. Raises OSError."""
+    metrics = _by_metric(found)
+    runs = list(dict.fromkeys(series.run for series in found))
+    colours = {run: COLOURS[number % len(COLOURS)] for number, run in enumerate(runs)}
+    with _panels(len(metrics), METRIC_COLUMNS, path) as panels:
+        for panel, (title, series_of) in zip(panels, metrics, strict=True):
             panel.set_title(title, loc="left")
             steps = all(None not in steps_of(each) for each in series_of)
             panel.set_xlabel("step" if steps else "seconds since the first report")
@@ -84,15 +100,8 @@ def plot(found: Sequence[api.MetricSeries], path: Path) -> None:
                 label = each.run_name if len(runs) <= MOST_IN_LEGEND else None
                 marker = "." if len(values) < 2 else None
                 panel.plot(at, values, color=colours[each.run], linewidth=1.1, label=label, marker=marker)
-            panel.grid(visible=True, color="#dddddd", linewidth=0.6)
-            panel.set_axisbelow(True)
-            for side in ("top", "right"):
-                panel.spines[side].set_visible(False)
             if 1 < len(runs) <= MOST_IN_LEGEND:
                 panel.legend(frameon=False)
-        picture = BytesIO()
-        figure.savefig(picture, format=path.suffix[1:].lower(), dpi=150)
-    path.write_bytes(picture.getvalue())
 
 
 def curves_text(found: Sequence[api.MetricSeries], terminal: Terminal) -> str:
@@ -166,29 +175,11 @@ class Drawn:
 
 def plot_trials(drawn: Drawn, path: Path) -> None:
     """Draw the curve of each trial, the best one highlighted; then each parameter. Raises OSError."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
     names = varied_parameters(drawn.experiment)[:MOST_PARAMETERS]
-    count = 1 + len(names)
-    columns = min(count, TRIAL_COLUMNS)
-    rows = -(-count // columns)
-    with mpl.rc_context({"font.size": 9, "svg.hashsalt": "tarmac"}):
-        figure = Figure(figsize=(5.0 * columns, 3.4 * rows), layout="constrained")
-        axes = figure.subplots(rows, columns, squeeze=False).flatten()
-        for panel in axes[count:]:
-            panel.remove()
-        _draw_curves(axes[0], drawn)
-        for panel, name in zip(axes[1:], names, strict=False):
+    with _panels(1 + len(names), TRIAL_COLUMNS, path) as panels:
+        _draw_curves(panels[0], drawn)
+        for panel, name in zip(panels[1:], names, strict=True):
             _draw_parameter(panel, drawn, name)
-        for panel in axes[:count]:
-            panel.grid(visible=True, color="#dddddd", linewidth=0.6)
-            panel.set_axisbelow(True)
-            for side in ("top", "right"):
-                panel.spines[side].set_visible(False)
-        picture = BytesIO()
-        figure.savefig(picture, format=path.suffix[1:].lower(), dpi=150)
-    path.write_bytes(picture.getvalue())
 
 
 def _draw_curves(panel: Axes, drawn: Drawn) -> None:

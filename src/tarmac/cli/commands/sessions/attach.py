@@ -7,7 +7,7 @@ import sys
 import click
 
 from tarmac.cli.following import LogChoice, follow
-from tarmac.cli.options import json_option, run_argument
+from tarmac.cli.options import json_option, run_argument, tail_option
 from tarmac.cli.output import remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.followview import standard_view
@@ -20,14 +20,7 @@ LINES = 20
 
 @click.command()
 @run_argument
-@click.option(
-    "--tail",
-    type=click.IntRange(min=0),
-    default=LINES,
-    show_default=True,
-    metavar="N",
-    help="Begin with its last N lines.",
-)
+@tail_option(LINES, "Begin with its last N lines.")
 @json_option
 def attach(*, run: str, tail: int, as_json: bool) -> None:
     """Follow a run as `tarmac run` does: what its first worker writes, and what happens to the run.

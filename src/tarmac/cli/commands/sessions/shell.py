@@ -21,12 +21,12 @@ from tarmac.cli.commands.sessions.exec import (
     terminal_size,
     worker_options,
 )
+from tarmac.cli.following import News
 from tarmac.cli.options import COUNT, complete_cluster, complete_run, repeated, together, variables_option
 from tarmac.cli.runfile import from_command
 from tarmac.cli.session import connect
 from tarmac.cli.views.errors import INTERRUPTED
 from tarmac.cli.views.followview import SharedView, standard_view
-from tarmac.cli.views.news import News
 
 if TYPE_CHECKING:
     from tarmac.client import Client
