@@ -6,7 +6,7 @@ by simulations. docs/operating/clusters.md explains the fields.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +14,21 @@ from tarmac.dialects import names, quantities
 from tarmac.dialects.kinds import Kind, Misfit, choice, did_you_mean, integer, matching, number, text
 from tarmac.dialects.located import Items, Scalar
 from tarmac.dialects.plain import to_plain
-from tarmac.dialects.pool_rules import read_pools
+from tarmac.dialects.pool_rules import POOL, read_pools
 from tarmac.dialects.problems import Problems
+from tarmac.dialects.schema import (
+    Field,
+    attributes,
+    fields_of,
+    read_fields,
+    record,
+    tuple_of,
+    write_record,
+)
 from tarmac.dialects.section import Fields, Section, Value, words_for
 from tarmac.dialects.slot_types import doubt
 from tarmac.dialects.yaml_tree import compose_table
 from tarmac.model.cluster import (
-    DEFAULT_POOL,
     LOCAL_CLUSTER,
     LOCAL_ENGINE,
     REHEARSAL_PREFIX,
@@ -163,26 +171,8 @@ CLUSTER_NAME = _cluster_name()
 """No dot: node names are a host name, a dot and the cluster name (`model.described`)."""
 
 
-GROUP = Fields(
-    known=frozenset(
-        {"count", "slots", "slot_type", "cpus", "memory", "pool", "shard", "hostnames", "prefix", "disks"}
-    ),
-    synonyms=words_for(
-        count="nodes replicas number",
-        slots="gpu gpus",
-        slot_type="type gpu_type",
-        cpus="cpu",
-        memory="mem ram",
-        pool="partition",
-        hostnames="hosts names",
-        prefix="name",
-        disks="disk",
-    ),
-)
-
 _DISKS = choice(Disks)
 _MOST_SLOTS = 1024
-_MOST_CPUS = 1_000_000.0
 _PREFIX = matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", "letters, digits, '.', '_' and '-', first no sign,")
 
 
@@ -193,7 +183,7 @@ def _read_groups(value: Value, *, disks: Disks = Disks.SHARED) -> tuple[NodeGrou
     """
     read: list[tuple[NodeGroup, Value]] = []
     for item in value.items("a list of groups of nodes, such as [{count: 4, slots: 8}],"):
-        section = item.section(GROUP)
+        section = item.section(fields_of(GROUP))
         if section is not None:
             read.append((_group(section, item, disks), item))
     groups = tuple(group for group, _ in read)
@@ -208,36 +198,35 @@ def _read_groups(value: Value, *, disks: Disks = Disks.SHARED) -> tuple[NodeGrou
 
 
 def _group(section: Section, item: Value, disks: Disks) -> NodeGroup:
-    hostnames = section.read_list("hostnames", names.HOSTNAME, "a list of host names")
-    count = section.read("count", integer(1, MOST_NODES), len(hostnames) or 1)
-    if hostnames and count != len(hostnames) and (wrong := section.get("count")) is not None:
-        wrong.refuse(f"{count} nodes have {len(hostnames)} hostnames", "leave 'count' out, or name each node")
+    found = read_fields(section, GROUP)
+    hostnames = found.get("hostnames", ())
+    count = found.get("count", len(hostnames) or 1)
+    if hostnames and count != len(hostnames):
+        if (wrong := section.get("count")) is not None:
+            wrong.refuse(
+                f"{count} nodes have {len(hostnames)} hostnames", "leave 'count' out, or name each node"
+            )
+        hostnames = ()
     section.exclude("hostnames", "prefix", reason="nodes with host names need no others")
-    slots = _slots(section, item)
+    slots = _slots(section, item, found)
     if (uncertain := doubt(slots.slot_type or CPU_ONLY)) is not None:
         item.problems.warn(None, f"{item.path}.slot_type: {uncertain}")
-    return NodeGroup(
-        nodes=count,
-        slots=slots.slots,
-        slot_type=slots.slot_type or CPU_ONLY,
-        cpus=section.read("cpus", number(0, _MOST_CPUS), None),
-        memory_bytes=section.read("memory", quantities.size_bytes(), None),
-        pool=section.read("pool", names.NAME, DEFAULT_POOL),
-        shard=section.read("shard", names.NAME, None),
-        hostnames=hostnames if count == len(hostnames) else (),
-        prefix=section.read("prefix", _PREFIX, "node"),
-        disks=section.read("disks", _DISKS, disks),
-    )
+    given = attributes(found, GROUP) | {
+        "nodes": count,
+        "slots": slots.slots,
+        "slot_type": slots.slot_type or CPU_ONLY,
+        "hostnames": hostnames,
+    }
+    return NodeGroup(**{"disks": disks, **given})
 
 
-def _slots(section: Section, item: Value) -> Resources:
+def _slots(section: Section, item: Value, found: Mapping[str, Any]) -> Resources:
     """The number and type of a node's slots: `slots: 8` with `slot_type: h100`, or `slots: h100:8`."""
-    slot_type = section.read("slot_type", quantities.type_name(), None)
-    value = section.get("slots")
+    slot_type, value = found.get("slot_type"), section.get("slots")
     if value is None:
         section.missing("slots", f"how many slots has each of these nodes? {item.path}.slots: 8")
         return Resources(slots=1, slot_type=slot_type)
-    amount = value.read(quantities.slots(1), Resources(slots=1))
+    amount = found.get("slots", Resources(slots=1))
     if amount.slots > _MOST_SLOTS:
         value.refuse(f"{amount.slots} slots are more than the {_MOST_SLOTS} that a node may have")
     if amount.slot_type is not None and slot_type not in (None, amount.slot_type):
@@ -258,3 +247,26 @@ def _refuse_twins(read: Iterable[tuple[NodeGroup, Value]]) -> None:
         places[group_id].refuse(
             f"a second node is called {hostnames[0]!r}", "each node of a cluster has a name of its own"
         )
+
+
+GROUP = record(
+    {
+        "count": Field(integer(1, MOST_NODES), sets="nodes", words="nodes replicas number"),
+        "slots": Field(quantities.slots(1), words="gpu gpus"),
+        "slot_type": Field(quantities.type_name(), words="type gpu_type"),
+        "cpus": Field(number(0, 1_000_000.0), words="cpu"),
+        "memory": Field(quantities.size_bytes(), sets="memory_bytes", words="mem ram"),
+        "pool": Field(names.NAME, words="partition"),
+        "shard": names.NAME,
+        "hostnames": Field(tuple_of(names.HOSTNAME, "a list of host names"), words="hosts names"),
+        "prefix": Field(_PREFIX, words="name"),
+        "disks": Field(_DISKS, words="disk"),
+    }
+)
+
+
+def cluster_fields(cluster: Cluster) -> dict[str, Any]:
+    """The fields `nodes` and `pools` that describe the cluster."""
+    nodes = [write_record(group, GROUP) for group in cluster.groups]
+    pools = {pool.name: write_record(pool, POOL) for pool in cluster.pools}
+    return {"nodes": nodes} | ({"pools": pools} if pools else {})

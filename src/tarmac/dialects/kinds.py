@@ -34,16 +34,33 @@ class Misfit(Exception):
         self.hint = hint
 
 
+def plain(value: Any) -> Any:
+    """JSON values in plain containers, which the YAML library knows."""
+    if isinstance(value, StrEnum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return value
+
+
+def written_number(value: float) -> int | float:
+    """The number without a fraction if it is whole."""
+    return int(value) if float(value).is_integer() else value
+
+
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T]):
     """`description` completes "... is expected, not X"; `read` returns the value or raises Misfit.
 
-    Messages never quote the value of a `secret` kind.
+    Messages never quote the value of a `secret` kind. `write` is the inverse of `read`: JSON.
     """
 
     description: str
     read: Callable[[Scalar], T]
     secret: bool = False
+    write: Callable[[Any], Any] = plain
 
 
 # --- values of bare words
@@ -146,7 +163,7 @@ def number(
         result: float = found if as_written else float(found)
         return result
 
-    return Kind(f"a number{''.join(bounds)}", read)
+    return Kind(f"a number{''.join(bounds)}", read, write=written_number)
 
 
 def flag(of: Reads = strict) -> Kind[bool]:
@@ -177,6 +194,17 @@ def one_of(words: Iterable[str]) -> Kind[str]:
         return scalar.text
 
     return Kind(f"one of {', '.join(known)}", read)
+
+
+def words(meanings: Mapping[str, T]) -> Kind[T]:
+    """One of some words, each with its meaning."""
+    word = one_of(meanings)
+    by_meaning = [(meaning, word) for word, meaning in meanings.items()]
+    return Kind(
+        word.description,
+        lambda scalar: meanings[word.read(scalar)],
+        write=lambda value: next(word for meaning, word in by_meaning if meaning == value),
+    )
 
 
 def text(description: str = "a text", *, of: Reads = as_text) -> Kind[str]:

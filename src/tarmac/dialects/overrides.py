@@ -7,39 +7,54 @@ same kinds as in a run file.
 from __future__ import annotations
 
 import dataclasses
+import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from tarmac.dialects import names, quantities
-from tarmac.dialects.kinds import Kind, choice, flag, integer
+from tarmac.dialects import quantities
+from tarmac.dialects.kinds import Kind, flag
 from tarmac.dialects.located import Table, from_plain
-from tarmac.dialects.native.after import ARRAY, read_after
-from tarmac.dialects.native.commands import read_command
-from tarmac.dialects.native.environment import IMAGE, path_from, read_labels, read_variables
-from tarmac.dialects.native.fields import read_mode, read_rapid_cycles
-from tarmac.dialects.native.notify import read_notify
-from tarmac.dialects.native.reader import RETRIES, WEIGHT, read_target
-from tarmac.dialects.native.roles import MOST_NODES
-from tarmac.dialects.native.secrets import read_secrets
-from tarmac.dialects.native.slurm import read_slurm
+from tarmac.dialects.native.commands import COMMAND
+from tarmac.dialects.native.environment import IMAGE, LABELS, PATH, VARIABLES
+from tarmac.dialects.native.fields import RUN, TARGET, check_cycles, check_target
+from tarmac.dialects.native.secrets import SECRETS
+from tarmac.dialects.native.slurm import SLURM
 from tarmac.dialects.priorities import Scale, priority
 from tarmac.dialects.problems import Problems
-from tarmac.dialects.rehearsals import TARGET_FIELDS, read_rehearsal, with_rehearsal
+from tarmac.dialects.rehearsals import with_rehearsal
+from tarmac.dialects.schema import Field, Free, attributes, fields_of, read_fields, record, with_values
 from tarmac.dialects.secrets import with_references, without_variables
-from tarmac.dialects.section import Fields, Section, Value, words_for
+from tarmac.dialects.section import Section, Value
 from tarmac.model.record import replace
 from tarmac.model.resources import Resources
-from tarmac.model.secret import variables_of
-from tarmac.model.spec import Environment, LocalDirectory, Process, Queueing, Repository, Role, RunSpec
+from tarmac.model.secret import SecretUse, variables_of
+from tarmac.model.spec import LocalDirectory, Process, Repository, Role, RunSpec
 
-OVERRIDES = Fields(
-    known=frozenset(
-        {"name", "slots", "nodes", "uneven", "cluster", "pool", "shard", "hostnames", "exclude_hostnames"}
-        | {"mode", "max_rapid_cycles", "priority", "weight", "env", "secrets", "labels"}
-        | {"rehearse", "time_limit", "retries", "queueing", "command", "slot_type", "image", "code", "paused"}
-        | {"stop_on_nan", "slurm", "no_code", "no_container", "after", "array", "notify"}
-    ),
-    synonyms=words_for(slots="gpus", slot_type="gpu_type", env="environment", time_limit="timeout"),
+SAME = ("name", "mode", "max_rapid_cycles", "weight", "queueing", "after", "array", "notify", "retries")
+"""Fields of the run file that an override replaces; TARGET has the rest of them."""
+
+OVERRIDES = record(
+    {
+        **{name: RUN.fields[name] for name in (*SAME, "stop_on_nan", "time_limit")},
+        **TARGET,
+        "paused": Field(flag(), sets="start_paused"),
+        "image": Field(IMAGE, sets="environment.image"),
+        "no_container": Field(flag(), sets="environment.without_container"),
+        "labels": Field(LABELS, sets=None),
+        "env": Field(VARIABLES, sets=None, words="environment"),
+        "secrets": Field(SECRETS, sets=None),
+        "slurm": Field(SLURM, sets=None),
+        "rehearse": Field(RUN.fields["rehearse"].shape, sets=None),
+        "code": Field(PATH, sets=None),
+        "no_code": Field(flag(), sets=None),
+        "slots": Field(quantities.slots(0), sets=None, words="gpus"),
+        "slot_type": Field(quantities.type_name(), sets=None, words="gpu_type"),
+        "nodes": Field(RUN.fields["nodes"].shape, sets=None),
+        "uneven": Field(flag(), sets=None),
+        "command": Field(COMMAND, sets=None),
+        "priority": Field(Free(), sets=None),
+    },
+    check_target,
 )
 
 
@@ -51,46 +66,34 @@ def override(spec: RunSpec, overrides: Mapping[str, Any], *, scale: Scale | None
     problems = Problems(None)
     tree = from_plain({key: value for key, value in overrides.items() if value is not None})
     assert isinstance(tree, Table)
-    flags = Section(tree, OVERRIDES, problems=problems)
-    mode = read_mode(flags, spec.mode)
+    flags = Section(tree, fields_of(OVERRIDES), problems=problems)
+    found = read_fields(flags, OVERRIDES)
+    check_cycles(flags, found.get("mode", spec.mode))
+    values = attributes(found, OVERRIDES)
+    target = {path: values.pop(path) for path in list(values) if path.startswith("target.")}
+    changed = with_values(spec, values)
     changed = replace(
-        spec,
-        name=flags.read("name", names.NAME, spec.name),
-        roles=_roles(spec, flags),
-        mode=mode,
-        max_rapid_cycles=read_rapid_cycles(flags, mode, spec.max_rapid_cycles),
+        changed,
+        roles=_roles(spec, flags, found),
         priority=flags.read("priority", _unquoted(priority(scale)), spec.priority),
-        weight=flags.read("weight", WEIGHT, spec.weight),
-        queueing=flags.read("queueing", choice(Queueing), spec.queueing),
-        after=read_after(flags, spec.after),
-        array=flags.read("array", ARRAY, spec.array),
-        notify=read_notify(flags, spec.notify),
-        start_paused=flags.read("paused", flag(), spec.start_paused),
-        retries=flags.read("retries", RETRIES, spec.retries),
-        stop_on_nan=flags.read("stop_on_nan", flag(), spec.stop_on_nan),
-        time_limit_s=flags.read("time_limit", quantities.duration_s(), spec.time_limit_s),
-        code=_code(spec, flags),
-        environment=_environment(spec.environment, flags),
-        labels=_labels(spec.labels, flags.get("labels")),
-        slurm={**spec.slurm, **read_slurm(flags.get("slurm"))},
+        code=_code(spec, flags, found),
+        labels={**spec.labels, **found.get("labels", {})},
+        slurm={**spec.slurm, **found.get("slurm", {})},
     )
-    changed = _placed(_with_site_request(spec, changed, flags), flags)
-    changed = _with_secrets(changed, flags)
+    changed = with_rehearsal(_with_site_request(spec, changed, flags), found.get("rehearse"))
+    changed = _placed(_with_secrets(changed, found.get("env", {}), found.get("secrets", ())), target)
     problems.raise_any()
     return with_references(changed)
 
 
-def _with_secrets(spec: RunSpec, flags: Section) -> RunSpec:
-    """The spec where overridden variables and secrets replace earlier ones of the same variable."""
-    if (value := flags.get("env")) is not None and isinstance(value.node, Table):
-        spec = without_variables(spec, {key.text for key, _ in value.node.entries})
-    uses = read_secrets(flags.get("secrets"))
-    if not uses:
-        return spec
+def _with_secrets(spec: RunSpec, env: Mapping[str, str], uses: tuple[SecretUse, ...]) -> RunSpec:
+    """The spec where these variables and secrets replace earlier ones of the same variable."""
     in_secrets = {variable for use in uses for variable in variables_of(use)}
-    variables = {name: text for name, text in spec.environment.variables.items() if name not in in_secrets}
+    variables = {**spec.environment.variables, **env}
+    variables = {name: text for name, text in variables.items() if name not in in_secrets}
     named = {use.name for use in uses if not variables_of(use)}
-    rest = [use for use in without_variables(spec, in_secrets).secrets if use.name not in named]
+    kept = without_variables(spec, in_secrets | set(env)).secrets
+    rest = [use for use in kept if use.name not in named]
     environment = replace(spec.environment, variables=variables)
     return replace(spec, environment=environment, secrets=(*rest, *uses))
 
@@ -116,40 +119,37 @@ def _with_site_request(before: RunSpec, spec: RunSpec, flags: Section) -> RunSpe
     return replace(spec, roles=(replace(role, nodes=nodes), *spec.roles[1:]), site=request)
 
 
-def _placed(spec: RunSpec, flags: Section) -> RunSpec:
-    """The spec with another target, or as a rehearsal; either replaces the one in the spec.
-
-    The user can also name parts of a described rehearsal.
-    """
-    rehearsal = read_rehearsal(flags)
-    spec = with_rehearsal(spec, rehearsal)
-    target = read_target(flags)
-    parts = {part: getattr(target, part) for name, part in TARGET_FIELDS.items() if name in flags}
-    if not parts:
+def _placed(spec: RunSpec, target: Mapping[str, Any]) -> RunSpec:
+    """The spec with another target, which replaces a rehearsal, or names parts of a described one."""
+    if not target:
         return spec
-    stays = spec.rehearsal is not None and spec.rehearsal.described is not None and "cluster" not in parts
-    return replace(spec, target=replace(spec.target, **parts), rehearsal=spec.rehearsal if stays else None)
+    stays = spec.rehearsal is not None and spec.rehearsal.described is not None
+    spec = replace(spec, rehearsal=spec.rehearsal if stays and "target.cluster" not in target else None)
+    return with_values(spec, target)
 
 
-def _roles(spec: RunSpec, flags: Section) -> tuple[Role, ...]:
+def _roles(spec: RunSpec, flags: Section, found: Mapping[str, Any]) -> tuple[Role, ...]:
     role = spec.roles[0]
     if (slots := flags.get("slots")) is not None:
-        role = _with_slots(spec, role, slots)
+        role = _with_slots(spec, role, slots, found.get("slots", Resources(slots=1)))
     if (kind := flags.get("slot_type")) is not None:
-        role = _of_type(spec, role, kind)
+        role = _of_type(spec, role, kind, found.get("slot_type"))
     if (nodes := flags.get("nodes")) is not None:
-        role = _on_nodes(spec, role, nodes)
+        role = _on_nodes(spec, role, nodes, found.get("nodes"))
     if (uneven := flags.get("uneven")) is not None:
         if role.slots is None or len(spec.roles) > 1:
             uneven.refuse("only a run with one role that asks for slots can be split unequally")
-        role = replace(role, uneven=uneven.read(flag(), role.uneven))
+        role = replace(role, uneven=found.get("uneven", role.uneven))
     if (command := flags.get("command")) is not None:
-        role = _with_command(spec, role, command)
+        if len(spec.roles) > 1 or len(role.processes) > 1:
+            command.refuse("the run has several commands", "change the run file instead")
+        elif "command" in found:
+            process = Process(command=found["command"], resources=role.processes[0].resources)
+            role = replace(role, processes=(process,))
     return (role, *spec.roles[1:])
 
 
-def _with_slots(spec: RunSpec, role: Role, value: Value) -> Role:
-    amount = value.read(quantities.slots(0), Resources(slots=1))
+def _with_slots(spec: RunSpec, role: Role, value: Value, amount: Resources) -> Role:
     if len(spec.roles) > 1:
         value.refuse(f"the run has {len(spec.roles)} roles", "change their slots in the run file")
     elif role.slots is None and not _bare(role):
@@ -168,17 +168,7 @@ def _bare(role: Role) -> bool:
     return role.replicas == 1 and len(role.processes) == 1 and role.replica_resources.empty
 
 
-def _with_command(spec: RunSpec, role: Role, value: Value) -> Role:
-    command = read_command(value)
-    if len(spec.roles) > 1 or len(role.processes) > 1:
-        value.refuse("the run has several commands", "change the run file instead")
-    if command is None:
-        return role
-    return replace(role, processes=(Process(command=command, resources=role.processes[0].resources),))
-
-
-def _on_nodes(spec: RunSpec, role: Role, value: Value) -> Role:
-    count = value.read(integer(1, MOST_NODES), None)
+def _on_nodes(spec: RunSpec, role: Role, value: Value, count: int | None) -> Role:
     if role.slots is None or len(spec.roles) > 1:
         value.refuse("only a run with one role that asks for slots is split over nodes")
     elif count is not None and role.slots % count:
@@ -186,8 +176,7 @@ def _on_nodes(spec: RunSpec, role: Role, value: Value) -> Role:
     return replace(role, nodes=count, uneven=False)
 
 
-def _of_type(spec: RunSpec, role: Role, value: Value) -> Role:
-    kind = value.read(quantities.type_name(), None)
+def _of_type(spec: RunSpec, role: Role, value: Value, kind: str | None) -> Role:
     if len(spec.roles) > 1:
         value.refuse(
             f"the run has {len(spec.roles)} roles", "change the types of their slots in the run file"
@@ -205,29 +194,15 @@ def _of_type(spec: RunSpec, role: Role, value: Value) -> Role:
     return replace(role, processes=processes)
 
 
-def _code(spec: RunSpec, flags: Section) -> LocalDirectory | Repository | None:
+def _code(spec: RunSpec, flags: Section, found: Mapping[str, Any]) -> LocalDirectory | Repository | None:
     """The code: none, or another directory with the exclusion rules of the run."""
-    value, without = flags.get("code"), flags.read("no_code", flag(), False)
+    value, without = flags.get("code"), found.get("no_code", False)
     if without and value is not None:
         value.refuse("code and no_code exclude each other")
     if without:
         return None
     if value is None:
         return spec.code
-    path = value.read(path_from("/"), "/")
+    path = posixpath.join("/", found.get("code", ""))
     rules = spec.code if isinstance(spec.code, LocalDirectory) else LocalDirectory(path=path)
     return replace(rules, path=path, digest=None)
-
-
-def _environment(environment: Environment, flags: Section) -> Environment:
-    image = flags.read("image", IMAGE, environment.image)
-    without = flags.read("no_container", flag(), environment.without_container)
-    value = flags.get("env")
-    variables = environment.variables
-    if value is not None:
-        variables = {**variables, **read_variables(value)}
-    return replace(environment, image=image, variables=variables, without_container=without)
-
-
-def _labels(labels: Mapping[str, str], value: Value | None) -> Mapping[str, str]:
-    return {**labels, **read_labels(value)}

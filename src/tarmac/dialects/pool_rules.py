@@ -5,27 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tarmac.dialects import names
-from tarmac.dialects.kinds import choice, flag, matching, number
+from tarmac.dialects.kinds import choice, flag, matching, number, written_number
 from tarmac.dialects.quantities import duration_s
-from tarmac.dialects.section import Fields, Section, Value, words_for
+from tarmac.dialects.schema import Custom, Field, attributes, fields_of, read_fields, record
+from tarmac.dialects.section import Section, Value
 from tarmac.model.cluster import Packing, Policy, Pool, ShareBy
-
-POOL = Fields(
-    known=frozenset(
-        {"policy", "preemption", "packing", "guaranteed", "share_by", "shares", "half_life"}
-        | {"backfill_window", "turn", "period", "floor"}
-    ),
-    synonyms=words_for(
-        policy="order scheduling",
-        preemption="preempt preemptible",
-        packing="pack placement",
-        guaranteed="minimum guarantee",
-        backfill_window="patience",
-        shares="weights",
-        turn="quantum cycle",
-        floor="block",
-    ),
-)
 
 LARGEST_SHARE = 100_000
 
@@ -37,29 +21,14 @@ def read_pools(value: Value | None, cluster: str) -> tuple[tuple[Pool, Value], .
     read: list[tuple[Pool, Value]] = []
     for key, rules in value.entries("pools by name, each with its rules,"):
         name = key.read(names.NAME, "")
-        section = rules.section(POOL)
+        section = rules.section(fields_of(POOL))
         if name and section is not None:
             read.append((_pool(section, name, cluster), rules))
     return tuple(read)
 
 
 def _pool(section: Section, name: str, cluster: str) -> Pool:
-    usual = Pool(cluster=cluster)
-    pool = Pool(
-        name=name,
-        cluster=cluster,
-        policy=section.read("policy", choice(Policy), usual.policy),
-        preemption=section.read("preemption", flag(), usual.preemption),
-        packing=section.read("packing", choice(Packing), usual.packing),
-        guaranteed_s=section.read("guaranteed", duration_s(0.0), usual.guaranteed_s),
-        backfill_window_s=section.read("backfill_window", duration_s(0.0), usual.backfill_window_s),
-        share_by=section.read("share_by", choice(ShareBy), usual.share_by),
-        shares=_shares(section.get("shares")),
-        half_life_s=section.read("half_life", duration_s(), usual.half_life_s),
-        turn_s=section.read("turn", duration_s(), usual.turn_s),
-        period_s=section.read("period", duration_s(), usual.period_s),
-        floor_s=section.read("floor", duration_s(), usual.floor_s),
-    )
+    pool = Pool(name=name, cluster=cluster, **attributes(read_fields(section, POOL), POOL))
     _check(section, pool)
     return pool
 
@@ -81,13 +50,31 @@ def _check(section: Section, pool: Pool) -> None:
         )
 
 
-def _shares(value: Value | None) -> Mapping[str, float]:
-    if value is None:
-        return {}
+def _shares(value: Value) -> Mapping[str, float]:
     shares: dict[str, float] = {}
     for key, weight in value.entries("a number for each user or project"):
-        shares[key.read(_WHO, "")] = weight.read(number(above=0, maximum=LARGEST_SHARE), 1.0)
+        shares[key.read(_WHO, "")] = weight.read(_SHARE, 1.0)
     return shares
 
 
+def _written_shares(shares: Mapping[str, float]) -> Mapping[str, float]:
+    return {name: written_number(share) for name, share in shares.items()}
+
+
 _WHO = matching(r"[^\x00-\x1f\x7f]{1,255}", "the name of a user or project")
+_SHARE = number(above=0, maximum=LARGEST_SHARE)
+POOL = record(
+    {
+        "policy": Field(choice(Policy), words="order scheduling"),
+        "preemption": Field(flag(), words="preempt preemptible"),
+        "packing": Field(choice(Packing), words="pack placement"),
+        "guaranteed": Field(duration_s(0.0), sets="guaranteed_s", words="minimum guarantee"),
+        "backfill_window": Field(duration_s(0.0), sets="backfill_window_s", words="patience"),
+        "share_by": choice(ShareBy),
+        "shares": Field(Custom(_shares, _written_shares), words="weights"),
+        "half_life": Field(duration_s(), sets="half_life_s"),
+        "turn": Field(duration_s(), sets="turn_s", words="quantum cycle"),
+        "period": Field(duration_s(), sets="period_s"),
+        "floor": Field(duration_s(), sets="floor_s", words="block"),
+    }
+)

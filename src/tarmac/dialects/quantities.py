@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from tarmac.dialects.kinds import Kind, Misfit
+from tarmac.dialects.kinds import Kind, Misfit, written_number
 from tarmac.dialects.located import Scalar
 from tarmac.model.resources import Resources
 from tarmac.model.spec import Rehearsal
@@ -29,7 +29,7 @@ def duration_s(minimum_s: float = 1.0) -> Kind[float]:
             raise Misfit(f"at least {minimum_s:g}s and at most 3650d")
         return seconds
 
-    return Kind("a duration such as 90s, 10m, 2h or 1d", read)
+    return Kind("a duration such as 90s, 10m, 2h or 1d", read, write=written_duration)
 
 
 def size_bytes() -> Kind[int]:
@@ -45,7 +45,23 @@ def size_bytes() -> Kind[int]:
             raise Misfit("at most 1024TiB")
         return size
 
-    return Kind("a size such as 512MiB or 16GiB", read)
+    return Kind("a size such as 512MiB or 16GiB", read, write=written_size)
+
+
+def written_duration(seconds: float) -> str:
+    """The duration in the largest unit that divides it."""
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds and seconds % size == 0:
+            return f"{seconds // size:.0f}{unit}"
+    return f"{written_number(seconds)}s"
+
+
+def written_size(size: int) -> str:
+    """The size in the largest unit that divides it."""
+    for unit, power in (("TiB", 4), ("GiB", 3), ("MiB", 2), ("KiB", 1)):
+        if size and size % 1024**power == 0:
+            return f"{size // 1024**power}{unit}"
+    return f"{size}B"
 
 
 def slots(minimum: int) -> Kind[Resources]:

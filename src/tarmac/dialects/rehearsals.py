@@ -2,42 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tarmac.dialects import quantities
-from tarmac.dialects.clusterfile import UNNAMED, read_cluster, read_inline
+from tarmac.dialects.clusterfile import UNNAMED, cluster_fields, read_cluster, read_inline
 from tarmac.dialects.kinds import text
 from tarmac.dialects.located import Scalar, Table
-from tarmac.dialects.section import Fields, Section, Value
+from tarmac.dialects.schema import MISSING, Custom
+from tarmac.dialects.section import Fields, Value
 from tarmac.model.record import replace
 from tarmac.model.resources import ACCELERATOR
 from tarmac.model.spec import Process, Rehearsal, Role, RunSpec, Target
 
-TARGET_FIELDS = {
-    "cluster": "cluster",
-    "pool": "pool",
-    "shard": "shard",
-    "hostnames": "hostnames",
-    "exclude_hostnames": "excluded",
-}
-"""Fields that select nodes, each with the attribute of a `Target` that it sets."""
-
 FILE = Fields(known=frozenset({"source", "filename"}))
 """A cluster file in a submission: its text, and its name for messages."""
-
-
-def read_rehearsal(section: Section) -> Rehearsal | None:
-    """The field `rehearse`: `2x1`, a description of a cluster, or (in overrides) a file with one.
-
-    Reports fields that contradict it. Raises InvalidInput for problems in a file.
-    """
-    value = section.get("rehearse")
-    if value is None:
-        return None
-    rehearsal = _read(value)
-    if rehearsal is not None and rehearsal.described is not None:
-        section.exclude("rehearse", "cluster", reason="a rehearsal is a cluster of its own")
-    else:
-        section.exclude("rehearse", *TARGET_FIELDS, reason="a rehearsal makes its own nodes")
-    return rehearsal
 
 
 def with_rehearsal(spec: RunSpec, rehearsal: Rehearsal | None) -> RunSpec:
@@ -61,16 +39,26 @@ def with_rehearsal(spec: RunSpec, rehearsal: Rehearsal | None) -> RunSpec:
     )
 
 
-def _read(value: Value) -> Rehearsal | None:
+def _read(value: Value) -> Any:
+    """`2x1`, a description of a cluster, or (in overrides) a file with one.
+
+    Raises InvalidInput for problems in a file.
+    """
     if isinstance(value.node, Scalar):
-        return value.read(quantities.rehearsal(), None)
+        return value.read(quantities.rehearsal(), MISSING)
     if not isinstance(value.node, Table):
         value.expected("nodes x slots per node, such as 2x1, or the description of a cluster")
-        return None
+        return MISSING
     if any(key.text == "source" for key, _ in value.node.entries):
-        return _from_file(value)
+        return _from_file(value) or MISSING
     cluster = read_inline(value)
-    return Rehearsal(described=cluster) if cluster is not None else None
+    return Rehearsal(described=cluster) if cluster is not None else MISSING
+
+
+def _write(rehearsal: Rehearsal) -> Any:
+    if rehearsal.described is None:
+        return f"{rehearsal.nodes}x{rehearsal.slots_per_node}"
+    return cluster_fields(rehearsal.described)
 
 
 def _from_file(value: Value) -> Rehearsal | None:
@@ -91,3 +79,6 @@ def _any_type(role: Role) -> Role:
         for process in role.processes
     )
     return replace(role, slot_type=None, processes=processes)
+
+
+REHEARSAL = Custom(_read, _write)

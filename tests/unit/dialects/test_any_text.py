@@ -12,7 +12,8 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tarmac.dialects.native.fields import ENVIRONMENT, PAUSE, PROCESS, RESOURCES, ROLE, RUN
+from tarmac.dialects.native.fields import ENVIRONMENT, PAUSE, RUN
+from tarmac.dialects.native.roles import PROCESS, RESOURCES
 from tarmac.dialects.overrides import override
 from tarmac.model.codec import decode, encode
 from tarmac.model.errors import InvalidInput
@@ -24,7 +25,7 @@ NAMES = sorted(dialect.name for dialect in DIALECTS)
 WRITTEN = (".yaml", ".yml", ".isc", ".toml", ".json", ".py", "")
 """How run files end; beside those of the golden tests lie the specs they become, and an MLflow project."""
 
-WORDS = sorted(RUN.known | PROCESS.known | RESOURCES.known | PAUSE.known | ENVIRONMENT.known | ROLE.known)
+WORDS = sorted({name for table in (RUN, PROCESS, RESOURCES, PAUSE, ENVIRONMENT) for name in table.fields})
 VALUES = st.one_of(
     st.none(),
     st.booleans(),

@@ -10,11 +10,11 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tarmac.dialects.schema import Alternatives, ListOf, MapOf, Record, Shape, Union
 from tarmac.model.codec import decode, encode
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import RunSpec
 from tarmac.systems.determined.fields import EXPERIMENT
-from tarmac.systems.determined.schema import Alternatives, ListOf, MapOf, Record, Shape, Union
 from tarmac.systems.registry import read
 
 

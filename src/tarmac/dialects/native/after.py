@@ -1,7 +1,4 @@
-"""Reads the dependencies of a run (`RUN`, `RUN:completed` or `RUN:ended`), and the indices of an array.
-
-Called by `reader` and `overrides`.
-"""
+"""The dependencies of a run (`RUN`, `RUN:completed` or `RUN:ended`), and the indices of an array."""
 
 from __future__ import annotations
 
@@ -9,20 +6,13 @@ import re
 
 from tarmac.dialects.kinds import Kind, Misfit
 from tarmac.dialects.located import Scalar
-from tarmac.dialects.section import Section
+from tarmac.dialects.schema import tuple_of
 from tarmac.model.array import RunArray, read_array
 from tarmac.model.dependency import Condition, Dependency
 
 _REFERENCE = re.compile(r"@last|[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?", re.ASCII)
 _CONDITIONS = {str(condition): condition for condition in Condition}
 _FORMS = "a run, by name or id, and which end of it is awaited: RUN, RUN:completed or RUN:ended"
-
-
-def read_after(run: Section, default: tuple[Dependency, ...] = ()) -> tuple[Dependency, ...]:
-    """One dependency or a list of them; `default` if the field is not given."""
-    if run.get("after") is None:
-        return default
-    return run.read_list("after", DEPENDENCY, f"a list; each item is {_FORMS}", or_one=True)
 
 
 def _read(scalar: Scalar) -> Dependency:
@@ -40,5 +30,6 @@ def _array(scalar: Scalar) -> RunArray:
         raise Misfit(str(error)) from error
 
 
-ARRAY: Kind[RunArray] = Kind("indices such as 0-99, 1,3,5-9 or 0-99%8 (at most 8 at once)", _array)
-DEPENDENCY: Kind[Dependency] = Kind(f"{_FORMS},", _read)
+ARRAY = Kind("indices such as 0-99, 1,3,5-9 or 0-99%8 (at most 8 at once)", _array, write=str)
+DEPENDENCY = Kind(f"{_FORMS},", _read, write=str)
+AFTER = tuple_of(DEPENDENCY, f"a list; each item is {_FORMS}", or_one=True)

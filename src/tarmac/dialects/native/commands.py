@@ -1,4 +1,4 @@
-"""Reads commands: a bash script whose lines are kept, or a list taken as argv. For roles, hooks and `setup`.
+"""Commands: a bash script whose lines are kept, or a list taken as argv. For roles, hooks and `setup`.
 
 A step of `setup` is a command, `{git: {url: ...}}`, `{pip: [...]}` or `{apt: [...]}`.
 """
@@ -7,11 +7,22 @@ from __future__ import annotations
 
 import posixpath
 import re
+from typing import Any
 
 from tarmac.dialects.kinds import flag, matching, text
 from tarmac.dialects.located import Items, Scalar, Table
-from tarmac.dialects.native.code import COMMIT, REFERENCE, URL, read_url
-from tarmac.dialects.section import Fields, Section, Value, words_for
+from tarmac.dialects.native.code import GIT_URL, REVISION, URL, read_url
+from tarmac.dialects.schema import (
+    MISSING,
+    Custom,
+    Field,
+    fields_of,
+    read_value,
+    record,
+    tuple_of,
+    write_record,
+)
+from tarmac.dialects.section import Value
 from tarmac.model.spec import (
     Checkout,
     Command,
@@ -23,7 +34,7 @@ from tarmac.model.spec import (
     SystemPackages,
 )
 
-COMMAND = "a script, or a list of a program and its arguments,"
+_COMMAND = "a script, or a list of a program and its arguments,"
 
 
 def read_command(value: Value) -> Command | None:
@@ -31,9 +42,9 @@ def read_command(value: Value) -> Command | None:
     if isinstance(value.node, Scalar):
         return _script(value)
     if not isinstance(value.node, Items) or not value.node.items:
-        value.expected(COMMAND)
+        value.expected(_COMMAND)
         return None
-    argv = tuple(_argument(item) for item in value.items(COMMAND))
+    argv = tuple(_argument(item) for item in value.items(_COMMAND))
     if not argv[0]:
         value.refuse("the name of the program is empty")
     for argument in argv if not _is_shell(argv) else ():
@@ -92,7 +103,7 @@ _COMMAND_FLAG = re.compile(r"-[a-z]*c", re.ASCII)
 
 
 def _script(value: Value) -> Command | None:
-    script = value.read(text(COMMAND), None)
+    script = value.read(text(_COMMAND), None)
     if script is None:
         return None
     if not script.strip():
@@ -108,59 +119,7 @@ def _argument(value: Value) -> str:
     return value.read(text("a text or number"), "")
 
 
-HOOKS = Fields(
-    known=frozenset({"before_login", "before", "after", "after_login"}),
-    synonyms=words_for(before="pre_run pre", after="post_run post"),
-)
-
-
-def read_hooks(value: Value | None) -> Hooks:
-    """The commands of each hook."""
-    section = value.section(HOOKS) if value is not None else None
-    if section is None:
-        return Hooks()
-
-    def commands(name: str) -> tuple[Command, ...]:
-        hook = section.get(name)
-        return () if hook is None else _commands(hook)
-
-    return Hooks(
-        before_login=commands("before_login"),
-        before=commands("before"),
-        after=commands("after"),
-        after_login=commands("after_login"),
-    )
-
-
-def _commands(value: Value) -> tuple[Command, ...]:
-    """One script, or a list of commands."""
-    if isinstance(value.node, Scalar) or not isinstance(value.node, Items):
-        command = read_command(value)
-        return () if command is None else (command,)
-    found = [read_command(item) for item in value.items("a script, or a list of commands,")]
-    return tuple(command for command in found if command is not None)
-
-
 _STEP = "a command, or one of {git: ...}, {pip: [...]}, {apt: [...]},"
-_STEPS = "a script, or a list of steps,"
-
-_GIT = Fields(known=frozenset({"git"}), synonyms=words_for(git="git_repo checkout clone"))
-_PIP = Fields(
-    known=frozenset({"pip", "upgrade"}),
-    synonyms=words_for(pip="pip_packages packages requirements python"),
-)
-_APT = Fields(known=frozenset({"apt"}), synonyms={"apt_packages": "apt", "apt-get": "apt"})
-_REPOSITORY = Fields(
-    known=frozenset({"url", "branch", "commit", "submodules", "path", "install"}),
-    synonyms=words_for(
-        url="git repo",
-        branch="tag",
-        commit="rev",
-        path="directory",
-        install="pip_install",
-        submodules="recursive",
-    ),
-)
 
 _PLACE = matching(
     r"(?!(.*/)?\.\.?(/|$))(?!-)[A-Za-z0-9._@+-]+(/[A-Za-z0-9._@+-]+)*",
@@ -173,87 +132,119 @@ _PACKAGE = matching(
 _REQUIREMENT = text("a requirement as pip takes it")
 
 
-def read_setup(value: Value | None) -> tuple[SetupStep, ...]:
-    """The steps that prepare a node, in order: one script, or a list of steps."""
-    if value is None:
-        return ()
-    if isinstance(value.node, Scalar):
-        command = _setup_command(value)
-        return (command,) if command is not None else ()
-    steps = [_step(item) for item in value.items(_STEPS)]
-    return tuple(step for step in steps if step is not None)
-
-
 def _default_path(url: str) -> str:
     """The default path of a repository: as with git, the last part of its URL."""
     last = url.rstrip("/").rpartition("/")[2].rpartition(":")[2]
     return last.removesuffix(".git") or "repository"
 
 
-def _step(value: Value) -> SetupStep | None:
+def _step(value: Value) -> Any:
+    """A step; MISSING if it is invalid, with a problem reported."""
     if not isinstance(value.node, Table):
-        return _setup_command(value)
+        command = read_command(value)
+        return SetupCommand(script=command.script, argv=command.argv) if command is not None else MISSING
     keys = {key.text for key, _ in value.node.entries}
-    for fields, read in ((_GIT, _checkout), (_PIP, _python), (_APT, _system)):
+    for shape in (_GIT, _PIP, _APT):
+        fields = fields_of(shape)
         if keys & (fields.known | fields.synonyms.keys()):
-            section = value.section(fields)
-            return read(section) if section is not None else None
+            return read_value(value, shape)
     value.expected(_STEP)
-    return None
+    return MISSING
 
 
-def _setup_command(value: Value) -> SetupCommand | None:
-    command = read_command(value)
-    return SetupCommand(script=command.script, argv=command.argv) if command is not None else None
+def written_command(command: Command) -> str | list[str]:
+    """The script, or the arguments as a list."""
+    return command.script if command.script is not None else list(command.argv or ())
 
 
-def _checkout(step: Section) -> Checkout | None:
-    value = step.get("git")
-    if value is None:
-        step.missing("git", "a mapping with the URL of a repository")
-        return None
+def _written_step(step: SetupStep) -> Any:
+    match step:
+        case Command():
+            return written_command(step)
+        case Checkout():
+            source = write_record(step.repository, _REVISION)
+            return {"git": {"url": step.repository.url, **source, **write_record(step, _PLACED)}}
+        case PythonPackages():
+            return write_record(step, _PIP)
+        case SystemPackages():
+            return write_record(step, _APT)
+
+
+def _checkout(value: Value) -> Any:
     if isinstance(value.node, Scalar):
         url = read_url(value)
-        return Checkout(repository=Repository(url=url), path=_default_path(url)) if url is not None else None
-    section = value.section(_REPOSITORY)
-    return _described(section) if section is not None else None
+        return _checked_out(url) if url is not None else MISSING
+    return read_value(value, _CHECKOUT)
 
 
-def _described(section: Section) -> Checkout | None:
-    value = section.get("url")
-    if value is None:
-        section.missing("url", URL)
-        return None
-    url = read_url(value)
-    branch = section.read("branch", REFERENCE, None)
-    commit = section.read("commit", COMMIT, None)
-    submodules = section.read("submodules", flag(), False)
-    path = section.read("path", _PLACE, None)
-    install = section.read("install", text("what follows 'pip install', such as '.' or '-e .[all]',"), None)
-    if url is None:
-        return None
-    repository = Repository(url=url, branch=branch, commit=commit, submodules=submodules)
+def _checked_out(url: str, path: str | None = None, install: str | None = None, **revision: Any) -> Checkout:
+    repository = Repository(url=url, **revision)
     return Checkout(repository=repository, path=path or _default_path(url), install=install)
 
 
-def _python(step: Section) -> PythonPackages | None:
-    value = step.get("pip")
-    upgrade = step.read("upgrade", flag(), False)
-    if value is None:
-        step.missing("pip", "a list of requirements")
-        return None
+def _requirements(value: Value) -> Any:
     found = value.read_list(_REQUIREMENT, "a list of requirements", or_one=True)
     requirements = tuple(item for item in found if item.strip())
     if not requirements:
         value.expected("a list of requirements")
-        return None
-    return PythonPackages(requirements=requirements, upgrade=upgrade)
+    return requirements or MISSING
 
 
-def _system(step: Section) -> SystemPackages | None:
-    value = step.get("apt")
-    if value is None:
-        step.missing("apt", "a list of packages")
-        return None
-    packages = value.read_list(_PACKAGE, "a list of packages", or_one=True)
-    return SystemPackages(packages=packages) if packages else None
+COMMAND = Custom(lambda value: read_command(value) or MISSING, written_command)
+_HOOK = tuple_of(COMMAND, "a script, or a list of commands,", or_one=True)
+HOOKS = record(
+    {
+        "before_login": _HOOK,
+        "before": Field(_HOOK, words="pre_run pre"),
+        "after": Field(_HOOK, words="post_run post"),
+        "after_login": _HOOK,
+    },
+    make=Hooks,
+)
+_REVISION = record(REVISION)
+_PLACED = record(
+    {
+        "path": Field(_PLACE, words="directory"),
+        "install": Field(
+            text("what follows 'pip install', such as '.' or '-e .[all]',"), words="pip_install"
+        ),
+    }
+)
+_CHECKOUT = record(
+    {"url": Field(GIT_URL, words="git repo", required=URL), **REVISION, **_PLACED.fields}, make=_checked_out
+)
+_GIT = record(
+    {
+        "git": Field(
+            Custom(_checkout),
+            words="git_repo checkout clone",
+            required="a mapping with the URL of a repository",
+        )
+    },
+    make=lambda git: git,
+)
+_PIP = record(
+    {
+        "pip": Field(
+            Custom(_requirements),
+            sets="requirements",
+            words="pip_packages packages requirements python",
+            required="a list of requirements",
+        ),
+        "upgrade": flag(),
+    },
+    make=PythonPackages,
+)
+_APT = record(
+    {
+        "apt": Field(
+            tuple_of(_PACKAGE, "a list of packages", or_one=True),
+            sets="packages",
+            words="apt_packages apt-get",
+            required="a list of packages",
+        )
+    },
+    make=lambda packages: SystemPackages(packages=packages) if packages else MISSING,
+)
+SETUP = tuple_of(Custom(_step, _written_step), "a script, or a list of steps,", or_one=True)
+"""The steps that prepare a node, in order."""

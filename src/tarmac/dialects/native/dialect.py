@@ -7,6 +7,7 @@ from tarmac.dialects.located import Node, Table, quote
 from tarmac.dialects.native.fields import RUN
 from tarmac.dialects.native.reader import NAME, read_native
 from tarmac.dialects.problems import Problems
+from tarmac.dialects.schema import fields_of
 from tarmac.dialects.yaml_tree import compose
 from tarmac.model.text import nearest
 
@@ -27,7 +28,7 @@ def _judge(tree: Node) -> Detection:
     if not isinstance(tree, Table):
         return not_ours(f"fields such as 'command: ...' are expected, not {quote(tree)}")
     keys = {key.text for key, _ in tree.entries}
-    ours = RUN.known
+    ours = _FIELDS.known
     if keys <= ours and keys & _ACTS:
         return CERTAIN
     like_ours = [key for key in keys if _like(key, ours)]
@@ -41,9 +42,10 @@ def _judge(tree: Node) -> Detection:
 
 def _like(key: str, ours: frozenset[str]) -> bool:
     """Whether a key is one of these, another system's word for one, or nearly one."""
-    return key in ours or RUN.synonyms.get(key) in ours or nearest(key, ours, cutoff=_CLOSE) is not None
+    return key in ours or _FIELDS.synonyms.get(key) in ours or nearest(key, ours, cutoff=_CLOSE) is not None
 
 
+_FIELDS = fields_of(RUN)
 _CLOSE = 0.75
 _ACTS = frozenset({"command", "roles", "processes"})
 """The fields with something to execute."""

@@ -1,70 +1,18 @@
-"""Reads the environment of the workers: variables, virtual environment, labels, and the policy of a pause."""
+"""The fields of the workers' environment and of a pause, and the readers of variables and labels."""
 
 from __future__ import annotations
 
 import posixpath
 import re
 from collections.abc import Mapping
-from enum import StrEnum
 
 from tarmac.dialects import quantities
-from tarmac.dialects.kinds import Kind, Misfit, choice, matching, text
+from tarmac.dialects.kinds import Kind, Misfit, matching, text, words
 from tarmac.dialects.located import Scalar
 from tarmac.dialects.names import LABEL_NAME, LABEL_VALUE, VARIABLE_NAME, reserved
-from tarmac.dialects.native.fields import ENVIRONMENT, PAUSE
-from tarmac.dialects.section import Section, Value
-from tarmac.model.spec import DEFAULT_GRACE_S, Environment, PausePolicy
-
-
-class Pull(StrEnum):
-    """When an image's registry is asked for the image."""
-
-    MISSING = "missing"
-    ALWAYS = "always"
-
-
-class PauseSignal(StrEnum):
-    """Signals that can ask a worker to exit."""
-
-    SIGTERM = "SIGTERM"
-    SIGINT = "SIGINT"
-    SIGHUP = "SIGHUP"
-    SIGQUIT = "SIGQUIT"
-    SIGUSR1 = "SIGUSR1"
-    SIGUSR2 = "SIGUSR2"
-    NONE = "none"
-
-
-def read_environment(run: Section, directory: str) -> Environment:
-    """`environment`, with `env` as the short form of its variables."""
-    variables: dict[str, str] = {}
-    venv: str | None = None
-    image: str | None = None
-    pull = Pull.MISSING
-    shared_memory_bytes: int | None = None
-    modules: tuple[str, ...] = ()
-    full = run.get("environment")
-    if full is not None and (section := full.section(ENVIRONMENT)) is not None:
-        venv = section.read("venv", path_from(directory), None)
-        image = section.read("image", IMAGE, None)
-        pull = section.read("pull", choice(Pull), Pull.MISSING)
-        shared_memory_bytes = section.read("shared_memory", quantities.size_bytes(), None)
-        modules = section.read_list("modules", MODULE, "a list of modules", or_one=True)
-        if (listed := section.get("variables")) is not None:
-            variables = read_variables(listed)
-    if (short := run.get("env")) is not None:
-        added = read_variables(short)
-        for name in variables.keys() & added.keys():
-            short.refuse(f"{name} is set here and in environment.variables")
-        variables |= added
-    return Environment(
-        variables=variables,
-        venv=venv,
-        image=image,
-        pull_always=pull is Pull.ALWAYS,
-        shared_memory_bytes=shared_memory_bytes,
-        modules=modules,
-    )
+from tarmac.dialects.schema import Custom, Field, record, tuple_of
+from tarmac.dialects.section import Value
+from tarmac.model.spec import Environment, PausePolicy
 
 
 def read_variables(value: Value) -> dict[str, str]:
@@ -80,25 +28,14 @@ def read_variables(value: Value) -> dict[str, str]:
     return variables
 
 
-def read_labels(value: Value | None) -> Mapping[str, str]:
-    """Labels by name."""
-    labels = {}
-    for key, item in value.entries("a mapping from names to values") if value is not None else ():
-        labels[key.read(LABEL_NAME, "")] = _plain_text(item, LABEL_VALUE)
-    return labels
+def _set_by_users(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a run file: those that tarmac sets would override these, and are refused there."""
+    return {name: value for name, value in variables.items() if not reserved(name)}
 
 
-def read_pause(run: Section) -> PausePolicy:
-    """The pause policy, with its defaults."""
-    value = run.get("pause")
-    section = value.section(PAUSE) if value is not None else None
-    if section is None:
-        return PausePolicy()
-    signal = section.read("signal", choice(PauseSignal), PauseSignal.SIGTERM)
-    return PausePolicy(
-        signal=None if signal is PauseSignal.NONE else signal.value,
-        grace_s=section.read("grace", quantities.duration_s(minimum_s=0), DEFAULT_GRACE_S),
-    )
+def _labels(value: Value) -> Mapping[str, str]:
+    pairs = value.entries("a mapping from names to values")
+    return {key.read(LABEL_NAME, ""): _plain_text(item, LABEL_VALUE) for key, item in pairs}
 
 
 def path_from(directory: str) -> Kind[str]:
@@ -128,3 +65,33 @@ def _plain_text(value: Value, kind: Kind[str]) -> str:
         value.refuse("there is no value", "write '' for an empty one")
         return ""
     return value.read(kind, "")
+
+
+VARIABLES = Custom(read_variables, _set_by_users)
+LABELS = Custom(_labels)
+PATH = path_from(".")
+"""A path before it is joined with the directory of its run file."""
+
+ENVIRONMENT = record(
+    {
+        "image": Field(IMAGE, words="container container_image"),
+        "pull": Field(
+            words({"missing": False, "always": True}),
+            sets="pull_always",
+            words="force_pull_image pull_policy image_pull_policy",
+        ),
+        "shared_memory": Field(quantities.size_bytes(), sets="shared_memory_bytes", words="shm_size shm"),
+        "modules": Field(tuple_of(MODULE, "a list of modules", or_one=True), words="module"),
+        "venv": Field(PATH, words="virtualenv python"),
+        "variables": Field(VARIABLES, words="env vars"),
+    },
+    make=Environment,
+)
+SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
+PAUSE = record(
+    {
+        "signal": Field(words({**dict(zip(SIGNALS, SIGNALS, strict=True)), "none": None})),
+        "grace": Field(quantities.duration_s(0), sets="grace_s", words="timeout grace_period"),
+    },
+    make=PausePolicy,
+)

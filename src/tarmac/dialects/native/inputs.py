@@ -1,32 +1,14 @@
-"""Reads a run's inputs beside its code: datasets, artifacts of other runs, paths of the node, parameters.
-
-Called by the reader.
-"""
+"""The fields of a run's inputs beside its code: datasets, artifacts of other runs, paths of the node."""
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
-from typing import Any
 
 from tarmac.dialects import quantities
 from tarmac.dialects.kinds import Kind, Misfit, flag, matching
-from tarmac.dialects.located import Scalar, Table
-from tarmac.dialects.plain import to_plain
-from tarmac.dialects.section import Fields, Section, Value, words_for
-from tarmac.model.record import replace
+from tarmac.dialects.located import Scalar
+from tarmac.dialects.schema import Field, ListOf, record, tuple_of
 from tarmac.model.spec import ArtifactRules, Bind
-
-BIND = Fields(
-    known=frozenset({"source", "target", "read_only"}),
-    synonyms=words_for(source="host_path src", target="container_path dst", read_only="readonly ro"),
-)
-ARTIFACTS = Fields(
-    known=frozenset({"checkpoint_every", "crud_every", "lossy_every", "log_every"}),
-    synonyms=words_for(
-        checkpoint_every="checkpoint", crud_every="crud", lossy_every="lossy", log_every="log logs"
-    ),
-)
 
 IDENTIFIER = matching(
     r"[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?",
@@ -34,71 +16,10 @@ IDENTIFIER = matching(
 )
 
 
-def read_ids(value: Value | None, what: str) -> tuple[str, ...]:
+def ids(what: str) -> ListOf:
     """One id or a list of them, without duplicates."""
-    if value is None:
-        return ()
-    if isinstance(value.node, Scalar):
-        found = value.read(IDENTIFIER, None)
-        return (found,) if found is not None else ()
-    ids: list[str] = []
-    for item in value.items(f"a list of ids of {what}"):
-        identifier = item.read(IDENTIFIER, None)
-        if identifier in ids:
-            item.refuse(f"{identifier!r} occurs here a second time")
-        elif identifier is not None:
-            ids.append(identifier)
-    return tuple(ids)
-
-
-def read_artifacts(value: Value | None) -> ArtifactRules:
-    """How often each kind of artifact is synced."""
-    rules = ArtifactRules()
-    section = value.section(ARTIFACTS) if value is not None else None
-    if section is None:
-        return rules
-    every = quantities.duration_s()
-    return replace(
-        rules,
-        checkpoint_every_s=section.read("checkpoint_every", every, rules.checkpoint_every_s),
-        crud_every_s=section.read("crud_every", every, rules.crud_every_s),
-        lossy_every_s=section.read("lossy_every", every, rules.lossy_every_s),
-        log_every_s=section.read("log_every", every, rules.log_every_s),
-    )
-
-
-def read_binds(value: Value | None) -> tuple[Bind, ...]:
-    """Files and directories of the node, and their paths inside the run."""
-    if value is None:
-        return ()
-    binds: list[Bind] = []
-    for item in value.items("a list of mappings with 'source' and 'target'"):
-        section = item.section(BIND)
-        if section is None:
-            continue
-        for name in ("source", "target"):
-            if name not in section:
-                section.missing(name, "both ends of the bind are needed")
-        source, target = section.read("source", _ABSOLUTE, None), section.read("target", _TARGET, None)
-        if target in {bind.target for bind in binds}:
-            item.refuse(f"{target!r} is the target of two binds")
-        elif source is not None and target is not None:
-            binds.append(
-                Bind(source=source, target=target, read_only=section.read("read_only", flag(), False))
-            )
-    return tuple(binds)
-
-
-def read_parameters(run: Section) -> Mapping[str, Any] | None:
-    """The parameters, which the run gets as a file: any mapping, passed on unchanged."""
-    value = run.get("parameters")
-    if value is None:
-        return None
-    if not isinstance(value.node, Table):
-        value.expected("a mapping from names to values")
-        return None
-    parameters: Mapping[str, Any] = to_plain(value.node)
-    return parameters
+    twice = (str, "{!r} occurs here a second time")
+    return tuple_of(IDENTIFIER, f"a list of ids of {what}", or_one=True, twice=twice)
 
 
 def _path(description: str, *, absolute: bool) -> Kind[str]:
@@ -111,5 +32,36 @@ def _path(description: str, *, absolute: bool) -> Kind[str]:
     return Kind(description, read)
 
 
-_ABSOLUTE = _path("an absolute path of the node", absolute=True)
-_TARGET = _path("an absolute path, or one below the work directory,", absolute=False)
+_EVERY = quantities.duration_s()
+ARTIFACTS = record(
+    {
+        "checkpoint_every": Field(_EVERY, sets="checkpoint_every_s", words="checkpoint"),
+        "crud_every": Field(_EVERY, sets="crud_every_s", words="crud"),
+        "lossy_every": Field(_EVERY, sets="lossy_every_s", words="lossy"),
+        "log_every": Field(_EVERY, sets="log_every_s", words="log logs"),
+    },
+    make=ArtifactRules,
+)
+"""How often each kind of artifact is synced."""
+
+_BOTH = "both ends of the bind are needed"
+BIND = record(
+    {
+        "source": Field(
+            _path("an absolute path of the node", absolute=True), words="host_path src", required=_BOTH
+        ),
+        "target": Field(
+            _path("an absolute path, or one below the work directory,", absolute=False),
+            words="container_path dst",
+            required=_BOTH,
+        ),
+        "read_only": Field(flag(), words="readonly ro"),
+    },
+    make=Bind,
+)
+BINDS = tuple_of(
+    BIND,
+    "a list of mappings with 'source' and 'target'",
+    twice=(lambda bind: bind.target, "{!r} is the target of two binds"),
+)
+"""Files and directories of the node, and their paths inside the run."""

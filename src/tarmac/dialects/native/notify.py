@@ -1,4 +1,4 @@
-"""Reads `notify`: the receivers of messages about a run. Called by `reader` and `overrides`.
+"""The field `notify`: the receivers of messages about a run.
 
 An address alone usually suffices: `ann@lab.example` is mail, `https://...` a webhook, and a URL of Slack
 selects Slack's form. `from_address` also reads the addresses in a server's settings.
@@ -7,24 +7,18 @@ selects Slack's form. `from_address` also reads the addresses in a server's sett
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
 from tarmac.dialects import quantities
 from tarmac.dialects.kinds import Kind, Misfit, choice, one_of
 from tarmac.dialects.located import Items, Scalar
+from tarmac.dialects.schema import MISSING, Custom, Field, read_value, record, tuple_of, write_record
 from tarmac.dialects.secrets import reference_in
-from tarmac.dialects.section import Fields, Section, Value, words_for
-from tarmac.model.notification import DEFAULT_WAIT_S, ENDED, Channel, Occasion, Receiver, Subscription
+from tarmac.dialects.section import Section, Value
+from tarmac.model.notification import ENDED, Channel, Occasion, Receiver, Subscription
 from tarmac.model.record import replace
-
-SUBSCRIPTION = Fields(
-    known=frozenset({"to", "as", "on", "after"}),
-    synonyms=words_for(
-        to="address url email webhook slack mail_user", on="events when mail_type", after="delay"
-    )
-    | {"as": "as"},
-)
 
 MOST_SUBSCRIPTIONS = 20
 LONGEST_ADDRESS = 2000
@@ -36,18 +30,6 @@ OCCASIONS = "what to tell of: started, waiting, completed, failed, stopped, or e
 
 _ENDED = "ended"
 _WORDS = (*(str(occasion) for occasion in Occasion), _ENDED)
-
-
-def read_notify(run: Section, default: tuple[Subscription, ...] = ()) -> tuple[Subscription, ...]:
-    """One subscription or a list of them; `default` if the field is not given."""
-    value = run.get("notify")
-    if value is None:
-        return default
-    items = list(value.items(LIST)) if isinstance(value.node, Items) else [value]
-    found = [subscription for item in items if (subscription := _subscription(item)) is not None]
-    if len(found) > MOST_SUBSCRIPTIONS:
-        value.refuse(f"{len(found)} receivers; at most {MOST_SUBSCRIPTIONS} are allowed")
-    return tuple(found)
 
 
 def read_occasions(texts: Iterable[str]) -> tuple[Occasion, ...]:
@@ -74,42 +56,40 @@ def from_address(text: str) -> Receiver | None:
     return Receiver(channel=Channel.SLACK if url.hostname == SLACK_SITE else Channel.WEBHOOK, address=text)
 
 
-def _subscription(item: Value) -> Subscription | None:
+def _subscription(item: Value) -> Any:
+    """A subscription; MISSING if it is invalid, with a problem reported."""
     if isinstance(item.node, Scalar):
         receiver = item.read(ADDRESS, None)
         if receiver is not None and receiver.secret:
             item.refuse("what is in the secret?", "{to: ${{ secrets.NAME }}, as: slack}, or as: webhook")
-        return None if receiver is None else Subscription(receiver=receiver)
-    section = item.section(SUBSCRIPTION)
-    if section is None:
-        return None
-    if "to" not in section:
-        section.missing("to", "write whom to tell: to: ann@lab.example")
-        return None
-    receiver = section.read("to", ADDRESS, None)
-    channel = section.read("as", choice(Channel), None)
-    on = _occasions(section)
-    if section.get("after") is not None and on is not None and Occasion.WAITING not in on:
+        return MISSING if receiver is None else Subscription(receiver=receiver)
+    return read_value(item, SUBSCRIPTION)
+
+
+def _check(section: Section, found: Mapping[str, Any]) -> None:
+    on = found.get("on", () if "on" in section else ENDED)
+    if section.get("after") is not None and on and Occasion.WAITING not in on:
         section.refuse("'after' says how long a wait is told of", "add 'waiting' to 'on', or take it out")
-    if receiver is None or on is None:
-        return None
-    if problem := _misfit(receiver, channel):
+    if "to" in found and (problem := _misfit(found["to"], found.get("as"))):
         section.refuse(*problem)
-        return None
-    waiting_s = section.read("after", quantities.duration_s(), DEFAULT_WAIT_S)
-    return Subscription(
-        receiver=replace(receiver, channel=channel or receiver.channel), on=on, waiting_s=waiting_s
-    )
 
 
-def _occasions(section: Section) -> tuple[Occasion, ...] | None:
-    """The occasions; None if a word is unknown, which the reader refuses together with all others."""
-    value = section.get("on")
-    if value is None:
-        return ENDED
-    found = list(section.read_list("on", OCCASION, f"a list of {OCCASIONS}", or_one=True))
+def _subscribed(receiver: Receiver, channel: Channel | None = None, **more: Any) -> Subscription:
+    return Subscription(receiver=replace(receiver, channel=channel or receiver.channel), **more)
+
+
+def _occasions(value: Value) -> Any:
+    """The occasions; MISSING if a word is unknown."""
+    found = value.read_list(OCCASION, f"a list of {OCCASIONS}", or_one=True)
     given = len(value.node.items) if isinstance(value.node, Items) else 1
-    return None if len(found) < given else read_occasions(found) or ENDED
+    return MISSING if len(found) < given else read_occasions(found) or ENDED
+
+
+def _written(each: Subscription) -> dict[str, Any]:
+    receiver = each.receiver
+    to = f"${{{{ secrets.{receiver.address} }}}}" if receiver.secret else receiver.address
+    form = {} if receiver.channel is Channel.EMAIL else {"as": receiver.channel.value}
+    return {"to": to, **form, **write_record(each, _WHEN)}
 
 
 def _misfit(receiver: Receiver, channel: Channel | None) -> tuple[str, str] | None:
@@ -134,3 +114,29 @@ def _address(scalar: Scalar) -> Receiver:
 
 ADDRESS: Kind[Receiver] = Kind(FORMS, _address)
 OCCASION = dataclasses.replace(one_of(_WORDS), description=f"one of {OCCASIONS.partition(': ')[2]}")
+_WHEN = record(
+    {
+        "on": Field(Custom(_occasions), words="events when mail_type"),
+        "after": Field(quantities.duration_s(), sets="waiting_s", words="delay"),
+    }
+)
+SUBSCRIPTION = record(
+    {
+        "to": Field(
+            ADDRESS,
+            sets="receiver",
+            words="address url email webhook slack mail_user",
+            required="write whom to tell: to: ann@lab.example",
+        ),
+        "as": Field(choice(Channel), sets="channel"),
+        **_WHEN.fields,
+    },
+    _check,
+    make=_subscribed,
+)
+NOTIFY = tuple_of(
+    Custom(_subscription, _written),
+    LIST,
+    most=(MOST_SUBSCRIPTIONS, "receivers"),
+    or_one=True,
+)

@@ -1,21 +1,33 @@
-"""Reads roles: their command or processes, and their request: `slots` in all, or replicas.
-
-Called by the reader and by overrides.
-"""
+"""Roles: their command or processes, and their request: `slots` in all, or replicas."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tarmac.dialects import quantities
 from tarmac.dialects.kinds import choice, flag, integer, number
 from tarmac.dialects.located import Items, Scalar
 from tarmac.dialects.names import ROLE_NAME
 from tarmac.dialects.native.commands import (
-    read_command,
+    COMMAND,
     refuse_launcher_programs,
     warn_of_fixed_numbers,
 )
-from tarmac.dialects.native.fields import PROCESS, RESOURCES, ROLE, ROLE_FIELDS
+from tarmac.dialects.schema import (
+    MISSING,
+    Custom,
+    Field,
+    attributes,
+    fields_of,
+    read_fields,
+    read_value,
+    record,
+    tuple_of,
+    write_record,
+)
 from tarmac.dialects.section import Section, Value
+from tarmac.model.record import replace
 from tarmac.model.resources import DEFAULT_ROLE, Resources
 from tarmac.model.spec import ON_FIRST_NODE, FailureBehaviour, Launcher, Process, Role
 
@@ -25,17 +37,13 @@ MOST_NODES = 10_000
 MOST_PROCESSES = 100
 
 
-def read_roles(run: Section) -> tuple[Role, ...]:
-    """The roles of a run file: those under `roles`, else the one that its top-level fields describe."""
-    listed = run.get("roles")
-    if listed is None:
-        return _only(_read_role(DEFAULT_ROLE, run))
-    run.exclude("roles", *ROLE_FIELDS, reason="move it into a role")
+def read_roles(listed: Value) -> tuple[Role, ...]:
+    """The roles under `roles`."""
     roles: list[Role] = []
     for key, value in listed.entries("a mapping from role names to roles"):
         name = key.read(ROLE_NAME, DEFAULT_ROLE)
-        if (section := value.section(ROLE)) is not None:
-            roles += _only(_read_role(name, section))
+        if (section := value.section(fields_of(ROLE))) is not None:
+            roles += read_role(section, read_fields(section, ROLE), name=name)
     if not roles and not listed.problems:
         listed.refuse("at least one role is needed")
     if len(launched := [role.name for role in roles if role.launcher is not None]) > 1:
@@ -48,12 +56,26 @@ def read_roles(run: Section) -> tuple[Role, ...]:
     return tuple(roles)
 
 
-def _only(role: Role | None) -> tuple[Role, ...]:
-    return () if role is None else (role,)
+def read_role(section: Section, found: Mapping[str, Any], *, name: str = DEFAULT_ROLE) -> tuple[Role, ...]:
+    """The role of the fields found in a mapping; none, with a problem reported, if it executes nothing."""
+    _check_role(section, found)
+    processes = found.get("processes", ())
+    if "command" in found and "processes" not in section:
+        processes = (Process(command=found["command"], resources=found.get("resources", Resources())),)
+    elif "command" not in section and "processes" not in section:
+        section.missing("command", "add a line such as 'command: python train.py'")
+    if not processes:
+        return ()
+    if (command := section.get("command")) is not None and "slots" in found:
+        warn_of_fixed_numbers(command)
+    given = {key: found[key] for key in ROLE.fields if key in found}
+    role = Role(name=name, processes=processes, **attributes(given, ROLE))
+    if (spread := found.get("slots")) is not None:
+        return (replace(role, replicas=None, slots=spread.slots, slot_type=spread.slot_type),)
+    return (replace(role, nodes=None, uneven=False),)
 
 
-def _read_role(name: str, section: Section) -> Role | None:
-    """One role; None, with a problem reported, if it has nothing to execute."""
+def _check_role(section: Section, found: Mapping[str, Any]) -> None:
     section.exclude("processes", "command", "resources", reason="each process has its own")
     section.exclude(
         "slots",
@@ -62,121 +84,111 @@ def _read_role(name: str, section: Section) -> Role | None:
         "processes",
         reason="'slots' lets the placement choose the nodes and runs the command once on each",
     )
-    spread = section.read("slots", quantities.slots(1), None)
-    replicas = section.read("replicas", integer(1, MOST_REPLICAS), 1)
-    nodes = _nodes(section, spread)
-    uneven = _uneven(section)
-    on_failure = section.read("on_failure", choice(FailureBehaviour), FailureBehaviour.STOP)
-    launcher = _launcher(section)
-    processes = _processes(section)
-    if not processes:
-        return None
-    if spread is not None and (command := section.get("command")) is not None:
-        warn_of_fixed_numbers(command)
-    if spread is None:
-        return Role(
-            name=name, processes=processes, replicas=replicas, on_failure=on_failure, launcher=launcher
-        )
-    return Role(
-        name=name,
-        processes=processes,
-        replicas=None,
-        slots=spread.slots,
-        slot_type=spread.slot_type,
-        nodes=nodes,
-        uneven=uneven,
-        on_failure=on_failure,
-        launcher=launcher,
-    )
-
-
-def _launcher(section: Section) -> Launcher | None:
-    """The launcher, which starts one process for each slot; refuses commands that do so themselves."""
+    spread, count = found.get("slots"), found.get("nodes")
+    if (nodes := section.get("nodes")) is not None:
+        section.exclude("nodes", "uneven", reason="on a given number of nodes slots are split equally")
+        if "slots" not in section:
+            nodes.refuse("cannot stand without 'slots'", "copies without slots are 'replicas'")
+        elif count is not None and spread is not None and spread.slots % count:
+            fits = count * (spread.slots // count + 1)
+            nodes.refuse(f"{spread.slots} slots cannot be split equally over {count} nodes", f"{fits} could")
+    if (uneven := section.get("uneven")) is not None and "slots" not in section:
+        uneven.refuse("cannot stand without 'slots'", "it says how slots may be split over nodes")
     section.exclude("launcher", "processes", reason="a launcher starts one command, once for each slot")
-    launcher = section.read("launcher", choice(Launcher), None)
-    command = section.get("command")
+    launcher, command = found.get("launcher"), section.get("command")
     if launcher in ON_FIRST_NODE and "slots" not in section:
         section.missing("slots", f"how many processes there are: launcher {launcher} starts one for each")
     if launcher is not None and launcher not in ON_FIRST_NODE and command is not None:
         refuse_launcher_programs(command, launcher)
-    return launcher
 
 
-def _nodes(section: Section, spread: Resources | None) -> int | None:
-    """The number of nodes among which the slots are split equally; allowed with slots only."""
-    value = section.get("nodes")
-    if value is None:
-        return None
-    section.exclude("nodes", "uneven", reason="on a given number of nodes slots are split equally")
-    count = value.read(integer(1, MOST_NODES), None)
-    if "slots" not in section:
-        value.refuse("cannot stand without 'slots'", "copies without slots are 'replicas'")
-    elif count is not None and spread is not None and spread.slots % count:
-        fits = count * (spread.slots // count + 1)
-        value.refuse(f"{spread.slots} slots cannot be split equally over {count} nodes", f"{fits} could")
-    return count
-
-
-def _uneven(section: Section) -> bool:
-    """Whether the slots may be split unequally; allowed with slots only."""
-    value = section.get("uneven")
-    if value is not None and "slots" not in section:
-        value.refuse("cannot stand without 'slots'", "it says how slots may be split over nodes")
-    return section.read("uneven", flag(), False)
-
-
-def _processes(section: Section) -> tuple[Process, ...]:
-    listed = section.get("processes")
-    if listed is not None:
-        return _listed_processes(listed)
-    command = section.get("command")
-    if command is None:
-        section.missing("command", "add a line such as 'command: python train.py'")
-        return ()
-    return _process(command, section.get("resources"))
-
-
-def _listed_processes(listed: Value) -> tuple[Process, ...]:
-    description = "a list of processes, each with a command,"
+def _processes(listed: Value) -> Any:
     if isinstance(listed.node, Items) and not 1 <= len(listed.node.items) <= MOST_PROCESSES:
         listed.refuse(f"{len(listed.node.items)} processes; 1 to {MOST_PROCESSES} are allowed")
-        return ()
-    processes: list[Process] = []
-    for item in listed.items(description):
-        section = item.section(PROCESS)
-        if section is None:
-            continue
-        command = section.get("command")
-        if command is None:
-            section.missing("command", "each process has its own")
-            continue
-        processes += _process(command, section.get("resources"))
+        return MISSING
+    processes = read_value(listed, _PROCESSES)
+    if processes is MISSING:
+        return MISSING
     types = sorted({process.resources.slot_type for process in processes} - {None}, key=str)
     if len(types) > 1:
         listed.refuse(f"processes of one replica share its node, and ask for {' and '.join(map(str, types))}")
-    return tuple(processes)
+    return processes
 
 
-def _process(command: Value, resources: Value | None) -> tuple[Process, ...]:
-    needs = Resources() if resources is None else _resources(resources)
-    read = read_command(command)
-    return () if read is None else (Process(command=read, resources=needs),)
-
-
-def _resources(value: Value) -> Resources:
+def _resources(value: Value) -> Any:
     """`h100:8`, `8`, or a mapping with more fields."""
     if isinstance(value.node, Scalar):
-        return value.read(quantities.slots(0), Resources())
-    section = value.section(RESOURCES)
-    if section is None:
-        return Resources()
-    slots = section.read("slots", quantities.slots(0), Resources())
-    kind = section.read("type", quantities.type_name(), None)
+        return value.read(quantities.slots(0), MISSING)
+    return read_value(value, RESOURCES)
+
+
+def _two_types(section: Section, found: Mapping[str, Any]) -> None:
+    kind, slots = found.get("type"), found.get("slots", Resources())
     if kind is not None and slots.slot_type is not None and kind != slots.slot_type:
         section.refuse(f"two types of slot: {slots.slot_type} and {kind}")
-    return Resources(
-        slots=slots.slots,
-        slot_type=slots.slot_type or kind,
-        cpus=section.read("cpus", number(0, 100_000), 0.0),
-        memory_bytes=section.read("memory", quantities.size_bytes(), 0),
-    )
+
+
+def _needs(slots: Resources | None = None, slot_type: str | None = None, **more: Any) -> Resources:
+    slots = slots or Resources()
+    return Resources(slots=slots.slots, slot_type=slots.slot_type or slot_type, **more)
+
+
+def _written_resources(resources: Resources) -> Any:
+    if resources == Resources(slots=resources.slots, slot_type=resources.slot_type) and resources.slots:
+        return _written_slots(resources.slots, resources.slot_type)
+    return write_record(resources, RESOURCES)
+
+
+def _written_slots(count: int, slot_type: str | None) -> int | str:
+    return count if slot_type is None else f"{slot_type}:{count}"
+
+
+def written_roles(roles: Sequence[Role]) -> dict[str, Any]:
+    """The fields of the only role of the usual name, or the field `roles`."""
+    if len(roles) == 1 and roles[0].name == DEFAULT_ROLE:
+        return _written_role(roles[0])
+    return {"roles": {role.name: _written_role(role) for role in roles}}
+
+
+def _written_role(role: Role) -> dict[str, Any]:
+    spread = {"slots": _written_slots(role.slots, role.slot_type)} if role.slots is not None else {}
+    written = spread | write_record(role, ROLE)
+    if len(role.processes) == 1:
+        return written | write_record(role.processes[0], PROCESS)
+    return written | {"processes": [write_record(process, PROCESS) for process in role.processes]}
+
+
+RESOURCES = record(
+    {
+        "slots": Field(quantities.slots(0), words="gpu gpus"),
+        "type": Field(quantities.type_name(), sets="slot_type", words="gpu_type slot_type"),
+        "cpus": Field(number(0, 100_000), words="cpu"),
+        "memory": Field(quantities.size_bytes(), sets="memory_bytes", words="mem ram memory_mb"),
+    },
+    _two_types,
+    make=_needs,
+)
+_REQUEST = Custom(_resources, _written_resources, fields_of(RESOURCES))
+_COMMAND_WORDS = "cmd entrypoint run script"
+PROCESS = record(
+    {
+        "resources": _REQUEST,
+        "command": Field(COMMAND, words=_COMMAND_WORDS, required="each process has its own"),
+    },
+    make=Process,
+)
+_PROCESSES = tuple_of(PROCESS, "a list of processes, each with a command,")
+ROLE = record(
+    {
+        "slots": Field(quantities.slots(1), sets=None, words="gpu gpus"),
+        "nodes": integer(1, MOST_NODES),
+        "uneven": flag(),
+        "replicas": Field(integer(1, MOST_REPLICAS), words="count num_replicas"),
+        "launcher": Field(choice(Launcher), words="launch distributed"),
+        "on_failure": Field(choice(FailureBehaviour), words="on_fail failure"),
+        "resources": Field(_REQUEST, sets=None),
+        "command": Field(COMMAND, sets=None, words=_COMMAND_WORDS),
+        "processes": Field(Custom(_processes), sets=None),
+    }
+)
+"""The fields of a role; a file without `roles` has them at its top level, for its only role."""

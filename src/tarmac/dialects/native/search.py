@@ -1,7 +1,7 @@
-"""The field `search` of a native run file, and the ranges among its parameters: reader and writer.
+"""The field `search` of a native run file, and the ranges among its parameters: its table, readers, writers.
 
-Called by the native reader and view. In a file with a search, a parameter with one of `log`, `uniform`, `int`
-and `choice` is a range; without a search, parameters are passed on unchanged.
+In a file with a search, a parameter with one of `log`, `uniform`, `int` and `choice` is a range; without a
+search, parameters are passed on unchanged.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tarmac.dialects.kinds import Kind, Misfit, choice, flag, integer, number, one_of, text
+from tarmac.dialects.kinds import Kind, Misfit, choice, flag, integer, number, one_of, text, words
 from tarmac.dialects.located import Items, Scalar, Table
 from tarmac.dialects.plain import to_plain
-from tarmac.dialects.section import Fields, Section, Value, words_for
+from tarmac.dialects.schema import Alternatives, Field, record, tuple_of, write_record
+from tarmac.dialects.section import Fields, Section, Value
+from tarmac.model.record import replace
 from tarmac.model.search import (
-    DEFAULT_CONCURRENT_TRIALS,
-    DEFAULT_DIVISOR,
-    DEFAULT_MAX_RUNGS,
     HALVING,
     SAMPLERS,
     CheckpointPolicy,
@@ -30,27 +29,8 @@ from tarmac.model.search import (
 )
 
 MOST_TRIALS = 100_000
-GOALS = ("minimize", "maximize")
 PRUNERS = ("median", "percentile")
 NUMBERS = frozenset({RangeKind.INT, RangeKind.UNIFORM, RangeKind.LOG})
-
-SEARCH = Fields(
-    known=frozenset(
-        {"method", "metric", "goal", "seed", "max_trials", "max_concurrent_trials", "max_slots"}
-        | {"max_time", "time_metric", "divisor", "mode", "max_rungs", "num_rungs", "bracket_rungs"}
-        | {"promotion", "reverse", "checkpoints", "pruner"}
-    ),
-    synonyms=words_for(
-        method="name searcher algorithm",
-        metric="objective monitor",
-        goal="direction smaller_is_better mode_of_metric",
-        max_trials="trials num_samples count run_cap n_trials",
-        max_concurrent_trials="concurrent parallel max_concurrent n_jobs",
-        max_time="max_length max_t max_steps max_epochs",
-        time_metric="time_attr",
-        divisor="reduction_factor eta",
-    ),
-)
 
 RANGES = {kind.value: kind for kind in RangeKind if kind is not RangeKind.CONST}
 
@@ -64,76 +44,27 @@ POLICIES: Mapping[str, CheckpointPolicy] = {
 _METHODS = {"async_halving": "asha", "adaptive": "adaptive_asha", "cmaes": "cma_es"}
 
 
-def read_search(run: Section) -> SearchSpec | None:
-    """The search with the ranges among the parameters; None if the file has none."""
-    value = run.get("search")
-    section = value.section(SEARCH) if value is not None else None
-    if section is None:
-        return None
-    method = section.read("method", _METHOD, None)
-    if "method" not in section:
-        section.missing("method", f"one of {', '.join(SearchMethod)}")
-    parameters = run.get("parameters")
-    space = tuple(_ranges(parameters)) if parameters is not None else ()
-    spec = SearchSpec(
-        method=method or SearchMethod.RANDOM,
-        metric=section.read("metric", text("the name of a metric"), ""),
-        smaller_is_better=section.read("goal", one_of(GOALS), GOALS[0]) == GOALS[0],
-        space=space,
-        seed=section.read("seed", integer(0, 2**32 - 1), 0),
-        max_trials=section.read("max_trials", integer(1, MOST_TRIALS), None),
-        max_concurrent_trials=section.read(
-            "max_concurrent_trials", integer(0, MOST_TRIALS), DEFAULT_CONCURRENT_TRIALS
-        ),
-        max_slots=section.read("max_slots", integer(1), None),
-        max_time=section.read("max_time", integer(1), None),
-        time_metric=section.read("time_metric", text("the name of a metric"), None),
-        divisor=section.read("divisor", number(above=1), DEFAULT_DIVISOR),
-        mode=section.read("mode", choice(SearchMode), SearchMode.STANDARD),
-        max_rungs=section.read("max_rungs", integer(1), DEFAULT_MAX_RUNGS),
-        num_rungs=section.read("num_rungs", integer(1), None),
-        bracket_rungs=section.read_list("bracket_rungs", integer(1), "a list of numbers of rungs"),
-        promotion=section.read("promotion", flag(), False),
-        reverse=section.read("reverse", flag(), False),
-        checkpoints=_policy(section),
-        pruner=section.read("pruner", one_of(PRUNERS), None),
-    )
-    if method is not None:
-        _check(section, spec, parameters)
-    return spec
-
-
-def _check(section: Section, spec: SearchSpec, parameters: Value | None) -> None:
+def _check(section: Section, found: Mapping[str, Any]) -> None:
     """Report fields that the method needs and the file lacks."""
-    method = spec.method
-    if method not in (SearchMethod.SINGLE, SearchMethod.GRID, SearchMethod.RANDOM) and not spec.metric:
-        section.missing("metric", "the name under which the code reports what is compared")
-    if method not in (SearchMethod.SINGLE, SearchMethod.GRID) and spec.max_trials is None:
-        section.missing("max_trials", "how many sets of parameters are tried")
-    if method in HALVING and spec.max_time is None:
-        section.missing("max_time", "how long the longest trial is, in steps or in 'time_metric'")
-    if method is SearchMethod.CMA_ES and not any(item.kind in NUMBERS for item in spec.space):
-        section.refuse("cma_es moves through ranges of numbers, and 'parameters' has none", "use tpe")
-    if spec.pruner is not None:
-        _check_pruner(section, spec)
-    if method is SearchMethod.GRID:
-        for item in spec.space:
-            if item.kind in NUMBERS and item.count is None and parameters is not None:
-                parameters.refuse(
-                    f"{item.name}: a grid needs to know how many points the range has",
-                    f"such as {item.name.rpartition('.')[2]}: {{{item.kind}: [...], count: 5}}",
-                )
-
-
-def _check_pruner(section: Section, spec: SearchSpec) -> None:
-    if spec.method not in SAMPLERS | {SearchMethod.RANDOM}:
-        section.refuse(
-            f"a pruner is for random, tpe and cma_es: {spec.method} has its own way of ending trials"
-        )
+    method, max_time = found.get("method"), found.get("max_time")
+    if method is None:
         return
-    if not spec.metric:
-        section.missing("metric", "the name under which the code reports what is compared")
-    if spec.max_time is None:
+    compared = "the name under which the code reports what is compared"
+    alone = (SearchMethod.SINGLE, SearchMethod.GRID)
+    if method not in (*alone, SearchMethod.RANDOM) and not found.get("metric"):
+        section.missing("metric", compared)
+    if method not in alone and found.get("max_trials") is None:
+        section.missing("max_trials", "how many sets of parameters are tried")
+    if method in HALVING and max_time is None:
+        section.missing("max_time", "how long the longest trial is, in steps or in 'time_metric'")
+    if found.get("pruner") is None:
+        return
+    if method not in SAMPLERS | {SearchMethod.RANDOM}:
+        section.refuse(f"a pruner is for random, tpe and cma_es: {method} has its own way of ending trials")
+        return
+    if not found.get("metric"):
+        section.missing("metric", compared)
+    if max_time is None:
         section.missing("max_time", "how long a trial is: a pruner looks at ten places on the way")
 
 
@@ -185,19 +116,17 @@ def _range(value: Value, kind: RangeKind, path: tuple[str, ...]) -> ParameterRan
     return ParameterRange(path=path, kind=kind, low=low, high=high, count=count)
 
 
-def _policy(section: Section) -> CheckpointPolicy:
-    value = section.get("checkpoints")
-    if value is None:
-        return CheckpointPolicy()
-    if isinstance(value.node, Table):
-        counts = value.section(Fields(known=frozenset({"experiment_best", "trial_best", "trial_latest"})))
-        assert counts is not None, "a table was seen"
-        return CheckpointPolicy(
-            experiment_best=counts.read("experiment_best", integer(0), 0),
-            trial_best=counts.read("trial_best", integer(0), 1),
-            trial_latest=counts.read("trial_latest", integer(0), 1),
-        )
-    return POLICIES[value.read(one_of(tuple(POLICIES)), "latest")]
+def _written_policy(policy: CheckpointPolicy) -> Any:
+    word = next((word for word, known in POLICIES.items() if known == policy), None)
+    return word or write_record(policy, _POLICY)
+
+
+_POLICY = record(
+    dict.fromkeys(("experiment_best", "trial_best", "trial_latest"), integer(0)), make=CheckpointPolicy
+)
+_CHECKPOINTS = Alternatives(
+    f"one of {', '.join(POLICIES)}", scalar=words(POLICIES), table=_POLICY, write=_written_policy
+)
 
 
 def _read_number(scalar: Scalar) -> float:
@@ -223,32 +152,6 @@ def _read_method(scalar: Scalar) -> SearchMethod:
 _METHOD = Kind(choice(SearchMethod).description, _read_method)
 
 
-def written_search(spec: SearchSpec) -> dict[str, Any]:
-    """The field `search` for a spec."""
-    usual = SearchSpec(method=spec.method)
-    fields = {
-        name: getattr(spec, name)
-        for name in (
-            *("max_trials", "max_concurrent_trials", "max_slots", "max_time", "time_metric", "divisor"),
-            *("max_rungs", "num_rungs", "promotion", "reverse", "seed", "pruner"),
-        )
-        if getattr(spec, name) != getattr(usual, name)
-    }
-    return {
-        "method": spec.method.value,
-        **({"metric": spec.metric} if spec.metric else {}),
-        **({"goal": GOALS[1]} if not spec.smaller_is_better else {}),
-        **fields,
-        **({"mode": spec.mode.value} if spec.mode is not usual.mode else {}),
-        **({"bracket_rungs": list(spec.bracket_rungs)} if spec.bracket_rungs else {}),
-        **(
-            {"checkpoints": _written_policy(spec.checkpoints)}
-            if spec.checkpoints != usual.checkpoints
-            else {}
-        ),
-    }
-
-
 def written_parameters(spec: SearchSpec) -> dict[str, Any]:
     """The field `parameters` with the ranges of a search."""
     return nested({item.path: written_range(item) for item in spec.space})
@@ -270,12 +173,54 @@ def written_range(item: ParameterRange) -> Any:
     return {item.kind.value: bounds} | ({"count": item.count} if item.count is not None else {})
 
 
-def _written_policy(policy: CheckpointPolicy) -> Any:
-    word = next((word for word, known in POLICIES.items() if known == policy), None)
-    if word is not None:
-        return word
-    return {
-        "experiment_best": policy.experiment_best,
-        "trial_best": policy.trial_best,
-        "trial_latest": policy.trial_latest,
-    }
+_TRIALS = integer(1, MOST_TRIALS)
+_COUNT = integer(1)
+SEARCH = record(
+    {
+        "method": Field(
+            _METHOD, words="name searcher algorithm", required=f"one of {', '.join(SearchMethod)}"
+        ),
+        "metric": Field(text("the name of a metric"), words="objective monitor"),
+        "goal": Field(
+            words({"minimize": True, "maximize": False}),
+            sets="smaller_is_better",
+            words="direction smaller_is_better mode_of_metric",
+        ),
+        "max_trials": Field(_TRIALS, words="trials num_samples count run_cap n_trials"),
+        "max_concurrent_trials": Field(
+            integer(0, MOST_TRIALS), words="concurrent parallel max_concurrent n_jobs"
+        ),
+        "max_slots": _COUNT,
+        "max_time": Field(_COUNT, words="max_length max_t max_steps max_epochs"),
+        "time_metric": Field(text("the name of a metric"), words="time_attr"),
+        "divisor": Field(number(above=1), words="reduction_factor eta"),
+        "max_rungs": _COUNT,
+        "num_rungs": _COUNT,
+        "promotion": flag(),
+        "reverse": flag(),
+        "seed": integer(0, 2**32 - 1),
+        "pruner": one_of(PRUNERS),
+        "mode": choice(SearchMode),
+        "bracket_rungs": tuple_of(_COUNT, "a list of numbers of rungs"),
+        "checkpoints": _CHECKPOINTS,
+    },
+    _check,
+    make=SearchSpec,
+)
+
+
+def complete_search(run: Section, search: SearchSpec | None) -> SearchSpec | None:
+    """The search of a run with the ranges among its parameters; reports what its method lacks there."""
+    value, parameters = run.get("search"), run.get("parameters")
+    space = tuple(_ranges(parameters)) if value is not None and parameters is not None else ()
+    if value is None or search is None:
+        return None
+    if search.method is SearchMethod.CMA_ES and not any(item.kind in NUMBERS for item in space):
+        value.refuse("cma_es moves through ranges of numbers, and 'parameters' has none", "use tpe")
+    for item in space if search.method is SearchMethod.GRID else ():
+        if item.kind in NUMBERS and item.count is None and parameters is not None:
+            parameters.refuse(
+                f"{item.name}: a grid needs to know how many points the range has",
+                f"such as {item.name.rpartition('.')[2]}: {{{item.kind}: [...], count: 5}}",
+            )
+    return replace(search, space=space)

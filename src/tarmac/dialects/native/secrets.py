@@ -1,19 +1,16 @@
-"""Reads `secrets`: the secrets that a run uses, by name, each with its form. Called by the reader."""
+"""The field `secrets`: the secrets that a run uses, by name, each with its form."""
 
 from __future__ import annotations
 
-from enum import StrEnum
+from collections.abc import Sequence
+from typing import Any
 
-from tarmac.dialects.kinds import Kind, Misfit, choice, matching
+from tarmac.dialects.kinds import Kind, Misfit, choice, matching, words
 from tarmac.dialects.located import Items, Scalar
 from tarmac.dialects.names import VARIABLE_NAME, reserved
-from tarmac.dialects.section import Fields, Section, Value, words_for
+from tarmac.dialects.schema import Custom, Field, fields_of, record, write_record
+from tarmac.dialects.section import Section, Value
 from tarmac.model.secret import SecretForm, SecretUse, variables_of
-
-USE = Fields(
-    known=frozenset({"name", "as", "variable", "path"}),
-    synonyms=words_for({"as": "form kind type"}, name="secret", variable="env", path="target file mount"),
-)
 
 SECRET_NAME = matching(
     r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?",
@@ -22,17 +19,12 @@ SECRET_NAME = matching(
 MOST_SECRETS = 100
 
 
-class VariableForm(StrEnum):
-    """The forms for which a run file may name a variable."""
-
-    VARIABLE = SecretForm.VARIABLE.value
-    FILE = SecretForm.FILE.value
+_VARIABLE_FORMS = (SecretForm.VARIABLE, SecretForm.FILE)
+"""The forms for which a run file may name a variable."""
 
 
-def read_secrets(value: Value | None) -> tuple[SecretUse, ...]:
+def _read(value: Value) -> tuple[SecretUse, ...]:
     """The uses of a mapping from variables to names, or of a list of names."""
-    if value is None:
-        return ()
     if isinstance(value.node, Items):
         uses = [_listed(item) for item in value.items("a list of names of secrets")]
     else:
@@ -45,18 +37,29 @@ def read_secrets(value: Value | None) -> tuple[SecretUse, ...]:
     return found
 
 
+def _write(uses: Sequence[SecretUse]) -> dict[str, Any] | list[Any]:
+    """A mapping from variables if every secret has one, else a list."""
+    written = [(use, write_record(use, USE)) for use in uses]
+    if all(use.variable is not None and use.form in _VARIABLE_FORMS for use in uses):
+        return {
+            fields.pop("variable"): use.name if use.form is SecretForm.VARIABLE else fields
+            for use, fields in written
+        }
+    return [use.name if use.form is None else fields for use, fields in written]
+
+
 def _mapped(key: Value, item: Value) -> SecretUse | None:
     """`VARIABLE: NAME`, or `VARIABLE: {name: NAME, as: file, path: PATH}`."""
     variable = _variable(key)
     if isinstance(item.node, Scalar):
         name = item.read(SECRET_NAME, None)
         return None if name is None else SecretUse(name=name, form=SecretForm.VARIABLE, variable=variable)
-    section = item.section(USE)
+    section = item.section(fields_of(USE))
     if section is None:
         return None
     if (again := section.get("variable")) is not None:
         again.refuse(f"the variable is {variable} already", "take the line out")
-    form = SecretForm(section.read("as", choice(VariableForm), VariableForm.FILE).value)
+    form = section.read("as", words({str(form): form for form in _VARIABLE_FORMS}), SecretForm.FILE)
     return _use(section, form=form, variable=variable)
 
 
@@ -65,7 +68,7 @@ def _listed(item: Value) -> SecretUse | None:
     if isinstance(item.node, Scalar):
         name = item.read(SECRET_NAME, None)
         return None if name is None else SecretUse(name=name)
-    section = item.section(USE)
+    section = item.section(fields_of(USE))
     if section is None:
         return None
     form = section.read("as", choice(SecretForm), None)
@@ -116,3 +119,13 @@ def _literal_path() -> Kind[str]:
 
 
 LITERAL_PATH = _literal_path()
+
+USE = record(
+    {
+        "name": Field(SECRET_NAME, words="secret"),
+        "as": Field(choice(SecretForm), sets="form", words="form kind type"),
+        "variable": Field(VARIABLE_NAME, words="env"),
+        "path": Field(LITERAL_PATH, words="target file mount"),
+    }
+)
+SECRETS = Custom(_read, _write)

@@ -1,8 +1,9 @@
-"""Reads `slurm`: a run's own directives for its job on a Slurm. Called by the reader and by overrides."""
+"""The field `slurm`: a run's own directives for its job on a Slurm."""
 
 from __future__ import annotations
 
 from tarmac.dialects.located import Scalar
+from tarmac.dialects.schema import Custom
 from tarmac.dialects.section import Value
 from tarmac.model.directives import OF_THE_POOL, check_name, check_value
 from tarmac.model.errors import InvalidInput
@@ -11,10 +12,10 @@ DIRECTIVES = "a mapping from directives to values, such as {constraint: nvlink, 
 VALUE = "a text or number, true for a directive without a value, or null to drop it,"
 
 
-def read_slurm(value: Value | None) -> dict[str, str | None]:
+def _read(value: Value) -> dict[str, str | None]:
     """The directives by name, every mistake reported at its place."""
     found: dict[str, str | None] = {}
-    for key, item in value.entries(DIRECTIVES) if value is not None else ():
+    for key, item in value.entries(DIRECTIVES):
         name = key.node.text if isinstance(key.node, Scalar) else ""
         try:
             check_name(name)
@@ -41,3 +42,6 @@ def _plain(node: Scalar) -> str | bool | None:
     if not node.quoted and node.text in ("true", "false"):
         return node.text == "true"
     return node.text
+
+
+SLURM = Custom(_read, lambda found: {name: True if value == "" else value for name, value in found.items()})

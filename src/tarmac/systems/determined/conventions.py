@@ -15,6 +15,7 @@ from typing import Any
 from tarmac.dialects.conventions import with_files, with_variables
 from tarmac.dialects.located import from_plain
 from tarmac.dialects.problems import Problems
+from tarmac.dialects.schema import read_value
 from tarmac.dialects.section import Value
 from tarmac.model.run import Attempt, Run
 from tarmac.node.attempt.document import Launch, Mount, NodeLaunch, WorkerLaunch
@@ -26,7 +27,6 @@ from tarmac.systems.determined.library import library_steps
 from tarmac.systems.determined.master import ADDRESS, NO_RETRY
 from tarmac.systems.determined.merging import complete, normalise
 from tarmac.systems.determined.reader import WORK_DIRECTORY
-from tarmac.systems.determined.schema import read_value
 
 RUN_DIRECTORY = "/run/determined"
 NUMBERS = "numbers"

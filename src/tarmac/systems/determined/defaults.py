@@ -11,12 +11,13 @@ from typing import Any
 
 from tarmac.dialects.located import from_plain
 from tarmac.dialects.problems import Problems
+from tarmac.dialects.schema import read_value
 from tarmac.dialects.section import Value
 from tarmac.systems.determined.environment import ENVIRONMENT
 from tarmac.systems.determined.fields import EXPERIMENT
 from tarmac.systems.determined.library import LIBRARY
 from tarmac.systems.determined.merging import normalise
-from tarmac.systems.determined.schema import read_value, record, whole, word
+from tarmac.systems.determined.schema import record, whole, word
 from tarmac.systems.determined.statuses import FIRST, LAST, USUAL
 from tarmac.systems.determined.storage import note_missing
 

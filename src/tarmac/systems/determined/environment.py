@@ -6,25 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tarmac.dialects.kinds import secret
+from tarmac.dialects.schema import Alternatives, Field, Free, ListOf, MapOf, Record, Shape
 from tarmac.dialects.section import Section
-from tarmac.systems.determined.schema import (
-    FLAG,
-    NO,
-    PORT,
-    SECRET,
-    TABLE,
-    TEXT,
-    Alternatives,
-    Field,
-    Free,
-    ListOf,
-    MapOf,
-    Merge,
-    Record,
-    Shape,
-    record,
-    word,
-)
+from tarmac.systems.determined.schema import FLAG, NO, PORT, SECRET, TABLE, TEXT, Merge, record, word
 
 CONTAINERS_ONLY = "changes nothing here: a container has what a command on the node has, and no more"
 OWN_CLUSTER = "is for the batch system of a Determined cluster; it has no effect here"

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tarmac.dialects.kinds import number, one_of, yaml12
+from tarmac.dialects.schema import Alternatives, Field, Free, ListOf, Record, Union
 from tarmac.dialects.section import Section, words_for
 from tarmac.systems.determined.environment import ARGUMENTS, ENVIRONMENT, OWN_CLUSTER
 from tarmac.systems.determined.hyperparameters import RANGES
@@ -20,19 +21,13 @@ from tarmac.systems.determined.schema import (
     COUNT,
     DEAD,
     FLAG,
+    HYPERPARAMETERS,
     NO,
     POSITIVE,
     TABLE,
     TEXT,
     YES,
-    Alternatives,
-    Field,
-    Free,
-    Hyperparameters,
-    ListOf,
     Merge,
-    Record,
-    Union,
     record,
     whole,
     word,
@@ -243,7 +238,7 @@ EXPERIMENT = record(
             ),
             required="an experiment says what it runs, such as 'entrypoint: python3 train.py'",
         ),
-        "hyperparameters": Field(Hyperparameters(), {}, merge=Merge.DEEP),
+        "hyperparameters": Field(HYPERPARAMETERS, {}, merge=Merge.DEEP),
         "searcher": Field(
             SEARCHER, required="the shortest is 'searcher: {name: single, metric: loss}'", merge=Merge.DEEP
         ),

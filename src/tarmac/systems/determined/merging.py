@@ -8,17 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tarmac.dialects.schema import Alternatives, Custom, Field, ListOf, Record, Shape, Union
 from tarmac.systems.determined.environment import DEVICE_KINDS, LEGACY_KINDS
-from tarmac.systems.determined.schema import (
-    Alternatives,
-    Field,
-    Hyperparameters,
-    ListOf,
-    Merge,
-    Record,
-    Shape,
-    Union,
-)
+from tarmac.systems.determined.schema import Merge
 
 Json = Any
 
@@ -119,7 +111,7 @@ def _deep(upper: Json, lower: Json, shape: Shape) -> Json:
                 return merge(upper, lower, case)
             shared = frozenset.intersection(*(frozenset(each.fields) for each in shape.cases.values()))
             return {**{name: value for name, value in lower.items() if name in shared}, **upper}
-        case Hyperparameters():
+        case Custom():
             return _deep_hyperparameters(upper, lower)
     return upper
 

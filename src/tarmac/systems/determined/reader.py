@@ -18,6 +18,7 @@ from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
 from tarmac.dialects.kinds import LARGEST_TEXT_BYTES, Misfit
 from tarmac.dialects.located import Scalar, Table
 from tarmac.dialects.problems import Problems
+from tarmac.dialects.schema import read_record
 from tarmac.dialects.secrets import reference_in
 from tarmac.dialects.section import Value
 from tarmac.dialects.yaml_tree import compose_table
@@ -43,7 +44,6 @@ from tarmac.systems.determined.fields import EXPERIMENT, memory_bytes
 from tarmac.systems.determined.library import library_fact
 from tarmac.systems.determined.merging import complete, merge, normalise
 from tarmac.systems.determined.overrides import override_values
-from tarmac.systems.determined.schema import read_record
 from tarmac.systems.determined.search import search_of
 from tarmac.systems.determined.searchers import SINGLE
 from tarmac.systems.determined.secrets import holds_secret, mask

@@ -9,22 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tarmac.dialects.kinds import number, one_of, yaml12
+from tarmac.dialects.schema import Alternatives, Field, ListOf, Record, Shape, Union
 from tarmac.dialects.section import Section
-from tarmac.systems.determined.schema import (
-    COUNT,
-    NO,
-    POSITIVE,
-    TEXT,
-    YES,
-    Alternatives,
-    Field,
-    ListOf,
-    Record,
-    Shape,
-    Union,
-    record,
-    whole,
-)
+from tarmac.systems.determined.schema import COUNT, NO, POSITIVE, TEXT, YES, record, whole
 
 SINGLE = "single"
 

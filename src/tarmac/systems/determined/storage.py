@@ -8,20 +8,9 @@ from typing import Any
 
 from tarmac.dialects.located import Table
 from tarmac.dialects.problems import Problems
+from tarmac.dialects.schema import Field, Record, Shape, Union
 from tarmac.dialects.section import Fields, Section, Value
-from tarmac.systems.determined.schema import (
-    ABSOLUTE,
-    COUNT,
-    DEAD,
-    SECRET,
-    TEXT,
-    Field,
-    Record,
-    Shape,
-    Union,
-    record,
-    word,
-)
+from tarmac.systems.determined.schema import ABSOLUTE, COUNT, DEAD, SECRET, TEXT, record, word
 
 CHECKPOINTS = "/mnt/checkpoints"
 """The path of the checkpoint directory in every run of tarmac, as far as its node allows."""

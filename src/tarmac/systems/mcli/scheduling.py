@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tarmac.dialects.kinds import Kind, Misfit, did_you_mean, flag, integer, lenient
 from tarmac.dialects.located import Scalar
-from tarmac.dialects.native.reader import MOST_RETRIES
+from tarmac.dialects.native.fields import MOST_RETRIES
 from tarmac.dialects.section import Section, Value
 from tarmac.systems.mcli.fields import SCHEDULING, read_known
 

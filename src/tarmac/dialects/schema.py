@@ -1,0 +1,397 @@
+"""The field engine: tables of fields, and one reader and one writer that walk a tree along them.
+
+A shape defines the allowed values: a `Kind` for a scalar, or one of the shapes here. A row of a table, a
+`Field`, names what it sets and the meaning of given and missing values. The known fields, the hints of the
+nearest name and the text of a run file follow from the table. Used by the native reader and by other systems.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cache, reduce
+from typing import Any, TypeVar
+
+from msgspec import NODEFAULT, Struct, structs
+
+from tarmac.dialects.kinds import Kind, did_you_mean, plain, yaml12
+from tarmac.dialects.located import Items, Scalar, Table
+from tarmac.dialects.plain import to_plain
+from tarmac.dialects.section import Fields, Section, Value
+
+R = TypeVar("R", bound=Struct)
+
+Json = Any
+"""A value as JSON has it."""
+
+Check = Callable[[Section, Mapping[str, Json]], None]
+"""Reports contradictions between the fields of one mapping, from its section and its valid values."""
+
+MISSING: Any = object()
+"""A value that could not be read, with the problem reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """Any value; with `table`, any mapping."""
+
+    table: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """A list of values of one shape; at least `least` of them, or with `or_one` a single value.
+
+    `most` is the allowed number with the noun for messages. `twice`: items of one key are refused with this
+    message. `make` is the type of the result.
+    """
+
+    item: Shape
+    description: str
+    least: int = 0
+    or_one: bool = False
+    most: tuple[int, str] | None = None
+    twice: tuple[Callable[[Any], Any], str] | None = None
+    make: Callable[[list[Any]], Any] = list
+
+
+@dataclass(frozen=True, slots=True)
+class MapOf:
+    """A mapping with any keys."""
+
+    item: Shape
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Alternatives:
+    """One shape per kind of value: scalar, list, mapping. Other kinds are refused with `description`."""
+
+    description: str
+    scalar: Shape | None = None
+    items: Shape | None = None
+    table: Shape | None = None
+    write: Callable[[Any], Json] = plain
+
+
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """A value that functions read and write: `read` returns MISSING for a value that it has reported.
+
+    `within` are the fields of the mapping that it reads, for hints.
+    """
+
+    read: Callable[[Value], Any]
+    write: Callable[[Any], Json] = plain
+    within: Fields | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One row of a table: the shape of a field, what it sets, and its meaning here.
+
+    `sets` is the attribute of the record, dotted if it is one of a part ("": of the field's own name; None:
+    the caller uses the value). `words` are those of other systems for it. If it is not given, an attribute
+    keeps the default of its record, and JSON gets `default`.
+
+    `required` is the hint if it is missing, `refused` the reason why it cannot be given, `ignored` the
+    consequence of giving it. For a system whose clusters have values of their own, `merge` says how the two
+    combine, and a run gets a `legacy` field, one of older versions, only if the file has it.
+    """
+
+    shape: Shape
+    default: Json = None
+    sets: str | None = ""
+    words: str = ""
+    required: str | None = None
+    refused: str | None = None
+    ignored: str | None = None
+    merge: StrEnum | None = None
+    legacy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A mapping with known fields: JSON, or the record that `make` makes of its attributes.
+
+    `synonyms` are words for fields in addition to those of their rows, `aliases` legacy names. `sparse`:
+    without defaults. `nulls`: null is the same as absent.
+    """
+
+    fields: Mapping[str, Field]
+    make: Callable[..., Any] | None = None
+    sparse: bool = False
+    nulls: bool = False
+    checks: Sequence[Check] = ()
+    synonyms: Mapping[str, str] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """A mapping that is one of several records, selected by its field `key`.
+
+    `completes`: without `key`, it may hold a part of the cluster's value, with fields of any case; missing
+    fields are reported after the merge.
+    """
+
+    key: str
+    cases: Mapping[str, Record]
+    completes: bool = False
+    removed: Sequence[str] = ()
+
+
+Shape = Kind[Any] | Free | ListOf | MapOf | Alternatives | Custom | Record | Union
+
+
+def record(fields: Mapping[str, Field | Shape], *checks: Check, **more: Any) -> Record:
+    """A record of fields; a field without further properties is given as its shape."""
+    known = {name: rule if isinstance(rule, Field) else Field(rule) for name, rule in fields.items()}
+    return Record(known, checks=checks, **more)
+
+
+def tuple_of(item: Shape, description: str, **more: Any) -> ListOf:
+    """A list of values of one shape, as a tuple."""
+    return ListOf(item, description, make=tuple, **more)
+
+
+def read_value(value: Value, shape: Shape) -> Json:
+    """The JSON value, or MISSING with the problem reported."""
+    match shape:
+        case Kind():
+            return value.read(shape, MISSING)
+        case Record():
+            return read_record(value, shape)
+        case Union():
+            return _union(value, shape)
+        case ListOf():
+            return _list(value, shape)
+        case MapOf():
+            return _map(value, shape)
+        case Alternatives():
+            return _alternative(value, shape)
+        case Custom():
+            return shape.read(value)
+    if shape.table and not isinstance(value.node, Table):
+        value.expected("a mapping")
+        return MISSING
+    return to_plain(value.node, yaml12)
+
+
+def read_record(value: Value, shape: Record, *, besides: frozenset[str] = frozenset()) -> Any:
+    """A mapping with known fields; those in `besides` are accepted and dropped."""
+    if not isinstance(value.node, Table):
+        value.expected(f"a mapping with the fields {', '.join(sorted(shape.fields))}")
+        return MISSING
+    known = frozenset(shape.fields) | frozenset(shape.aliases) | besides
+    table = _without_nulls(value.node, known) if shape.nulls else value.node
+    fields = replace(fields_of(shape), known=known)
+    section = Section(table, fields, problems=value.problems, path=value.path, above=value.above)
+    found = read_fields(section, shape)
+    if shape.make is None:
+        return found
+    if any(rule.required is not None and name not in found for name, rule in shape.fields.items()):
+        return MISSING
+    return shape.make(**attributes(found, shape))
+
+
+def read_fields(section: Section, shape: Record) -> dict[str, Any]:
+    """The given and valid values by the names of their fields; reports everything wrong with them."""
+    found = dict(_fields(section, shape))
+    for name, rule in shape.fields.items():
+        if rule.required is not None and name not in section:
+            section.missing(name, rule.required)
+    for check in shape.checks:
+        check(section, found)
+    return found
+
+
+def attributes(found: Mapping[str, Any], shape: Record) -> dict[str, Any]:
+    """The values by the attributes that they set."""
+    rows = ((shape.fields[name], name, value) for name, value in found.items() if name in shape.fields)
+    return {rule.sets or name: value for rule, name, value in rows if rule.sets is not None}
+
+
+def with_values(record: R, values: Mapping[str, Any]) -> R:
+    """The record with these values of its attributes, dotted ones in its parts."""
+    changes: dict[str, Any] = {}
+    for path, value in values.items():
+        name, _, rest = path.partition(".")
+        part = changes[name] if name in changes else getattr(record, name)
+        changes[name] = with_values(part, {rest: value}) if rest else value
+    return structs.replace(record, **changes)
+
+
+def write_value(found: Any, shape: Shape) -> Json:
+    """The inverse of `read_value`: JSON for a run file."""
+    match shape:
+        case Kind() | Custom() | Alternatives():
+            return shape.write(found)
+        case Record():
+            return write_record(found, shape)
+        case ListOf():
+            return [write_value(item, shape.item) for item in found]
+    return plain(found)
+
+
+def write_record(found: Any, shape: Record) -> dict[str, Json]:
+    """The fields whose attributes differ from the defaults of the record."""
+    written: dict[str, Json] = {}
+    for name, rule in shape.fields.items():
+        if rule.sets is None:
+            continue
+        path = (rule.sets or name).split(".")
+        usual = reduce(getattr, path[1:], _defaults(found.__class__).get(path[0], MISSING))
+        value = reduce(getattr, path, found)
+        if value == usual:
+            continue
+        json = write_value(value, rule.shape)
+        if json not in (None, [], {}):
+            written[name] = json
+    return written
+
+
+@cache
+def _defaults(kind: type[Struct]) -> Mapping[str, Any]:
+    """The default of each attribute of a record that has one."""
+    known = {each.name: each for each in structs.fields(kind)}
+    return {
+        name: each.default if each.default is not NODEFAULT else each.default_factory()
+        for name, each in known.items()
+        if not each.required
+    }
+
+
+def fields_of(shape: Shape, *, depth: int = 1) -> Fields:
+    """The fields of a record, or of the cases of a union, and of `depth` nested levels."""
+    if isinstance(shape, Union):
+        cases = [fields_of(case, depth=depth) for case in shape.cases.values()]
+        return Fields(known=frozenset[str]().union(*(case.known for case in cases)))
+    if isinstance(shape, Custom) and shape.within is not None:
+        return shape.within
+    if not isinstance(shape, Record):
+        return Fields(known=frozenset())
+    useful = {name: rule for name, rule in shape.fields.items() if not (rule.ignored or rule.refused)}
+    within = {name: fields_of(rule.shape, depth=depth - 1) for name, rule in useful.items() if depth}
+    words = {word: name for name, rule in useful.items() for word in rule.words.split()}
+    return Fields(known=frozenset(useful), synonyms={**words, **shape.synonyms}, within=within)
+
+
+def _fields(section: Section, shape: Record) -> Iterator[tuple[str, Any]]:
+    for name, rule in shape.fields.items():
+        value = section.get(name)
+        for legacy, current in shape.aliases.items():
+            if current == name and (old := section.get(legacy)) is not None:
+                if value is not None:
+                    old.refuse(f"is the old name of '{name}', which is given too")
+                else:
+                    value = old
+        if value is not None and (found := _field(value, rule)) is not MISSING:
+            yield name, found
+
+
+def _field(value: Value, rule: Field) -> Json:
+    if rule.refused is not None:
+        value.refuse(rule.refused)
+        return MISSING
+    found = read_value(value, rule.shape)
+    if rule.ignored is not None and found is not MISSING and not _says_nothing(found, rule):
+        value.warn(rule.ignored)
+    return found
+
+
+def _union(value: Value, shape: Union) -> Json:
+    if not isinstance(value.node, Table):
+        value.expected(f"a mapping with '{shape.key}'")
+        return MISSING
+    kind = value.node.values.get(shape.key)
+    words = ", ".join(shape.cases)
+    if kind is None or (isinstance(kind, Scalar) and kind.empty):
+        if shape.completes:
+            return read_record(value, _any_case(shape), besides=frozenset({shape.key}))
+        value.refuse(f"'{shape.key}' is missing", f"one of {words}")
+        return MISSING
+    named = Value(kind, f"{value.path}.{shape.key}", value.problems)
+    word = kind.text if isinstance(kind, Scalar) else ""
+    if word in shape.removed:
+        named.refuse(f"{word!r} has been removed and is not valid for new experiments", f"one of {words}")
+        return MISSING
+    if word not in shape.cases:
+        named.expected(f"one of {words}", did_you_mean(word, shape.cases) if word else None)
+        return MISSING
+    case = _partial(shape.cases[word]) if shape.completes else shape.cases[word]
+    found = read_record(value, case, besides=frozenset({shape.key}))
+    return found if found is MISSING else {shape.key: word, **found}
+
+
+def _list(value: Value, shape: ListOf) -> Any:
+    if shape.or_one and isinstance(value.node, Scalar):
+        one = read_value(value, shape.item)
+        return MISSING if one is MISSING else shape.make([one])
+    items = list(value.items(shape.description))
+    if not isinstance(value.node, Items):
+        return MISSING
+    if len(items) < shape.least:
+        value.expected(shape.description)
+        return MISSING
+    if shape.most is not None and len(items) > shape.most[0]:
+        value.refuse(f"{len(items)} {shape.most[1]}; at most {shape.most[0]} are allowed")
+    found = []
+    keys = set[Any]()
+    for item in items:
+        if (one := read_value(item, shape.item)) is MISSING:
+            continue
+        key = shape.twice[0](one) if shape.twice is not None else len(keys)
+        if shape.twice is not None and key in keys:
+            item.refuse(shape.twice[1].format(key))
+            continue
+        keys.add(key)
+        found.append(one)
+    return shape.make(found)
+
+
+def _map(value: Value, shape: MapOf) -> Json:
+    pairs = [(key, read_value(item, shape.item)) for key, item in value.entries(shape.description)]
+    if not isinstance(value.node, Table):
+        return MISSING
+    return {
+        key.node.text: found for key, found in pairs if found is not MISSING and isinstance(key.node, Scalar)
+    }
+
+
+def _alternative(value: Value, shape: Alternatives) -> Json:
+    kinds = ((Scalar, shape.scalar), (Items, shape.items), (Table, shape.table))
+    chosen = next((found for kind, found in kinds if isinstance(value.node, kind)), None)
+    if chosen is None or (isinstance(value.node, Scalar) and value.node.empty):
+        value.expected(shape.description)
+        return MISSING
+    return read_value(value, chosen)
+
+
+def _any_case(shape: Union) -> Record:
+    """All fields of all cases, none of them required."""
+    rules = {name: rule for case in shape.cases.values() for name, rule in case.fields.items()}
+    return _partial(Record(rules, nulls=any(case.nulls for case in shape.cases.values())))
+
+
+def _partial(shape: Record) -> Record:
+    """The same record, with no field required."""
+    return replace(shape, fields={name: replace(rule, required=None) for name, rule in shape.fields.items()})
+
+
+def _says_nothing(found: Json, rule: Field) -> bool:
+    """Whether a value equals its absence, as in configurations that a program wrote out in full."""
+    if isinstance(found, Mapping):
+        return all(_says_nothing(item, rule) for item in found.values())
+    return found is None or found is False or found in ("", [], rule.default)
+
+
+def _without_nulls(table: Table, known: frozenset[str]) -> Table:
+    """The mapping without the known fields that are null: they count as not given."""
+    entries = tuple(
+        (key, item)
+        for key, item in table.entries
+        if not (key.text in known and isinstance(item, Scalar) and item.empty)
+    )
+    return replace(table, entries=entries)
