@@ -30,13 +30,16 @@ from tarmac.model.resources import Resources
 from tarmac.model.secret import SecretUse, variables_of
 from tarmac.model.spec import LocalDirectory, Process, Repository, Role, RunSpec
 
-SAME = ("name", "mode", "max_rapid_cycles", "weight", "queueing", "after", "array", "notify", "retries")
-"""Fields of the run file that an override replaces; TARGET has the rest of them."""
-
 OVERRIDES = record(
     {
-        **{name: RUN.fields[name] for name in (*SAME, "stop_on_nan", "time_limit")},
+        **{
+            name: row
+            for name, row in RUN.fields.items()
+            if row.sets is not None and isinstance(row.shape, Kind)
+        },
         **TARGET,
+        "after": RUN.fields["after"],
+        "notify": RUN.fields["notify"],
         "paused": Field(flag(), sets="start_paused"),
         "image": Field(IMAGE, sets="environment.image"),
         "no_container": Field(flag(), sets="environment.without_container"),

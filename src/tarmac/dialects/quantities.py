@@ -56,12 +56,12 @@ def written_duration(seconds: float) -> str:
     return f"{written_number(seconds)}s"
 
 
-def written_size(size: int) -> str:
+def written_size(amount_bytes: int) -> str:
     """The size in the largest unit that divides it."""
     for unit, power in (("TiB", 4), ("GiB", 3), ("MiB", 2), ("KiB", 1)):
-        if size and size % 1024**power == 0:
-            return f"{size // 1024**power}{unit}"
-    return f"{size}B"
+        if amount_bytes and amount_bytes % 1024**power == 0:
+            return f"{amount_bytes // 1024**power}{unit}"
+    return f"{amount_bytes}B"
 
 
 def slots(minimum: int) -> Kind[Resources]:

@@ -1,4 +1,7 @@
-"""The dependencies of a run (`RUN`, `RUN:completed` or `RUN:ended`), and the indices of an array."""
+"""The dependencies of a run (`RUN`, `RUN:completed` or `RUN:ended`), and the indices of an array.
+
+Rows of the table in `fields`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The fields of the workers' environment and of a pause, and the readers of variables and labels."""
+"""The fields of the workers' environment and of a pause, and the readers of variables and labels.
+
+Used by the tables in `fields` and `code`, and by overrides.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The field `secrets`: the secrets that a run uses, by name, each with its form."""
+"""The field `secrets`: the secrets that a run uses, by name, each with its form. A row of `fields`."""
 
 from __future__ import annotations
 
