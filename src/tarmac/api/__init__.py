@@ -1,32 +1,42 @@
-"""The shapes of the API's answers, defined once: each class is a JSON object of docs/using/api.md.
+"""The operations of the API and the shapes of its answers, defined once, as docs/using/api.md has them.
 
 The server encodes these records, OpenAPI describes them, and the client decodes answers into them. An answer
 that equals a record of `model` has no class here. Each module is imported at the first use of one of its
-records: a command needs few of them, and has to start at once.
+names: a command needs few of them, and has to start at once.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tarmac.api.cluster_operations import *
     from tarmac.api.clusters import *
+    from tarmac.api.experiment_operations import *
     from tarmac.api.experiments import *
     from tarmac.api.files import *
     from tarmac.api.metrics import *
     from tarmac.api.numbers import *
     from tarmac.api.placement import *
     from tarmac.api.queue import *
+    from tarmac.api.run_operations import *
     from tarmac.api.runs import *
     from tarmac.api.server import *
+    from tarmac.api.storage_operations import *
+    from tarmac.api.submit_operations import *
     from tarmac.api.usage import *
 else:
-    _MODULES = (
+    _OPERATIONS = (
+        *("run_operations", "submit_operations", "cluster_operations"),
+        *("experiment_operations", "storage_operations"),
+    )
+    _RECORDS = (
         *("server", "numbers", "usage", "metrics", "experiments"),
         *("clusters", "files", "runs", "queue", "placement"),
     )
 
     def __getattr__(name: str) -> Any:
-        for module in _MODULES:
+        is_operation = name.isupper() or name.endswith(("Query", "Body"))
+        for module in _OPERATIONS if is_operation else _RECORDS:
             found = vars(import_module(f"tarmac.api.{module}")).get(name)
             if found is not None:
                 globals()[name] = found

@@ -1,4 +1,4 @@
-"""Metrics of runs: their reports, as summaries and as curves. Made in `server.routes.metrics`."""
+"""Metrics of runs: their reports, as summaries and as curves. Made in `server.records.metrics`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers by which Determined's command knows things. Made in `server.routes.numbers`."""
+"""Numbers by which Determined's command knows things. Made in `server.routes.experiments`."""
 
 from __future__ import annotations
 

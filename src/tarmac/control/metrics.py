@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tarmac.api.experiment_operations import MOST_POINTS
 from tarmac.control.state.control_state import ControlState
 from tarmac.model.errors import InvalidInput, NotFound
 from tarmac.model.metric_points import Points, thinned
@@ -13,8 +14,6 @@ from tarmac.model.run import Run
 from tarmac.model.text import suggestion
 
 MOST_RUNS = 1000
-MOST_POINTS = 1_000_000
-"""The maximum of points in one series, and in one answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

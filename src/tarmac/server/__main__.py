@@ -11,7 +11,6 @@ import gc
 import logging
 import os
 import sys
-import warnings
 from collections.abc import Sequence
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -57,7 +56,6 @@ def _run(home: Home, options: argparse.Namespace) -> None:
             if address is not None:
                 loopback_address(address)  # before clients see a socket
         listener = listen_on_home(home.socket)
-        prepare_models_late()
         from tarmac.server.daemon import serve  # noqa: PLC0415 - see the docstring
 
         serve(home, settings, listener, take_over=options.take_over)
@@ -70,20 +68,6 @@ def _run(home: Home, options: argparse.Namespace) -> None:
         ) from problem
     finally:
         lock.release()
-
-
-def prepare_models_late() -> None:
-    """Make pydantic prepare each model at its first validation.
-
-    Most models of this process, including FastAPI's own, only describe the API. Only the event loop
-    validates, so no two threads prepare one model.
-    """
-    from pydantic import BaseModel  # noqa: PLC0415 - see the docstring of the module
-    from pydantic.warnings import UnsupportedFieldAttributeWarning  # noqa: PLC0415
-
-    BaseModel.model_config["defer_build"] = True
-    # FastAPI's own fields cause this warning; FastAPI suppresses it only if it prepares models at once.
-    warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -16,6 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from tarmac.api.run_operations import SESSION
 from tarmac.model.errors import InvalidInput, Refused, Unavailable
 from tarmac.node.session import frames
 from tarmac.node.wire.frames import Frame, Splitter, pack, pack_document
@@ -28,7 +29,6 @@ ANSWER_S = 60.0
 """Maximum time for the first answer of the far end: its node may be busy."""
 
 BROKEN = "the connection to node {} broke off, and what ran in the session is ended"
-MEDIA_TYPE = "application/vnd.tarmac.session"
 
 _READ_BYTES = 1 << 16
 _CHECK_S = 3600.0
@@ -134,7 +134,7 @@ class SessionAnswer(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         headers = [
-            (b"content-type", MEDIA_TYPE.encode()),
+            (b"content-type", SESSION.encode()),
             (b"cache-control", b"no-store"),
             (b"connection", b"close"),
         ]

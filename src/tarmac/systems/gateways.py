@@ -19,11 +19,7 @@ from tarmac.server.http.listeners import token_of
 from tarmac.server.service import Service
 from tarmac.store import SqlStore
 from tarmac.systems.determined.defaults import read_defaults
-from tarmac.systems.determined.gateway.application import at_addresses
-from tarmac.systems.determined.gateway.gateway import Gateway
-from tarmac.systems.determined.gateway.launching import with_gateway
 from tarmac.systems.determined.gateway.run_numbers import with_numbers
-from tarmac.systems.determined.gateway.tokens import TokenMaker
 from tarmac.systems.determined.gateway.warm_starts import with_sources
 from tarmac.systems.registry import for_cluster
 from tarmac.systems.settings import Systems
@@ -50,6 +46,11 @@ def serve_gateway(
     app: ASGIApp, service: Service, store: SqlStore, *, access: Access, home: Home, address: tuple[str, int]
 ) -> ASGIApp:
     """The application, and the gateway: on this address, and for runs on other machines."""
+    from tarmac.systems.determined.gateway.application import at_addresses  # noqa: PLC0415 - few servers
+    from tarmac.systems.determined.gateway.gateway import Gateway  # noqa: PLC0415
+    from tarmac.systems.determined.gateway.launching import with_gateway  # noqa: PLC0415
+    from tarmac.systems.determined.gateway.tokens import TokenMaker  # noqa: PLC0415
+
     host, port = address
     gateway = Gateway(
         service=service,

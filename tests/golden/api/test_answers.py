@@ -23,11 +23,11 @@ from tarmac.artifacts.versions.sync import Place, Syncer
 HERE = Path(__file__).parent
 BASE = "/api/v1"
 NOT_TOLD = {
-    "GET /runs/{ref}/code-changes",
-    "POST /runs/{ref}/sessions",
+    "GET /runs/{run}/code-changes",
+    "POST /runs/{run}/sessions",
     "POST /code/packs",
     "POST /code/trees",
-    "GET /artifact-pieces/{digest}",
+    "GET /artifact-pieces/{piece}",
 }
 """Routes whose answers are streams of bytes; tests of their own read those."""
 

@@ -7,11 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from fastapi.routing import APIRoute
 
 from imported import ARCHIVES, CORE, HTTP, LIBRARIES, STARTS, among, loaded
 from served import Served
-from tarmac.server.app import routed
 
 
 @pytest.mark.parametrize("arguments", [("ls",), ("run", "--detach", "--", "true"), ("queue",)], ids=" ".join)
@@ -41,31 +39,9 @@ def test_a_server_imports_nothing_for_databases_and_clusters_that_it_does_not_ha
     absent = (
         "sqlalchemy.dialects.postgresql",
         "alembic",
+        "tarmac.systems.determined.gateway.route_list",
         "matplotlib",
         "fsspec",
         "tarmac.engines.slurm.engine",
     )
     assert among(modules, *absent) == []
-
-
-def test_models_of_answers_are_built_for_the_description_alone(plane: Served) -> None:
-    app = routed(plane.service(), home=plane.home)
-    routes = [route for route in app.routes if isinstance(route, APIRoute)]
-    assert len(routes) > 30
-    assert [route.path for route in routes if route.response_field is not None] == []
-    assert "RunSummary" in app.openapi()["components"]["schemas"]
-
-
-def test_a_server_prepares_a_model_when_something_is_validated_with_it() -> None:
-    """Most only describe the API. That others validate is tested with real servers, in `test_process`."""
-    code = (
-        "from tarmac.server.__main__ import prepare_models_late\n"
-        "prepare_models_late()\n"
-        "from fastapi.openapi.models import OpenAPI\n"
-        "from tarmac.server.requests import SubmissionBody\n"
-        "print(*(model.__pydantic_complete__ for model in (OpenAPI, SubmissionBody)))\n"
-        "SubmissionBody.model_validate({'source': 'command: true'})\n"
-        "print(SubmissionBody.__pydantic_complete__)"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.split() == ["False", "False", "True"]

@@ -10,14 +10,11 @@ import hmac
 import os
 import pwd
 from dataclasses import dataclass
-from typing import Annotated, Any
 
-from fastapi import Depends
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tarmac.control.permissions import Action, check
 from tarmac.model.actor import Actor, ActorRole
 from tarmac.model.errors import Unauthorized
 from tarmac.server.http.counting import RequestCounts
@@ -141,20 +138,3 @@ def caller_of(request: Request) -> Caller:
     caller = request.scope[_CALLER]
     assert isinstance(caller, Caller)
     return caller
-
-
-async def _actor_of(request: Request) -> Actor:
-    return caller_of(request).actor
-
-
-CallingActor = Annotated[Actor, Depends(_actor_of)]
-"""A route parameter with the actor who sent the request."""
-
-
-def allowed(action: Action) -> Any:
-    """A dependency of routes whose callers need permission for an action on no specific owner's objects."""
-
-    async def of_caller(request: Request) -> None:
-        check(caller_of(request).actor, action)
-
-    return Depends(of_caller)

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 
 from tarmac import api
-from tarmac.model.errors import InvalidInput, Problem, TarmacError
+from tarmac.model.errors import InvalidInput, TarmacError
 from tarmac.model.home import Home
 from tarmac.server.http.answers import JsonAnswer
 
 
-def install(app: FastAPI, home: Home) -> None:
-    """Return every error of `app` in the common form. An unexpected one refers to the log of `home`."""
+def error_handlers(home: Home) -> Mapping[Any, Callable[[Request, Exception], JsonAnswer]]:
+    """The answers to every kind of error. An unexpected one refers to the log of `home`."""
 
     def expected(_request: Request, error: Exception) -> JsonAnswer:
         assert isinstance(error, TarmacError)
         return response(error)
-
-    def malformed(_request: Request, error: Exception) -> JsonAnswer:
-        assert isinstance(error, RequestValidationError)
-        return response(InvalidInput(tuple(_problems(error.errors()))))
 
     def too_deep(_request: Request, _error: Exception) -> JsonAnswer:
         return response(InvalidInput("the request is nested too deeply"))
@@ -42,23 +37,17 @@ def install(app: FastAPI, home: Home) -> None:
             )
         )
 
-    app.add_exception_handler(TarmacError, expected)
-    app.add_exception_handler(RequestValidationError, malformed)
-    app.add_exception_handler(RecursionError, too_deep)
-    app.add_exception_handler(HTTPException, unrouted)
-    app.add_exception_handler(Exception, unexpected)
+    return {
+        TarmacError: expected,
+        RecursionError: too_deep,
+        HTTPException: unrouted,
+        Exception: unexpected,
+    }
 
 
 def response(error: TarmacError) -> JsonAnswer:
     """The answer for an error."""
     return JsonAnswer(api.Error(error=api.error_form(error)), status_code=error.http_status)
-
-
-def _problems(errors: Iterable[Any]) -> Iterable[Problem]:
-    """The problems that pydantic found in a request: each with its field and text."""
-    for error in errors:
-        place = ".".join(str(part) for part in error["loc"])
-        yield Problem(message=f"{place}: {error['msg']}")
 
 
 def _unrouted_form(error: HTTPException) -> api.Error:

@@ -8,21 +8,18 @@ submission.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
 
-from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from tarmac import api
+from tarmac.api.operation import Query
 from tarmac.artifacts.code.arrivals import Arrivals, Receiver
-from tarmac.control.permissions import Action
+from tarmac.control.permissions import Action, check
 from tarmac.model.errors import InvalidInput, StorageFull, TarmacError, TooLarge
 from tarmac.server.http.answers import JsonAnswer
-from tarmac.server.http.auth import CallingActor, allowed
-from tarmac.server.requests import ContentsBody, SubmissionBody
+from tarmac.server.http.routing import Call, Routes
 from tarmac.server.routes.submitting import draft_of
 from tarmac.server.service import Service
 from tarmac.server.submitting.submissions import code_directory
@@ -30,29 +27,26 @@ from tarmac.server.submitting.submissions import code_directory
 LARGEST_TREE_BYTES = 64 << 20
 PIECE_BYTES = 1 << 20
 
-_PACK = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
-_TREE = {"content": {"application/json": {"schema": {"type": "object"}}}}
 
-
-def code_routes(router: APIRouter, service: Service) -> None:
+def add_code_routes(routes: Routes, service: Service) -> None:
     """Add the routes about code: its changes, and the upload of a client's directory in four requests."""
-    plane = service.plane
-    arrivals = service.arrivals
-    submitters = [allowed(Action.SUBMIT)]
+    plane, arrivals = service.plane, service.arrivals
 
-    @router.get("/runs/{ref}/code-changes", response_model=list[api.CodeChange])
-    def changes(actor: CallingActor, ref: str, after: str) -> Response:
+    @routes.serve(api.CODE_CHANGES)
+    def changes(call: Call[api.CodeChangesQuery]) -> list[api.CodeChange]:
         """Return the files that differ between the code of this run and of the run `after`."""
-        before, then = (plane.find_here(actor, each).code_digest for each in (ref, after))
+        runs = (call.reference, call.query.after)
+        before, then = (plane.find_here(call.actor, each).code_digest for each in runs)
         found = service.code.changes(before, then)
-        return JsonAnswer([api.CodeChange(path=item.path, change=item.change) for item in found])
+        return [api.CodeChange(path=item.path, change=item.change) for item in found]
 
-    @router.post("/code/needed", dependencies=submitters, response_model=api.CodeNeeded)
-    def needed(request: Request, body: SubmissionBody) -> Response:
+    @routes.serve(api.CODE_NEEDED)
+    def needed(call: Call[Query, api.SubmissionBody]) -> api.CodeNeeded:
         """Return the client's directory that a submission needs, and its exclusions."""
-        code = code_directory(draft_of(request, body, service), plane)
+        check(call.actor, Action.SUBMIT)
+        code = code_directory(draft_of(call.caller, call.body, service), plane)
         if code is None:
-            return JsonAnswer(api.CodeNeeded(directory=None))
+            return api.CodeNeeded(directory=None)
         limit_bytes = arrivals.limit_bytes if code.limit_bytes is None else code.limit_bytes
         directory = api.CodeDirectory(
             path=code.path,
@@ -61,48 +55,38 @@ def code_routes(router: APIRouter, service: Service) -> None:
             whole=code.whole,
             limit_bytes=limit_bytes,
         )
-        return JsonAnswer(api.CodeNeeded(directory=directory))
+        return api.CodeNeeded(directory=directory)
 
-    @router.post("/code/missing", dependencies=submitters, response_model=api.MissingContents)
-    def missing(body: ContentsBody) -> Response:
+    @routes.serve(api.MISSING_CONTENTS)
+    def missing(call: Call[Query, api.ContentsBody]) -> api.MissingContents:
         """Return the contents that the client has to send."""
-        return JsonAnswer(api.MissingContents(missing=arrivals.missing(body.contents)))
+        check(call.actor, Action.SUBMIT)
+        return api.MissingContents(missing=arrivals.missing(call.body.contents))
 
-    _receiving_routes(router, arrivals, submitters)
+    _add_receiving(routes, arrivals)
 
 
-def _receiving_routes(router: APIRouter, arrivals: Arrivals, submitters: Sequence[Any]) -> None:
+def _add_receiving(routes: Routes, arrivals: Arrivals) -> None:
     """Add the routes that receive contents and the tree of a directory, as streams."""
 
-    @router.post(
-        "/code/packs",
-        status_code=201,
-        dependencies=submitters,
-        response_model=api.UploadedPack,
-        openapi_extra={"requestBody": _PACK},
-    )
-    async def packs(request: Request) -> Response:
+    @routes.serve(api.SEND_PACK)
+    async def packs(call: Call) -> Response:
         """Store contents. The answer follows when they are durable; a pack is stored whole or not at all."""
+        check(call.actor, Action.SUBMIT)
         try:
-            return JsonAnswer(
-                api.UploadedPack(kept=await _take(request, arrivals.receive())), status_code=201
-            )
+            kept = await _take(call.request, arrivals.receive())
         except ClientDisconnect:
             return Response(status_code=400)  # the client has disconnected
         except OSError as error:
             raise StorageFull(f"the pack cannot be kept: {error.strerror}") from error
+        return JsonAnswer(api.UploadedPack(kept=kept), status_code=201)
 
-    @router.post(
-        "/code/trees",
-        status_code=201,
-        dependencies=submitters,
-        response_model=api.UploadedTree,
-        openapi_extra={"requestBody": _TREE},
-    )
-    async def trees(request: Request) -> Response:
+    @routes.serve(api.SEND_TREE)
+    async def trees(call: Call) -> Response:
         """Make a snapshot of a tree whose contents are all on the server."""
+        check(call.actor, Action.SUBMIT)
         body = bytearray()
-        async for piece in request.stream():
+        async for piece in call.request.stream():
             body += piece
             if len(body) > LARGEST_TREE_BYTES:
                 raise TooLarge(

@@ -1,139 +1,168 @@
-"""`/experiments`: searches over parameters, and commands to them. Joined by `server.app`."""
+"""Experiments and commands to them, metrics across runs, and Determined's numbers. Joined by `server.app`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Annotated
-
-from fastapi import APIRouter, Depends, Query, Request
-from starlette.responses import Response
+from dataclasses import replace
 
 from tarmac import api
+from tarmac.api.operation import Query
+from tarmac.control.metrics import MetricChoice
 from tarmac.model.actor import RunScope
-from tarmac.model.experiment import ExperimentQuery, ExperimentState
-from tarmac.server.http.answers import JsonAnswer
-from tarmac.server.http.auth import CallingActor
+from tarmac.model.errors import InvalidInput, NotFound
+from tarmac.model.experiment import ExperimentQuery
+from tarmac.model.numbering import NumberKind
+from tarmac.server.http.routing import Call, Routes, whole
 from tarmac.server.records.experiments import experiment_record, trial_record
-from tarmac.server.requests import Count, ExperimentBody
+from tarmac.server.records.metrics import series_record
 from tarmac.server.routes.submitting import draft_of
 from tarmac.server.service import Service
-from tarmac.server.submitting.submissions import Prepared, planned, prepare
-
-PAGE_LIMIT = 1_000
+from tarmac.server.submitting.submissions import planned, prepare
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExperimentParameters:
-    """The query of `/experiments`."""
-
-    state: Annotated[list[ExperimentState] | None, Query()] = None
-    user: str | None = None
-    scope: Annotated[RunScope, Query(description="mine: the caller's own alone")] = RunScope.ALL
-    project: str | None = None
-    archived: bool | None = None
-    before: str | None = None
-    limit: Annotated[int, Query(ge=1, le=PAGE_LIMIT)] = 100
+def add_experiment_routes(routes: Routes, service: Service) -> None:
+    """Add the routes about experiments, metrics and numbers."""
+    _add_creating(routes, service)
+    _add_questions(routes, service)
+    _add_commands(routes, service)
+    _add_numbers(routes, service)
 
 
-def experiment_routes(router: APIRouter, service: Service) -> None:
-    """Add the routes about experiments."""
-    _creating(router, service)
-    _questions(router, service)
-    _commands(router, service)
-
-
-def _creating(router: APIRouter, service: Service) -> None:
+def _add_creating(routes: Routes, service: Service) -> None:
     plane = service.plane
 
-    @router.post("/experiments", status_code=201, response_model=api.Experiment)
-    def create(request: Request, body: ExperimentBody) -> Response:
+    @routes.serve(api.CREATE_EXPERIMENT)
+    def create(call: Call[Query, api.ExperimentBody]) -> api.Experiment:
         """Start a search: from a run file with one, from `sweep`, or with `fork` from another experiment."""
-        draft = draft_of(request, body, service)
+        draft = draft_of(call.caller, call.body, service)
         parent = None
-        if body.fork is not None:
-            original = plane.experiments.find(draft.caller.actor, body.fork)
+        if call.body.fork is not None:
+            original = plane.experiments.find(call.actor, call.body.fork)
             draft, parent = replace(draft, base=original.spec), original.id
         prepared = prepare(draft, plane)
         created = plane.create_experiment(prepared.submission, parent=parent)
-        return JsonAnswer(experiment_record(created, warnings=prepared.warnings), status_code=201)
+        return experiment_record(created, warnings=prepared.warnings)
 
-    @router.post("/experiments/preview", response_model=list[api.PreviewLine])
-    def preview(request: Request, body: ExperimentBody) -> Response:
+    @routes.serve(api.PREVIEW_SEARCH)
+    def preview(call: Call[Query, api.ExperimentBody]) -> list[api.PreviewLine]:
         """Return the number and lengths of a search's trials; stores nothing."""
-        prepared: Prepared = planned(draft_of(request, body, service), plane)
-        return JsonAnswer(plane.experiments.preview(prepared.submission))
+        prepared = planned(draft_of(call.caller, call.body, service), plane)
+        return list(plane.experiments.preview(prepared.submission))
 
 
-def _questions(router: APIRouter, service: Service) -> None:
-    plane = service.plane
+def _add_questions(routes: Routes, service: Service) -> None:
+    plane, found = service.plane, service.plane.experiments
 
-    @router.get("/experiments", response_model=api.ExperimentPage)
-    def experiments(actor: CallingActor, parameters: Annotated[ExperimentParameters, Depends()]) -> Response:
+    @routes.serve(api.EXPERIMENTS)
+    def experiments(call: Call[api.ExperimentsQuery]) -> api.ExperimentPage:
         """Return a page of the list of experiments, newest first."""
+        asked = call.query
         query = ExperimentQuery(
-            states=frozenset(parameters.state or ()),
-            user=actor.user if parameters.scope is RunScope.MINE else parameters.user,
-            project=parameters.project,
-            archived=parameters.archived,
-            before_id=parameters.before,
-            limit=parameters.limit,
+            states=frozenset(asked.state),
+            user=call.actor.user if asked.scope is RunScope.MINE else asked.user,
+            project=asked.project,
+            archived=asked.archived,
+            before_id=asked.before,
+            limit=asked.limit,
         )
-        found = plane.experiments.experiments(actor, query)
-        following = found[-1].id if len(found) == query.limit else None
-        return JsonAnswer(
-            api.ExperimentPage(experiments=[experiment_record(each) for each in found], next=following)
-        )
+        page = found.experiments(call.actor, query)
+        following = page[-1].id if len(page) == query.limit else None
+        return api.ExperimentPage(experiments=[experiment_record(each) for each in page], next=following)
 
-    @router.get("/experiments/{ref}", response_model=api.Experiment)
-    def experiment(actor: CallingActor, ref: str) -> Response:
+    @routes.serve(api.METRICS)
+    def metrics(call: Call[api.MetricsQuery]) -> list[api.MetricSeries]:
+        """Return the metrics of these runs, in their order: a summary of each, and points if requested."""
+        asked = call.query
+        choice = MetricChoice(
+            names=tuple(asked.name), group=asked.group, points=asked.points, every_rank=asked.every_rank
+        )
+        series = plane.metrics(call.actor, asked.run, choice)
+        runs = {each.run.id: each.run for each in series}
+        masks = {run_id: service.secrets.mask(of) for run_id, of in runs.items()}
+        return [series_record(each, masks[each.run.id]) for each in series]
+
+    @routes.serve(api.EXPERIMENT)
+    def experiment(call: Call) -> api.Experiment:
         """Return an experiment, by id, unique beginning of an id, or name (the newest of that name)."""
-        return JsonAnswer(experiment_record(plane.experiments.find(actor, ref)))
+        return experiment_record(found.find(call.actor, call.reference))
 
-    @router.get("/experiments/{ref}/trials", response_model=list[api.Trial])
-    def trials(actor: CallingActor, ref: str) -> Response:
+    @routes.serve(api.TRIALS)
+    def trials(call: Call) -> list[api.Trial]:
         """Return all trials of an experiment, by number."""
-        rows = plane.experiments.trials(actor, plane.experiments.find(actor, ref))
-        return JsonAnswer([trial_record(row) for row in rows])
+        rows = found.trials(call.actor, found.find(call.actor, call.reference))
+        return [trial_record(row) for row in rows]
 
-    @router.get("/experiments/{ref}/best", response_model=list[api.Trial])
-    def best(actor: CallingActor, ref: str, limit: Count = 1) -> Response:
+    @routes.serve(api.BEST_TRIALS)
+    def best_trials(call: Call[api.BestQuery]) -> list[api.Trial]:
         """Return the trials with the best metric, best first."""
-        rows = plane.experiments.best(actor, plane.experiments.find(actor, ref), limit=limit)
-        return JsonAnswer([trial_record(row) for row in rows])
+        experiment = found.find(call.actor, call.reference)
+        rows = found.best(call.actor, experiment, limit=call.query.limit)
+        return [trial_record(row) for row in rows]
 
 
-def _commands(router: APIRouter, service: Service) -> None:
-    plane = service.plane
+def _add_commands(routes: Routes, service: Service) -> None:
+    experiments = service.plane.experiments
 
-    @router.delete("/experiments/{ref}", response_model=api.Experiment)
-    def remove(actor: CallingActor, ref: str) -> Response:
+    @routes.serve(api.REMOVE_EXPERIMENT)
+    def remove(call: Call) -> api.Experiment:
         """Remove an ended experiment, with its trials' runs, files and artifacts."""
-        found, trials = plane.experiments.remove(actor, ref)
+        found, trials = experiments.remove(call.actor, call.reference)
         for trial in trials:
-            service.remover.remove_if_there(actor, trial.run_id)
-        return JsonAnswer(experiment_record(found))
+            service.remover.remove_if_there(call.actor, trial.run_id)
+        return experiment_record(found)
 
-    @router.post("/experiments/{ref}/pause", response_model=api.Experiment)
-    def pause(actor: CallingActor, ref: str) -> Response:
-        """Pause every active trial with its checkpoint, and start no further trials."""
-        return JsonAnswer(experiment_record(plane.experiments.pause(actor, ref)))
-
-    @router.post("/experiments/{ref}/activate", response_model=api.Experiment)
-    def activate(actor: CallingActor, ref: str) -> Response:
-        """Resume the trials of a paused experiment."""
-        return JsonAnswer(experiment_record(plane.experiments.activate(actor, ref)))
-
-    @router.post("/experiments/{ref}/stop", response_model=api.Experiment)
-    def stop(actor: CallingActor, ref: str, now: bool = False) -> Response:
+    @routes.serve(api.STOP_EXPERIMENT)
+    def stop(call: Call[api.StopQuery]) -> api.Experiment:
         """End an experiment and its trials for good (`now`: without their grace)."""
-        return JsonAnswer(experiment_record(plane.experiments.stop(actor, ref, at_once=now)))
+        return experiment_record(experiments.stop(call.actor, call.reference, at_once=call.query.now))
 
-    @router.post("/experiments/{ref}/continue", response_model=api.Experiment)
-    def go_on(actor: CallingActor, ref: str) -> Response:
-        """Continue an ended experiment: trials that failed or were stopped run again."""
-        return JsonAnswer(experiment_record(plane.experiments.go_on(actor, ref)))
-
-    @router.post("/experiments/{ref}/archive", response_model=api.Experiment)
-    def archive(actor: CallingActor, ref: str, archived: bool = True) -> Response:
+    @routes.serve(api.ARCHIVE_EXPERIMENT)
+    def archive(call: Call[api.ArchiveQuery]) -> api.Experiment:
         """Hide an ended experiment from plain lists, or (`archived=false`) show it again."""
-        return JsonAnswer(experiment_record(plane.experiments.set_archived(actor, ref, archived)))
+        archived = call.query.archived
+        return experiment_record(experiments.set_archived(call.actor, call.reference, archived))
+
+    @routes.serve(api.PAUSE_EXPERIMENT)
+    def pause_experiment(call: Call) -> api.Experiment:
+        """Pause every active trial with its checkpoint, and start no further trials."""
+        return experiment_record(experiments.pause(call.actor, call.reference))
+
+    @routes.serve(api.ACTIVATE_EXPERIMENT)
+    def activate_experiment(call: Call) -> api.Experiment:
+        """Resume the trials of a paused experiment."""
+        return experiment_record(experiments.activate(call.actor, call.reference))
+
+    @routes.serve(api.CONTINUE_EXPERIMENT)
+    def continue_experiment(call: Call) -> api.Experiment:
+        """Continue an ended experiment: trials that failed or were stopped run again."""
+        return experiment_record(experiments.go_on(call.actor, call.reference))
+
+
+def _add_numbers(routes: Routes, service: Service) -> None:
+    """Add the routes about numbers. Only the gateway assigns them: without it there are none."""
+    known_numbers, store = service.numbers, service.plane.control.store
+
+    @routes.serve(api.NUMBERS)
+    def numbers(call: Call[api.NumbersQuery]) -> dict[str, api.Numbers]:
+        """Return the numbers of these runs, by id; runs without a number are omitted."""
+        trials = known_numbers.known(NumberKind.TRIAL, call.query.run)
+        places = {each.id: each.spec.trial for each in store.load_runs(list(trials)).values()}
+        experiments = {
+            run_id: place.experiment if place is not None else run_id for run_id, place in places.items()
+        }
+        known = known_numbers.known(NumberKind.EXPERIMENT, list(dict.fromkeys(experiments.values())))
+        return {
+            run_id: api.Numbers(experiment=known[experiment], trial=trials[run_id])
+            for run_id, experiment in experiments.items()
+            if experiment in known
+        }
+
+    @routes.serve(api.NUMBERED_EXPERIMENT)
+    def numbered(call: Call) -> api.Numbered:
+        """Return the experiment, or the standalone run, with this number."""
+        number = whole(call.reference)
+        if number is None:
+            raise InvalidInput(f"number: {call.reference!r:.80} is not a whole number")
+        found = known_numbers.numbered(NumberKind.EXPERIMENT, number)
+        if found is None:
+            raise NotFound(f"nothing has the number {number}")
+        return api.Numbered(id=found)

@@ -1,53 +1,62 @@
-"""`/nodes`: the machines and their runs. Joined to the application by `server.app`."""
+"""Nodes, their images, and the use of slots and devices. Joined to the application by `server.app`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
-
-from fastapi import APIRouter, Depends
-from starlette.responses import Response
-
 from tarmac import api
+from tarmac.api.operation import Query
 from tarmac.control.draining import NodeChoice
+from tarmac.model.abilities import KeptImage
 from tarmac.model.actor import Actor
-from tarmac.server.http.answers import JsonAnswer
-from tarmac.server.http.auth import CallingActor
-from tarmac.server.records.runs import node_record
-from tarmac.server.requests import DrainBody, NodesBody
+from tarmac.server.http.routing import Call, Routes
+from tarmac.server.records.runs import node_record, utilization_records
 from tarmac.server.service import Service
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeParameters:
-    """The query of `/nodes`."""
-
-    cluster: str | None = None
-    pool: str | None = None
-    shard: str | None = None
-
-
-def node_routes(router: APIRouter, service: Service) -> None:
+def add_node_routes(routes: Routes, service: Service) -> None:
     """Add the routes about nodes."""
-    plane = service.plane
+    plane, images = service.plane, service.images
 
-    @router.get("/nodes", response_model=list[api.Node])
-    def nodes(actor: CallingActor, parameters: Annotated[NodeParameters, Depends()]) -> Response:
-        """Return every node (of a cluster, a pool, a shard), with its runs."""
-        choice = NodeChoice(cluster=parameters.cluster, pool=parameters.pool, shard=parameters.shard)
-        return JsonAnswer([node_record(report) for report in plane.nodes(actor, choice)])
+    @routes.serve(api.NODES)
+    def nodes(call: Call[api.NodesQuery]) -> list[api.Node]:
+        """Return nodes, with their runs."""
+        asked = call.query
+        choice = NodeChoice(cluster=asked.cluster, pool=asked.pool, shard=asked.shard)
+        return [node_record(report) for report in plane.nodes(call.actor, choice)]
 
-    @router.post("/nodes/drain", response_model=list[api.Node])
-    def drain(actor: CallingActor, body: DrainBody) -> Response:
-        """Assign no new work to these nodes, to all of them or none; current runs continue."""
-        return _set_drained(actor, body, True, reason=body.reason.strip())
-
-    @router.post("/nodes/undrain", response_model=list[api.Node])
-    def undrain(actor: CallingActor, body: NodesBody) -> Response:
-        """Assign work to these drained nodes again."""
-        return _set_drained(actor, body, False)
-
-    def _set_drained(actor: Actor, body: NodesBody, drained: bool, reason: str = "") -> Response:
+    def set_drained(actor: Actor, body: api.NodesBody, drained: bool, reason: str = "") -> list[api.Node]:
         choice = NodeChoice(names=tuple(body.nodes), cluster=body.cluster, pool=body.pool, shard=body.shard)
-        changed = plane.set_drained(actor, choice, drained, reason)
-        return JsonAnswer([node_record(report) for report in changed])
+        return [node_record(report) for report in plane.set_drained(actor, choice, drained, reason)]
+
+    @routes.serve(api.REMOVE_IMAGE)
+    def remove_image(call: Call[api.ImageQuery]) -> list[KeptImage]:
+        """Remove an image, by name or digest, from every node that has it; refused while a run uses it."""
+        asked = call.query
+        return list(images.remove(call.actor, asked.image, cluster=asked.cluster, node=asked.node))
+
+    @routes.serve(api.UTILIZATION)
+    def utilization(call: Call) -> list[api.RunUtilization]:
+        """Return the current utilization of live runs, by run; runs of a few seconds are not measured."""
+        return [
+            api.RunUtilization(run=each.run, nodes=utilization_records(each.nodes))
+            for each in plane.usage.utilization(call.actor)
+        ]
+
+    @routes.serve(api.DRAIN)
+    def drain(call: Call[Query, api.DrainBody]) -> list[api.Node]:
+        """Assign no new work to these nodes, to all of them or none; current runs continue."""
+        return set_drained(call.actor, call.body, True, call.body.reason.strip())
+
+    @routes.serve(api.UNDRAIN)
+    def undrain(call: Call[Query, api.NodesBody]) -> list[api.Node]:
+        """Assign work to these drained nodes again."""
+        return set_drained(call.actor, call.body, False)
+
+    @routes.serve(api.IMAGES)
+    def every_image(call: Call[api.ImagesQuery]) -> api.ImageList:
+        """Return the images on the nodes."""
+        return images.all(call.actor, cluster=call.query.cluster, node=call.query.node)
+
+    @routes.serve(api.USAGE)
+    def usage(call: Call[api.UsageQuery]) -> list[api.UsedSlots]:
+        """Return the usage in a range of time, by user, project, cluster and pool."""
+        return plane.usage.used_slots(call.actor, call.query.since, call.query.until)

@@ -1,122 +1,142 @@
-"""`/runs` and `/runs/{ref}`: the list, one run, and commands to it. Joined by `server.app`."""
+"""The list of runs, one run with its annotations and files, and commands to it. Joined by `server.app`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
-
-from fastapi import APIRouter, Depends, Query
-from starlette.responses import Response
-
 from tarmac import api
-from tarmac.model.actor import RunScope
+from tarmac.api.operation import Query
+from tarmac.model.annotation import Annotation
 from tarmac.model.errors import InvalidInput
-from tarmac.model.lifecycle import RunState
 from tarmac.model.loss import loss_of
 from tarmac.model.summary import RunQuery
-from tarmac.server.http.answers import JsonAnswer
-from tarmac.server.http.auth import CallingActor
+from tarmac.server.http.routing import Call, Routes
 from tarmac.server.records.runs import (
+    array_record,
     attempt_record,
+    notification_record,
     run_record,
     summary_record,
 )
 from tarmac.server.service import Service
+from tarmac.server.storage.work_files import WorkFiles
 
-PAGE_LIMIT = 10_000
 _DAY_S = 86_400.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListParameters:
-    """The query of `/runs`."""
-
-    state: Annotated[list[RunState] | None, Query()] = None
-    user: str | None = None
-    scope: Annotated[RunScope, Query(description="mine: the caller's own runs alone")] = RunScope.ALL
-    project: str | None = None
-    name: str | None = None
-    array: Annotated[str | None, Query(description="the id of an array: its members alone")] = None
-    label: Annotated[list[str] | None, Query(description="KEY=VALUE")] = None
-    before: str | None = None
-    limit: Annotated[int, Query(ge=1, le=PAGE_LIMIT)] = 100
-    everything: Annotated[bool, Query(alias="all", description="also runs that ended long ago")] = False
-
-
-def run_routes(router: APIRouter, service: Service) -> None:
+def add_run_routes(routes: Routes, service: Service) -> None:
     """Add the routes about runs."""
-    plane = service.plane
+    plane, annotations, work = service.plane, service.annotations, WorkFiles(service.plane)
 
-    @router.get("/runs", response_model=api.RunPage)
-    def runs(actor: CallingActor, parameters: Annotated[ListParameters, Depends()]) -> Response:
-        """Return a page of the list of runs, newest first."""
-        query = _run_query(parameters, recent=service.clock.now() - service.ended_days * _DAY_S)
-        found = plane.runs(actor, query, scope=parameters.scope)
+    @routes.serve(api.RUNS)
+    def runs(call: Call[api.RunsQuery]) -> api.RunPage:
+        """Return a page of runs, newest first."""
+        query = _run_query(call.query, recent=service.clock.now() - service.ended_days * _DAY_S)
+        found = plane.runs(call.actor, query, scope=call.query.scope)
         following = found[-1].id if len(found) == query.limit else None
-        return JsonAnswer({"runs": [summary_record(run) for run in found], "next": following})
+        return {"runs": [summary_record(run) for run in found], "next": following}
 
-    @router.get("/runs/{ref}", response_model=api.Run)
-    def run(actor: CallingActor, ref: str) -> Response:
-        """Return a run, by id, unique beginning of an id, or name (the newest of that name)."""
-        return JsonAnswer(run_record(plane.find(actor, ref)))
+    @routes.serve(api.ATTEMPTS)
+    def attempts(call: Call) -> list[api.Attempt]:
+        """Return the attempts of a run, with workers and notices."""
+        found = plane.attempts(call.actor, plane.find(call.actor, call.reference).id)
+        return [
+            attempt_record(
+                attempt,
+                plane.workers(call.actor, attempt.id),
+                plane.notices(call.actor, attempt.id),
+                plane.usage.attempt_utilization(call.actor, attempt.id) if attempt.ended_at is None else (),
+                directory=service.attempt_directory(attempt),
+                lost=loss_of(found[:number], found[number] if number < len(found) else None),
+            )
+            for number, attempt in enumerate(found, start=1)
+        ]
 
-    @router.delete("/runs/{ref}", response_model=api.Run)
-    def remove(actor: CallingActor, ref: str) -> Response:
-        """Remove an ended run, with its files and artifacts, and return its record."""
-        return JsonAnswer(run_record(service.remover.remove(actor, ref)))
+    @routes.serve(api.NOTIFICATIONS)
+    def notifications(call: Call) -> list[api.Notification]:
+        """Return the messages about a run, sent or to be sent, oldest first."""
+        found = plane.notifications(call.actor, plane.find(call.actor, call.reference).id)
+        return [notification_record(message) for message in found]
 
-    @router.post("/runs/{ref}/stop", response_model=api.Run)
-    def stop(actor: CallingActor, ref: str, now: bool = False) -> Response:
-        """End a run for good, with `now` without its grace period."""
-        return JsonAnswer(run_record(plane.stop(actor, ref, at_once=now)))
+    @routes.serve(api.FILES)
+    def files(call: Call[api.FilesQuery]) -> api.WorkFiles:
+        """Return a directory of an attempt's working directory."""
+        place = call.query
+        return work.listing(call.actor, call.reference, place.path, attempt=place.attempt, node=place.node)
 
-    @router.post("/runs/{ref}/pause", response_model=api.Run)
-    def pause(actor: CallingActor, ref: str) -> Response:
-        """Ask a run to leave its slots until a user resumes it."""
-        return JsonAnswer(run_record(plane.pause(actor, ref)))
-
-    @router.post("/runs/{ref}/resume", response_model=api.Run)
-    def resume(actor: CallingActor, ref: str) -> Response:
-        """Return a paused run to the queue."""
-        return JsonAnswer(run_record(plane.resume(actor, ref)))
-
-    @router.get("/runs/{ref}/attempts", response_model=list[api.Attempt])
-    def attempts(actor: CallingActor, ref: str) -> Response:
-        """Return the attempts of a run, with their workers and notices."""
-        found = plane.attempts(actor, plane.find(actor, ref).id)
-        return JsonAnswer(
-            [
-                attempt_record(
-                    attempt,
-                    plane.workers(actor, attempt.id),
-                    plane.notices(actor, attempt.id),
-                    plane.usage.attempt_utilization(actor, attempt.id) if attempt.ended_at is None else (),
-                    directory=service.attempt_directory(attempt),
-                    lost=loss_of(found[:number], found[number] if number < len(found) else None),
-                )
-                for number, attempt in enumerate(found, start=1)
-            ]
+    @routes.serve(api.FILE)
+    def file(call: Call[api.FileQuery]) -> bytes:
+        """Return the next bytes of a file, at most 1 MiB; none at its end."""
+        place = call.query
+        return work.piece(
+            *(call.actor, call.reference, place.path),
+            offset=place.offset,
+            attempt=place.attempt,
+            node=place.node,
         )
 
-    @router.get("/runs/{ref}/why", response_model=api.Why)
-    def why(actor: CallingActor, ref: str) -> Response:
+    @routes.serve(api.RUN)
+    def run(call: Call) -> api.Run:
+        """Return a run, by id, unique beginning of an id, or name (the newest of that name)."""
+        return run_record(plane.find(call.actor, call.reference))
+
+    @routes.serve(api.REMOVE_RUN)
+    def remove_run(call: Call) -> api.Run:
+        """Remove an ended run, with its files and artifacts, and return its record."""
+        return run_record(service.remover.remove(call.actor, call.reference))
+
+    @routes.serve(api.STOP)
+    def stop(call: Call[api.StopQuery]) -> api.Run:
+        """End a run for good, with `now` without its grace."""
+        return run_record(plane.stop(call.actor, call.reference, at_once=call.query.now))
+
+    @routes.serve(api.PAUSE)
+    def pause(call: Call) -> api.Run:
+        """Ask a run to leave its slots until a user resumes it."""
+        return run_record(plane.pause(call.actor, call.reference))
+
+    @routes.serve(api.RESUME)
+    def resume(call: Call) -> api.Run:
+        """Return a paused run to the queue."""
+        return run_record(plane.resume(call.actor, call.reference))
+
+    @routes.serve(api.WHY)
+    def why(call: Call) -> api.Why:
         """Return the reasons why a run waits, and the events that would unblock it."""
-        return JsonAnswer(plane.why(actor, ref))
+        return plane.why(call.actor, call.reference)
+
+    @routes.serve(api.ARRAY)
+    def array(call: Call) -> api.Array:
+        """Return the progress of an array, named by itself or by one of its members."""
+        return array_record(plane.array(call.actor, call.reference))
+
+    @routes.serve(api.ANNOTATIONS)
+    def all_annotations(call: Call) -> list[Annotation]:
+        """Return the notes of a run and the changes of its labels, oldest first."""
+        return annotations.of(call.actor, call.reference)
+
+    @routes.serve(api.NOTE)
+    def note(call: Call[Query, api.NoteBody]) -> list[Annotation]:
+        """Add a note; the answer is as for `/annotations`. An identical note within a minute is ignored."""
+        return annotations.note(call.actor, call.reference, call.body.text)
+
+    @routes.serve(api.LABEL)
+    def label(call: Call[Query, api.LabelsBody]) -> api.Run:
+        """Set labels of a run, and remove those set to null."""
+        return run_record(annotations.label(call.actor, call.reference, call.body.labels))
 
 
-def _run_query(parameters: ListParameters, *, recent: float) -> RunQuery:
+def _run_query(query: api.RunsQuery, *, recent: float) -> RunQuery:
     """The query to the store. A plain list omits runs that ended before `recent`."""
-    plain = not (parameters.everything or parameters.state or parameters.name or parameters.array)
+    plain = not (query.everything or query.state or query.name or query.array)
     return RunQuery(
-        states=frozenset(parameters.state or ()),
-        user=parameters.user,
-        project=parameters.project,
-        name=parameters.name,
-        array_id=parameters.array,
-        labels=_labels(parameters.label or []),
+        states=frozenset(query.state),
+        user=query.user,
+        project=query.project,
+        name=query.name,
+        array_id=query.array,
+        labels=_labels(query.label),
         ended_after=recent if plain else None,
-        before_id=parameters.before,
-        limit=parameters.limit,
+        before_id=query.before,
+        limit=query.limit,
     )
 
 

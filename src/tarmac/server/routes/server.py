@@ -1,26 +1,27 @@
-"""`/version` and `/server/stop`: the server about itself. Joined to the application by `server.app`."""
+"""The server itself: its version, its health and its numbers, and its stop. Joined by `server.app`."""
 
 from __future__ import annotations
 
 import time
 
-from fastapi import APIRouter
 from starlette.background import BackgroundTask
 from starlette.responses import Response
 
 import tarmac
 from tarmac import api
-from tarmac.control.permissions import Action
+from tarmac.control.permissions import Action, check
+from tarmac.server.exposition import CONTENT_TYPE, rendered
 from tarmac.server.http.answers import JsonAnswer
-from tarmac.server.http.auth import allowed
+from tarmac.server.http.routing import Call, Routes
+from tarmac.server.operation import failures, metrics
 from tarmac.server.service import Service
 
 
-def server_routes(router: APIRouter, service: Service) -> None:
-    """Add the routes about the server itself."""
+def add_server_routes(routes: Routes, service: Service) -> None:
+    """Add the routes about the server itself, and those at the usual paths for monitoring."""
 
-    @router.get("/version", response_model=api.Version)
-    async def version() -> Response:
+    @routes.serve(api.VERSION)
+    async def version(_call: Call) -> Response:
         """Return the version of the server."""
         return JsonAnswer(
             api.Version(
@@ -32,7 +33,21 @@ def server_routes(router: APIRouter, service: Service) -> None:
             )
         )
 
-    @router.post("/server/stop", status_code=202, dependencies=[allowed(Action.MANAGE)])
-    async def stop() -> Response:
+    @routes.serve(api.STOP_SERVER)
+    async def stop(call: Call) -> Response:
         """Stop the server after this answer. Runs continue, and the next server finds them."""
+        check(call.actor, Action.MANAGE)
         return JsonAnswer({}, status_code=202, background=BackgroundTask(service.stop))
+
+    @routes.serve(api.HEALTH)
+    def health(_call: Call) -> Response:
+        """Return whether the server works: 200, or 503 with the reasons."""
+        reasons = failures(service)
+        return JsonAnswer(
+            api.Health(healthy=not reasons, reasons=reasons), status_code=503 if reasons else 200
+        )
+
+    @routes.serve(api.SERVER_METRICS)
+    def numbers(_call: Call) -> Response:
+        """Return the numbers of the server, in the text format of Prometheus."""
+        return Response(rendered(metrics(service, service.requests)), media_type=CONTENT_TYPE)

@@ -5,47 +5,38 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-from fastapi import APIRouter, Request
-from pydantic import ValidationError
+import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from tarmac.control.sessions import Session
+from tarmac import api
+from tarmac.control.sessions import Session, WorkerChoice
 from tarmac.model.actor import Actor
-from tarmac.model.errors import InvalidInput
 from tarmac.node.session import frames
 from tarmac.node.wire.frames import Splitter, pack_document
-from tarmac.server.http.auth import CallingActor
-from tarmac.server.requests import SessionBody
+from tarmac.server.http.routing import Call, Routes, checked
 from tarmac.server.service import Service
-from tarmac.server.sessions import MEDIA_TYPE, FarSide, SessionAnswer, opening_frame
+from tarmac.server.sessions import FarSide, SessionAnswer, opening_frame
 
 LONGEST_COMMAND = 1000
 """Maximum characters of a command in the history."""
 
 MOST_FORWARDS = 1000
 
-_FRAMES: Any = {"content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}}
 
-
-def session_routes(router: APIRouter, service: Service) -> None:
+def add_session_routes(routes: Routes, service: Service) -> None:
     """Add the route of sessions."""
     forwards = _Forwards()
 
-    @router.post(
-        "/runs/{ref}/sessions",
-        response_class=Response,
-        responses={200: _FRAMES},
-        openapi_extra={"requestBody": _FRAMES},
-    )
-    async def sessions(request: Request, actor: CallingActor, ref: str) -> Response:
+    @routes.serve(api.OPEN_SESSION)
+    async def sessions(call: Call) -> Response:
         """Open a session: the body of the request and the answer are streams of frames."""
-        splitter = Splitter()
-        body = request.stream()
+        actor, splitter, body = call.actor, Splitter(), call.request.stream()
         opening = await opening_frame(body, splitter)
-        form = _body(opening.content)
-        run = await run_in_threadpool(service.plane.find_here, actor, ref)
-        session = await run_in_threadpool(service.plane.open_session, actor, run.id, form.choice)
+        form = checked("", lambda: msgspec.json.decode(opening.content, type=api.SessionBody))
+        choice = WorkerChoice(role=form.role, replica=form.replica, worker=form.worker, node=form.node)
+        run = await run_in_threadpool(service.plane.find_here, actor, call.reference)
+        session = await run_in_threadpool(service.plane.open_session, actor, run.id, choice)
         far = FarSide(session.channel)
         try:
             detail = _detail(form, session, service.secrets.mask(run).text)
@@ -66,25 +57,16 @@ def session_routes(router: APIRouter, service: Service) -> None:
         )
 
 
-def _body(content: bytes) -> SessionBody:
-    try:
-        return SessionBody.model_validate_json(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise InvalidInput(f"{place}: {first['msg']}" if place else str(first["msg"])) from None
-
-
-def _opening(form: SessionBody, session: Session) -> bytes:
+def _opening(form: api.SessionBody, session: Session) -> bytes:
     """The frame OPEN in the form for the far end."""
     if form.port is not None:
         addresses = list(dict.fromkeys(("127.0.0.1", session.address, "::1")))
         return pack_document(frames.OPEN, kind="connection", addresses=addresses, port=form.port)
-    terminal = form.terminal.model_dump() if form.terminal is not None else None
+    terminal = msgspec.structs.asdict(form.terminal) if form.terminal is not None else None
     return pack_document(frames.OPEN, kind="command", argv=form.command, stdin=form.stdin, terminal=terminal)
 
 
-def _detail(form: SessionBody, session: Session, masked: Any) -> dict[str, Any]:
+def _detail(form: api.SessionBody, session: Session, masked: Any) -> dict[str, Any]:
     """The record of the session in the history."""
     worker = session.worker
     detail = {"worker": f"{worker.role}.{worker.replica}.{worker.index}", "node": worker.node}

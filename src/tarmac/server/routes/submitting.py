@@ -2,51 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from tarmac import api
+from tarmac.api.operation import Query
 from tarmac.dialects.dialect import Extras
 from tarmac.model.errors import InvalidInput
 from tarmac.server.http.answers import JsonAnswer
-from tarmac.server.http.auth import caller_of
+from tarmac.server.http.auth import Caller
+from tarmac.server.http.routing import Call, Routes
 from tarmac.server.records.runs import dry_run_record, run_record
-from tarmac.server.requests import BatchBody, CheckBody, ExtrasBody, SubmissionBody
 from tarmac.server.service import Service
 from tarmac.server.submitting.submissions import Draft, planned, read_once
 from tarmac.server.submitting.submit_batch import BatchSubmitter, Submitted, submit_together
 
 
-def submitting_routes(router: APIRouter, service: Service) -> None:
+def add_submitting_routes(routes: Routes, service: Service) -> None:
     """Add the routes that accept runs."""
     submitter = BatchSubmitter(service.plane)
 
-    @router.post("/runs", status_code=201, response_model=api.Run | api.DryRun)
-    async def submit(
-        request: Request, body: SubmissionBody, dry_run: Annotated[bool, Query()] = False
-    ) -> Response:
-        """Submit a run; 200 instead of 201 if its idempotency key is known. A dry run stores nothing."""
-        draft = draft_of(request, body, service)
-        if dry_run:
+    @routes.serve(api.SUBMIT)
+    async def submit(call: Call[api.SubmitQuery, api.SubmissionBody]) -> Response:
+        """Submit a run; 200 instead of 201 if its idempotency key is known."""
+        draft = draft_of(call.caller, call.body, service)
+        if call.query.dry_run:
             return await run_in_threadpool(_dry_run, service, draft)
         entered = await submitter.enter(draft)
         note = service.slots_note.take(entered.accepted.run.spec)
         return JsonAnswer(_entered(entered, note), status_code=201 if entered.accepted.created else 200)
 
-    @router.post("/runs/batch", status_code=201, response_model=list[api.Run])
-    def submit_all(request: Request, body: BatchBody) -> Response:
+    @routes.serve(api.SUBMIT_ALL)
+    def submit_all(call: Call[Query, api.BatchBody]) -> list[api.Run]:
         """Submit runs that belong together: all are accepted in one transaction, or none."""
-        drafts = [draft_of(request, item, service) for item in body.runs]
-        return JsonAnswer(
-            [_entered(entered) for entered in submit_together(drafts, service.plane)], status_code=201
-        )
+        drafts = [draft_of(call.caller, item, service) for item in call.body.runs]
+        return [_entered(entered) for entered in submit_together(drafts, service.plane)]
 
-    @router.post("/check", response_model=api.CheckReport)
-    def check(body: CheckBody) -> Response:
+    @routes.serve(api.CHECK)
+    def check(call: Call[Query, api.CheckBody]) -> api.CheckReport:
         """Return all problems of a run file."""
+        body = call.body
         try:
             reading = read_once(
                 body.source,
@@ -57,14 +52,16 @@ def submitting_routes(router: APIRouter, service: Service) -> None:
                 dialects=service.dialects,
             )
         except InvalidInput as problem:
-            return JsonAnswer(api.CheckReport(problems=problem.problems, warnings=()))
-        return JsonAnswer(api.CheckReport(problems=(), warnings=reading.warnings))
+            return api.CheckReport(problems=problem.problems, warnings=())
+        return api.CheckReport(problems=(), warnings=reading.warnings)
+
+    routes.describe(api.DRY_RUN, "")
 
 
-def draft_of(request: Request, body: SubmissionBody, service: Service) -> Draft:
+def draft_of(caller: Caller, body: api.SubmissionBody, service: Service) -> Draft:
     """The submission in the body of a request."""
     return Draft(
-        caller=caller_of(request),
+        caller=caller,
         source=body.source,
         filename=body.filename,
         directory=body.directory,
@@ -95,7 +92,7 @@ def _entered(entered: Submitted, notes: tuple[str, ...] = ()) -> api.Run:
     return run_record(entered.accepted.run, warnings=entered.warnings + notes)
 
 
-def _extras(body: ExtrasBody) -> Extras:
+def _extras(body: api.ExtrasBody) -> Extras:
     return Extras(
         files=tuple(sorted(body.files.items())),
         entry_point=body.entry_point,

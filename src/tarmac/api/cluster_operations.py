@@ -1,0 +1,160 @@
+"""The operations on clusters, their nodes and images, the queue and the use of slots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import Meta
+
+from tarmac.api.clusters import Cluster, ClusterChange, ClusterStatus
+from tarmac.api.files import ImageList
+from tarmac.api.operation import LARGEST, Body, Count, Operation, Query, Whole
+from tarmac.api.placement import Node
+from tarmac.api.queue import QueuePool
+from tarmac.api.usage import RunUtilization, UsedSlots
+from tarmac.model.abilities import KeptImage
+from tarmac.model.engine_kinds import Finding
+
+Time = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
+"""Seconds since 1970."""
+
+
+class QueueQuery(Query, frozen=True, kw_only=True):
+    """`mine`: only the caller's own runs. At most `limit` runs of each pool, after the `number` `after`."""
+
+    cluster: str | None = None
+    pool: str | None = None
+    mine: bool = False
+    limit: Count | None = None
+    after: Whole = 0
+
+
+class QueueChangeQuery(Query, frozen=True, kw_only=True):
+    """With `limit`, each returned queue has its first runs, and all changed ones."""
+
+    limit: Count | None = None
+
+
+class ChangeBody(Body, frozen=True, kw_only=True):
+    """One change of a run's queue position; exactly one field beside `run`.
+
+    `run`, `ahead_of` and `behind_of` are references of runs.
+    """
+
+    run: str
+    priority: Annotated[int, Meta(ge=-1_000_000, le=1_000_000)] | None = None
+    weight: Annotated[float, Meta(gt=0, le=100_000)] | None = None
+    pool: str | None = None
+    ahead_of: str | None = None
+    behind_of: str | None = None
+    top: bool = False
+
+    def __post_init__(self) -> None:
+        changes = (self.priority, self.weight, self.pool, self.ahead_of, self.behind_of, self.top or None)
+        if sum(value is not None for value in changes) != 1:
+            raise ValueError("exactly one of priority, weight, pool, ahead_of, behind_of and top is needed")
+
+
+class ChangesBody(Body, frozen=True, kw_only=True):
+    """Changes that belong together: checked one after another, then all applied, or none."""
+
+    changes: Annotated[list[ChangeBody], Meta(min_length=1, max_length=10_000)]
+
+
+class NodesQuery(Query, frozen=True, kw_only=True):
+    """The nodes of a cluster, pool and shard."""
+
+    cluster: str | None = None
+    pool: str | None = None
+    shard: str | None = None
+
+
+class NodesBody(Body, frozen=True, kw_only=True):
+    """A selection of nodes: by name, or all of a cluster, pool and shard."""
+
+    nodes: Sequence[str] = ()
+    cluster: str | None = None
+    pool: str | None = None
+    shard: str | None = None
+
+
+class DrainBody(NodesBody, frozen=True, kw_only=True):
+    """The nodes to drain, and the reason, which `nodes` and `why` show."""
+
+    reason: Annotated[str, Meta(max_length=500)] = ""
+
+
+class ImagesQuery(Query, frozen=True, kw_only=True):
+    """The images of a cluster, or of a node."""
+
+    cluster: str | None = None
+    node: str | None = None
+
+
+class ImageQuery(ImagesQuery, frozen=True, kw_only=True):
+    """An image, by name or digest, on the nodes of a cluster, or on one node."""
+
+    image: str
+
+
+class ClusterBody(Body, frozen=True, kw_only=True):
+    """The text of a cluster file, and its name for messages; `replace` the cluster of its name."""
+
+    source: str
+    filename: str = "cluster.yaml"
+    replace: bool = False
+
+
+class MachinesBody(Body, frozen=True, kw_only=True):
+    """The text of a hosts file, which lists all machines of a cluster, and its name for messages.
+
+    `install`: install Ray where it is missing.
+    """
+
+    source: str
+    filename: str = "hosts.txt"
+    install: bool = False
+
+
+class DownBody(Body, frozen=True, kw_only=True):
+    """Options for the end of a started cluster.
+
+    `force`: stop its runs, and give up machines that are not reached. `purge`: remove directories of runs.
+    """
+
+    force: bool = False
+    purge: bool = False
+
+
+class ChangeQuery(Query, frozen=True, kw_only=True):
+    """Only lines from the number `after` on."""
+
+    after: Whole = 0
+
+
+class UsageQuery(Query, frozen=True, kw_only=True):
+    """A range of time, in seconds since 1970."""
+
+    since: Time | None = None
+    until: Time | None = None
+
+
+QUEUE = Operation("GET", "/queue", list[QueuePool], query=QueueQuery)
+CHANGE_QUEUE = Operation("POST", "/queue/changes", list[QueuePool], query=QueueChangeQuery, body=ChangesBody)
+NODES = Operation("GET", "/nodes", list[Node], query=NodesQuery)
+DRAIN = Operation("POST", "/nodes/drain", list[Node], body=DrainBody)
+UNDRAIN = Operation("POST", "/nodes/undrain", list[Node], body=NodesBody)
+IMAGES = Operation("GET", "/images", ImageList, query=ImagesQuery)
+REMOVE_IMAGE = Operation("DELETE", "/images", list[KeptImage], query=ImageQuery)
+USAGE = Operation("GET", "/usage", list[UsedSlots], query=UsageQuery)
+UTILIZATION = Operation("GET", "/utilization", list[RunUtilization])
+CLUSTERS = Operation("GET", "/clusters", list[Cluster])
+CLUSTER = Operation("GET", "/clusters/{cluster}", Cluster)
+CHECK_CLUSTER = Operation("GET", "/clusters/{cluster}/check", list[Finding])
+ADD_CLUSTER = Operation("POST", "/clusters", Cluster, body=ClusterBody)
+REMOVE_CLUSTER = Operation("DELETE", "/clusters/{cluster}", Cluster)
+START_CLUSTER = Operation("PUT", "/clusters/{cluster}/machines", ClusterChange, body=MachinesBody)
+END_CLUSTER = Operation("POST", "/clusters/{cluster}/down", ClusterChange, body=DownBody)
+CLUSTER_MACHINES = Operation("GET", "/clusters/{cluster}/machines", ClusterStatus)
+CLUSTER_CHANGE = Operation("GET", "/clusters/{cluster}/change", ClusterChange, query=ChangeQuery)

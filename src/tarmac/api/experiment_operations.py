@@ -1,0 +1,77 @@
+"""The operations on experiments, on metrics across runs, and on Determined's numbers of both."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, field
+
+from tarmac.api.experiments import Experiment, ExperimentPage, Trial
+from tarmac.api.metrics import MetricSeries
+from tarmac.api.numbers import Numbered, Numbers
+from tarmac.api.operation import Count, Operation, Query
+from tarmac.api.run_operations import StopQuery
+from tarmac.model.actor import RunScope
+from tarmac.model.experiment import ExperimentState
+
+MOST_POINTS = 1_000_000
+"""The maximum of points in one series, and in one answer."""
+
+
+class ExperimentsQuery(Query, frozen=True, kw_only=True):
+    """`scope=mine` selects the caller's own experiments."""
+
+    state: list[ExperimentState] = field(default_factory=list)
+    user: str | None = None
+    scope: RunScope = RunScope.ALL
+    project: str | None = None
+    archived: bool | None = None
+    before: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
+
+
+class BestQuery(Query, frozen=True, kw_only=True):
+    """At most `limit` trials."""
+
+    limit: Count = 1
+
+
+class ArchiveQuery(Query, frozen=True, kw_only=True):
+    """Whether plain lists leave out the experiment."""
+
+    archived: bool = True
+
+
+class MetricsQuery(Query, frozen=True, kw_only=True):
+    """`run` has ids or names, `name` selects metrics; both may be given again.
+
+    `points` is the maximum number of points of each curve. `every_rank` adds ranks other than the lowest that
+    reported.
+    """
+
+    run: list[str]
+    name: list[str] = field(default_factory=list)
+    group: str | None = None
+    points: Annotated[int, Meta(ge=2, le=MOST_POINTS)] | None = None
+    every_rank: bool = False
+
+
+class NumbersQuery(Query, frozen=True, kw_only=True):
+    """The ids of runs."""
+
+    run: Annotated[list[str], Meta(max_length=1_000)]
+
+
+EXPERIMENTS = Operation("GET", "/experiments", ExperimentPage, query=ExperimentsQuery)
+EXPERIMENT = Operation("GET", "/experiments/{experiment}", Experiment)
+TRIALS = Operation("GET", "/experiments/{experiment}/trials", list[Trial])
+BEST_TRIALS = Operation("GET", "/experiments/{experiment}/best", list[Trial], query=BestQuery)
+REMOVE_EXPERIMENT = Operation("DELETE", "/experiments/{experiment}", Experiment)
+PAUSE_EXPERIMENT = Operation("POST", "/experiments/{experiment}/pause", Experiment)
+ACTIVATE_EXPERIMENT = Operation("POST", "/experiments/{experiment}/activate", Experiment)
+STOP_EXPERIMENT = Operation("POST", "/experiments/{experiment}/stop", Experiment, query=StopQuery)
+CONTINUE_EXPERIMENT = Operation("POST", "/experiments/{experiment}/continue", Experiment)
+ARCHIVE_EXPERIMENT = Operation("POST", "/experiments/{experiment}/archive", Experiment, query=ArchiveQuery)
+METRICS = Operation("GET", "/metrics", list[MetricSeries], query=MetricsQuery)
+NUMBERS = Operation("GET", "/numbers", dict[str, Numbers], query=NumbersQuery)
+NUMBERED_EXPERIMENT = Operation("GET", "/numbers/experiments/{number}", Numbered)

@@ -1,0 +1,65 @@
+"""The operations on artifacts, datasets and secrets, and on the server itself."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from tarmac.api.files import Artifact, ArtifactContent, Rotation, Secret
+from tarmac.api.operation import BYTES, Body, Operation, Query
+from tarmac.api.server import Health, Version
+from tarmac.model.dataset import Dataset
+from tarmac.model.secret import SecretForm
+
+
+class ArtifactsQuery(Query, frozen=True, kw_only=True):
+    """Only the artifacts of the run `run`."""
+
+    run: str | None = None
+
+
+class ArtifactQuery(Query, frozen=True, kw_only=True):
+    """The kind of the artifact, for a reference that is a run."""
+
+    kind: str = "checkpoint"
+
+
+class DatasetBody(Body, frozen=True, kw_only=True):
+    """A dataset to add: `source` is an absolute path on the server's machine, or a URL that fsspec knows."""
+
+    id: str
+    source: str
+
+
+class SecretBody(Body, frozen=True, kw_only=True):
+    """A value to store. `form`: how runs that name it alone are given it."""
+
+    value: str
+    form: SecretForm | None = None
+    variable: str | None = None
+    path: str | None = None
+
+
+class RemoveSecretQuery(Query, frozen=True, kw_only=True):
+    """`force`: even if a run needs the secret. `purge` deletes its values as well."""
+
+    force: bool = False
+    purge: bool = False
+
+
+ARTIFACTS = Operation("GET", "/artifacts", list[Artifact], query=ArtifactsQuery)
+ARTIFACT = Operation("GET", "/artifacts/{artifact}", ArtifactContent, query=ArtifactQuery)
+ARTIFACT_PIECE = Operation("GET", "/artifact-pieces/{piece}", bytes, media=BYTES)
+REMOVE_ARTIFACT = Operation("DELETE", "/artifacts/{artifact}", ArtifactContent)
+DATASETS = Operation("GET", "/datasets", list[Dataset])
+ADD_DATASET = Operation("POST", "/datasets", Dataset, body=DatasetBody)
+REMOVE_DATASET = Operation("DELETE", "/datasets/{dataset}", Dataset)
+SECRETS = Operation("GET", "/secrets", list[Secret])
+SET_SECRET = Operation("PUT", "/secrets/{secret}", Secret, body=SecretBody)
+REMOVE_SECRET = Operation(
+    "DELETE", "/secrets/{secret}", cast("type[Secret | None]", Secret | None), query=RemoveSecretQuery
+)
+ROTATE_SECRETS = Operation("POST", "/secrets/rotate", Rotation)
+VERSION = Operation("GET", "/version", Version)
+STOP_SERVER = Operation("POST", "/server/stop", dict[str, Any], status=202)
+HEALTH = Operation("GET", "/healthz", Health, base="")
+SERVER_METRICS = Operation("GET", "/metrics", str, media="text/plain", base="")

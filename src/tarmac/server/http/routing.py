@@ -1,0 +1,144 @@
+"""Binds handlers to operations: a request is decoded for its handler, and the result encoded.
+
+Used by `routes`. The records of an operation are the types of its handler's request and result.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from tarmac.api.operation import LARGEST, Answer, Body, BodyOf, Operation, Query, QueryOf
+from tarmac.model.actor import Actor
+from tarmac.model.errors import InvalidInput
+from tarmac.server.http.answers import JsonAnswer
+from tarmac.server.http.auth import Caller, caller_of
+
+Record = TypeVar("Record")
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[QueryOf, BodyOf]):
+    """One request. `reference` is the variable part of its path, "" if there is none."""
+
+    request: Request
+    reference: str
+    query: QueryOf
+    body: BodyOf
+
+    @property
+    def caller(self) -> Caller:
+        """The sender of the request."""
+        return caller_of(self.request)
+
+    @property
+    def actor(self) -> Actor:
+        """The user who sent the request."""
+        return caller_of(self.request).actor
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """An operation that the server offers, and its description."""
+
+    operation: Operation[Any, Any, Any]
+    text: str
+
+
+class Routes:
+    """The operations that the server offers, and their routes."""
+
+    def __init__(self) -> None:
+        self.offers: list[Offer] = []
+        self.routes: list[Route] = []
+
+    def serve(
+        self, operation: Operation[Answer, QueryOf, BodyOf]
+    ) -> Callable[[Callable[[Call[QueryOf, BodyOf]], Answer | Response | Awaitable[Response]]], None]:
+        """A decorator of the handler of an operation, whose docstring describes the operation.
+
+        Plain handlers run in a thread, async ones in the event loop.
+        """
+        lists = _list_names(operation.query)
+
+        def bind(handler: Callable[[Call[QueryOf, BodyOf]], Any]) -> None:
+            def in_thread(call: Call[QueryOf, BodyOf]) -> Response:
+                return _response(operation, handler(call))
+
+            async def endpoint(request: Request) -> Response:
+                call: Call[Any, Any] = Call(
+                    request=request,
+                    reference=next(iter(request.path_params.values()), ""),
+                    query=_query(operation.query or Query, request, lists),
+                    body=await _body(operation.body, request),
+                )
+                if inspect.iscoroutinefunction(handler):
+                    return _response(operation, await handler(call))
+                return await run_in_threadpool(in_thread, call)
+
+            route = Route(f"{operation.base}{operation.path}", endpoint, methods=[operation.method])
+            route.methods = {operation.method}  # without the HEAD that Starlette adds
+            self.routes.append(route)
+            self.describe(operation, handler.__doc__ or "")
+
+        return bind
+
+    def describe(self, operation: Operation[Any, Any, Any], text: str) -> None:
+        """Describe an operation, or another answer of one."""
+        self.offers.append(Offer(operation, inspect.cleandoc(text)))
+
+
+def _response(operation: Operation[Any, Any, Any], found: Any) -> Response:
+    if isinstance(found, Response):
+        return found
+    if isinstance(found, bytes):
+        return Response(found, status_code=operation.status, media_type=operation.media)
+    return JsonAnswer(found, status_code=operation.status)
+
+
+def _list_names(kind: type[Query] | None) -> frozenset[str]:
+    """The parameters of a query that may be repeated."""
+    fields = msgspec.structs.fields(kind) if kind is not None else ()
+    return frozenset(field.encode_name for field in fields if _is_list(field.type))
+
+
+def _is_list(kind: Any) -> bool:
+    return _is_list(get_args(kind)[0]) if get_origin(kind) is Annotated else get_origin(kind) is list
+
+
+def _query(kind: type[Query], request: Request, lists: frozenset[str]) -> Query:
+    given = request.query_params
+    values = {name: given.getlist(name) if name in lists else value for name, value in given.items()}
+    return checked("query", lambda: msgspec.convert(values, kind, strict=False))
+
+
+async def _body(kind: type[Body] | None, request: Request) -> Body:
+    if kind is None:
+        return Body()
+    content = await request.body()
+    return checked("body", lambda: msgspec.json.decode(content, type=kind))
+
+
+def checked(where: str, decode: Callable[[], Record]) -> Record:
+    """A decoded record; raises InvalidInput with the place of the first value that does not fit."""
+    try:
+        return decode()
+    except msgspec.ValidationError as error:
+        message, _, path = str(error).partition(" - at `$")
+        place = f"{where}{path}".strip(".`")
+        raise InvalidInput(f"{place}: {message}" if place else message) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"the request is not JSON: {error}") from None
+
+
+def whole(text: str) -> int | None:
+    """The whole number in a path or a header; None if there is none, or if it exceeds `LARGEST`."""
+    return int(text) if text.isdecimal() and len(text) < len(str(LARGEST)) else None

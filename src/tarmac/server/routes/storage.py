@@ -1,0 +1,159 @@
+"""Artifacts, datasets and secrets. Joined by `server.app`."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from tarmac import api
+from tarmac.api.operation import Query
+from tarmac.artifacts.datasets import shown
+from tarmac.artifacts.versions.catalog import VersionSummary
+from tarmac.artifacts.versions.manifest import Entry, Manifest
+from tarmac.model.dataset import Dataset
+from tarmac.model.record import replace
+from tarmac.model.secret import SecretVersion
+from tarmac.server.http.answers import JsonAnswer, notice
+from tarmac.server.http.routing import Call, Routes
+from tarmac.server.service import Service
+from tarmac.vault.vault import NewSecret
+
+
+def add_storage_routes(routes: Routes, service: Service) -> None:
+    """Add the routes about artifacts, datasets and secrets."""
+    _add_artifacts(routes, service)
+    _add_secrets(routes, service)
+    datasets = service.datasets
+
+    @routes.serve(api.DATASETS)
+    def every_dataset(call: Call) -> list[Dataset]:
+        """Return every dataset and its progress."""
+        return [_without_credentials(each) for each in datasets.all(call.actor)]
+
+    @routes.serve(api.ADD_DATASET)
+    def add_dataset(call: Call[Query, api.DatasetBody]) -> Dataset:
+        """Add a dataset; remote data is downloaded once. A failed one is tried again."""
+        return _without_credentials(datasets.add(call.actor, call.body.id, call.body.source))
+
+    @routes.serve(api.REMOVE_DATASET)
+    def remove_dataset(call: Call) -> Dataset:
+        """Remove a dataset and its downloaded files; refused while a run reads it."""
+        return _without_credentials(datasets.remove(call.actor, call.reference))
+
+
+def _add_artifacts(routes: Routes, service: Service) -> None:
+    artifacts = service.artifacts
+
+    @routes.serve(api.ARTIFACTS)
+    def every(call: Call[api.ArtifactsQuery]) -> Response:
+        """Return every version of the artifacts of a run, or of all runs, oldest run first."""
+        missing: list[str] = []
+        run = call.query.run
+        one_run = service.plane.find(call.actor, run) if run is not None else None
+        found = artifacts.versions(call.actor, one_run, on_missing=missing.append)
+        names = artifacts.names(sorted({item.version.run_id for item in found}))
+        records = [artifact_record(item, run_name=names.get(item.version.run_id)) for item in found]
+        return JsonAnswer(records, headers=notice(missing[0] if missing else None))
+
+    @routes.serve(api.ARTIFACT)
+    def content(call: Call[api.ArtifactQuery]) -> api.ArtifactContent:
+        """Return one version and its content: by its id, or the latest of a kind by its run's id or name."""
+        return record(artifacts.content(call.actor, call.reference, kind=call.query.kind))
+
+    @routes.serve(api.REMOVE_ARTIFACT)
+    def remove(call: Call) -> api.ArtifactContent:
+        """Remove one version, by its id, and return its record. Refused while a run needs it."""
+        removed = record(artifacts.content(call.actor, call.reference, kind="checkpoint"))
+        artifacts.remove(call.actor, call.reference)
+        return removed
+
+    def record(manifest: Manifest) -> api.ArtifactContent:
+        run_id = manifest.version.run_id
+        return content_record(manifest, run_name=artifacts.names([run_id]).get(run_id))
+
+    @routes.serve(api.ARTIFACT_PIECE)
+    def artifact_piece(call: Call) -> bytes:
+        """Return a piece of a file, by the SHA-256 of its content."""
+        return artifacts.piece(call.actor, call.reference)
+
+
+def _add_secrets(routes: Routes, service: Service) -> None:
+    secrets = service.secrets
+
+    @routes.serve(api.SET_SECRET)
+    def put(call: Call[Query, api.SecretBody]) -> api.Secret:
+        """Store a value, in place of an earlier one; runs get it from their next attempt on."""
+        body = call.body
+        new = NewSecret(
+            name=call.reference, value=body.value, form=body.form, variable=body.variable, path=body.path
+        )
+        return _without_value(secrets.set(call.actor, new))
+
+    @routes.serve(api.REMOVE_SECRET)
+    def remove(call: Call[api.RemoveSecretQuery]) -> api.Secret | None:
+        """Remove a secret from all later attempts; refused while a run needs it, unless forced."""
+        asked = call.query
+        gone = secrets.remove(call.actor, call.reference, force=asked.force, purge=asked.purge)
+        return _without_value(gone) if gone is not None else None
+
+    @routes.serve(api.SECRETS)
+    def every_secret(call: Call) -> list[api.Secret]:
+        """Return every secret, without its value."""
+        return [_without_value(secret) for secret in secrets.all(call.actor)]
+
+    @routes.serve(api.ROTATE_SECRETS)
+    def rotate_secrets(call: Call) -> api.Rotation:
+        """Encrypt every value with a new key, and delete the old keys."""
+        return api.Rotation(values=secrets.rotate(call.actor))
+
+
+def artifact_record(source: VersionSummary | Manifest, *, run_name: str | None) -> api.Artifact:
+    version = source.version
+    return api.Artifact(
+        id=version.id,
+        run=version.run_id,
+        run_name=run_name,
+        kind=version.kind,
+        number=version.number,
+        rank=version.rank,
+        attempt=source.attempt,
+        created_at=source.created_at,
+        files=source.files,
+        bytes=source.size_bytes,
+        left_out=source.left_out,
+    )
+
+
+def content_record(manifest: Manifest, *, run_name: str | None) -> api.ArtifactContent:
+    entries = [_entry_record(entry) for entry in manifest.entries]
+    return api.ArtifactContent(artifact=artifact_record(manifest, run_name=run_name), entries=entries)
+
+
+def _entry_record(entry: Entry) -> api.ArtifactEntry:
+    return api.ArtifactEntry(
+        path=entry.path,
+        kind=entry.kind,
+        mode=entry.mode,
+        bytes=entry.size_bytes,
+        mtime_ns=entry.mtime_ns,
+        pieces=[api.Piece(digest=chunk.digest, bytes=chunk.size_bytes) for chunk in entry.chunks],
+        target=entry.target,
+        inside=entry.inside,
+    )
+
+
+def _without_credentials(dataset: Dataset) -> Dataset:
+    """A dataset, with credentials in its source hidden."""
+    return replace(dataset, source=shown(dataset.source, dataset.source))
+
+
+def _without_value(secret: SecretVersion) -> api.Secret:
+    """A secret without its value."""
+    return api.Secret(
+        name=secret.name,
+        number=secret.number,
+        user=secret.user,
+        created_at=secret.created_at,
+        form=secret.form,
+        variable=secret.variable,
+        path=secret.path,
+    )
