@@ -39,6 +39,7 @@ LAZY_MODULES = {
     "tarmac.cli.commands.search",
     "tarmac.server.__main__",
     "tarmac.server.setting_reader",
+    "tarmac.systems.gateways",
     "tarmac.server.settings",
 }
 """Modules that may import ours inside functions: a command line, and a server's lock, must answer at once,

@@ -1,4 +1,7 @@
-"""The operations on clusters, their nodes and images, the queue and the use of slots."""
+"""The operations on clusters, their nodes and images, the queue and the use of slots.
+
+Bound by `server.routes`, called by `client`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The operations on experiments, on metrics across runs, and on Determined's numbers of both."""
+"""The operations on experiments, on metrics across runs, and on Determined's numbers of both.
+
+Bound by `server.routes`, called by `client`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The operations on runs: the list, one run, commands to it, its history, output and files."""
+"""The operations on runs: the list, one run, commands to it, its history, output and files.
+
+Bound by `server.routes`, called by `client`.
+"""
 
 from __future__ import annotations
 

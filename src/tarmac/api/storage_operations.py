@@ -1,4 +1,7 @@
-"""The operations on artifacts, datasets and secrets, and on the server itself."""
+"""The operations on artifacts, datasets and secrets, and on the server itself.
+
+Bound by `server.routes`, called by `client`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The operations that submit runs and experiments, and send their code."""
+"""The operations that submit runs and experiments, and send their code.
+
+Bound by `server.routes`, called by `client`.
+"""
 
 from __future__ import annotations
 

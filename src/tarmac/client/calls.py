@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
 
 import tarmac
+from tarmac.api.operation import Body, BodyOf, Operation, Query, QueryOf
 from tarmac.client.transport import Answer, Transport
 from tarmac.model.errors import NotFound, Unavailable
 
@@ -35,33 +36,28 @@ class Calls:
         self._on_notice = on_notice or _warn
         self._version_seen: str | None = None
 
-    def _get(self, path: str, /, **query: object) -> Any:
-        """The answer to a GET request; None in `query` is left out, a list becomes repeated parameters."""
-        return _plain(self._content(path, query))
+    def _call(
+        self,
+        operation: Operation[Record, QueryOf, BodyOf],
+        reference: str = "",
+        *,
+        query: QueryOf | None = None,
+        body: BodyOf | None = None,
+    ) -> Record:
+        """The answer of an operation; `reference` is the variable part of its path."""
+        return decoded(operation.answer, self._content(operation, reference, query=query, body=body))
 
-    def _get_as(self, kind: type[Record], path: str, /, **query: object) -> Record:
-        """Like `_get`, decoded into a record of this class (or a list of such records)."""
-        return decoded(kind, self._content(path, query))
-
-    def _send_as(self, kind: type[Record], method: str, path: str, body: Any = None) -> Record:
-        """Like `_send`, decoded as in `_get_as`."""
-        return decoded(kind, self._sent(method, path, body))
-
-    def _bytes(self, path: str, /, **query: object) -> bytes:
-        """Like `_get`, for an answer that is content and not JSON."""
-        chosen = urlencode({key: value for key, value in query.items() if value is not None})
-        return self._transport.request("GET", f"{path}?{chosen}").body
-
-    def _send(self, method: str, path: str, body: Any = None) -> Any:
-        return _plain(self._sent(method, path, body))
-
-    def _content(self, path: str, query: Mapping[str, object]) -> bytes:
-        chosen = urlencode({key: value for key, value in query.items() if value is not None}, doseq=True)
-        return self._answer(self._transport.request("GET", f"{path}?{chosen}" if chosen else path))
-
-    def _sent(self, method: str, path: str, body: Any) -> bytes:
-        content = None if body is None else json.dumps(body).encode()
-        return self._answer(self._transport.request(method, path, body=content))
+    def _content(
+        self,
+        operation: Operation[Record, QueryOf, BodyOf],
+        reference: str = "",
+        *,
+        query: QueryOf | None = None,
+        body: BodyOf | None = None,
+    ) -> bytes:
+        """Like `_call`, for an answer that is content and not JSON."""
+        path = path_of(operation, reference, query)
+        return self._answer(self._transport.request(operation.method, path, body=encoded(body)))
 
     def _answer(self, answer: Answer) -> bytes:
         if answer.version not in (tarmac.__version__, self._version_seen):
@@ -83,8 +79,24 @@ def decoded(kind: type[Record], content: str | bytes) -> Record:
         raise Unavailable(f"the server sent an answer that this version cannot read: {error}") from None
 
 
-def _plain(content: bytes) -> Any:
-    return msgspec.json.decode(content) if content else None
+def encoded(body: Body | None) -> bytes | None:
+    """The JSON of a body; names of files that are not UTF-8 stay as they are."""
+    return None if body is None else json.dumps(msgspec.to_builtins(body)).encode()
+
+
+def path_of(operation: Operation[Any, Any, Any], reference: str = "", query: Query | None = None) -> str:
+    """The path of a request, with its query."""
+    before, _, rest = operation.path.partition("{")
+    noun, _, after = rest.partition("}")
+    path = f"{before}{segment(noun, reference)}{after}" if noun else before
+    values = {} if query is None else query_of(query)
+    return f"{path}?{urlencode(values, doseq=True)}" if values else path
+
+
+def query_of(query: Query) -> dict[str, Any]:
+    """The parameters of a query, without those that have their defaults."""
+    values: dict[str, Any] = msgspec.to_builtins(query)
+    return {name: str(value).lower() if isinstance(value, bool) else value for name, value in values.items()}
 
 
 def _other_version(version: str | None) -> str:

@@ -10,29 +10,31 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypedDict
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, cast
 
 from tarmac import api
-from tarmac.client.artifact_calls import ArtifactCalls
-from tarmac.client.calls import segment
+from tarmac.client.calls import query_of, segment
 from tarmac.client.cluster_calls import ClusterCalls
 from tarmac.client.embedded import EmbeddedServer, home_of
-from tarmac.client.event_calls import EventCalls
 from tarmac.client.experiment_calls import ExperimentCalls
 from tarmac.client.follow import EventCursor, LogCursor, follow
-from tarmac.client.metric_calls import MetricCalls
-from tarmac.client.secret_calls import SecretCalls
 from tarmac.client.session_calls import SessionCalls
+from tarmac.client.storage_calls import StorageCalls
 from tarmac.client.transport import Address, Transport, is_loopback, tcp_address
+from tarmac.model.actor import RunScope
 from tarmac.model.annotation import Annotation
 from tarmac.model.errors import Unavailable, WaitTimeout
 from tarmac.model.home import INHERITED_VARIABLES, Home
+from tarmac.model.record import replace
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     from tarmac.client.follow import Message
     from tarmac.client.launching import Run
+    from tarmac.model.lifecycle import RunState
+
+Submission = TypeVar("Submission", bound="api.SubmissionBody")
 
 
 class SubmitOptions(TypedDict, total=False):
@@ -65,9 +67,7 @@ URL_VARIABLE = "TARMAC_URL"
 TOKEN_VARIABLE = "TARMAC_TOKEN"
 
 
-class Client(
-    ClusterCalls, ArtifactCalls, ExperimentCalls, MetricCalls, EventCalls, SecretCalls, SessionCalls
-):
+class Client(ClusterCalls, StorageCalls, ExperimentCalls, SessionCalls):
     """A connection to a tarmac server: at `url` or TARMAC_URL, else the user's own.
 
     The user's own server is in `home` (by default TARMAC_HOME, else where XDG defines) and is started if
@@ -118,7 +118,7 @@ class Client(
 
     def version(self) -> api.Version:
         """The version of the server."""
-        return self._get_as(api.Version, "/version")
+        return self._call(api.VERSION)
 
     def submit(
         self,
@@ -133,16 +133,18 @@ class Client(
         submission sent twice because of a broken connection is still one run.
         """
         body = _submission(source, idempotency_key=idempotency_key or _new_key(), **options)
-        return self._send("POST", "/runs", self._bringing([body])[0])
+        return self._call(api.SUBMIT, body=self._bringing([body])[0])
 
     def submit_all(self, submissions: Sequence[Mapping[str, Any]]) -> list[api.Run]:
         """Submit all of several runs or none; each is a mapping of the arguments of `submit`."""
         bodies = [_submission(**{"idempotency_key": _new_key(), **item}) for item in submissions]
-        return self._send("POST", "/runs/batch", {"runs": self._bringing(bodies)})
+        return self._call(api.SUBMIT_ALL, body=api.BatchBody(runs=self._bringing(bodies)))
 
     def dry_run(self, source: str | None = None, **options: Unpack[SubmitOptions]) -> api.DryRun:
         """The result of a submission now: placement, command and variables per node. Nothing is stored."""
-        return self._send_as(api.DryRun, "POST", "/runs?dry_run=true", _submission(source, **options))
+        return self._call(
+            api.DRY_RUN, query=api.SubmitQuery(dry_run=True), body=_submission(source, **options)
+        )
 
     def create_experiment(
         self,
@@ -153,14 +155,13 @@ class Client(
         **options: Unpack[SubmitOptions],
     ) -> api.Experiment:
         """Begin a search: from a run file with a search, from one with `sweep`, or by forking another."""
-        body = _submission(source, idempotency_key=idempotency_key or _new_key(), **options)
-        (brought,) = self._bringing([body])
-        return self._send_as(api.Experiment, "POST", "/experiments", {**brought, "fork": fork})
+        key = idempotency_key or _new_key()
+        body = api.ExperimentBody(**_fields(source, idempotency_key=key, **options), fork=fork)
+        return self._call(api.CREATE_EXPERIMENT, body=self._bringing([body])[0])
 
     def preview_search(self, source: str, **options: Unpack[SubmitOptions]) -> list[api.PreviewLine]:
         """The number and length of a search's trials. Nothing is stored."""
-        body = _submission(source, **options)
-        return self._send_as(list[api.PreviewLine], "POST", "/experiments/preview", body)
+        return self._call(api.PREVIEW_SEARCH, body=api.ExperimentBody(**_fields(source, **options)))
 
     def launch(self, run: Run, **overrides: Any) -> api.Run:
         """Submit a run described in Python."""
@@ -172,8 +173,8 @@ class Client(
         self, source: str, *, filename: str = "run.yaml", directory: str | Path | None = None
     ) -> api.CheckReport:
         """Every problem of a run file."""
-        body = {"source": source, "filename": filename, "directory": str(Path(directory or "").absolute())}
-        return self._send_as(api.CheckReport, "POST", "/check", body)
+        absolute = str(Path(directory or "").absolute())
+        return self._call(api.CHECK, body=api.CheckBody(source=source, filename=filename, directory=absolute))
 
     def runs(
         self,
@@ -190,72 +191,70 @@ class Client(
         mine: bool = False,
     ) -> api.RunPage:
         """A page of runs (with `mine` the user's own), newest first; `before` is the last page's `next`."""
-        return self._get(
-            "/runs",
-            limit=limit,
-            state=list(states),
-            label=[f"{key}={value}" for key, value in (labels or {}).items()],
+        query = api.RunsQuery(
+            state=cast("list[RunState]", list(states)),
             user=user,
+            scope=RunScope.MINE if mine else RunScope.ALL,
             project=project,
             name=name,
             array=array,
+            label=[f"{key}={value}" for key, value in (labels or {}).items()],
             before=before,
-            all="true" if everything else None,
-            scope="mine" if mine else None,
+            limit=limit,
+            everything=everything,
         )
+        return self._call(api.RUNS, query=query)
 
     def run(self, reference: str) -> api.Run:
         """A run, by id, unique prefix of an id, name (the newest of that name), or `@last`."""
-        return self._get(_run_path(reference))
+        return self._call(api.RUN, reference)
 
     def array(self, reference: str) -> api.Array:
         """The array of this reference, or the one a run is a member of; raises NotFound for a single run."""
-        return self._get_as(api.Array, _run_path(reference, "/array"))
+        return self._call(api.ARRAY, reference)
 
     def stop(self, reference: str, *, now: bool = False) -> api.Run:
         """End a run for good (`now`: without its grace); an array means all its members, here and below."""
-        return self._send("POST", _run_path(reference, "/stop?now=true" if now else "/stop"))
+        return self._call(api.STOP, reference, query=api.StopQuery(now=now))
 
     def pause(self, reference: str) -> api.Run:
         """Ask a run to leave its slots until a user resumes it."""
-        return self._send("POST", _run_path(reference, "/pause"))
+        return self._call(api.PAUSE, reference)
 
     def resume(self, reference: str) -> api.Run:
         """Put a paused run back in the queue."""
-        return self._send("POST", _run_path(reference, "/resume"))
+        return self._call(api.RESUME, reference)
 
     def annotations(self, reference: str) -> list[Annotation]:
         """The notes of a run and the changes of its labels, oldest first."""
-        return self._get_as(list[Annotation], _run_path(reference, "/annotations"))
+        return self._call(api.ANNOTATIONS, reference)
 
     def note(self, reference: str, text: str) -> list[Annotation]:
         """Add a note to a run; return the same as `annotations`."""
-        return self._send_as(list[Annotation], "POST", _run_path(reference, "/notes"), {"text": text})
+        return self._call(api.NOTE, reference, body=api.NoteBody(text=text))
 
     def label(self, reference: str, changes: Mapping[str, str | None]) -> api.Run:
         """Set labels of a run; None removes a label."""
-        return self._send("PATCH", _run_path(reference, "/labels"), {"labels": dict(changes)})
+        return self._call(api.LABEL, reference, body=api.LabelsBody(labels=changes))
 
     def files(
         self, reference: str, path: str = "", *, attempt: int | None = None, node: str | None = None
     ) -> api.WorkFiles:
         """A directory below an attempt's working directory: by default the newest's, on its first node."""
-        place = {"path": path, "attempt": attempt, "node": node}
-        return self._get_as(api.WorkFiles, _run_path(reference, "/files"), **place)
+        return self._call(api.FILES, reference, query=api.FilesQuery(path=path, attempt=attempt, node=node))
 
     def file(
         self, reference: str, path: str, *, attempt: int | None = None, node: str | None = None
     ) -> Iterator[bytes]:
         """A file of that directory, piece by piece."""
-        offset = 0
-        place = {"path": path, "attempt": attempt, "node": node}
-        while piece := self._bytes(_run_path(reference, "/file"), offset=offset, **place):
+        query = api.FileQuery(path=path, attempt=attempt, node=node)
+        while piece := self._content(api.FILE, reference, query=query):
             yield piece
-            offset += len(piece)
+            query = replace(query, offset=query.offset + len(piece))
 
     def remove(self, reference: str) -> api.Run:
         """Remove an ended run with its files and artifacts; return its last record."""
-        return self._send("DELETE", _run_path(reference))
+        return self._call(api.REMOVE_RUN, reference)
 
     def wait(self, reference: str, *, timeout_s: float | None = None) -> api.Run:
         """Wait for a run to end, and return it; raises WaitTimeout (a TimeoutError) after `timeout_s`."""
@@ -272,7 +271,15 @@ class Client(
 
     def attempts(self, reference: str) -> list[api.Attempt]:
         """The attempts of a run, with their workers."""
-        return self._get(_run_path(reference, "/attempts"))
+        return self._call(api.ATTEMPTS, reference)
+
+    def events(self, reference: str) -> list[api.Event]:
+        """The history of a run."""
+        return self._call(api.EVENTS, reference)
+
+    def notifications(self, reference: str) -> list[api.Notification]:
+        """The messages about a run, sent or pending, oldest first."""
+        return self._call(api.NOTIFICATIONS, reference)
 
     def follow_events(self, reference: str, *, after: int = 0) -> Iterator[Message]:
         """`event` messages: the history of a run, then new events, until its `end`."""
@@ -283,11 +290,11 @@ class Client(
 
         Survives the death or restart of the server: every byte of a log comes exactly once.
         """
-        return follow(self._transport, LogCursor(segment("run", reference), _log_query(**choice)))
+        return follow(self._transport, LogCursor(segment("run", reference), query_of(_log_query(**choice))))
 
     def logs(self, reference: str, **choice: Unpack[LogChoice]) -> Iterator[api.LogChunk]:
         """The logs of a run so far."""
-        query = {**_log_query(**choice), "follow": "false"}
+        query = query_of(_log_query(**choice, follow=False))
         for message in follow(self._transport, LogCursor(segment("run", reference), query)):
             if message.event == "log":
                 chunk: api.LogChunk = message.data
@@ -295,21 +302,21 @@ class Client(
 
     def reports(self, reference: str, *, limit: int | None = None) -> list[api.Report]:
         """The newest metrics and progress that a run's workers reported, oldest first."""
-        return self._get(_run_path(reference, "/reports"), limit=limit)
+        return self._call(api.REPORTS, reference, query=api.ReportsQuery(limit=limit))
 
     def code_changes(self, reference: str, after: str) -> list[api.CodeChange]:
         """The files that differ between the code of a run and of another; raises NotFound without code."""
-        return self._get_as(list[api.CodeChange], _run_path(reference, "/code-changes"), after=after)
+        return self._call(api.CODE_CHANGES, reference, query=api.CodeChangesQuery(after=after))
 
     def why(self, reference: str) -> api.Why:
         """Why a run is in its state: the reasons for waiting, and their remedies."""
-        return self._get_as(api.Why, _run_path(reference, "/why"))
+        return self._call(api.WHY, reference)
 
     def stop_server(self) -> None:
         """Ask the server to end. Its runs continue, and the next server finds them."""
-        self._send("POST", "/server/stop")
+        self._call(api.STOP_SERVER)
 
-    def _bringing(self, bodies: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    def _bringing(self, bodies: Sequence[Submission]) -> list[Submission]:
         """Submissions with the snapshots of their code; a remote server gets these first.
 
         The user's own server on this machine reads the directory itself.
@@ -319,7 +326,7 @@ class Client(
         from tarmac.client.uploading import Uploads  # noqa: PLC0415 - most commands send no code
 
         uploads = Uploads(self._transport, on_upload=self._on_upload, leave_out=(self.home.root,))
-        return [{**body, "code_digest": uploads.digest_for(body)} for body in bodies]
+        return [replace(body, code_digest=uploads.digest_for(body)) for body in bodies]
 
 
 def _address(url: str | None, home: Home, token: str | None, server_options: Sequence[str]) -> Address:
@@ -341,60 +348,30 @@ def _token_of(home: Home) -> str | None:
         raise Unavailable(f"the token {home.token} cannot be read: {problem.strerror}") from problem
 
 
-def _submission(
+def _submission(source: str | None = None, **options: Any) -> api.SubmissionBody:
+    return api.SubmissionBody(**_fields(source, **options))
+
+
+def _fields(
     source: str | None = None,
     *,
-    filename: str = "run.yaml",
     directory: str | Path | None = None,
-    dialect: str | None = None,
     extras: Mapping[str, Any] | None = None,
-    overrides: Mapping[str, Any] | None = None,
-    clone: str | None = None,
-    resume: bool = False,
-    sweep: Mapping[str, str] | None = None,
-    idempotency_key: str | None = None,
+    **options: Any,
 ) -> dict[str, Any]:
+    """The fields of the body of a submission."""
     return {
         "source": source,
-        "filename": filename,
         "directory": str(Path(directory or "").absolute()),
-        "dialect": dialect,
         "extras": dict(extras or {}),
-        "overrides": dict(overrides or {}),
-        "clone": clone,
-        **({"sweep": dict(sweep)} if sweep else {}),
-        **({"resume": True} if resume else {}),  # older servers do not know it
         "submitter": {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ},
-        "idempotency_key": idempotency_key,
+        **{name: value for name, value in options.items() if value is not None},
     }
 
 
-def _log_query(
-    *,
-    role: str | None = None,
-    replica: int | None = None,
-    worker: int | None = None,
-    rank: int | None = None,
-    attempt: int | None = None,
-    tail: int | None = None,
-    since_s: float | None = None,
-    times: bool = False,
-) -> dict[str, str | int | float]:
-    query: dict[str, Any] = {
-        "role": role,
-        "replica": replica,
-        "worker": worker,
-        "rank": rank,
-        "attempt": attempt,
-        "tail": tail,
-    }
-    query |= {"since": since_s, "times": "true" if times else None}
-    return {key: value for key, value in query.items() if value is not None}
+def _log_query(*, since_s: float | None = None, **choice: Any) -> api.LogsQuery:
+    return api.LogsQuery(since=since_s, **choice)
 
 
 def _new_key() -> str:
     return os.urandom(16).hex()
-
-
-def _run_path(reference: str, rest: str = "") -> str:
-    return f"/runs/{segment('run', reference)}{rest}"

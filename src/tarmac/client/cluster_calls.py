@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-from urllib.parse import urlencode
+from typing import Any, cast
 
 from tarmac import api
-from tarmac.client.calls import Calls, segment
+from tarmac.client.calls import Calls
 from tarmac.client.failures import error_of
 from tarmac.model.abilities import KeptImage
 from tarmac.model.engine_kinds import Finding
@@ -29,16 +28,8 @@ class ClusterCalls(Calls):
 
         `limit`: the maximum number of runs of each pool, beginning behind the `number` `after`.
         """
-        mine_only = "true" if mine else None
-        return self._get_as(
-            list[api.QueuePool],
-            "/queue",
-            cluster=cluster,
-            pool=pool,
-            mine=mine_only,
-            limit=limit,
-            after=after,
-        )
+        query = api.QueueQuery(cluster=cluster, pool=pool, mine=mine, limit=limit, after=after or 0)
+        return self._call(api.QUEUE, query=query)
 
     def change_queue(
         self, changes: Sequence[Mapping[str, Any]], *, limit: int | None = None
@@ -47,27 +38,25 @@ class ClusterCalls(Calls):
 
         Returns the queues of the changed pools; with `limit` their first runs and the changed ones.
         """
-        body = {"changes": [dict(change) for change in changes]}
-        path = "/queue/changes" if limit is None else f"/queue/changes?limit={limit}"
-        return self._send_as(list[api.QueuePool], "POST", path, body)
+        body = api.ChangesBody(changes=cast("list[api.ChangeBody]", list(changes)))  # the server checks them
+        return self._call(api.CHANGE_QUEUE, query=api.QueueChangeQuery(limit=limit), body=body)
 
     def images(self, *, cluster: str | None = None, node: str | None = None) -> api.ImageList:
         """The images of the nodes, and the clusters that did not answer."""
-        return self._get_as(api.ImageList, "/images", cluster=cluster, node=node)
+        return self._call(api.IMAGES, query=api.ImagesQuery(cluster=cluster, node=node))
 
     def remove_image(
         self, image: str, *, cluster: str | None = None, node: str | None = None
     ) -> list[KeptImage]:
         """Remove an image, by name or digest, from every node that has it; return the removed ones."""
-        choice = {"image": image, "cluster": cluster, "node": node}
-        query = urlencode({name: value for name, value in choice.items() if value is not None})
-        return self._send_as(list[KeptImage], "DELETE", f"/images?{query}")
+        query = api.ImageQuery(image=image, cluster=cluster, node=node)
+        return self._call(api.REMOVE_IMAGE, query=query)
 
     def nodes(
         self, *, cluster: str | None = None, pool: str | None = None, shard: str | None = None
     ) -> list[api.Node]:
         """The nodes (of a cluster, a pool, a shard), with their runs."""
-        return self._get_as(list[api.Node], "/nodes", cluster=cluster, pool=pool, shard=shard)
+        return self._call(api.NODES, query=api.NodesQuery(cluster=cluster, pool=pool, shard=shard))
 
     def drain(
         self,
@@ -78,68 +67,65 @@ class ClusterCalls(Calls):
         reason: str = "",
     ) -> list[api.Node]:
         """Drain nodes: the named ones, or all of a cluster, pool and shard. All of them or none."""
-        body = {"nodes": nodes, "cluster": cluster, "pool": pool, "shard": shard}
-        if reason:
-            body["reason"] = reason
-        return self._send_as(list[api.Node], "POST", "/nodes/drain", body)
+        body = api.DrainBody(nodes=nodes, cluster=cluster, pool=pool, shard=shard, reason=reason)
+        return self._call(api.DRAIN, body=body)
 
     def undrain(
         self, *nodes: str, cluster: str | None = None, pool: str | None = None, shard: str | None = None
     ) -> list[api.Node]:
         """Give drained nodes work again; selected as for `drain`."""
-        body = {"nodes": nodes, "cluster": cluster, "pool": pool, "shard": shard}
-        return self._send_as(list[api.Node], "POST", "/nodes/undrain", body)
+        body = api.NodesBody(nodes=nodes, cluster=cluster, pool=pool, shard=shard)
+        return self._call(api.UNDRAIN, body=body)
 
     def usage(self, *, since: float | None = None, until: float | None = None) -> list[api.UsedSlots]:
         """The slot use from `since` to `until` (Unix times), by user, project, cluster and pool."""
-        return self._get_as(list[api.UsedSlots], "/usage", since=since, until=until)
+        return self._call(api.USAGE, query=api.UsageQuery(since=since, until=until))
 
     def utilization(self) -> list[api.RunUtilization]:
         """The current use of processors, memory and GPUs by live runs, for each run and node."""
-        return self._get("/utilization")
+        return self._call(api.UTILIZATION)
 
     def clusters(self) -> list[api.Cluster]:
         """Every permanent cluster, its pools with their rules and its nodes by kind."""
-        return self._get_as(list[api.Cluster], "/clusters")
+        return self._call(api.CLUSTERS)
 
     def cluster(self, name: str) -> api.Cluster:
         """One cluster, including that of a rehearsal."""
-        return self._get_as(api.Cluster, f"/clusters/{segment('cluster', name)}")
+        return self._call(api.CLUSTER, name)
 
     def check_cluster(self, name: str) -> list[Finding]:
         """Check a cluster for the needs of runs; return all findings."""
-        return self._get_as(list[Finding], f"/clusters/{segment('cluster', name)}/check")
+        return self._call(api.CHECK_CLUSTER, name)
 
     def add_cluster(
         self, source: str, *, filename: str = "cluster.yaml", replace: bool = False
     ) -> api.Cluster:
         """Add the cluster that a text describes; `replace` allows it to replace the one of its name."""
-        body = {"source": source, "filename": filename, "replace": replace}
-        return self._send_as(api.Cluster, "POST", "/clusters", body)
+        body = api.ClusterBody(source=source, filename=filename, replace=replace)
+        return self._call(api.ADD_CLUSTER, body=body)
 
     def remove_cluster(self, name: str) -> api.Cluster:
         """Remove a described cluster; return its last record."""
-        return self._send_as(api.Cluster, "DELETE", f"/clusters/{segment('cluster', name)}")
+        return self._call(api.REMOVE_CLUSTER, name)
 
     def start_cluster(
         self, name: str, source: str, *, filename: str = "hosts.txt", install: bool = False
     ) -> api.ClusterChange:
         """Begin to run a cluster on exactly the machines of a hosts file; see `cluster_change`."""
-        body = {"source": source, "filename": filename, "install": install}
-        return self._send_as(api.ClusterChange, "PUT", f"/clusters/{segment('cluster', name)}/machines", body)
+        body = api.MachinesBody(source=source, filename=filename, install=install)
+        return self._call(api.START_CLUSTER, name, body=body)
 
     def end_cluster(self, name: str, *, force: bool = False, purge: bool = False) -> api.ClusterChange:
         """Begin to end a started cluster; see `cluster_change`."""
-        body = {"force": force, "purge": purge}
-        return self._send_as(api.ClusterChange, "POST", f"/clusters/{segment('cluster', name)}/down", body)
+        return self._call(api.END_CLUSTER, name, body=api.DownBody(force=force, purge=purge))
 
     def cluster_machines(self, name: str) -> api.ClusterStatus:
         """The state of a started cluster's machines, as they report it."""
-        return self._get_as(api.ClusterStatus, f"/clusters/{segment('cluster', name)}/machines")
+        return self._call(api.CLUSTER_MACHINES, name)
 
     def cluster_change(self, name: str, *, after: int = 0) -> api.ClusterChange:
         """The progress of a cluster's newest change: waits briefly for lines from number `after` on."""
-        return self._get_as(api.ClusterChange, f"/clusters/{segment('cluster', name)}/change", after=after)
+        return self._call(api.CLUSTER_CHANGE, name, query=api.ChangeQuery(after=after))
 
     def follow_cluster_change(self, name: str) -> Iterator[api.ChangeLine]:
         """The lines of `start_cluster` or `end_cluster`, until it ends.

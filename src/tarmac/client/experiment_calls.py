@@ -1,12 +1,16 @@
-"""The methods about experiments. Inherited by `client.Client`."""
+"""The methods about experiments, and about metrics across runs. Inherited by `client.Client`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING, cast
 
 from tarmac import api
-from tarmac.client.calls import Calls, segment
+from tarmac.client.calls import Calls
+from tarmac.model.actor import RunScope
+
+if TYPE_CHECKING:
+    from tarmac.model.experiment import ExperimentState
 
 
 class ExperimentCalls(Calls):
@@ -24,66 +28,76 @@ class ExperimentCalls(Calls):
         mine: bool = False,
     ) -> api.ExperimentPage:
         """A page of the list of experiments, newest first; `before` is the `next` of the last page."""
-        return self._get_as(
-            api.ExperimentPage,
-            "/experiments",
-            limit=limit,
-            state=list(states),
+        query = api.ExperimentsQuery(
+            state=cast("list[ExperimentState]", list(states)),
             user=user,
+            scope=RunScope.MINE if mine else RunScope.ALL,
             project=project,
-            archived=None if archived is None else str(archived).lower(),
+            archived=archived,
             before=before,
-            scope="mine" if mine else None,
+            limit=limit,
         )
+        return self._call(api.EXPERIMENTS, query=query)
 
     def experiment(self, reference: str) -> api.Experiment:
         """An experiment, by id, unique prefix of an id, or name (the newest of that name)."""
-        return self._get_as(api.Experiment, _path(reference))
+        return self._call(api.EXPERIMENT, reference)
 
     def trials(self, reference: str) -> list[api.Trial]:
         """All trials of an experiment, by number."""
-        return self._get_as(list[api.Trial], _path(reference, "/trials"))
+        return self._call(api.TRIALS, reference)
 
     def best_trials(self, reference: str, *, limit: int = 1) -> list[api.Trial]:
         """The trials with the best metric, best first."""
-        return self._get_as(list[api.Trial], _path(reference, "/best"), limit=limit)
+        return self._call(api.BEST_TRIALS, reference, query=api.BestQuery(limit=limit))
 
     def numbers(self, run_ids: Sequence[str]) -> dict[str, api.Numbers]:
         """The numbers of these runs in Determined's command, for runs that have some."""
-        return self._get_as(dict[str, api.Numbers], "/numbers", run=list(run_ids)) if run_ids else {}
+        return self._call(api.NUMBERS, query=api.NumbersQuery(run=list(run_ids))) if run_ids else {}
 
     def numbered_experiment(self, number: int) -> str:
         """The id of the experiment, or of the single run, with this number; raises NotFound."""
-        return self._get_as(api.Numbered, f"/numbers/experiments/{number}").id
+        return self._call(api.NUMBERED_EXPERIMENT, str(number)).id
 
     def pause_experiment(self, reference: str) -> api.Experiment:
         """Pause every active trial, and begin no new ones."""
-        return self._send_as(api.Experiment, "POST", _path(reference, "/pause"))
+        return self._call(api.PAUSE_EXPERIMENT, reference)
 
     def activate_experiment(self, reference: str) -> api.Experiment:
         """Resume the trials of a paused experiment."""
-        return self._send_as(api.Experiment, "POST", _path(reference, "/activate"))
+        return self._call(api.ACTIVATE_EXPERIMENT, reference)
 
     def stop_experiment(self, reference: str, *, now: bool = False) -> api.Experiment:
         """End an experiment and its trials for good (`now`: without their grace)."""
-        return self._send_as(api.Experiment, "POST", _path(reference, "/stop?now=true" if now else "/stop"))
+        return self._call(api.STOP_EXPERIMENT, reference, query=api.StopQuery(now=now))
 
     def continue_experiment(self, reference: str) -> api.Experiment:
         """Continue an ended experiment: failed and stopped trials run again."""
-        return self._send_as(api.Experiment, "POST", _path(reference, "/continue"))
+        return self._call(api.CONTINUE_EXPERIMENT, reference)
 
     def archive_experiment(self, reference: str, archived: bool = True) -> api.Experiment:
         """Hide an ended experiment from plain lists, or show it again."""
-        return self._send_as(
-            api.Experiment,
-            "POST",
-            _path(reference, f"/archive?{urlencode({'archived': str(archived).lower()})}"),
-        )
+        return self._call(api.ARCHIVE_EXPERIMENT, reference, query=api.ArchiveQuery(archived=archived))
 
     def remove_experiment(self, reference: str) -> api.Experiment:
         """Remove an ended experiment, with its trials' runs, files and artifacts."""
-        return self._send_as(api.Experiment, "DELETE", _path(reference))
+        return self._call(api.REMOVE_EXPERIMENT, reference)
 
+    def metrics(
+        self,
+        *references: str,
+        names: Sequence[str] = (),
+        group: str | None = None,
+        points: int | None = None,
+        every_rank: bool = False,
+    ) -> list[api.MetricSeries]:
+        """The metrics of runs: for each the last value, the lowest and the highest.
 
-def _path(reference: str, rest: str = "") -> str:
-    return f"/experiments/{segment('experiment', reference)}{rest}"
+        With `points`, each has at most that number of points, which draw the same curve. `names` and `group`
+        select metrics; `every_rank` adds ranks other than the lowest that reported. Raises NotFound for a
+        name that no run has reported.
+        """
+        query = api.MetricsQuery(
+            run=list(references), name=list(names), group=group, points=points, every_rank=every_rank
+        )
+        return self._call(api.METRICS, query=query)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tarmac import api
-from tarmac.client.artifact_calls import ArtifactCalls
+from tarmac.client.storage_calls import StorageCalls
 from tarmac.model.errors import InvalidInput, Unavailable
 
 PART = ".part"
@@ -21,7 +21,7 @@ Progress = Callable[[int], None]
 
 
 def fetch(
-    client: ArtifactCalls,
+    client: StorageCalls,
     entries: Sequence[api.ArtifactEntry],
     target: Path,
     progress: Progress = lambda _: None,
@@ -59,7 +59,7 @@ def selected(entries: Sequence[api.ArtifactEntry], path: str | None) -> Sequence
     return found
 
 
-def _fetch_file(client: ArtifactCalls, entry: api.ArtifactEntry, path: Path, progress: Progress) -> None:
+def _fetch_file(client: StorageCalls, entry: api.ArtifactEntry, path: Path, progress: Progress) -> None:
     if _is_whole(entry, path):
         progress(entry.bytes)
         return

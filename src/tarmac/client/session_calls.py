@@ -11,7 +11,8 @@ from contextlib import suppress
 from threading import Condition, Lock
 from typing import Any
 
-from tarmac.client.calls import Calls, segment
+from tarmac import api
+from tarmac.client.calls import Calls, path_of
 from tarmac.client.http1 import Connection, Response
 from tarmac.model.errors import Unavailable
 from tarmac.node.session import frames
@@ -120,5 +121,5 @@ class SessionCalls(Calls):
         Raises Refused if the run has no such worker now.
         """
         first = pack(frames.OPEN, json.dumps(opening).encode())
-        path = f"/runs/{segment('run', reference)}/sessions"
+        path = path_of(api.OPEN_SESSION, reference)
         return ClientSession(*self._transport.open_stream(path, first))

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tarmac import api
 from tarmac.artifacts.code.archives import is_archive
 from tarmac.artifacts.code.arrivals import HEADER
 from tarmac.artifacts.code.content import HashMemory, Unreadable, Vanished, chunks, hash_file
@@ -27,6 +28,7 @@ from tarmac.artifacts.code.tree import (
     scan,
     unreadable,
 )
+from tarmac.client.calls import Calls, decoded, path_of
 from tarmac.client.transport import Pieces, Transport
 from tarmac.model.errors import InvalidInput, Refused, Unavailable
 from tarmac.model.home import cache_directory
@@ -44,28 +46,33 @@ class ChangedMeanwhile(Exception):
     """A file changed between hashing and sending."""
 
 
-class Uploads:
+class Uploads(Calls):
     """The uploads of one call: a directory is sent once, even for several runs."""
 
     def __init__(
         self, transport: Transport, *, on_upload: OnUpload | None = None, leave_out: Sequence[Path] = ()
     ) -> None:
+        super().__init__(transport, on_notice=_ignore)
         self._leave_out = leave_out
-        self._transport = transport
         self._on_upload = on_upload or _nobody
         self._memory = HashMemory(cache_directory(os.environ, user_home=Path.home()) / HASHES)
-        self._digests: dict[str, str] = {}
+        self._digests: dict[LocalDirectory, str] = {}
 
-    def digest_for(self, submission: Mapping[str, Any]) -> str | None:
+    def digest_for(self, submission: api.SubmissionBody) -> str | None:
         """The snapshot of a submission: sent now, if its code is a directory of this machine."""
-        directory = self._ask("/code/needed", submission)["directory"]
+        directory = self._call(api.CODE_NEEDED, body=submission).directory
         if directory is None:
             return None
-        key = json.dumps(directory, sort_keys=True)
-        if key not in self._digests:
-            code = LocalDirectory(**{**directory, "exclude": tuple(directory["exclude"])})
-            self._digests[key] = self._send_directory(code)
-        return self._digests[key]
+        code = LocalDirectory(
+            path=directory.path,
+            ignore_file=directory.ignore_file,
+            exclude=tuple(directory.exclude),
+            whole=directory.whole,
+            limit_bytes=directory.limit_bytes,
+        )
+        if code not in self._digests:
+            self._digests[code] = self._send_directory(code)
+        return self._digests[code]
 
     def _send_directory(self, code: LocalDirectory) -> str:
         send = self._send_archive if is_archive(Path(code.path)) else self._send_tree
@@ -107,11 +114,12 @@ class Uploads:
 
     def _commit(self, code: LocalDirectory, tree: Mapping[str, Any]) -> str:
         sent = {"path": code.path, "limit_bytes": code.limit_bytes, **tree}
-        digest: str = self._ask("/code/trees", sent)["digest"]
-        return digest
+        path = path_of(api.SEND_TREE)
+        answer = self._transport.request("POST", path, body=json.dumps(sent).encode())
+        return decoded(api.UploadedTree, answer.body).digest
 
     def _send_contents(self, files: Mapping[str, tuple[Path, int]]) -> None:
-        missing = self._ask("/code/missing", {"contents": list(files)})["missing"]
+        missing = self._call(api.MISSING_CONTENTS, body=api.ContentsBody(contents=list(files))).missing
         of_bytes = sum(files[content][1] for content in missing)
         sent_bytes = 0
         for contents in _packed(missing, files):
@@ -125,16 +133,12 @@ class Uploads:
         size_bytes = sum(HEADER.size + size_bytes for _, size_bytes in files.values())
         pack = Pieces(size_bytes=size_bytes, begin=partial(_pieces, files, progress))
         try:
-            self._transport.request("POST", "/code/packs", body=pack)
+            self._transport.request("POST", path_of(api.SEND_PACK), body=pack)
         except InvalidInput:  # a content does not match its hash
             raise ChangedMeanwhile from None
 
     def _tell(self, before_bytes: int, of_bytes: int, sent_bytes: int) -> None:
         self._on_upload(before_bytes + sent_bytes, of_bytes)
-
-    def _ask(self, path: str, body: Mapping[str, Any]) -> Any:
-        answer = self._transport.request("POST", path, body=json.dumps(body).encode())
-        return json.loads(answer.body)
 
 
 def _packed(contents: Sequence[str], files: Mapping[str, tuple[Path, int]]) -> Iterator[list[str]]:
@@ -174,3 +178,7 @@ def _pieces(files: Mapping[str, tuple[Path, int]], progress: Callable[[int], Non
 
 def _nobody(_sent_bytes: int, _of_bytes: int) -> None:
     """Ignore progress."""
+
+
+def _ignore(_notice: str) -> None:
+    """The client itself shows notices."""

@@ -1,4 +1,4 @@
-"""Monitoring: whether the server works, and its metrics. Used by `routes/operation.py`."""
+"""Monitoring: whether the server works, and its metrics. Used by `routes/server.py`."""
 
 from __future__ import annotations
 

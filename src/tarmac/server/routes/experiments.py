@@ -55,14 +55,14 @@ def _add_questions(routes: Routes, service: Service) -> None:
     @routes.serve(api.EXPERIMENTS)
     def experiments(call: Call[api.ExperimentsQuery]) -> api.ExperimentPage:
         """Return a page of the list of experiments, newest first."""
-        asked = call.query
+        chosen = call.query
         query = ExperimentQuery(
-            states=frozenset(asked.state),
-            user=call.actor.user if asked.scope is RunScope.MINE else asked.user,
-            project=asked.project,
-            archived=asked.archived,
-            before_id=asked.before,
-            limit=asked.limit,
+            states=frozenset(chosen.state),
+            user=call.actor.user if chosen.scope is RunScope.MINE else chosen.user,
+            project=chosen.project,
+            archived=chosen.archived,
+            before_id=chosen.before,
+            limit=chosen.limit,
         )
         page = found.experiments(call.actor, query)
         following = page[-1].id if len(page) == query.limit else None
@@ -71,11 +71,11 @@ def _add_questions(routes: Routes, service: Service) -> None:
     @routes.serve(api.METRICS)
     def metrics(call: Call[api.MetricsQuery]) -> list[api.MetricSeries]:
         """Return the metrics of these runs, in their order: a summary of each, and points if requested."""
-        asked = call.query
+        chosen = call.query
         choice = MetricChoice(
-            names=tuple(asked.name), group=asked.group, points=asked.points, every_rank=asked.every_rank
+            names=tuple(chosen.name), group=chosen.group, points=chosen.points, every_rank=chosen.every_rank
         )
-        series = plane.metrics(call.actor, asked.run, choice)
+        series = plane.metrics(call.actor, chosen.run, choice)
         runs = {each.run.id: each.run for each in series}
         masks = {run_id: service.secrets.mask(of) for run_id, of in runs.items()}
         return [series_record(each, masks[each.run.id]) for each in series]

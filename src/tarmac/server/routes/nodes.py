@@ -19,8 +19,8 @@ def add_node_routes(routes: Routes, service: Service) -> None:
     @routes.serve(api.NODES)
     def nodes(call: Call[api.NodesQuery]) -> list[api.Node]:
         """Return nodes, with their runs."""
-        asked = call.query
-        choice = NodeChoice(cluster=asked.cluster, pool=asked.pool, shard=asked.shard)
+        query = call.query
+        choice = NodeChoice(cluster=query.cluster, pool=query.pool, shard=query.shard)
         return [node_record(report) for report in plane.nodes(call.actor, choice)]
 
     def set_drained(actor: Actor, body: api.NodesBody, drained: bool, reason: str = "") -> list[api.Node]:
@@ -30,8 +30,8 @@ def add_node_routes(routes: Routes, service: Service) -> None:
     @routes.serve(api.REMOVE_IMAGE)
     def remove_image(call: Call[api.ImageQuery]) -> list[KeptImage]:
         """Remove an image, by name or digest, from every node that has it; refused while a run uses it."""
-        asked = call.query
-        return list(images.remove(call.actor, asked.image, cluster=asked.cluster, node=asked.node))
+        query = call.query
+        return list(images.remove(call.actor, query.image, cluster=query.cluster, node=query.node))
 
     @routes.serve(api.UTILIZATION)
     def utilization(call: Call) -> list[api.RunUtilization]:

@@ -23,10 +23,10 @@ def add_queue_routes(routes: Routes, service: Service) -> None:
     @routes.serve(api.QUEUE)
     def queue(call: Call[api.QueueQuery]) -> list[api.QueuePool]:
         """Return the queue of each pool: its runs that hold slots or wait, in scheduling order."""
-        asked = call.query
-        pools = _selected_pools(plane.pools(call.actor), asked)
-        part = Part(limit=asked.limit, after=asked.after - 1, owner=call.actor.user if asked.mine else None)
-        found = plane.queue(call.actor, part, cluster=asked.cluster, pool=asked.pool)
+        query = call.query
+        pools = _selected_pools(plane.pools(call.actor), query)
+        part = Part(limit=query.limit, after=query.after - 1, owner=call.actor.user if query.mine else None)
+        found = plane.queue(call.actor, part, cluster=query.cluster, pool=query.pool)
         return pool_records(found, pools)
 
     @routes.serve(api.CHANGE_QUEUE)
@@ -47,17 +47,17 @@ def _key(page: QueuePage) -> tuple[str, str]:
     return page.cluster, page.pool
 
 
-def _selected_pools(pools: tuple[Pool, ...], asked: api.QueueQuery) -> list[Pool]:
+def _selected_pools(pools: tuple[Pool, ...], query: api.QueueQuery) -> list[Pool]:
     """The requested pools; NotFound for the name of no pool."""
     for what, name, known in (
-        ("cluster", asked.cluster, {pool.cluster for pool in pools}),
-        ("pool", asked.pool, {pool.name for pool in pools}),
+        ("cluster", query.cluster, {pool.cluster for pool in pools}),
+        ("pool", query.pool, {pool.name for pool in pools}),
     ):
         if name is not None and name not in known:
             hint = suggestion(name, known, f"there are: {', '.join(sorted(known))}")
             raise NotFound(f"there is no {what} {name!r}", hint=hint)
     return [
-        pool for pool in pools if asked.cluster in (None, pool.cluster) and asked.pool in (None, pool.name)
+        pool for pool in pools if query.cluster in (None, pool.cluster) and query.pool in (None, pool.name)
     ]
 
 

@@ -24,7 +24,9 @@ _DAY_S = 86_400.0
 
 def add_run_routes(routes: Routes, service: Service) -> None:
     """Add the routes about runs."""
-    plane, annotations, work = service.plane, service.annotations, WorkFiles(service.plane)
+    plane = service.plane
+    _add_questions(routes, service)
+    _add_annotations(routes, service)
 
     @routes.serve(api.RUNS)
     def runs(call: Call[api.RunsQuery]) -> api.RunPage:
@@ -33,6 +35,35 @@ def add_run_routes(routes: Routes, service: Service) -> None:
         found = plane.runs(call.actor, query, scope=call.query.scope)
         following = found[-1].id if len(found) == query.limit else None
         return {"runs": [summary_record(run) for run in found], "next": following}
+
+    @routes.serve(api.RUN)
+    def run(call: Call) -> api.Run:
+        """Return a run, by id, unique beginning of an id, or name (the newest of that name)."""
+        return run_record(plane.find(call.actor, call.reference))
+
+    @routes.serve(api.REMOVE_RUN)
+    def remove_run(call: Call) -> api.Run:
+        """Remove an ended run, with its files and artifacts, and return its record."""
+        return run_record(service.remover.remove(call.actor, call.reference))
+
+    @routes.serve(api.STOP)
+    def stop(call: Call[api.StopQuery]) -> api.Run:
+        """End a run for good, with `now` without its grace."""
+        return run_record(plane.stop(call.actor, call.reference, at_once=call.query.now))
+
+    @routes.serve(api.PAUSE)
+    def pause(call: Call) -> api.Run:
+        """Ask a run to leave its slots until a user resumes it."""
+        return run_record(plane.pause(call.actor, call.reference))
+
+    @routes.serve(api.RESUME)
+    def resume(call: Call) -> api.Run:
+        """Return a paused run to the queue."""
+        return run_record(plane.resume(call.actor, call.reference))
+
+
+def _add_questions(routes: Routes, service: Service) -> None:
+    plane, work = service.plane, WorkFiles(service.plane)
 
     @routes.serve(api.ATTEMPTS)
     def attempts(call: Call) -> list[api.Attempt]:
@@ -73,31 +104,6 @@ def add_run_routes(routes: Routes, service: Service) -> None:
             node=place.node,
         )
 
-    @routes.serve(api.RUN)
-    def run(call: Call) -> api.Run:
-        """Return a run, by id, unique beginning of an id, or name (the newest of that name)."""
-        return run_record(plane.find(call.actor, call.reference))
-
-    @routes.serve(api.REMOVE_RUN)
-    def remove_run(call: Call) -> api.Run:
-        """Remove an ended run, with its files and artifacts, and return its record."""
-        return run_record(service.remover.remove(call.actor, call.reference))
-
-    @routes.serve(api.STOP)
-    def stop(call: Call[api.StopQuery]) -> api.Run:
-        """End a run for good, with `now` without its grace."""
-        return run_record(plane.stop(call.actor, call.reference, at_once=call.query.now))
-
-    @routes.serve(api.PAUSE)
-    def pause(call: Call) -> api.Run:
-        """Ask a run to leave its slots until a user resumes it."""
-        return run_record(plane.pause(call.actor, call.reference))
-
-    @routes.serve(api.RESUME)
-    def resume(call: Call) -> api.Run:
-        """Return a paused run to the queue."""
-        return run_record(plane.resume(call.actor, call.reference))
-
     @routes.serve(api.WHY)
     def why(call: Call) -> api.Why:
         """Return the reasons why a run waits, and the events that would unblock it."""
@@ -107,6 +113,10 @@ def add_run_routes(routes: Routes, service: Service) -> None:
     def array(call: Call) -> api.Array:
         """Return the progress of an array, named by itself or by one of its members."""
         return array_record(plane.array(call.actor, call.reference))
+
+
+def _add_annotations(routes: Routes, service: Service) -> None:
+    annotations = service.annotations
 
     @routes.serve(api.ANNOTATIONS)
     def all_annotations(call: Call) -> list[Annotation]:

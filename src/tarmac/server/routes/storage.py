@@ -91,8 +91,8 @@ def _add_secrets(routes: Routes, service: Service) -> None:
     @routes.serve(api.REMOVE_SECRET)
     def remove(call: Call[api.RemoveSecretQuery]) -> api.Secret | None:
         """Remove a secret from all later attempts; refused while a run needs it, unless forced."""
-        asked = call.query
-        gone = secrets.remove(call.actor, call.reference, force=asked.force, purge=asked.purge)
+        query = call.query
+        gone = secrets.remove(call.actor, call.reference, force=query.force, purge=query.purge)
         return _without_value(gone) if gone is not None else None
 
     @routes.serve(api.SECRETS)
