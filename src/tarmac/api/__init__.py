@@ -36,7 +36,7 @@ else:
 
     def __getattr__(name: str) -> Any:
         is_operation = name.isupper() or name.endswith(("Query", "Body"))
-        for module in _OPERATIONS if is_operation else _RECORDS:
+        for module in _OPERATIONS if is_operation else (*_RECORDS, *_OPERATIONS):
             found = vars(import_module(f"tarmac.api.{module}")).get(name)
             if found is not None:
                 globals()[name] = found

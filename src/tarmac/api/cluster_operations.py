@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from tarmac.api.clusters import Cluster, ClusterChange, ClusterStatus
 from tarmac.api.files import ImageList
@@ -39,13 +39,14 @@ class QueueChangeQuery(Query, frozen=True, kw_only=True):
     limit: Count | None = None
 
 
-class ChangeBody(Body, frozen=True, kw_only=True):
-    """One change of a run's queue position; exactly one field beside `run`.
+class QueueChange(Body, frozen=True, kw_only=True):
+    """One change of the place of the run that `reference` means (an id, a name, a prefix of an id).
 
-    `run`, `ahead_of` and `behind_of` are references of runs.
+    Exactly one of the other fields is set. `ahead_of` and `behind_of` refer to another run; `top` is ahead of
+    the first batch run of its pool.
     """
 
-    run: str
+    reference: str = field(name="run")
     priority: Annotated[int, Meta(ge=-1_000_000, le=1_000_000)] | None = None
     weight: Annotated[float, Meta(gt=0, le=100_000)] | None = None
     pool: str | None = None
@@ -53,16 +54,11 @@ class ChangeBody(Body, frozen=True, kw_only=True):
     behind_of: str | None = None
     top: bool = False
 
-    def __post_init__(self) -> None:
-        changes = (self.priority, self.weight, self.pool, self.ahead_of, self.behind_of, self.top or None)
-        if sum(value is not None for value in changes) != 1:
-            raise ValueError("exactly one of priority, weight, pool, ahead_of, behind_of and top is needed")
-
 
 class ChangesBody(Body, frozen=True, kw_only=True):
     """Changes that belong together: checked one after another, then all applied, or none."""
 
-    changes: Annotated[list[ChangeBody], Meta(min_length=1, max_length=10_000)]
+    changes: Annotated[list[QueueChange], Meta(min_length=1, max_length=10_000)]
 
 
 class NodesQuery(Query, frozen=True, kw_only=True):
@@ -73,16 +69,19 @@ class NodesQuery(Query, frozen=True, kw_only=True):
     shard: str | None = None
 
 
-class NodesBody(Body, frozen=True, kw_only=True):
-    """A selection of nodes: by name, or all of a cluster, pool and shard."""
+class NodeChoice(Body, frozen=True, kw_only=True):
+    """Nodes by name, or every node of a cluster, pool and shard; with both, only names within them.
 
-    nodes: Sequence[str] = ()
+    A host name means its node if one node outside rehearsals has it.
+    """
+
+    names: Sequence[str] = field(default=(), name="nodes")
     cluster: str | None = None
     pool: str | None = None
     shard: str | None = None
 
 
-class DrainBody(NodesBody, frozen=True, kw_only=True):
+class DrainBody(NodeChoice, frozen=True, kw_only=True):
     """The nodes to drain, and the reason, which `nodes` and `why` show."""
 
     reason: Annotated[str, Meta(max_length=500)] = ""
@@ -147,7 +146,7 @@ QUEUE = Operation("GET", "/queue", list[QueuePool], query=QueueQuery)
 CHANGE_QUEUE = Operation("POST", "/queue/changes", list[QueuePool], query=QueueChangeQuery, body=ChangesBody)
 NODES = Operation("GET", "/nodes", list[Node], query=NodesQuery)
 DRAIN = Operation("POST", "/nodes/drain", list[Node], body=DrainBody)
-UNDRAIN = Operation("POST", "/nodes/undrain", list[Node], body=NodesBody)
+UNDRAIN = Operation("POST", "/nodes/undrain", list[Node], body=NodeChoice)
 IMAGES = Operation("GET", "/images", ImageList, query=ImagesQuery)
 REMOVE_IMAGE = Operation("DELETE", "/images", list[KeptImage], query=ImageQuery)
 USAGE = Operation("GET", "/usage", list[UsedSlots], query=UsageQuery)

@@ -45,18 +45,23 @@ class ArchiveQuery(Query, frozen=True, kw_only=True):
     archived: bool = True
 
 
-class MetricsQuery(Query, frozen=True, kw_only=True):
-    """`run` has ids or names, `name` selects metrics; both may be given again.
+class MetricChoice(Query, frozen=True, kw_only=True):
+    """A choice among the metrics of runs: these names and this group (empty, None: all).
 
-    `points` is the maximum number of points of each curve. `every_rank` adds ranks other than the lowest that
-    reported.
+    `points`: the maximum for each series (None: no points). `every_rank`: include ranks above the lowest one
+    that reported a metric.
     """
 
-    run: list[str]
-    name: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list, name="name")
     group: str | None = None
     points: Annotated[int, Meta(ge=2, le=MOST_POINTS)] | None = None
     every_rank: bool = False
+
+
+class MetricsQuery(MetricChoice, frozen=True, kw_only=True):
+    """The ids or names of runs, and a choice among their metrics; `run` and `name` may be given again."""
+
+    run: list[str]
 
 
 class NumbersQuery(Query, frozen=True, kw_only=True):

@@ -107,17 +107,22 @@ class TerminalBody(Body, frozen=True, kw_only=True):
     name: Annotated[str, Meta(max_length=100)] = ""
 
 
-class SessionBody(Body, frozen=True, kw_only=True):
+class WorkerChoice(Body, frozen=True, kw_only=True):
+    """The choice of a worker of a run; None: any. The first matching, running worker is taken."""
+
+    role: str | None = None
+    replica: Whole | None = None
+    worker: Whole | None = None
+    node: str | None = None
+
+
+class SessionBody(WorkerChoice, frozen=True, kw_only=True):
     """The frame that opens a session: a command (none: the user's shell), or a port to connect to."""
 
     command: Annotated[list[str], Meta(max_length=10_000)] = field(default_factory=list)
     stdin: bool = False
     terminal: TerminalBody | None = None
     port: Annotated[int, Meta(ge=1, le=65_535)] | None = None
-    role: str | None = None
-    replica: Whole | None = None
-    worker: Whole | None = None
-    node: str | None = None
 
 
 RUNS = Operation("GET", "/runs", RunPage, query=RunsQuery)

@@ -38,7 +38,7 @@ class ClusterCalls(Calls):
 
         Returns the queues of the changed pools; with `limit` their first runs and the changed ones.
         """
-        body = api.ChangesBody(changes=cast("list[api.ChangeBody]", list(changes)))  # the server checks them
+        body = api.ChangesBody(changes=cast("list[api.QueueChange]", list(changes)))  # the server checks them
         return self._call(api.CHANGE_QUEUE, query=api.QueueChangeQuery(limit=limit), body=body)
 
     def images(self, *, cluster: str | None = None, node: str | None = None) -> api.ImageList:
@@ -67,14 +67,14 @@ class ClusterCalls(Calls):
         reason: str = "",
     ) -> list[api.Node]:
         """Drain nodes: the named ones, or all of a cluster, pool and shard. All of them or none."""
-        body = api.DrainBody(nodes=nodes, cluster=cluster, pool=pool, shard=shard, reason=reason)
+        body = api.DrainBody(names=nodes, cluster=cluster, pool=pool, shard=shard, reason=reason)
         return self._call(api.DRAIN, body=body)
 
     def undrain(
         self, *nodes: str, cluster: str | None = None, pool: str | None = None, shard: str | None = None
     ) -> list[api.Node]:
         """Give drained nodes work again; selected as for `drain`."""
-        body = api.NodesBody(nodes=nodes, cluster=cluster, pool=pool, shard=shard)
+        body = api.NodeChoice(names=nodes, cluster=cluster, pool=pool, shard=shard)
         return self._call(api.UNDRAIN, body=body)
 
     def usage(self, *, since: float | None = None, until: float | None = None) -> list[api.UsedSlots]:

@@ -98,6 +98,6 @@ class ExperimentCalls(Calls):
         name that no run has reported.
         """
         query = api.MetricsQuery(
-            run=list(references), name=list(names), group=group, points=points, every_rank=every_rank
+            run=list(references), names=list(names), group=group, points=points, every_rank=every_rank
         )
         return self._call(api.METRICS, query=query)

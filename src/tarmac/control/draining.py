@@ -6,8 +6,8 @@ All nodes are resolved before the first is drained, and all are drained in one t
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
+from tarmac.api.cluster_operations import NodeChoice
 from tarmac.control.reports import NodeReport, node_reports
 from tarmac.control.state.control_state import ControlState
 from tarmac.model.cluster import REHEARSAL_PREFIX, Drain, Node, NodeState
@@ -16,19 +16,6 @@ from tarmac.model.record import replace
 from tarmac.model.text import listed, suggestion
 
 NAMES_SHOWN = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeChoice:
-    """Nodes by name, or every node of a cluster, pool and shard; with both, only names within them.
-
-    A host name means its node if one node outside rehearsals has it.
-    """
-
-    names: tuple[str, ...] = ()
-    cluster: str | None = None
-    pool: str | None = None
-    shard: str | None = None
 
 
 ALL_NODES = NodeChoice()

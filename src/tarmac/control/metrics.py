@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tarmac.api.experiment_operations import MOST_POINTS
+from tarmac.api.experiment_operations import MOST_POINTS, MetricChoice
 from tarmac.control.state.control_state import ControlState
 from tarmac.model.errors import InvalidInput, NotFound
 from tarmac.model.metric_points import Points, thinned
@@ -14,20 +14,6 @@ from tarmac.model.run import Run
 from tarmac.model.text import suggestion
 
 MOST_RUNS = 1000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricChoice:
-    """A choice among the metrics of runs: these names and this group (empty, None: all).
-
-    `points`: the maximum for each series (None: no points). `every_rank`: include ranks above the lowest one
-    that reported a metric.
-    """
-
-    names: tuple[str, ...] = ()
-    group: str | None = None
-    points: int | None = None
-    every_rank: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,23 +12,25 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from tarmac.api.cluster_operations import NodeChoice, QueueChange
+from tarmac.api.experiment_operations import MetricChoice
 from tarmac.api.placement import Why
+from tarmac.api.run_operations import WorkerChoice
 from tarmac.control import draining, reports, sessions
 from tarmac.control.admission import Accepted, Admission, Submission, refuse_search, same_request
 from tarmac.control.cluster_machines import ClusterMachines
 from tarmac.control.clusters import Clusters
 from tarmac.control.decisions import steps
-from tarmac.control.draining import ALL_NODES, NodeChoice
+from tarmac.control.draining import ALL_NODES
 from tarmac.control.experiments import ExperimentService
 from tarmac.control.lookup import ArrayStatus, array_status, awaited_runs, find_run, live_members, means_all
-from tarmac.control.metrics import ChosenSeries, MetricChoice, chosen_series
+from tarmac.control.metrics import ChosenSeries, chosen_series
 from tarmac.control.permissions import Action, check
 from tarmac.control.queue import queueing
 from tarmac.control.queue.delegated_queue import QueuePage, delegated_pools, with_stuck
-from tarmac.control.queue.queueing import QueueChange
 from tarmac.control.reports import DryRun, NodeReport, UsageReport
 from tarmac.control.serving import whereabouts
-from tarmac.control.sessions import Session, WorkerChoice
+from tarmac.control.sessions import Session
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Listener
 from tarmac.control.state.searches import SearcherOf, Searches, own_searcher

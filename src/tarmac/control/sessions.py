@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tarmac.api.run_operations import WorkerChoice
 from tarmac.control.decisions import steps
 from tarmac.control.state.control_state import ControlState
 from tarmac.model.abilities import OpensSessions
@@ -18,25 +19,6 @@ from tarmac.model.text import listed
 
 RECORD_TRIES = 20
 _NAMES_SHOWN = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerChoice:
-    """The choice of a worker of a run; None: any. The first matching, running worker is taken."""
-
-    role: str | None = None
-    replica: int | None = None
-    worker: int | None = None
-    node: str | None = None
-
-    def fits(self, worker: WorkerStatus) -> bool:
-        """Whether the worker matches."""
-        return (
-            self.role in (None, worker.role)
-            and self.replica in (None, worker.replica)
-            and self.worker in (None, worker.index)
-            and self.node in (None, worker.node)
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,13 +81,22 @@ def _not_there(run: Run) -> Refused:
     )
 
 
+def _fits(choice: WorkerChoice, worker: WorkerStatus) -> bool:
+    return (
+        choice.role in (None, worker.role)
+        and choice.replica in (None, worker.replica)
+        and choice.worker in (None, worker.index)
+        and choice.node in (None, worker.node)
+    )
+
+
 def _chosen(run: Run, workers: Sequence[WorkerStatus], choice: WorkerChoice) -> WorkerStatus:
     alive = [worker for worker in workers if worker.pid is not None and worker.ended_at is None]
-    found = next(filter(choice.fits, alive), None)
+    found = next((each for each in alive if _fits(choice, each)), None)
     if found is not None:
         return found
     names = listed([_name(worker) for worker in alive], _NAMES_SHOWN)
-    chosen = next(filter(choice.fits, workers), None)
+    chosen = next((each for each in workers if _fits(choice, each)), None)
     if chosen is not None:
         state = "has not started" if chosen.pid is None else "has ended"
         which = "its worker" if len(workers) == 1 else f"worker {_name(chosen)}"

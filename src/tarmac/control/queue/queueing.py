@@ -7,9 +7,9 @@ transaction, or none.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from tarmac import api
+from tarmac.api.cluster_operations import QueueChange
 from tarmac.control.admission import refusal_text
 from tarmac.control.decisions.steps import caused_by
 from tarmac.control.lookup import find_run
@@ -44,23 +44,6 @@ from tarmac.sched import (
 
 CHANGE_TRIES = 20
 """The number of attempts to decide a list of changes if a run in it changes meanwhile."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueChange:
-    """One change of the place of the run that `reference` means (an id, a name, a prefix of an id).
-
-    Exactly one of the other fields is set. `ahead_of` and `behind_of` refer to another run; `top` is ahead of
-    the first batch run of its pool.
-    """
-
-    reference: str
-    priority: int | None = None
-    weight: float | None = None
-    pool: str | None = None
-    ahead_of: str | None = None
-    behind_of: str | None = None
-    top: bool = False
 
 
 def queue(

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from tarmac import api
 from tarmac.api.operation import Query
-from tarmac.control.metrics import MetricChoice
 from tarmac.model.actor import RunScope
 from tarmac.model.errors import InvalidInput, NotFound
 from tarmac.model.experiment import ExperimentQuery
@@ -71,11 +70,7 @@ def _add_questions(routes: Routes, service: Service) -> None:
     @routes.serve(api.METRICS)
     def metrics(call: Call[api.MetricsQuery]) -> list[api.MetricSeries]:
         """Return the metrics of these runs, in their order: a summary of each, and points if requested."""
-        chosen = call.query
-        choice = MetricChoice(
-            names=tuple(chosen.name), group=chosen.group, points=chosen.points, every_rank=chosen.every_rank
-        )
-        series = plane.metrics(call.actor, chosen.run, choice)
+        series = plane.metrics(call.actor, call.query.run, call.query)
         runs = {each.run.id: each.run for each in series}
         masks = {run_id: service.secrets.mask(of) for run_id, of in runs.items()}
         return [series_record(each, masks[each.run.id]) for each in series]

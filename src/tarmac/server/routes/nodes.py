@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from tarmac import api
 from tarmac.api.operation import Query
-from tarmac.control.draining import NodeChoice
 from tarmac.model.abilities import KeptImage
-from tarmac.model.actor import Actor
 from tarmac.server.http.routing import Call, Routes
 from tarmac.server.records.runs import node_record, utilization_records
 from tarmac.server.service import Service
@@ -20,12 +18,8 @@ def add_node_routes(routes: Routes, service: Service) -> None:
     def nodes(call: Call[api.NodesQuery]) -> list[api.Node]:
         """Return nodes, with their runs."""
         query = call.query
-        choice = NodeChoice(cluster=query.cluster, pool=query.pool, shard=query.shard)
+        choice = api.NodeChoice(cluster=query.cluster, pool=query.pool, shard=query.shard)
         return [node_record(report) for report in plane.nodes(call.actor, choice)]
-
-    def set_drained(actor: Actor, body: api.NodesBody, drained: bool, reason: str = "") -> list[api.Node]:
-        choice = NodeChoice(names=tuple(body.nodes), cluster=body.cluster, pool=body.pool, shard=body.shard)
-        return [node_record(report) for report in plane.set_drained(actor, choice, drained, reason)]
 
     @routes.serve(api.REMOVE_IMAGE)
     def remove_image(call: Call[api.ImageQuery]) -> list[KeptImage]:
@@ -44,12 +38,13 @@ def add_node_routes(routes: Routes, service: Service) -> None:
     @routes.serve(api.DRAIN)
     def drain(call: Call[Query, api.DrainBody]) -> list[api.Node]:
         """Assign no new work to these nodes, to all of them or none; current runs continue."""
-        return set_drained(call.actor, call.body, True, call.body.reason.strip())
+        found = plane.set_drained(call.actor, call.body, True, call.body.reason.strip())
+        return [node_record(report) for report in found]
 
     @routes.serve(api.UNDRAIN)
-    def undrain(call: Call[Query, api.NodesBody]) -> list[api.Node]:
+    def undrain(call: Call[Query, api.NodeChoice]) -> list[api.Node]:
         """Assign work to these drained nodes again."""
-        return set_drained(call.actor, call.body, False)
+        return [node_record(report) for report in plane.set_drained(call.actor, call.body, False)]
 
     @routes.serve(api.IMAGES)
     def every_image(call: Call[api.ImagesQuery]) -> api.ImageList:

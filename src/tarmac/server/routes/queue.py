@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from tarmac import api
 from tarmac.control.queue.delegated_queue import QueuePage
-from tarmac.control.queue.queueing import QueueChange
 from tarmac.model.cluster import Pool
 from tarmac.model.errors import NotFound
 from tarmac.model.text import suggestion
@@ -32,7 +29,7 @@ def add_queue_routes(routes: Routes, service: Service) -> None:
     @routes.serve(api.CHANGE_QUEUE)
     def change(call: Call[api.QueueChangeQuery, api.ChangesBody]) -> list[api.QueuePool]:
         """Make all of these changes in one transaction, or none; returns the queues of affected pools."""
-        changed = plane.reorder(call.actor, [_change(item) for item in call.body.changes])
+        changed = plane.reorder(call.actor, call.body.changes)
         ids = frozenset(run.id for run in changed)
         found = plane.queue(call.actor, Part(limit=call.query.limit, also=ids))
         touched = {_key(page) for page in found if any(entry.id in ids for entry in page.entries)}
@@ -59,8 +56,3 @@ def _selected_pools(pools: tuple[Pool, ...], query: api.QueueQuery) -> list[Pool
     return [
         pool for pool in pools if query.cluster in (None, pool.cluster) and query.pool in (None, pool.name)
     ]
-
-
-def _change(body: api.ChangeBody) -> QueueChange:
-    fields = msgspec.structs.asdict(body)
-    return QueueChange(reference=fields.pop("run"), **fields)

@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from tarmac import api
-from tarmac.control.sessions import Session, WorkerChoice
+from tarmac.control.sessions import Session
 from tarmac.model.actor import Actor
 from tarmac.node.session import frames
 from tarmac.node.wire.frames import Splitter, pack_document
@@ -34,9 +34,8 @@ def add_session_routes(routes: Routes, service: Service) -> None:
         actor, splitter, body = call.actor, Splitter(), call.request.stream()
         opening = await opening_frame(body, splitter)
         form = checked("", lambda: msgspec.json.decode(opening.content, type=api.SessionBody))
-        choice = WorkerChoice(role=form.role, replica=form.replica, worker=form.worker, node=form.node)
         run = await run_in_threadpool(service.plane.find_here, actor, call.reference)
-        session = await run_in_threadpool(service.plane.open_session, actor, run.id, choice)
+        session = await run_in_threadpool(service.plane.open_session, actor, run.id, form)
         far = FarSide(session.channel)
         try:
             detail = _detail(form, session, service.secrets.mask(run).text)

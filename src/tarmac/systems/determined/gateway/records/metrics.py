@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tarmac.control.metrics import MetricChoice
+from tarmac.api.experiment_operations import MetricChoice
 from tarmac.control.service import ControlPlane
 from tarmac.model.actor import Actor
 from tarmac.model.metric_points import NO_STEP, Points

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any
 
-from tarmac.control.draining import NodeChoice
+from tarmac.api.cluster_operations import NodeChoice
 from tarmac.control.reports import NodeReport
 from tarmac.model.cluster import NodeState
 from tarmac.model.errors import NotFound, Refused

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from tarmac.control.queue.queueing import QueueChange
+from tarmac.api.cluster_operations import QueueChange
 from tarmac.model.errors import InvalidInput
 from tarmac.systems.determined.gateway.calls import Call, get, post
 from tarmac.systems.determined.gateway.changing import Changes, changed, changes_of
