@@ -2,9 +2,9 @@
 #
 #   make demo          train on two nodes, pause, kill -9 the server, resume, finish
 #   make sharing       three runs share a small cluster over time, two others interrupt: drawn as it happens
-#   make test          the test suite, but for real engines, trainings and what `make check` does
-#   make test-engines  the tests that start a Slurm, a Ray or servers behind SSH, those that train with torch, and the
-#                      torture of checkpoints
+#   make test          the test suite, but for real engines, trainings, heavy tests and what `make check` does
+#   make test-engines  the tests that start a Slurm, a Ray or servers behind SSH, those that train with torch, the
+#                      torture of checkpoints, the heavy tests, and every property with all of its examples
 #   make frameworks    what tarmac init writes for Hugging Face, Lightning and JAX, run with them
 #   make launchers     the guide of launchers, typed: DeepSpeed, accelerate, JAX and others train on two nodes
 #   make determined    the command `det` and the library of Determined, from PyPI, against a server and inside runs
@@ -45,11 +45,11 @@ sharing: $(VENV)/.package
 
 test: $(VENV)/.dev $(VENV)/.demo
 	@$(COMPILE)
-	$(BIN)/python tools/run_tests.py -m "not real_engine and not torch" --ignore tests/tidy $(PYTEST_ARGS)
+	$(BIN)/python tools/run_tests.py -m "not real_engine and not torch and not heavy" --ignore tests/tidy $(PYTEST_ARGS)
 
 test-engines: $(VENV)/.dev $(VENV)/.demo $(BENCH_VENV)/.ray
 	@$(COMPILE)
-	$(BIN)/python tools/run_tests.py -m "real_engine or torch" $(PYTEST_ARGS)
+	TARMAC_TEST_EXAMPLES=full $(BIN)/python tools/run_tests.py -m "real_engine or torch or heavy or hypothesis" $(PYTEST_ARGS)
 
 frameworks: $(VENV)/.dev $(VENV)/.demo $(VENV)/.frameworks
 	$(BIN)/python -m pytest tests/e2e/test_init.py

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from histories import attempt_of, new_run, step
 from tarmac.model.changes import RunStep, StepEvent
 from tarmac.model.lifecycle import (
@@ -24,7 +25,7 @@ from tarmac.model.ports import Store
 from tarmac.model.record import replace
 from tarmac.model.run import Outcome, Run
 
-QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 PATHS: dict[RunState, tuple[RunEvent, ...]] = {RunState.PENDING: ()}
 """A shortest way from acceptance to every state."""
 

@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from code_trees import copied, nothing_kept
+from examples import examples
 from tarmac.artifacts.code.archives import read_archive
 from tarmac.artifacts.code.store import DirectoryCodeStore
 from tarmac.model.errors import InvalidInput
@@ -343,7 +344,7 @@ def test_a_zip_that_names_a_place_before_its_beginning_is_damaged(
     refused_whole(store, archive, "is damaged", root)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.data())
 def test_a_damaged_archive_gives_a_snapshot_or_an_error_of_ours_c7(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from code_trees import nothing_kept, snapshots_in
+from examples import examples
 from tarmac.artifacts.code.arrivals import HEADER, Arrivals
 from tarmac.artifacts.code.store import DirectoryCodeStore
 from tarmac.model.errors import InvalidInput, Refused, TarmacError
@@ -160,7 +161,7 @@ TREES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(TREES | JSON)
 def test_any_tree_gives_a_snapshot_or_an_error_of_ours_c7(
     tmp_path_factory: pytest.TempPathFactory, tree: Any

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from code_trees import copied, nothing_kept, snapshots_in
+from examples import examples
 from tarmac.artifacts.code.content import HashMemory, Vanished
 from tarmac.artifacts.code.store import DirectoryCodeStore
 from tarmac.artifacts.code.tree import scan
@@ -279,7 +280,7 @@ TREES = st.dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(TREES, st.randoms(use_true_random=False))
 def test_the_digest_depends_on_the_tree_alone(tree: dict[str, bytes], shuffle: object) -> None:
     """Made in another order, at another place, by another store: the same name and the same content."""

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from tarmac.artifacts.code.tree import Kind, scan
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import LocalDirectory
@@ -133,7 +134,7 @@ IGNORE_FILES = st.lists(st.one_of(PATTERNS, st.just("# a"), st.just("")), max_si
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is the judge here, and it is not installed")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @example(paths={"a.b/a/a"}, top="a/\n!*.b", nested={})
 @example(paths={"a/a", "a/b/a"}, top="a/**/", nested={})
 @example(paths={"a/a", "a/b"}, top="a/**\n!a/b", nested={})

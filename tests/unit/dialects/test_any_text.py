@@ -12,6 +12,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from tarmac.dialects.native.fields import ENVIRONMENT, PAUSE, RUN
 from tarmac.dialects.native.roles import PROCESS, RESOURCES
 from tarmac.dialects.overrides import override
@@ -170,14 +171,14 @@ def test_every_good_file_is_taken_by_its_own_dialect(name: str, path: Path) -> N
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(text=st.text())
 def test_any_text_for_any_dialect(name: str, text: str) -> None:
     outcome(text, name)
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=examples(60))
 @given(data=st.data(), edits=EDITS)
 def test_good_files_with_mistakes(
     name: str, data: st.DataObject, edits: list[tuple[float, int, str]]

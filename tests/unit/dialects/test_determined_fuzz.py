@@ -10,6 +10,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from tarmac.dialects.schema import Alternatives, ListOf, MapOf, Record, Shape, Union
 from tarmac.model.codec import decode, encode
 from tarmac.model.errors import InvalidInput
@@ -80,14 +81,14 @@ def test_any_text_as_a_configuration(source: str) -> None:
     outcome(f"entrypoint: {source}")
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=150)
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=examples(150))
 @given(FILES)
 def test_any_tree_of_known_keys(tree: dict[str, Any]) -> None:
     outcome(yaml.safe_dump(tree, allow_unicode=True, sort_keys=False))
     outcome(yaml.safe_dump({**tree, **WHOLE}, allow_unicode=True, sort_keys=False))
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=150)
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=examples(150))
 @given(TREES)
 def test_any_value_of_one_section(tree: Any) -> None:
     for name in ("hyperparameters", "environment", "resources", "checkpoint_storage", "bind_mounts"):

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from tarmac.dialects.dialect import Certainty, Extras, Report
 from tarmac.dialects.overrides import override
 from tarmac.model.codec import decode, encode
@@ -258,7 +259,7 @@ def outcome(source: str, beside: str) -> None:
     assert all(str(problem).isprintable() and problem.file for problem in problems)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=150)
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=examples(150))
 @given(st.dictionaries(st.sampled_from(WORDS), TREES, max_size=6), TREES)
 def test_any_tree_of_keys(tree: dict[str, Any], beside: Any) -> None:
     outcome(json.dumps(tree), project("{}", "t"))
@@ -266,7 +267,7 @@ def test_any_tree_of_keys(tree: dict[str, Any], beside: Any) -> None:
     outcome(CONFIGURATION, json.dumps({"entry_points": {"main": beside}}))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_any_texts(source: str, beside: str) -> None:
     outcome(source, beside)

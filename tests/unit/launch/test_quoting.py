@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from tarmac.launch import quoting
 
 HOSTILE = [
@@ -50,7 +51,7 @@ def test_bash_reads_a_hostile_word_as_it_is(word: str) -> None:
     assert words(quoting.quote(word)) == [word.encode("utf-8", "surrogateescape")]
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), min_size=1))
 def test_bash_reads_any_command_line_as_it_is(argv: list[str]) -> None:
     assert words(quoting.join(argv)) == [word.encode() for word in argv]

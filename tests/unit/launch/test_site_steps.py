@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from tarmac.launch.batch_script import quoted
 from tarmac.launch.site_steps import batch_steps, login_command, rehearsed_steps, site_steps
 from tarmac.model.record import replace
@@ -45,7 +46,9 @@ HOSTILE = [
 TEXTS = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30
 ) | st.sampled_from(HOSTILE)
-QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUICK = settings(
+    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from tarmac.model.errors import Refused
 from tarmac.model.lifecycle import (
     ATTEMPT_TABLE,
@@ -57,7 +58,7 @@ def test_an_event_is_refused_exactly_where_the_table_has_none(history, event):
 
 
 @given(histories(), st.integers(1, 30))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_a_history_without_its_beginning_is_refused(history, missing):
     with pytest.raises(IllegalStep, match="begins with accepted"):
         replay(history[0][missing:] if history[0][missing:] else [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from facts import BACKFILL_WINDOW_S, NOW, candidate, gang, holding, node, nodes, replicas, snapshot, started
 from lives import Life
 from tarmac.model.record import replace
@@ -43,7 +44,7 @@ some_runs = st.lists(
 
 
 @given(st.integers(2, 4), st.integers(3, 6), some_runs)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_m3_backfill_never_delays_the_known_start_of_what_is_ordered_before(count, slots, runs):
     """Whoever is first in the queue starts no later than at any moment it was promised while it was first."""
     shards = ("east", "west")

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from facts import NOW, candidate, gang, holding, nodes, snapshot
 from situations import situations
 from tarmac.model.cluster import Policy, Pool
@@ -272,7 +273,7 @@ def lived(facts: Snapshot) -> dict[str, float]:
 
 
 @given(situations(contested=True), st.lists(st.integers(1, 2000), min_size=12, max_size=12))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_a_life_on_limits_is_what_happens_when_limits_are_used_up(facts: Snapshot, limits: list[int]):
     limit = iter(limits)
     facts = replace(
@@ -292,7 +293,7 @@ def test_a_life_on_limits_is_what_happens_when_limits_are_used_up(facts: Snapsho
 
 
 @given(situations())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_a_look_ahead_ends_and_leaves_the_ledger_as_it_was(facts: Snapshot):
     ledger = Ledger(facts)
     found = estimates(ledger, NOW, durations=history(*[50.0, 500.0, 5000.0] * 5), passes=60)

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drawn_facts import some_nodes, some_runs
+from examples import examples
 from facts import NOW, candidate, gang, holding, layout, node, nodes, replicas, snapshot, started
 from tarmac.model.cluster import NodeState, Policy, Pool
 from tarmac.model.record import replace
@@ -115,7 +116,7 @@ class World:
 
 
 @given(some_nodes, some_changes)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_i11_a_kept_ledger_plans_like_one_made_anew(where, changes):
     world = World(where)
     for change in changes:
@@ -128,7 +129,7 @@ def test_i11_a_kept_ledger_plans_like_one_made_anew(where, changes):
 
 
 @given(some_nodes, some_changes, st.randoms(use_true_random=False))
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=examples(75), deadline=None)
 def test_the_order_in_which_facts_came_does_not_matter(where, changes, shuffler):
     world = World(where)
     for change in changes:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from facts import NOW, candidate, gang, holding, node, nodes, replicas, snapshot
 from situations import situations
 from tarmac.model.cluster import Policy, Pool
@@ -96,7 +97,7 @@ def test_a_holding_whose_nodes_are_gone_is_listed_all_the_same():
 
 
 @given(situations())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_every_run_is_listed_once_and_the_pass_is_not_disturbed(facts: Snapshot):
     ledger = Ledger(facts)
     places = listing(ledger, NOW)
@@ -106,7 +107,7 @@ def test_every_run_is_listed_once_and_the_pass_is_not_disturbed(facts: Snapshot)
 
 
 @given(situations(), st.integers(1, 6), st.integers(0, 6))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_a_part_of_a_queue_is_a_part_of_its_whole(facts: Snapshot, limit: int, after: int):
     ledger = Ledger(facts)
     for whole, page in zip(
@@ -140,7 +141,7 @@ def test_the_first_of_a_long_queue_are_listed_without_a_walk_through_all_of_it()
 
 
 @given(situations(contested=True))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_as_many_are_ahead_as_stand_before_it_and_go_on_waiting(facts: Snapshot):
     ledger = Ledger(facts)
     decided = ledger.plan(NOW)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from facts import BACKFILL_WINDOW_S, NOW, candidate, gang, nodes, replicas, snapshot
 from lives import Life
 from tarmac.sched import plan
@@ -29,7 +30,7 @@ some_submissions = st.lists(
 
 
 @given(st.integers(1, 4), st.integers(4, 6), some_submissions)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_liveness_every_admitted_run_starts_under_finite_load(count, slots, submissions):
     where = nodes(count, slots)
     submitted = []
@@ -98,7 +99,7 @@ def refused(run):
 
 
 @given(st.integers(2, 5), st.lists(st.integers(1, 300), min_size=50, max_size=100))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_m3_limited_runs_that_pass_never_delay_the_head(count, lengths):
     """With time limits known, the head starts when the forecast said, however many short ones pass it."""
     where = nodes(count, 4)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from facts import NOW, candidate, gang, nodes
 from living import Living
 from tarmac.model.cluster import Policy, Pool
@@ -16,7 +17,10 @@ from tarmac.model.record import replace
 RULES = Pool(cluster="local", preemption=True, guaranteed_s=300.0, period_s=7200.0)
 
 WHOLE_LIVES = settings(
-    max_examples=30, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate), print_blob=True
+    max_examples=examples(30),
+    deadline=None,
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),
+    print_blob=True,
 )
 """Nothing is shrunk: a life takes 10 ms or more, and what fails would be lived thousands of times."""
 

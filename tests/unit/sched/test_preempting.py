@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from facts import NOW, candidate, gang, holding, nodes, replicas
 from tarmac.model.cluster import Policy, Pool
 from tarmac.model.mode import Mode
@@ -151,7 +152,7 @@ some_demands = st.one_of(
 
 
 @given(some_nodes, some_demands, st.integers(0, 12))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_victims_are_enough_and_none_can_be_spared(sizes, demand, place):
     where, held = scene(sizes)
     run = candidate("new", demand, submitted_at=NOW + place - 0.5)

@@ -7,6 +7,7 @@ import re
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from facts import NOW
 from situations import situations
 from tarmac.model.cluster import NodeState
@@ -61,7 +62,7 @@ def promises(waiting: Waiting) -> list[str]:
 
 
 @given(st.one_of(situations(), situations(contested=True)))
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 def test_what_is_said_to_start_a_run_at_once_does(facts: Snapshot):
     for run in facts.queue:
         answer = explain(facts, run.run_id, NOW)
@@ -81,7 +82,7 @@ def test_what_is_said_to_start_a_run_at_once_does(facts: Snapshot):
 
 
 @given(situations(contested=True))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_a_lower_priority_than_the_one_named_would_not_do(facts: Snapshot):
     for run in facts.queue:
         answer = explain(facts, run.run_id, NOW)
@@ -100,7 +101,7 @@ def test_a_lower_priority_than_the_one_named_would_not_do(facts: Snapshot):
 
 
 @given(situations())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_explaining_agrees_with_planning_and_leaves_the_ledger_as_it_was(facts: Snapshot):
     made = plan(facts, NOW)
     decided = {item.run_id: item for item in (*made.placements, *made.refusals)}

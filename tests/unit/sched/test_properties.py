@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drawn_facts import queue_of, snapshots, some_nodes, some_runs
+from examples import examples
 from facts import NOW, snapshot
 from tarmac.model.cluster import NodeState, admits
 from tarmac.model.record import replace
@@ -18,7 +19,7 @@ from tarmac.sched import Holding, Placement, Snapshot, Waiting, explain, plan
 
 
 @given(snapshots())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_safety_no_slot_twice_and_no_capacity_exceeded(facts: Snapshot):
     by_name = {item.name: item for item in facts.nodes}
     allocations = [holding.allocation for holding in facts.holdings]
@@ -38,7 +39,7 @@ def test_safety_no_slot_twice_and_no_capacity_exceeded(facts: Snapshot):
 
 
 @given(snapshots())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_safety_a_gang_starts_whole_and_where_it_may(facts: Snapshot):
     by_name = {item.name: item for item in facts.nodes}
     runs = {run.run_id: run for run in facts.queue}
@@ -89,7 +90,7 @@ def allows(target, home):
 
 
 @given(snapshots(), st.randoms(use_true_random=False))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_the_order_of_the_facts_does_not_matter(facts: Snapshot, shuffler):
     def shuffled(items):
         mixed = list(items)
@@ -106,7 +107,7 @@ def test_the_order_of_the_facts_does_not_matter(facts: Snapshot, shuffler):
 
 
 @given(snapshots())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_explaining_agrees_with_planning(facts: Snapshot):
     made = plan(facts, NOW)
     decided = {item.run_id: item for item in (*made.placements, *made.refusals)}
@@ -121,7 +122,7 @@ def test_explaining_agrees_with_planning(facts: Snapshot):
 
 
 @given(snapshots())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_a_second_pass_places_nothing_more(facts: Snapshot):
     """What a pass leaves waiting does not fit what it leaves free."""
     made = plan(facts, NOW)
@@ -148,7 +149,7 @@ def test_a_second_pass_places_nothing_more(facts: Snapshot):
 
 
 @given(some_nodes, some_runs)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_refused_exactly_when_no_arrangement_on_the_empty_cluster_exists(where, run):
     run = {**run, "queueing": Queueing.WAIT}
     refusals = plan(snapshot(where, queue_of([run])), NOW).refusals
@@ -157,7 +158,7 @@ def test_refused_exactly_when_no_arrangement_on_the_empty_cluster_exists(where, 
 
 
 @given(some_nodes, some_runs)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_what_is_admitted_starts_on_the_empty_cluster(where, run):
     up = tuple(replace(item, state=NodeState.UP) for item in where)
     answer = explain(snapshot(up, queue_of([run])), "r0", NOW)

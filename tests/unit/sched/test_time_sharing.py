@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from facts import candidate, gang, nodes
 from living import Living
 from tarmac.model.cluster import Pool
@@ -55,7 +56,7 @@ def promised(life):
 
 
 @given(st.lists(st.sampled_from(FITTING), min_size=1, max_size=14), st.sampled_from([0.0, LEAVE_S]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_i12_every_run_gets_its_promised_share_of_every_period_whatever_the_sizes(sizes, leave_s):
     runs = [interruptible(f"r{number}", slots) for number, slots in enumerate(sizes)]
     life = Living(nodes(12, 6), RULES, runs, leave_s=leave_s)
@@ -131,7 +132,7 @@ def test_i12_where_blocks_would_be_shorter_than_the_floor_runs_are_served_in_rot
 
 
 @given(st.integers(0, 900), st.integers(1, 2), st.sampled_from([0.0, 2.0, LEAVE_S]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @example(220, 1, 0.0)  # the cycle run has its turn when the period ends: the run that it cut waits then
 def test_i12_where_one_block_fills_the_period_every_run_has_one_in_two_periods(at, turns, leave_s):
     """A cycle run cuts a block: the rest of it is given back, and the next block is the other run's.
@@ -220,7 +221,7 @@ def test_i11_between_the_turns_of_a_cycle_run_nobody_gives_way_to_a_run_that_wou
     st.integers(2, 4),
     st.integers(50, 6000),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @example(
     [2], [1], [6, 8], 2, 50
 )  # once the last without a known end has left, the start of a cycle run is known
