@@ -5,7 +5,7 @@
 The server runs under `sys.setprofile`. What it enters between the command and the end of the run counts, its
 start does not. Printed as well: for `prepare` and `compose` the rooms that one call enters and its returns.
 A room is a module; model records are no rooms, and the reader of a text is one, whatever its modules (with
-`--all` each is one). A return is a way back: a pair of rooms (caller, called) of which the called one was entered first.
+`--all` each is one). A return is a way back: a pair of rooms (caller, called), the called one entered first.
 Run by people after a change of these paths. `--rooms` and `--files` list what was counted.
 """
 
@@ -82,6 +82,11 @@ class Recorder:
         if room != above and (above, room) not in edges:
             edges.append((above, room))
 
+    def clear(self) -> None:
+        """Begin the count anew."""
+        self.entered.clear()
+        self.edges.clear()
+
     def counts(self) -> dict[str, Any]:
         """The counts so far."""
         files = {file for code in self.entered if (file := file_of(code)) is not None}
@@ -96,7 +101,7 @@ class Recorder:
 def serve(home: str, out: str) -> None:
     """Run a server under the recorder; SIGUSR1 begins the count anew, SIGUSR2 writes it."""
     recorder = Recorder()
-    signal.signal(signal.SIGUSR1, lambda *_: (recorder.entered.clear(), recorder.edges.clear()))
+    signal.signal(signal.SIGUSR1, lambda *_: recorder.clear())
     signal.signal(signal.SIGUSR2, lambda *_: Path(out).write_text(json.dumps(recorder.counts())))
     threading.setprofile(recorder.profile)
     sys.setprofile(recorder.profile)

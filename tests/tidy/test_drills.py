@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.cli.views.runview import COLUMNS, DIGEST, RunColumn, column_names, ordered, run_table, sort_keys
+from tarmac.cli.views.runview import COLUMNS, DIGEST, column_names, ordered, run_table, sort_keys
 from tarmac.cli.views.table import Column
 from tarmac.cli.views.terminal import Terminal
 from tarmac.model.summary import RunSummary
@@ -74,11 +74,7 @@ def test_a_field_touches_few_files_and_the_checklist_names_them(field: str) -> N
 
 def test_a_column_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     """A throw-away column of a fact in the list: its entry alone makes it known, printed and sorted by."""
-    entry = RunColumn(
-        head=Column(title="MOST"),
-        cell=lambda run, _now: str(run["max_turns"]),
-        value=lambda run, _now: run["max_turns"],
-    )
+    entry: Column[Any] = Column("MOST", lambda run, _now: run["max_turns"])
     monkeypatch.setitem(COLUMNS, "most", entry)
     runs: list[Any] = [{"id": "r1", "max_turns": 2}, {"id": "r2", "max_turns": 1}]
     names, keys = column_names("run,most"), sort_keys("most")

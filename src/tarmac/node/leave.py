@@ -36,12 +36,12 @@ def attend(
     check: Callable[[NodeRun], None] = check_leave,
     news: Optional[Callable[[], object]] = None,
     also: int = -1,
-    kill: bool = False,
+    at_once: bool = False,
 ) -> None:
     """Wait for a process of a hook, reading its `news`; `also` is another descriptor that wakes the runner.
 
     If `check` raises Leave, end the process and raise it: by SIGTERM, leaving what remains after a moment to
-    the end of the node's part, or with `kill` by SIGKILL.
+    the end of the node's part, or with `at_once` by SIGKILL.
     """
     while not child.left:
         run.wake_channel.wait(run.leave_due, also=also)
@@ -53,14 +53,14 @@ def attend(
             try:
                 check(run)
             except Leave:
-                _end(run, child, kill=kill)
+                _end(run, child, at_once=at_once)
                 raise
     if news is not None:
         news()
 
 
-def _end(run: NodeRun, child: Child, *, kill: bool) -> None:
-    if kill:
+def _end(run: NodeRun, child: Child, *, at_once: bool) -> None:
+    if at_once:
         os.kill(child.pid, signal.SIGKILL)
         child.send(signal.SIGKILL)
         while not child.left:

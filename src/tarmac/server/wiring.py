@@ -29,6 +29,7 @@ from tarmac.engines.slurm import SlurmKind
 from tarmac.model.cluster import LOCAL_ENGINE, Node
 from tarmac.model.home import Home
 from tarmac.model.launch import ApplyConventions
+from tarmac.model.notification import Subscription
 from tarmac.model.ports import ResolveReferences
 from tarmac.model.run import Attempt
 from tarmac.model.secret import SecretValues
@@ -127,16 +128,14 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
     secrets = SecretService(_vault(home, settings, store, clock), store)
     directories = _code_store(home, settings)
     catalog, marker = Catalog(keeping.store), home.artifact_store
-    sites = SiteArtifacts(
-        catalog,
-        store,
-        engines=lambda: plane.file_engines(),  # noqa: PLW0108 - plane is made below
-        keep_versions=settings.artifacts.keep_versions,
-    )
+    keep_versions = settings.artifacts.keep_versions
+    engines_of = lambda: plane.file_engines()  # noqa: E731, PLW0108 - plane is made below
+    sites = SiteArtifacts(catalog, store, engines=engines_of, keep_versions=keep_versions)
     artifacts = ArtifactService(catalog, store, clock, _rules(settings), marker=marker, sites=sites)
     datasets = _datasets(home, settings, store, clock, serving.cluster)
-    sidecar = _sidecar(keeping, sites)
-    supplies = _supplies(home, settings, directories, secrets.values, artifacts, sidecar=sidecar)
+    supplies = _supplies(
+        home, settings, directories, secrets.values, artifacts, sidecar=_sidecar(keeping, sites)
+    )
     plane = ControlPlane(
         ControlState(
             store=store,
@@ -148,7 +147,7 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
             apply_conventions=_conventions(settings, datasets, store),
             allow_system_packages=settings.setup.allow_system_packages,
             serving=serving,
-            notify_always=settings.notifications.every_run if settings.notifications else (),
+            notify_always=_notify_always(settings),
             kinds={"ray": RayKind(supplies), "slurm": SlurmKind(supplies)},
         ),
         resolve=_resolve(settings, artifacts, datasets, secrets, store),
@@ -205,6 +204,10 @@ def _datasets(
 def _sender(settings: Settings, secrets: SecretValues) -> Sender:
     """The sender of this server's messages."""
     return Sender(mail=_mail(settings), secrets=secrets, private_addresses=settings.private_addresses)
+
+
+def _notify_always(settings: Settings) -> Sequence[Subscription]:
+    return settings.notifications.every_run if settings.notifications is not None else ()
 
 
 def _mail(settings: Settings) -> MailServer | None:

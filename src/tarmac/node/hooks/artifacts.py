@@ -70,7 +70,7 @@ def _place(run: NodeRun) -> None:
         )
     except CannotStart as problem:
         raise _cannot(run, str(problem)) from None
-    attend(run, child, news=run.sidecar.take_news, kill=True)
+    attend(run, child, news=run.sidecar.take_news, at_once=True)
     if child.exit_code != 0:
         raise _cannot(run, "see its notices")
 

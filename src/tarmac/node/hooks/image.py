@@ -184,7 +184,7 @@ def _pull(run: NodeRun, part: ContainerLaunch) -> dict[str, Any]:
             run.events.flush()
 
     try:
-        attend(run, child, news=report, also=hear, kill=True)
+        attend(run, child, news=report, also=hear, at_once=True)
     finally:
         os.close(hear)
     if child.exit_code != 0 or news.answer is None:
