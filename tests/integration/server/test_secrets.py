@@ -64,8 +64,9 @@ def test_what_no_run_could_be_given_is_refused_without_the_value(
 
 
 def test_a_body_of_another_shape_is_refused_without_the_value(plane: Served) -> None:
+    body = json.dumps({"value": [VALUE], "more": VALUE}).encode()
     with pytest.raises(InvalidInput) as caught:
-        plane.client()._send("PUT", "/secrets/k", {"value": [VALUE], "more": VALUE})
+        plane.transport().request("PUT", "/secrets/k", body=body)
     assert VALUE not in str(caught.value)
 
 
