@@ -10,6 +10,7 @@ import pytest
 from actors import ADA
 from histories import attempt_of
 from served import Served
+from tarmac.api.submit_operations import SubmissionBody
 from tarmac.control.admission import Submission
 from tarmac.control.service import ControlPlane
 from tarmac.engines.sim import Behaviour
@@ -288,7 +289,9 @@ def test_reports_are_found_by_rank_where_a_queue_gave_the_nodes_and_left_out_whe
 
 
 def _submission(plane: Served, source: str = TWO) -> Submission:
-    return prepare(Draft(caller=Caller(actor=ADA, local=True), source=source), plane.plane).submission
+    return prepare(
+        Draft(caller=Caller(actor=ADA, local=True), body=SubmissionBody(source=source)), plane.plane
+    ).submission
 
 
 def _begin(plane: Served, source: str = TWO) -> str:

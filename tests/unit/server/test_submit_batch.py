@@ -9,6 +9,7 @@ import pytest
 from actors import ADA
 from scratch_store import ScratchStore
 from simulated import CountingIds, InstantCode, nodes
+from tarmac.api.submit_operations import SubmissionBody
 from tarmac.control.service import ControlPlane
 from tarmac.control.state.control_state import ControlState
 from tarmac.engines.sim import SimEngine, VirtualClock
@@ -24,6 +25,7 @@ from tarmac.server.submitting.submit_batch import (
 )
 
 CALLER = Caller(actor=ADA, local=True)
+WRONG = Draft(caller=CALLER, body=SubmissionBody(source="slotz: 1"))
 
 
 @pytest.fixture
@@ -48,7 +50,8 @@ def plane(store: ScratchStore) -> ControlPlane:
 
 def draft(command: str = "true", *, key: str | None = None, slots: int | None = None) -> Draft:
     overrides = {} if slots is None else {"slots": slots}
-    return Draft(caller=CALLER, source=f"command: {command}\n", overrides=overrides, idempotency_key=key)
+    body = SubmissionBody(source=f"command: {command}\n", overrides=overrides, idempotency_key=key)
+    return Draft(caller=CALLER, body=body)
 
 
 def test_what_arrives_during_a_transaction_shares_the_next(plane: ControlPlane, store: ScratchStore) -> None:
@@ -85,7 +88,13 @@ def test_a_client_that_goes_away_takes_nobody_along(plane: ControlPlane) -> None
 
 def test_mistakes_are_answered_one_by_one(plane: ControlPlane, store: ScratchStore) -> None:
     results = submit_each(
-        [draft(), Draft(caller=CALLER, source="slotz: 1"), draft(slots=900), draft("echo last")], plane
+        [
+            draft(),
+            WRONG,
+            draft(slots=900),
+            draft("echo last"),
+        ],
+        plane,
     )
     assert [type(result) for result in results] == [Submitted, InvalidInput, NeverFits, Submitted]
     assert len(store.live_runs()) == 2
@@ -103,7 +112,7 @@ def test_a_key_that_clashes_makes_no_other_run_twice(plane: ControlPlane, store:
 
 def test_a_full_disk_is_everybodys(plane: ControlPlane, store: ScratchStore) -> None:
     store.fill_disk()
-    results = submit_each([draft(), Draft(caller=CALLER, source="slotz: 1"), draft()], plane)
+    results = submit_each([draft(), WRONG, draft()], plane)
     assert [type(result) for result in results] == [StorageFull, InvalidInput, StorageFull]
     store.fill_disk(False)
     assert store.live_runs() == []

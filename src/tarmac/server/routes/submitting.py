@@ -7,14 +7,13 @@ from starlette.responses import Response
 
 from tarmac import api
 from tarmac.api.operation import Query
-from tarmac.dialects.dialect import Extras
 from tarmac.model.errors import InvalidInput
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import Caller
 from tarmac.server.http.routing import Call, Routes
 from tarmac.server.records.runs import dry_run_record, run_record
 from tarmac.server.service import Service
-from tarmac.server.submitting.submissions import Draft, planned, read_once
+from tarmac.server.submitting.submissions import Draft, extras_of, planned, read_once
 from tarmac.server.submitting.submit_batch import BatchSubmitter, Submitted, submit_together
 
 
@@ -48,7 +47,7 @@ def add_submitting_routes(routes: Routes, service: Service) -> None:
                 body.filename,
                 body.directory,
                 dialect=body.dialect,
-                extras=_extras(body.extras),
+                extras=extras_of(body.extras),
                 dialects=service.dialects,
             )
         except InvalidInput as problem:
@@ -62,18 +61,7 @@ def draft_of(caller: Caller, body: api.SubmissionBody, service: Service) -> Draf
     """The submission in the body of a request."""
     return Draft(
         caller=caller,
-        source=body.source,
-        filename=body.filename,
-        directory=body.directory,
-        dialect=body.dialect,
-        extras=_extras(body.extras),
-        code_digest=body.code_digest,
-        overrides=body.overrides,
-        clone=body.clone,
-        resume=body.resume,
-        sweep=tuple(body.sweep.items()),
-        submitter=body.submitter,
-        idempotency_key=body.idempotency_key,
+        body=body,
         dialects=service.dialects,
         names=service.names,
         code_limit_bytes=service.arrivals.limit_bytes,
@@ -90,12 +78,3 @@ def _dry_run(service: Service, draft: Draft) -> Response:
 
 def _entered(entered: Submitted, notes: tuple[str, ...] = ()) -> api.Run:
     return run_record(entered.accepted.run, warnings=entered.warnings + notes)
-
-
-def _extras(body: api.ExtrasBody) -> Extras:
-    return Extras(
-        files=tuple(sorted(body.files.items())),
-        entry_point=body.entry_point,
-        parameters=tuple(body.parameters.items()),
-        changes=tuple(body.changes.items()),
-    )

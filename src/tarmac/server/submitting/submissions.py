@@ -10,11 +10,11 @@ import dataclasses
 import hashlib
 import string
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 from uuid import uuid4
 
+from tarmac.api.submit_operations import ExtrasBody, SubmissionBody
 from tarmac.artifacts.code.present import missing_image, refuse_unfit
 from tarmac.control.admission import Submission
 from tarmac.control.service import ControlPlane
@@ -51,26 +51,11 @@ _ALPHANUMERIC = string.ascii_letters + string.digits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A submission in the form of the request: `source` or `clone`, and its options.
-
-    With `resume`, the clone starts from the last checkpoint of its ended original, with its code. `base` is a
-    spec in place of a text; `sweep` makes a grid of values for parameters.
-    """
+    """A submission as requested, with the settings of the server; `base` is a spec in place of a text."""
 
     caller: Caller
-    source: str | None = None
-    filename: str = "run.yaml"
-    directory: str = "/"
-    overrides: Mapping[str, Any] = field(default_factory=dict)
-    dialect: str | None = None
-    extras: Extras = NO_EXTRAS
-    code_digest: str | None = None
-    clone: str | None = None
-    resume: bool = False
+    body: SubmissionBody
     base: RunSpec | None = None
-    sweep: tuple[tuple[str, str], ...] = ()
-    submitter: Mapping[str, str] = field(default_factory=dict)
-    idempotency_key: str | None = None
     dialects: Sequence[Dialect] = DIALECTS
     names: Names = NO_NAMES
     code_limit_bytes: int = CodeSettings().limit_bytes
@@ -92,7 +77,7 @@ def prepare(draft: Draft, plane: ControlPlane) -> Prepared:
     prepared = planned(draft, plane)
     spec = prepared.submission.spec
     if prepared.missing is not None and spec.rehearsal is None:
-        raise InvalidInput([Problem(message=prepared.missing, file=draft.filename)])
+        raise InvalidInput([Problem(message=prepared.missing, file=draft.body.filename)])
     code = spec.code
     if isinstance(code, LocalDirectory):
         if code.digest is not None:
@@ -115,18 +100,18 @@ def planned(draft: Draft, plane: ControlPlane) -> Prepared:
     """A draft as prepared by `prepare`, regardless of its code: for requests that store nothing."""
     reading = _spec(draft, plane)
     spec = reading.spec
-    check_repositories(spec, filename=draft.filename)
+    check_repositories(spec, filename=draft.body.filename)
     if draft.caller.local:
-        spec = _inheriting(spec, draft.submitter)
+        spec = _inheriting(spec, draft.body.submitter)
     # A submission without a key gets one, so that `submit_batch` may submit it again after a clash.
-    key = draft.idempotency_key or uuid4().hex
+    key = draft.body.idempotency_key or uuid4().hex
     if spec.unique_name:
         spec = replace(spec, name=f"{spec.name}-{_random_end(f'{draft.caller.actor.user} {key}')}")
     if isinstance(spec.code, LocalDirectory) and spec.code.digest is None and draft.caller.local:
-        refuse_unfit(spec.code, filename=draft.filename, usual_bytes=draft.code_limit_bytes)
+        refuse_unfit(spec.code, filename=draft.body.filename, usual_bytes=draft.code_limit_bytes)
     submission = Submission(spec=spec, actor=draft.caller.actor, idempotency_key=key)
-    here = draft.caller.local and draft.source is not None
-    missing = missing_image(spec, directory=draft.directory) if here else None
+    here = draft.caller.local and draft.body.source is not None
+    missing = missing_image(spec, directory=draft.body.directory) if here else None
     return Prepared(
         submission=submission, warnings=(*reading.warnings, *([missing] if missing else [])), missing=missing
     )
@@ -158,15 +143,15 @@ def _spec(draft: Draft, plane: ControlPlane) -> Reading:
     """The reading of a draft, with command-line changes and its code snapshot if it was sent."""
     reading = _reading(draft, plane)
     scale = dialect_of(reading.spec.dialect).scale
-    spec = override(reading.spec, draft.overrides, scale=scale) if draft.overrides else reading.spec
-    spec = swept(spec, draft.sweep) if draft.sweep else spec
+    spec = override(reading.spec, draft.body.overrides, scale=scale) if draft.body.overrides else reading.spec
+    spec = swept(spec, tuple(draft.body.sweep.items())) if draft.body.sweep else spec
     notes: tuple[str, ...] = ()
-    if draft.clone is None and draft.base is None:  # the names in a cloned run are local names already
+    if draft.body.clone is None and draft.base is None:  # the names in a cloned run are local names already
         spec, notes = use_local_names(spec, draft.names)
-    if draft.code_digest is not None and isinstance(spec.code, LocalDirectory):
-        spec = replace(spec, code=replace(spec.code, digest=draft.code_digest))
+    if draft.body.code_digest is not None and isinstance(spec.code, LocalDirectory):
+        spec = replace(spec, code=replace(spec.code, digest=draft.body.code_digest))
     spec, more = use_containers(
-        image_in_full(spec, draft.directory),
+        image_in_full(spec, draft.body.directory),
         draft.containers,
         user=draft.caller.actor.user,
         images=draft.images,
@@ -177,33 +162,44 @@ def _spec(draft: Draft, plane: ControlPlane) -> Reading:
 
 
 def _reading(draft: Draft, plane: ControlPlane) -> Reading:
+    extras = extras_of(draft.body.extras)
     if draft.base is not None:
         spec = replace(draft.base, start_paused=False)
-        return Reading(spec=changed(spec, draft.extras.changes) if draft.extras.changes else spec)
-    if draft.clone is not None:
-        if draft.source is not None:
+        return Reading(spec=changed(spec, extras.changes) if extras.changes else spec)
+    if draft.body.clone is not None:
+        if draft.body.source is not None:
             raise InvalidInput("a submission is either a run file or a clone of a run, not both")
-        run = plane.find(draft.caller.actor, draft.clone)
+        run = plane.find(draft.caller.actor, draft.body.clone)
         spec = replace(run.spec, start_paused=False)
-        if isinstance(spec.code, LocalDirectory) and (draft.resume or not draft.caller.local):
+        if isinstance(spec.code, LocalDirectory) and (draft.body.resume or not draft.caller.local):
             # The path is on the submitter's machine: only its copy is available here.
             spec = replace(spec, code=replace(spec.code, digest=run.code_digest or spec.code.digest))
-        if draft.resume:
+        if draft.body.resume:
             spec = _from_checkpoint(spec, run)
-        if draft.extras.changes:
-            spec = changed(spec, draft.extras.changes)
+        if extras.changes:
+            spec = changed(spec, extras.changes)
         return Reading(spec=replace(spec, name=spec.name[: -_END - 1]) if spec.unique_name else spec)
-    if draft.resume:
+    if draft.body.resume:
         raise InvalidInput("resume goes with clone: it names the run whose checkpoint is begun from")
-    if draft.source is None:
+    if draft.body.source is None:
         raise InvalidInput("a submission needs the text of a run file, or a run to clone")
     return read_once(
-        draft.source,
-        draft.filename,
-        draft.directory,
-        dialect=draft.dialect,
-        extras=dataclasses.replace(draft.extras, override_fields=_STAND_IN.intersection(draft.overrides)),
+        draft.body.source,
+        draft.body.filename,
+        draft.body.directory,
+        dialect=draft.body.dialect,
+        extras=dataclasses.replace(extras, override_fields=_STAND_IN.intersection(draft.body.overrides)),
         dialects=draft.dialects,
+    )
+
+
+def extras_of(body: ExtrasBody) -> Extras:
+    """The files and parameters beside a run file."""
+    return Extras(
+        files=tuple(sorted(body.files.items())),
+        entry_point=body.entry_point,
+        parameters=tuple(body.parameters.items()),
+        changes=tuple(body.changes.items()),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from tarmac.api.submit_operations import SubmissionBody
 from tarmac.control.admission import Submission
 from tarmac.model.errors import InvalidInput
 from tarmac.model.experiment import Experiment
@@ -73,12 +74,14 @@ def _draft(call: Call, config: str, digest: str | None) -> Draft:
     service = call.gateway.service
     return Draft(
         caller=Caller(actor=call.actor, local=digest is not None),
-        source=config,
-        filename="config.yaml",
-        directory=CONTEXT,
-        dialect=NAME,
-        code_digest=digest,
-        submitter={name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ},
+        body=SubmissionBody(
+            source=config,
+            filename="config.yaml",
+            directory=CONTEXT,
+            dialect=NAME,
+            code_digest=digest,
+            submitter={name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ},
+        ),
         dialects=service.dialects,
         names=service.names,
         containers=service.containers,
