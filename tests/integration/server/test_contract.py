@@ -13,6 +13,14 @@ import pytest
 from histories import new_run
 from served import HELLO, Served, served
 from tarmac import api
+from tarmac.api import (
+    cluster_operations,
+    experiment_operations,
+    run_operations,
+    storage_operations,
+    submit_operations,
+)
+from tarmac.api.operation import Operation
 from tarmac.artifacts.remote import open_blobs
 from tarmac.artifacts.versions.sync import Place, Syncer
 from tarmac.model.abilities import StoreFiles
@@ -62,6 +70,42 @@ def test_the_schema_lists_the_routes_of_the_page(plane: Served) -> None:
         for method in methods
     }
     assert described == documented
+
+
+def test_every_operation_is_served(plane: Served) -> None:
+    """A row of the table without a handler would be a client method that always fails."""
+    offered = {id(offer.operation) for offer in routes_of(plane.service()).offers}
+    modules = (
+        *(cluster_operations, experiment_operations, run_operations),
+        *(storage_operations, submit_operations),
+    )
+    declared = {
+        name: each for module in modules for name, each in vars(module).items() if isinstance(each, Operation)
+    }
+    assert len(declared) > 70
+    assert [name for name, each in declared.items() if id(each) not in offered] == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "message"),
+    [
+        ("GET", "/runs?limit=many", None, "query.limit: Expected `int`, got `str`"),
+        ("GET", "/runs?state=queued&state=gone", None, r"query.state\[1\]: Invalid enum value 'gone'"),
+        ("GET", "/metrics", None, "query: Object missing required field `run`"),
+        ("GET", "/usage?since=nan", None, "query.since: "),
+        ("POST", "/runs", b"", "the request is not JSON"),
+        ("POST", "/runs", b'{"source": "\xff"}', "the request is not JSON"),
+        ("POST", "/runs", b'{"overrides": {"a": ' + b"[" * 100_000, "nested too deeply"),
+        ("POST", "/runs", b'{"extras": {"file": 1}}', "body.extras: Object contains unknown field `file`"),
+        ("POST", "/queue/changes", b'{"changes": []}', "body.changes: Expected `array` of length >= 1"),
+    ],
+    ids=range(9),
+)
+def test_a_malformed_request_is_refused_with_its_place(
+    plane: Served, method: str, path: str, body: bytes | None, message: str
+) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        plane.transport().request(method, path, body=body)
 
 
 def test_the_schema_is_served(plane: Served) -> None:
