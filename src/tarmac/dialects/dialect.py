@@ -83,6 +83,19 @@ class Report:
     preempted: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class FileKind:
+    """A kind of file that tarmac does not read: it has all of `keys`, and one of `further` if there are any.
+
+    Both are words separated by blanks. `hint` says what the user can give instead.
+    """
+
+    what: str
+    keys: str
+    further: str = ""
+    hint: str = "give the run file that starts the training"
+
+
 class Read(Protocol):
     """Reads a text of the dialect."""
 
@@ -107,7 +120,8 @@ class Dialect:
     `explain(cause)` adds details to the cause of a failure that only these conventions provide. `scale` is
     that of priorities (None: tarmac's). `own_packages`: setup steps expect a disposable container, and
     `pip install` changes only that. `adds_setup`: the conventions install something in every run.
-    `every_secret`: a run may read all secrets of its user that are for every run.
+    `every_secret`: a run may read all secrets of its user that are for every run. `unread` are the system's
+    other files, which a user may take for its run files.
     """
 
     name: str
@@ -120,6 +134,7 @@ class Dialect:
     own_packages: bool = False
     adds_setup: bool = False
     every_secret: bool = False
+    unread: tuple[FileKind, ...] = ()
 
 
 def no_conventions(_run: Run, _attempt: Attempt, launch: Launch) -> Launch:

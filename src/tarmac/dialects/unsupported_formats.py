@@ -6,8 +6,9 @@ Only texts that no dialect is certain of are checked, so a wrong guess here cost
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 
+from tarmac.dialects.dialect import Dialect, FileKind
 from tarmac.dialects.located import Items, Scalar, Table
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.yaml_tree import compose
@@ -17,23 +18,14 @@ LOOKED_AT = 1 << 16
 MOST_DOCUMENTS = 4
 
 
-def unsupported_problem(text: str, filename: str) -> Problem | None:
+def unsupported_problem(text: str, filename: str, dialects: Sequence[Dialect]) -> Problem | None:
     """The problem with a file of another known kind; None if the kind is unknown."""
-    found = _by_lines(text) or _by_keys(text, filename)
+    kinds = (*_KINDS, *(kind for dialect in dialects for kind in dialect.unread))
+    found = _by_lines(text) or _by_keys(text, filename, kinds)
     if found is None:
         return None
     what, hint = found
     return Problem(file=filename, message=f"this is {what}, which tarmac does not read", hint=hint)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Kind:
-    """One kind of file: it has all of `keys`, and one of `further` if that is not empty."""
-
-    what: str
-    keys: frozenset[str]
-    further: frozenset[str] = frozenset()
-    hint: str
 
 
 def _by_lines(text: str) -> tuple[str, str] | None:
@@ -45,17 +37,17 @@ def _by_lines(text: str) -> tuple[str, str] | None:
     return None
 
 
-def _by_keys(text: str, filename: str) -> tuple[str, str] | None:
+def _by_keys(text: str, filename: str, kinds: Sequence[FileKind]) -> tuple[str, str] | None:
     """The kind that the keys of the file show; of several documents, the first with a known kind."""
     for document in _NEXT_DOCUMENT.split(text, maxsplit=MOST_DOCUMENTS)[:MOST_DOCUMENTS]:
         tree = compose(document, Problems(filename), lenient=True)
-        found = _of_table(tree) if isinstance(tree, Table) else None
+        found = _of_table(tree, kinds) if isinstance(tree, Table) else None
         if found is not None:
             return found
     return None
 
 
-def _of_table(tree: Table) -> tuple[str, str] | None:
+def _of_table(tree: Table, kinds: Sequence[FileKind]) -> tuple[str, str] | None:
     keys = tree.values.keys()
     named = tree.values.get("type")
     kind = named.text if isinstance(named, Scalar) else ""
@@ -63,12 +55,17 @@ def _of_table(tree: Table) -> tuple[str, str] | None:
         return "a configuration of Hydra", _OF_SCRIPT
     if keys & _DSTACK.get(kind, frozenset()):
         return f"a {kind} of dstack", _NATIVE
-    for known in _KINDS:
-        if keys >= known.keys and (not known.further or keys & known.further):
+    for known in kinds:
+        if keys >= set(known.keys.split()) and (not known.further or keys & set(known.further.split())):
             return known.what, known.hint
-    if len({key.lower() for key in keys} & _PARAMETER_NAMES) >= _FEW and not keys & _LAUNCHING:
+    if len({key.lower() for key in keys} & _PARAMETER_NAMES) >= _FEW and not _launches(keys):
         return "a file of parameters for a training script", _OF_SCRIPT
     return None
+
+
+def _launches(keys: Collection[str]) -> bool:
+    """Whether a key starts something: such a file does not consist of parameters alone."""
+    return any(key in _LAUNCHING or key.endswith("_project_id") for key in keys)
 
 
 def _is_hydra(tree: Table) -> bool:
@@ -92,8 +89,6 @@ _SHELL = "a run file starts it: 'command: bash SCRIPT'"
 _PYTHON = "a run file starts it: 'command: python SCRIPT'"
 _TORCHX = "it holds defaults of TorchX's own command; a run file has 'command', 'nodes' and 'slots' itself"
 _ELSEWHERE = "give the run file that starts the training"
-_BASE = "what is below base_config is a run file of its own (docs/using/dialects/mcli.md)"
-_PARAMETERS = "put it below 'parameters' of a run file that starts the script (docs/using/dialects/mcli.md)"
 _OF_SCRIPT = (
     "it configures a script: a run file starts that, as 'command: python train.py', with the slots it needs "
     "(docs/using/run-file.md)"
@@ -123,10 +118,8 @@ _LINES = (
 
 _LAUNCHING = frozenset(
     {"command", "roles", "processes", "slots", "entrypoint", "compute", "jobs", "experiment_name", "image"}
-    | {"isc_project_id", "run", "commands"}
+    | {"run", "commands"}
 )
-"""Keys that start something: a file with one of these does not consist of parameters alone."""
-
 _FEW = 2
 _PARAMETER_NAMES = frozenset(
     {"model", "models", "optimizer", "optim", "scheduler", "lr_scheduler", "loss", "criterion", "trainer"}
@@ -146,11 +139,6 @@ _PARAMETER_NAMES = frozenset(
     | {"network", "architecture", "backbone", "metrics", "evaluation", "eval", "val", "test", "hparams"}
 )
 
-_MLPROJECT = "the MLproject file of an MLflow project alone"
-_BESIDE = (
-    "a compute backend configuration beside it says where it runs (docs/using/dialects/mantik.md); or write "
-    "a run file with the command of the entry point"
-)
 _NEXT_DOCUMENT = re.compile(r"^---.*$\n?", re.MULTILINE)
 _DSTACK = {
     "task": frozenset({"commands", "image", "python"}),
@@ -163,33 +151,20 @@ _DSTACK = {
 """Types of dstack, each with keys of which it has at least one."""
 
 
-def _kind(what: str, keys: str, further: str = "", hint: str = _ELSEWHERE) -> _Kind:
-    return _Kind(what=what, keys=frozenset(keys.split()), further=frozenset(further.split()), hint=hint)
-
-
 _KINDS = (
-    _kind(_KUBERNETES, "apiVersion kind", hint=_NATIVE),
-    _kind("a file of Docker Compose", "services"),
-    _kind("a workflow of GitHub", "on jobs"),
-    _kind("a pipeline of GitLab", "stages"),
-    _kind("a task of SkyPilot", "run", "resources num_nodes file_mounts workdir setup envs service", _SKY),
-    _kind("a job of Azure ML", "$schema", "command jobs compute", _NATIVE),
-    _kind("a cluster of Ray", "cluster_name provider"),
-    _kind("a job of Vertex AI", "workerPoolSpecs", hint=_NATIVE),
-    _kind("a job of SageMaker", "TrainingJobName", hint=_NATIVE),
-    _kind("a sweep of Weights & Biases", "method parameters", "program metric command"),
-    _kind("a configuration of accelerate", "compute_environment distributed_type"),
-    _kind("a configuration of pre-commit", "repos"),
-    _kind("an environment of conda", "dependencies", "channels prefix"),
-    _kind(_PACKAGE, "name version", "scripts dependencies devDependencies main"),
-    _kind("a request to MosaicML's fine-tuning service", "model train_data_path", hint=_NATIVE),
-    _kind("an MCLI sweep, as a script of its authors reads it", "base_config sweep_config", hint=_BASE),
-    _kind(
-        "a file of parameters for a training script",
-        "max_duration model",
-        "optimizer train_loader",
-        _PARAMETERS,
-    ),
-    _kind(_MLPROJECT, "entry_points", hint=_BESIDE),
-    _kind(_MLPROJECT, "name python_env", hint=_BESIDE),
+    FileKind(_KUBERNETES, "apiVersion kind", hint=_NATIVE),
+    FileKind("a file of Docker Compose", "services"),
+    FileKind("a workflow of GitHub", "on jobs"),
+    FileKind("a pipeline of GitLab", "stages"),
+    FileKind("a task of SkyPilot", "run", "resources num_nodes file_mounts workdir setup envs service", _SKY),
+    FileKind("a job of Azure ML", "$schema", "command jobs compute", _NATIVE),
+    FileKind("a cluster of Ray", "cluster_name provider"),
+    FileKind("a job of Vertex AI", "workerPoolSpecs", hint=_NATIVE),
+    FileKind("a job of SageMaker", "TrainingJobName", hint=_NATIVE),
+    FileKind("a sweep of Weights & Biases", "method parameters", "program metric command"),
+    FileKind("a configuration of accelerate", "compute_environment distributed_type"),
+    FileKind("a configuration of pre-commit", "repos"),
+    FileKind("an environment of conda", "dependencies", "channels prefix"),
+    FileKind(_PACKAGE, "name version", "scripts dependencies devDependencies main"),
+    FileKind("a request to MosaicML's fine-tuning service", "model train_data_path", hint=_NATIVE),
 )

@@ -15,9 +15,6 @@ from tarmac.model.errors import InvalidInput
 from tarmac.model.site import SiteRequest
 from tarmac.model.spec import RunSpec
 
-LOG = "mantik.log"
-"""The file in the run's directory that gets the application's output."""
-
 _MIB = 1 << 20
 
 
@@ -26,7 +23,8 @@ def batch_script(
 ) -> str:
     """The script; without a `directory` it runs where it is submitted."""
     assert spec.site is not None, "only a run for a site has a batch script"
-    log = _pattern(f"{directory.rstrip('/')}/{LOG}" if directory is not None else LOG)
+    log = spec.site.log
+    log = _pattern(f"{directory.rstrip('/')}/{log}" if directory is not None else log)
     directives = {
         "job-name": name,
         "account": account,

@@ -29,7 +29,6 @@ _STANDIN = 'python3 -E -S "${PYTHONPATH##*:}/../apptainer"'
 It is beside the directory that makes `import tarmac` work, which is last on PYTHONPATH.
 """
 
-WORKING_DIRECTORY = "MANTIK_WORKING_DIRECTORY"
 OF_UNICORE = "UC_WORKING_DIRECTORY"
 MODULE_FILES = (
     "/etc/profile.d/modules.sh",
@@ -43,7 +42,7 @@ MODULE_FILES = (
 def site_steps(spec: RunSpec) -> list[str]:
     """The lines of the script for the site."""
     return [
-        f'export {WORKING_DIRECTORY}="$PWD"',
+        *_directory_variable(spec),
         *(f"export {assignment(name, value)}" for name, value in spec.environment.variables.items()),
         *(f"module load {quote(name)} || exit" for name in spec.environment.modules),
         *(f"{shell(command)} || exit" for command in spec.hooks.before),
@@ -79,7 +78,7 @@ def rehearsed_steps(spec: RunSpec) -> list[str]:
     to return to it. The application runs once, without srun; without Apptainer, tarmac starts its image.
     """
     return [
-        f'export {WORKING_DIRECTORY}="$PWD"',
+        *_directory_variable(spec),
         *([f'export {OF_UNICORE}="$PWD"'] if spec.site is not None and spec.site.unicore_url else []),
         *load_modules(spec.environment.modules),
         *(f"{shell(command)} || exit" for command in spec.hooks.before),
@@ -125,6 +124,11 @@ def load_modules(modules: tuple[str, ...]) -> list[str]:
         *(f"  module load {quote(name)} || exit" for name in modules),
         f"else echo {message} >&2; fi",
     ]
+
+
+def _directory_variable(spec: RunSpec) -> list[str]:
+    name = spec.site.directory_variable if spec.site is not None else None
+    return [] if name is None else [f'export {name}="$PWD"']
 
 
 def _application(spec: RunSpec) -> str:

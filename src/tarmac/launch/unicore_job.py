@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tarmac.launch.batch_script import LOG, batch_script
+from tarmac.launch.batch_script import batch_script
 from tarmac.launch.quoting import assignment, join
 from tarmac.launch.site_steps import login_command, site_steps
 from tarmac.model.site import SiteRequest
@@ -37,8 +37,8 @@ def unicore_description(
         "Executable": "/bin/bash",
         "Arguments": ["-l", SCRIPT],
         "Imports": [{"From": "inline://script", "To": SCRIPT, "Data": _script(spec)}],
-        "Stdout": LOG,
-        "Stderr": LOG,
+        "Stdout": spec.site.log,
+        "Stderr": spec.site.log,
         "User precommand": before,
         "RunUserPrecommandOnLoginNode": "true" if before else None,
         "User postcommand": after,

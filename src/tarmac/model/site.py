@@ -36,7 +36,8 @@ class SiteRequest(StoredRecord, frozen=True, kw_only=True):
     resources.
 
     None: not requested. The application runs in `apptainer`, or after the activation of `venv` (absolute on
-    the site, or relative to the project), or in neither.
+    the site, or relative to the project), or in neither. The job writes its output into `log`; the variable
+    `directory_variable` holds its working directory.
     """
 
     unicore_url: str | None = None
@@ -52,3 +53,5 @@ class SiteRequest(StoredRecord, frozen=True, kw_only=True):
     qos: str | None = None
     apptainer: Apptainer | None = None
     venv: str | None = None
+    log: str = "job.log"
+    directory_variable: str | None = None

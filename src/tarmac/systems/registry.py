@@ -117,7 +117,10 @@ def choose(
     surest = max(detection.certainty for _, detection in detections)
     if surest is Certainty.NO or (surest is Certainty.POSSIBLE and _binary(text)):
         raise InvalidInput(_nobodys(text, filename, detections))
-    if surest is Certainty.POSSIBLE and (unsupported := unsupported_problem(text, filename)) is not None:
+    if (
+        surest is Certainty.POSSIBLE
+        and (unsupported := unsupported_problem(text, filename, DIALECTS)) is not None
+    ):
         raise InvalidInput([unsupported])
     likely = [dialect for dialect, detection in detections if detection.certainty is surest]
     if len(likely) > 1:
@@ -175,7 +178,7 @@ def _nobodys(text: str, filename: str, detections: Sequence[tuple[Dialect, Detec
     if _binary(text):
         what = "this is no text but binary data, such as a checkpoint or an archive; no run file is"
         return [Problem(file=filename, message=what)]
-    if (unsupported := unsupported_problem(text, filename)) is not None:
+    if (unsupported := unsupported_problem(text, filename, DIALECTS)) is not None:
         return [unsupported]
     if not _COMMENTS.sub("", text).strip():
         what = "there is nothing but comments in the file" if text.strip() else "the file is empty"

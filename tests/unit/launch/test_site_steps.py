@@ -20,8 +20,11 @@ from tarmac.model.site import Apptainer, SiteRequest
 from tarmac.model.spec import Command, Environment, Hooks, Process, Role, RunSpec
 from tarmac.node.starting import Installation
 
+DIRECTORY = "MANTIK_WORKING_DIRECTORY"
+
 SAY = """#!/usr/bin/env python3
 import json, os, sys
+
 names = ("A", "MANTIK_WORKING_DIRECTORY", "FROM_BEFORE", "VIRTUAL_ENV")
 print(json.dumps({"argv": sys.argv[1:], "env": {name: os.environ.get(name) for name in names}}))
 """
@@ -103,7 +106,7 @@ def spec(
     return RunSpec(
         name="r",
         roles=(Role(processes=(Process(command=Command(script=script)),)),),
-        site=site or SiteRequest(queue="batch"),
+        site=site or SiteRequest(queue="batch", directory_variable=DIRECTORY),
         environment=Environment(variables=variables or {}, modules=modules),
         hooks=Hooks(
             before=tuple(Command(script=item) for item in before),
@@ -123,7 +126,7 @@ def test_the_steps_come_in_their_order(node: Node) -> None:
     (node.work / "venv/bin/activate").write_text("export VIRTUAL_ENV=here; echo activated")
     asked = spec(
         "say main",
-        site=SiteRequest(queue="batch", venv="venv"),
+        site=SiteRequest(queue="batch", directory_variable=DIRECTORY, venv="venv"),
         variables={"A": "1"},
         modules=("GCC", "Python/3.9.6"),
         before=("echo before; export FROM_BEFORE=$A", "echo second"),

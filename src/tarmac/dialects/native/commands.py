@@ -82,7 +82,8 @@ def refuse_launcher_programs(value: Value, launcher: str) -> None:
 
 _PROGRAM = re.compile(
     r"(?:^|[\s;&|(/])(torchrun|accelerate launch|deepspeed|horovodrun|mpirun|mpiexec"
-    r"|python3? -m torch\.distributed\.(?:run|launch)|python3? -m determined\.launch\.\w+)(?:\s|$)",
+    r"|python3? -m torch\.distributed\.(?:run|launch)"
+    r"|python3? -m \w+\.launch\.(?:torch_distributed|deepspeed|(?:auto)?horovod|wrap_rank))(?:\s|$)",
     re.ASCII,
 )
 _FIXED = re.compile(r"--(nnodes|nproc[-_]per[-_]node)[= ][0-9]+", re.ASCII)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.dialects.dialect import CERTAIN, POSSIBLE, Detection, Dialect, no_conventions, not_ours
+from tarmac.dialects.dialect import CERTAIN, POSSIBLE, Detection, Dialect, FileKind, no_conventions, not_ours
 from tarmac.dialects.located import Table, quote
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.yaml_tree import compose
@@ -43,5 +43,21 @@ def _has(node: object, keys: frozenset[str]) -> bool:
     return isinstance(node, Table) and any(key.text in keys for key, _ in node.entries)
 
 
+_BESIDE = (
+    "a compute backend configuration beside it says where it runs (docs/using/dialects/mantik.md); or write "
+    "a run file with the command of the entry point"
+)
+_MLPROJECT = "the MLproject file of an MLflow project alone"
+
 # The script that `launch` makes for a site sets these variables.
-MANTIK = Dialect(name=NAME, detect=_detect, read=read_mantik, apply_conventions=no_conventions, status=status)
+MANTIK = Dialect(
+    name=NAME,
+    detect=_detect,
+    read=read_mantik,
+    apply_conventions=no_conventions,
+    status=status,
+    unread=(
+        FileKind(_MLPROJECT, "entry_points", hint=_BESIDE),
+        FileKind(_MLPROJECT, "name python_env", hint=_BESIDE),
+    ),
+)

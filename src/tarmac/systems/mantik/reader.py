@@ -121,6 +121,8 @@ def _site_request(
         qos=resources.qos,
         apptainer=environment.apptainer,
         venv=environment.venv,
+        log=LOG,
+        directory_variable="MANTIK_WORKING_DIRECTORY",
     )
 
 

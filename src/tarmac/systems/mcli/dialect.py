@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.dialects.dialect import CERTAIN, Detection, Dialect, not_ours
+from tarmac.dialects.dialect import CERTAIN, Detection, Dialect, FileKind, not_ours
 from tarmac.dialects.located import Items, Node, Scalar, Table, quote
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.yaml_tree import compose
@@ -62,4 +62,17 @@ MCLI = Dialect(
     status=status,
     own_packages=True,
     every_secret=True,
+    unread=(
+        FileKind(
+            "an MCLI sweep, as a script of its authors reads it",
+            "base_config sweep_config",
+            hint="what is below base_config is a run file of its own (docs/using/dialects/mcli.md)",
+        ),
+        FileKind(
+            "a file of parameters for a training script",
+            "max_duration model",
+            "optimizer train_loader",
+            "put it below 'parameters' of a run file that starts the script (docs/using/dialects/mcli.md)",
+        ),
+    ),
 )

@@ -1,0 +1,68 @@
+"""The core names no foreign system: facts about one are in its folder of `systems`.
+
+Run by `make check`. `.importlinter` holds the imports of the core; here its text is searched.
+"""
+
+from __future__ import annotations
+
+import re
+
+from source_tree import ROOT
+
+SOURCE = ROOT / "src" / "tarmac"
+NAMES = re.compile(
+    r"(?<![a-z])(determined|clusterfudge|mcli|isc|mantik|strong compute)(?![a-z])", re.IGNORECASE
+)
+
+REMAINING = {
+    "the programs that a node has for runs of a system": {"node/standins/"},
+    "the numbers and priorities that the gateway's users give": {
+        "api/experiment_operations.py",
+        "api/numbers.py",
+        "client/experiment_calls.py",
+        "model/numbering.py",
+        "model/run_records.py",
+        "server/routes/experiments.py",
+    },
+    "the origin of a record, a file or an algorithm": {
+        "model/home.py",
+        "model/site.py",
+        "search/space.py",
+        "server/local_images.py",
+    },
+    "the list of displays, and the commands of their users": {
+        "cli/catalogue.py",
+        "cli/commands/check.py",
+        "cli/commands/experiment.py",
+        "cli/commands/launch.py",
+        "cli/commands/queue.py",
+        "cli/commands/search.py",
+        "cli/commands/secret.py",
+        "cli/commands/sites.py",
+        "cli/displays/registry.py",
+        "cli/runfile.py",
+        "cli/views/messages.py",
+    },
+    "the module that a launch script imports": {"__init__.py"},
+}
+"""What still names a system outside of its folder, by reason. The list only gets shorter."""
+
+
+def test_the_core_names_no_foreign_system() -> None:
+    known = tuple(place for places in REMAINING.values() for place in places)
+    assert sorted(naming() - {name for name in naming() if name.startswith(known)}) == []
+
+
+def test_the_list_has_no_place_too_many() -> None:
+    places = {place for each in REMAINING.values() for place in each}
+    assert {place for place in places if not any(name.startswith(place) for name in naming())} == set()
+
+
+def naming() -> set[str]:
+    """The files outside of `systems` that name one."""
+    return {
+        name
+        for path in SOURCE.rglob("*.py")
+        if not (name := str(path.relative_to(SOURCE))).startswith("systems/")
+        and NAMES.search(path.read_text(encoding="utf-8"))
+    }
