@@ -5,8 +5,7 @@
 The server runs under `sys.setprofile`. What it enters between the command and the end of the run counts, its
 start does not. Printed as well: for `prepare` and `compose` the rooms that one call enters and its returns.
 A room is a module; model records are no rooms, and the reader of a text is one, whatever its modules (with
-`--all` each is one). A return is a way back: a pair of rooms
-(caller, called) of which the called one was entered first.
+`--all` each is one). A return is a way back: a pair of rooms (caller, called), the called one entered first.
 Run by people after a change of these paths. `--rooms` and `--files` list what was counted.
 """
 

@@ -16,9 +16,8 @@ from tarmac.dialects.kinds import Kind, flag
 from tarmac.dialects.located import Table, from_plain
 from tarmac.dialects.native.commands import COMMAND
 from tarmac.dialects.native.environment import IMAGE, LABELS, PATH, VARIABLES
-from tarmac.dialects.native.fields import RUN, TARGET, check_cycles, check_target
+from tarmac.dialects.native.fields import RUN, SLURM, TARGET, check_cycles, check_target
 from tarmac.dialects.native.secrets import SECRETS
-from tarmac.dialects.native.slurm import SLURM
 from tarmac.dialects.priorities import Scale, priority
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.rehearsals import with_rehearsal

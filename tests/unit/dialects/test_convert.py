@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.dialects.dialect import Extras
-from tarmac.dialects.native.view import write
+from tarmac.dialects.native.reader import write
 from tarmac.model.record import replace
 from tarmac.model.spec import RunSpec
 from tarmac.systems.registry import read

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.dialects.native.view import write
+from tarmac.dialects.native.reader import write
 from tarmac.launch.compose import container_launch, secret_launches
 from tarmac.model.secret import SecretForm, SecretUse, registry_secrets
 from tarmac.model.spec import RunSpec

@@ -10,7 +10,7 @@ import pytest
 
 import pages
 from launches import launch, node, placement, workers
-from tarmac.dialects.native.view import write
+from tarmac.dialects.native.reader import write
 from tarmac.dialects.overrides import override
 from tarmac.launch.compose import with_datasets
 from tarmac.model.lifecycle import AttemptState, RunState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.dialects.native.view import write
+from tarmac.dialects.native.reader import write
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import Launcher
 from tarmac.systems.registry import read

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tarmac.dialects.dialect import Extras
-from tarmac.dialects.native.view import write
+from tarmac.dialects.native.reader import write
 from tarmac.dialects.overrides import override
 from tarmac.model.errors import InvalidInput
 from tarmac.model.secret import SecretForm, SecretUse

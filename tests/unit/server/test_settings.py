@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 import pages
-from tarmac.dialects.native.view import written_duration, written_size
+from tarmac.dialects.native.reader import written_duration, written_size
 from tarmac.dialects.pool_rules import POOL
 from tarmac.model.cluster import Packing, Policy, Pool, ShareBy
 from tarmac.model.errors import InvalidInput

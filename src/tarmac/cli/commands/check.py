@@ -16,7 +16,7 @@ from tarmac.cli.options import json_option
 from tarmac.cli.output import print_error, print_json, print_text, print_verbatim, print_warnings
 from tarmac.cli.runfile import STDIN, How, RunText, how_of, read_run_file, reading_options
 from tarmac.dialects.dialect import Extras, Reading
-from tarmac.dialects.native.view import write
+from tarmac.dialects.native.reader import write
 from tarmac.model.codec import encode
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import LocalDirectory

@@ -6,39 +6,163 @@ nested mappings are beside their readers. docs/using/run-file.md documents each 
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from tarmac.dialects import names, quantities
-from tarmac.dialects.kinds import choice, flag, integer, matching, number, text
-from tarmac.dialects.located import Table
-from tarmac.dialects.native.after import AFTER, ARRAY
+from tarmac.dialects.kinds import Kind, Misfit, choice, flag, integer, matching, number, text
+from tarmac.dialects.located import Scalar, Table
 from tarmac.dialects.native.code import CODE
 from tarmac.dialects.native.commands import HOOKS, SETUP
 from tarmac.dialects.native.environment import ENVIRONMENT, LABELS, PAUSE, VARIABLES
-from tarmac.dialects.native.inputs import ARTIFACTS, BINDS, ids
 from tarmac.dialects.native.notify import NOTIFY
 from tarmac.dialects.native.roles import ROLE, read_roles
 from tarmac.dialects.native.search import SEARCH
 from tarmac.dialects.native.secrets import SECRETS
-from tarmac.dialects.native.slurm import SLURM
 from tarmac.dialects.plain import to_plain
 from tarmac.dialects.priorities import priority
 from tarmac.dialects.rehearsals import REHEARSAL
-from tarmac.dialects.schema import MISSING, Custom, Field, record, tuple_of
+from tarmac.dialects.schema import MISSING, Custom, Field, ListOf, record, tuple_of
 from tarmac.dialects.section import Section, Value
+from tarmac.model.array import RunArray, read_array
 from tarmac.model.codec import decode, encode
+from tarmac.model.dependency import Condition, Dependency
+from tarmac.model.directives import OF_THE_POOL, check_name, check_value
 from tarmac.model.errors import InvalidInput
 from tarmac.model.log_policy import LogAction, LogPolicy
 from tarmac.model.mode import Mode
 from tarmac.model.site import SiteRequest
-from tarmac.model.spec import Conventions, Queueing
+from tarmac.model.spec import ArtifactRules, Bind, Conventions, Queueing
 
 MOST_RAPID_CYCLES = 5
 MOST_RETRIES = 1_000
 LARGEST_WEIGHT = 100_000
+
+
+_AWAITED = re.compile(r"@last|[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?", re.ASCII)
+_CONDITIONS = {str(condition): condition for condition in Condition}
+_FORMS = "a run, by name or id, and which end of it is awaited: RUN, RUN:completed or RUN:ended"
+
+
+def _dependency(scalar: Scalar) -> Dependency:
+    reference, colon, word = scalar.text.partition(":")
+    condition = _CONDITIONS.get(word) if colon else Condition.COMPLETED
+    if not _AWAITED.fullmatch(reference) or condition is None:
+        raise Misfit()
+    return Dependency(run=reference, condition=condition)
+
+
+def _array(scalar: Scalar) -> RunArray:
+    try:
+        return read_array(scalar.text)
+    except ValueError as error:
+        raise Misfit(str(error)) from error
+
+
+ARRAY = Kind("indices such as 0-99, 1,3,5-9 or 0-99%8 (at most 8 at once)", _array, write=str)
+DEPENDENCY = Kind(f"{_FORMS},", _dependency, write=str)
+AFTER = tuple_of(DEPENDENCY, f"a list; each item is {_FORMS}", or_one=True)
+
+
+DIRECTIVES = "a mapping from directives to values, such as {constraint: nvlink, mem: null},"
+VALUE = "a text or number, true for a directive without a value, or null to drop it,"
+
+
+def _directives(value: Value) -> dict[str, str | None]:
+    """The directives by name, every mistake reported at its place."""
+    found: dict[str, str | None] = {}
+    for key, item in value.entries(DIRECTIVES):
+        name = key.node.text if isinstance(key.node, Scalar) else ""
+        try:
+            check_name(name)
+        except InvalidInput as error:
+            key.refuse(error.message, error.hint)
+            continue
+        if name == OF_THE_POOL:
+            key.refuse("a pool of the cluster names the partition", "choose one by 'pool'")
+            continue
+        if not isinstance(item.node, Scalar):
+            item.expected(VALUE)
+            continue
+        try:
+            found[name] = check_value(_directive(item.node))
+        except InvalidInput as error:
+            item.refuse(error.message, error.hint)
+    return found
+
+
+def _directive(node: Scalar) -> str | bool | None:
+    """None for an empty value, a truth value for `true` and `false`, the text for any other."""
+    if node.empty:
+        return None
+    if not node.quoted and node.text in ("true", "false"):
+        return node.text == "true"
+    return node.text
+
+
+SLURM = Custom(
+    _directives, lambda found: {name: True if value == "" else value for name, value in found.items()}
+)
+
+
+IDENTIFIER = matching(
+    r"[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?",
+    "an id of letters, digits, '.', '_' and '-', first and last a letter or digit,",
+)
+
+
+def ids(what: str) -> ListOf:
+    """One id or a list of them, without duplicates."""
+    twice = (str, "{!r} occurs here a second time")
+    return tuple_of(IDENTIFIER, f"a list of ids of {what}", or_one=True, twice=twice)
+
+
+def _path(description: str, *, absolute: bool) -> Kind[str]:
+    def read(scalar: Scalar) -> str:
+        path = posixpath.normpath(scalar.text) if scalar.text else ""
+        if (absolute and not path.startswith("/")) or path in ("", ".", "/") or path.startswith(".."):
+            raise Misfit()
+        return path
+
+    return Kind(description, read)
+
+
+_EVERY = quantities.duration_s()
+ARTIFACTS = record(
+    {
+        "checkpoint_every": Field(_EVERY, sets="checkpoint_every_s", words="checkpoint"),
+        "crud_every": Field(_EVERY, sets="crud_every_s", words="crud"),
+        "lossy_every": Field(_EVERY, sets="lossy_every_s", words="lossy"),
+        "log_every": Field(_EVERY, sets="log_every_s", words="log logs"),
+    },
+    make=ArtifactRules,
+)
+"""How often each kind of artifact is synced."""
+
+_BOTH = "both ends of the bind are needed"
+BIND = record(
+    {
+        "source": Field(
+            _path("an absolute path of the node", absolute=True), words="host_path src", required=_BOTH
+        ),
+        "target": Field(
+            _path("an absolute path, or one below the work directory,", absolute=False),
+            words="container_path dst",
+            required=_BOTH,
+        ),
+        "read_only": Field(flag(), words="readonly ro"),
+    },
+    make=Bind,
+)
+BINDS = tuple_of(
+    BIND,
+    "a list of mappings with 'source' and 'target'",
+    twice=(lambda bind: bind.target, "{!r} is the target of two binds"),
+)
+"""Files and directories of the node, and their paths inside the run."""
 
 
 def check_cycles(section: Section, mode: Mode) -> None:

@@ -1,4 +1,4 @@
-"""Reads a native run file: a located tree to a `RunSpec`, every problem reported. Called by the dialect.
+"""Reads a native run file to a `RunSpec`, every problem reported, and writes one. Called by the dialect.
 
 `tarmac convert` writes `conventions` and `site` for other systems; people seldom write these by hand.
 """
@@ -12,12 +12,14 @@ from tarmac.dialects import names
 from tarmac.dialects.changes import change
 from tarmac.dialects.conventions import refuse_extras
 from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
+from tarmac.dialects.kinds import plain
 from tarmac.dialects.native.fields import RUN, check_cycles
-from tarmac.dialects.native.roles import ROLE, read_role
-from tarmac.dialects.native.search import complete_search
+from tarmac.dialects.native.roles import ROLE, read_role, written_roles
+from tarmac.dialects.native.search import complete_search, written_parameters
+from tarmac.dialects.plain import to_yaml
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.rehearsals import with_rehearsal
-from tarmac.dialects.schema import attributes, fields_of, read_fields, with_values
+from tarmac.dialects.schema import attributes, fields_of, read_fields, with_values, write_record
 from tarmac.dialects.section import Section
 from tarmac.dialects.yaml_tree import compose_table
 from tarmac.model.mode import Mode
@@ -70,3 +72,21 @@ def _spec(run: Section, usual: RunSpec) -> RunSpec:
             f"search.max_slots ({search.max_slots}) is less than a trial asks for ({spec.slots} slots)"
         )
     return spec
+
+
+def write(spec: RunSpec, *, directory: str | None = None) -> str:
+    """The native run file for a spec; paths below `directory` are written relative to it."""
+    if directory is not None:
+        spec = with_paths(spec, lambda path: _relative(path, directory))
+    fields = write_record(spec, RUN) | written_roles(spec.roles)
+    if spec.search is not None:
+        fields["parameters"] = plain(written_parameters(spec.search))
+    elif spec.parameters is not None:  # without entries, the run still gets a file of them
+        fields["parameters"] = plain(spec.parameters)
+    return to_yaml({name: fields[name] for name in RUN.fields if name in fields})
+
+
+def _relative(path: str, directory: str) -> str:
+    """A path of the submitter's machine, relative to the run file's directory if it is below it."""
+    below = posixpath.relpath(path, directory)
+    return path if below.startswith("..") else below

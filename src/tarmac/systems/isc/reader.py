@@ -11,8 +11,7 @@ from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
 from tarmac.dialects.kinds import Kind, choice, integer, text
 from tarmac.dialects.located import Items, Scalar
 from tarmac.dialects.names import fit
-from tarmac.dialects.native.fields import MOST_RAPID_CYCLES
-from tarmac.dialects.native.inputs import IDENTIFIER
+from tarmac.dialects.native.fields import IDENTIFIER, MOST_RAPID_CYCLES
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Section, Value
 from tarmac.dialects.slot_types import is_known

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tarmac.client.launching import json_text
-from tarmac.dialects.native.view import write
+from tarmac.dialects.native.reader import write
 from tarmac.dialects.overrides import override
 from tarmac.model.codec import encode
 from tarmac.model.errors import NotFound, TarmacError
