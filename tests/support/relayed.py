@@ -2,43 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Lock
+from threading import Thread
 from typing import Any
 
 from tarmac.artifacts.versions.blobs import DirectoryBlobs, begin_store
 from tarmac.artifacts.versions.relayed import RelayedBlobs, Writer
 from tarmac.artifacts.versions.store_server import Grant, StoreServer
-from tarmac.engines.hosts.relaying import Relaying
-from tarmac.model.errors import Unavailable
-from tarmac.node.host import operations
+from tarmac.engines.hosts.relaying import store_operation
+from tarmac.node.host.relay import STORE, Relays
+from tarmac.node.wire.connection import Connection, run_over_socket
+
+StoreOperation = Callable[..., Any]
 
 
 class Link:
-    """The way to a node. It can be cut, and loses one call where a test says so; `before` sees each call."""
+    """The link between a node and the server, both in this process.
+
+    It can be cut, and loses one frame of the node (of the server: `lose_answer`) where a test says so, with
+    the connection; then there is a new one. `before` sees each call of a sidecar, `calls` has their names.
+    """
 
     def __init__(self) -> None:
-        self.cut = False
         self.calls: list[str] = []
+        self.before: Callable[[str], None] = lambda _: None
         self.lose_at: int | None = None
         self.lose_answer = False
-        self.before: Callable[[str], None] = lambda _: None
-        self._lock = Lock()
+        self.frames = 0
+        self._connection: Connection | None = None
+        self._begin: Callable[[], None] = lambda: None
 
-    def call(self, operation: str, *, timeout_s: float, **arguments: Any) -> Any:
-        with self._lock:
-            self.calls.append(operation)
-            lost = len(self.calls) - 1 == self.lose_at
-        self.before(operation)
-        if self.cut or (lost and not self.lose_answer):
-            raise Unavailable("the link is down")
-        result = getattr(operations, operation)(**arguments)
-        if self.cut or lost:
-            raise Unavailable("the link is down")
-        return result
+    def serve(self, relays: Relays, path: Path, server: StoreServer) -> None:
+        """Connect the relay at a socket of a node to the server, also after each loss."""
+
+        def answer(request: Mapping[str, Any], size: int, content: Iterator[bytes]) -> Any:
+            self.calls.append(request["do"])
+            self.before(request["do"])
+            return server.answer(request, size, content)
+
+        def begin() -> None:
+            near, far = socket.socketpair()
+            node = self._end(near, counted=not self.lose_answer)
+            self._connection = node
+            self._end(far, counted=self.lose_answer, server=store_operation(answer))
+            relays.serve(str(path), node)
+
+        self._begin = begin
+        begin()
+
+    @property
+    def cut(self) -> bool:
+        """Whether there is no connection."""
+        return self._connection is None
+
+    @cut.setter
+    def cut(self, cut: bool) -> None:
+        if cut and self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        elif not cut and self._connection is None:
+            self._begin()
+
+    def lose(self, number: int, *, answer: bool) -> None:
+        """Lose a frame of one direction, counted from now on."""
+        self.cut = True
+        self.frames, self.lose_at, self.lose_answer = 0, number, answer
+        self.cut = False
+
+    def _end(
+        self, found: socket.socket, *, counted: bool, server: StoreOperation | None = None
+    ) -> Connection:
+        def send(rest: memoryview) -> int:
+            if counted:
+                self.frames += 1
+                if self.frames - 1 == self.lose_at:
+                    close()
+                    self._begin()
+                    raise ConnectionError("this frame is lost")
+            return found.send(rest)
+
+        def close() -> None:
+            with suppress(OSError):
+                found.shutdown(socket.SHUT_RDWR)
+
+        find = ({STORE: server} if server is not None else {}).__getitem__
+        end = Connection(found.fileno(), find=find, send=send, close=close, accepted=server is None)
+        Thread(target=run_over_socket, args=(found, end), daemon=True).start()
+        return end
 
 
 @dataclass
@@ -91,11 +145,8 @@ def relayed_store(place: Path, *, socket: Path | None = None) -> Iterator[Relaye
 @contextmanager
 def serving(store: RelayedStore, socket: Path, link: Link) -> Iterator[None]:
     """A node with its relay at that socket is served over that link while the block lasts."""
-    relaying = Relaying(link, str(socket), store.server.answer, again_s=0.01)
-    operations.relay_take(str(socket), "", wait_s=0.0)  # it listens
-    relaying.start()
+    link.serve(Relays(), socket, store.server)
     try:
         yield
     finally:
         link.cut = True
-        relaying.close()

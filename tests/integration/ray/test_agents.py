@@ -227,7 +227,7 @@ def test_an_agent_takes_nobody_without_its_token(ray: RayHarness) -> None:
     assert known is not None
     stranger = Endpoint(address=known.address, port=known.port, token="00" * 32)
     with pytest.raises(Unavailable, match="another token"):
-        linked(stranger, on_news=lambda _: None)
+        linked(stranger, {})
 
 
 def test_a_node_whose_survey_failed_is_offered_once_it_is_told_again(ray: RayHarness) -> None:

@@ -99,8 +99,7 @@ def test_many_small_files_cost_few_calls_each(store: RelayedStore, root: Path) -
     for number in range(200):
         (root / f"file-{number}").write_text(f"content {number}")
     assert syncer(store.at_node(), root).sync() is not None
-    assert "relay_read" not in store.link.calls, "small content comes with its request"
-    assert len(store.link.calls) <= 200 * 4 + 20
+    assert len(store.link.calls) <= 200 * 2 + 10
 
 
 def test_a_large_file_is_never_in_memory_as_a_whole(store: RelayedStore, root: Path, tmp_path: Path) -> None:
@@ -123,19 +122,19 @@ def test_a_large_file_is_never_in_memory_as_a_whole(store: RelayedStore, root: P
 
 
 @pytest.mark.parametrize("lose_answer", [False, True], ids=["request lost", "answer lost"])
-def test_whatever_call_is_lost_the_version_is_whole_or_absent_and_comes_in_the_end(
+def test_whatever_frame_is_lost_the_version_is_whole_or_absent_and_comes_in_the_end(
     tmp_path: Path, root: Path, lose_answer: bool
 ) -> None:
     (root / "model").write_bytes(os.urandom(100_000))
     number, lost = 0, 1
-    while lost:  # until the last call that a sync makes
+    while lost:  # until the last frame that a sync sends
         with relayed_store(tmp_path / f"{number}", socket=tmp_path / "relay.sock") as store:
-            store.link.lose_at, store.link.lose_answer = len(store.link.calls) + number, lose_answer
+            store.link.lose(number, answer=lose_answer)
             lost = sync_with_losses(store, root)
             assert len(versions(store.blobs)) == 1, "one version, not one more for a lost answer"
-            lost += len(store.link.calls) > store.link.lose_at
+            lost += store.link.frames > number
         number += 1
-    assert number > 10
+    assert number > 7
 
 
 def sync_with_losses(store: RelayedStore, root: Path) -> int:
@@ -157,9 +156,9 @@ def test_what_reached_the_store_is_not_sent_again(store: RelayedStore, root: Pat
     blobs = store.at_node()
     for path in sorted(root.iterdir())[:3]:
         blobs.put(name_of(path.read_bytes()), path.read_bytes())
-    before = store.link.calls.count("relay_read")
+    before = store.link.calls.count("put")
     assert syncer(blobs, root).sync() is not None
-    assert store.link.calls.count("relay_read") - before <= 3, "one file of 2 MiB"
+    assert store.link.calls.count("put") - before <= 2, "one file, and the claim of the sync"
 
 
 def test_while_nobody_listens_the_store_is_down(tmp_path: Path) -> None:

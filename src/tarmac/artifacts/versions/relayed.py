@@ -1,7 +1,7 @@
 """A store of the server without access from this node: every request passes through the relay of the node.
 
-Opened by `fenced.open_store` for sidecars; `node/host/relay.py` takes the requests, `store_server` answers
-them. Each thread has its own connection during a request.
+Opened by `fenced.open_store` for sidecars; `node/host/relay.py` passes the requests on, `store_server`
+answers them.
 
     {"do": "put" | "create", "name", "digest"} with content   {} or {"made": true or false}
     {"do": "get" | "has" | "remove", "name"}                  {"there": true or false}; `get`: and its content
@@ -15,17 +15,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import weakref
 from collections.abc import Iterator
-from contextlib import suppress
-from threading import Lock
-from typing import Any, BinaryIO, NamedTuple, cast
+from threading import Lock, Thread
+from typing import Any, NamedTuple
 
 from tarmac.artifacts.versions.blobs import Piece
 from tarmac.artifacts.versions.manifest import Broken
 from tarmac.model.errors import Refused, Unavailable
-from tarmac.node.host import frames
-from tarmac.node.host.relay import PIECE_BYTES
+from tarmac.node.host.relay import STORE
 from tarmac.node.kernel import sockets
+from tarmac.node.wire.connection import Connection, Lost, over_socket, run_over_socket
 
 SCHEME = "relay"
 """The scheme of such a store's URL; its path is the directory that `relay.socket_path` takes."""
@@ -54,7 +54,7 @@ class RelayedBlobs:
     def __init__(self, path: str, writer: Writer) -> None:
         self._path = path
         self._writer = writer
-        self._idle: list[BinaryIO] = []
+        self._connection: Connection | None = None
         self._lock = Lock()
 
     def put(self, name: str, data: bytes) -> None:
@@ -84,57 +84,32 @@ class RelayedBlobs:
             raise Broken(f"the list of {prefix} cannot be read: {error}") from error
 
     def _ask(self, do: str, content: bytes = b"", **fields: str) -> tuple[dict[str, Any], bytes]:
-        """One request and its answer. A failed connection is not used again."""
+        """One request and its answer."""
         request = {"do": do, "attempt": self._writer.attempt_id, "token": self._writer.token, **fields}
-        connection = None
         try:
-            connection = self._connection()
-            _send(connection, request, content)
-            answer, found = _receive(connection)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            if connection is not None:
-                _close(connection)
+            stream = self._connected().open(STORE, {"request": request, "size": len(content)})
+            try:
+                stream.send(content)
+                stream.finish()
+                found = b"".join(iter(lambda: stream.receive(ANSWER_S), b""))
+                answer: dict[str, Any] = stream.result(ANSWER_S)
+            finally:
+                stream.cancel()
+        except (Lost, OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise Unavailable(f"the artifact store cannot be reached through the server: {why}") from error
-        except BaseException:
-            if connection is not None:
-                _close(connection)
-            raise
-        with self._lock:
-            self._idle.append(connection)
         if "refused" in answer:
             raise Refused(str(answer["refused"]))
         if "down" in answer:
             raise Unavailable(str(answer["down"]))
         return answer, found
 
-    def _connection(self) -> BinaryIO:
+    def _connected(self) -> Connection:
         with self._lock:
-            if self._idle:
-                return self._idle.pop()
-        with sockets.connect(self._path, timeout_s=ANSWER_S) as made:
-            return cast(BinaryIO, made.makefile("rwb"))  # the stream keeps the connection open
-
-
-def _send(connection: BinaryIO, request: dict[str, Any], content: bytes) -> None:
-    connection.write(frames.pack({"request": request, "size": len(content)}))
-    for begin in range(0, len(content), PIECE_BYTES):
-        connection.write(frames.pack({"piece": content[begin : begin + PIECE_BYTES]}))
-    connection.flush()
-
-
-def _receive(stream: BinaryIO) -> tuple[dict[str, Any], bytes]:
-    pieces = []
-    while True:
-        message = frames.read(stream)
-        if message is None:
-            raise ConnectionError("the way to the server was lost")
-        pieces.append(message["piece"])
-        if not message["more"]:
-            answer: dict[str, Any] = message["answer"]
-            return answer, b"".join(pieces)
-
-
-def _close(connection: BinaryIO) -> None:
-    with suppress(OSError):
-        connection.close()
+            if self._connection is None or self._connection.lost_at is not None:
+                made = sockets.connect(self._path, timeout_s=ANSWER_S)
+                made.settimeout(None)
+                self._connection = over_socket(made)
+                weakref.finalize(self, self._connection.close)
+                Thread(target=run_over_socket, args=(made, self._connection), daemon=True).start()
+            return self._connection

@@ -160,13 +160,13 @@ class Sidecar:
         """Run until the runner has ended, or the last sync is done; 0 if everything is in the store."""
         self._listen(0.0)
         while self._ending is None and not self._gone:
-            due = min(kind.due_at for kind in self._kinds)
             for kind in self._kinds:
                 if kind.due_at <= time.monotonic() and self._ending is None and not self._gone:
                     self._sync(kind)
                     self._listen(0.0)
-            due = min(kind.due_at for kind in self._kinds)
-            self._listen(max(0.0, due - time.monotonic()))
+            if self._ending is None:
+                due = min(kind.due_at for kind in self._kinds)
+                self._listen(max(0.0, due - time.monotonic()))
         return self._finish(self._ending) if self._ending is not None else 1
 
     def _sync(self, kind: _Kind) -> None:

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from threading import Event, Thread
+from typing import Any, Protocol
 
-from tarmac.engines.hosts.relaying import Channel
 from tarmac.engines.hosts.supplies import Forward
 from tarmac.engines.ray.link import connected
 from tarmac.engines.ray.membership import Endpoint
@@ -32,6 +32,14 @@ MOST_CONNECTIONS = 256
 """Maximum number of simultaneous connections of one node."""
 
 THREADS = 4
+
+
+class Channel(Protocol):
+    """The way to a node."""
+
+    def call(self, operation: str, *, timeout_s: float, **arguments: Any) -> Any:
+        """Perform an operation there. Raises Unavailable if the node is unreachable, and OSError."""
+        ...
 
 
 class Forwarding:

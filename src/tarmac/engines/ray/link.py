@@ -6,7 +6,7 @@ Used by `node`, and by `sessions`. The other end is `node/host/agent.py`.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from threading import Thread
 from typing import Any
 
@@ -21,19 +21,10 @@ MARGIN_S = 5.0
 """Maximum transmission time of a request and its answer; after that the link is given up."""
 
 
-def linked(endpoint: Endpoint, *, on_news: Callable[[str], None]) -> Connection:
-    """A link to an agent. Raises Unavailable.
-
-    `on_news` gets attempts with news, from a thread of the link.
-    """
+def linked(endpoint: Endpoint, operations: Mapping[str, Callable[..., Any]]) -> Connection:
+    """A link to an agent, which may call these operations. Raises Unavailable."""
     found = connected(endpoint, CALLS)
-
-    def find(name: str) -> Callable[..., Any]:
-        if name != "news":
-            raise ValueError(f"there is no operation {name!r}")
-        return lambda attempt: on_news(str(attempt))
-
-    link = over_socket(found, find=find, margin_s=MARGIN_S)
+    link = over_socket(found, find=operations.__getitem__, margin_s=MARGIN_S)
     Thread(target=run_over_socket, args=(found, link), name="tarmac-link", daemon=True).start()
     return link
 

@@ -17,7 +17,7 @@ from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.supervision import Life
 from tarmac.engines.attempts.writing import SPACE_ERRORS
 from tarmac.engines.hosts.host import FILE_S, Host, Reached
-from tarmac.engines.hosts.relaying import AnswerRequest, Relaying
+from tarmac.engines.hosts.relaying import AnswerRequest
 from tarmac.engines.hosts.report_copies import NODE_FILES, ReportCopies
 from tarmac.engines.hosts.supplies import Forward
 from tarmac.engines.ray import health
@@ -79,9 +79,11 @@ class Travels:
 
 
 class RayNode:
-    """A node by its address. `name` is its name in runs. Thread-safe."""
+    """A node by its address. `name` is its name in runs. Its agent may call `operations`. Thread-safe."""
 
-    def __init__(self, address: str, *, home: Layout, seen: Layout, on_news: Callable[[str], None]) -> None:
+    def __init__(
+        self, address: str, *, home: Layout, seen: Layout, operations: Mapping[str, Callable[..., Any]]
+    ) -> None:
         self.address = address
         self.name = ""
         self.alive = True
@@ -98,10 +100,9 @@ class RayNode:
         self._examined_at = -math.inf
         self._home = home
         self._seen = seen
-        self._on_news = on_news
+        self._operations = operations
         self._lock = Lock()
         self._link: Connection | None = None
-        self._relaying: Relaying | None = None
         self._forwarding: Forwarding | None = None
         self._report_copies: dict[str, ReportCopies] = {}
         self._heard_at = time.monotonic()
@@ -141,7 +142,7 @@ class RayNode:
             known = self._link
             if endpoint == self.endpoint and known is not None and known.lost_at is None:
                 return
-            link = linked(endpoint, on_news=self._on_news)
+            link = linked(endpoint, self._operations)
             if known is not None:
                 known.close()
             self.cleared = False
@@ -164,9 +165,8 @@ class RayNode:
         link = self._link
         if link is not None:
             link.close()
-        for service in (self._relaying, self._forwarding):
-            if service is not None:
-                service.close()
+        if self._forwarding is not None:
+            self._forwarding.close()
 
     def _live(self) -> Connection | None:
         link = self._link
@@ -201,12 +201,10 @@ class RayNode:
             if not self.call("prepare", home=home, area=area, **installation):
                 self.make_directory(Path(travels.package).parent.parent, travels.files)
                 self.call("prepare", home=home, area=area, **installation)
+            self.call("serve_store", path=socket_path(home, self.address))
         except OSError as error:
             self.note_disk(error)
             raise Unavailable(f"{self._home.home} cannot be used: {error.strerror}") from None
-        if travels.answer is not None and self._relaying is None:
-            self._relaying = Relaying(self, socket_path(home, self.address), travels.answer)
-            self._relaying.start()
         if travels.forward is not None and self._forwarding is None:
             self._forwarding = Forwarding(self, travels.forward, lambda: self.endpoint)
             self._forwarding.start()

@@ -18,6 +18,7 @@ from threading import Event, Lock, Thread
 from typing import Any
 
 from tarmac.engines.attempts.layout import Layout
+from tarmac.engines.hosts.relaying import store_operation
 from tarmac.engines.hosts.slot_types import slot_type
 from tarmac.engines.ray.membership import Endpoint, Member, Membership
 from tarmac.engines.ray.node import SILENT_S, RayNode, Travels
@@ -27,6 +28,7 @@ from tarmac.model.described import node_name
 from tarmac.model.errors import Unavailable
 from tarmac.model.resources import CPU_ONLY, Resources
 from tarmac.node.files import untrusted
+from tarmac.node.host.relay import STORE
 
 LOOK_S = 1.0
 VIRTUAL_SLOTS = 8
@@ -228,7 +230,10 @@ class RayNodes:
     def _at(self, address: str) -> RayNode:
         node = self._nodes.get(address)
         if node is None:
-            node = RayNode(address, home=self._home, seen=self._seen, on_news=self._on_news)
+            operations: dict[str, Callable[..., Any]] = {"news": self._on_news}
+            if self._travels.answer is not None:
+                operations[STORE] = store_operation(self._travels.answer)
+            node = RayNode(address, home=self._home, seen=self._seen, operations=operations)
             self._nodes[address] = node
         return node
 

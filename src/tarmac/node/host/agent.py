@@ -25,6 +25,7 @@ from tarmac.node.files import secretfiles
 from tarmac.node.host import machine, operations, services, sessions
 from tarmac.node.host.forwarding import Forwards
 from tarmac.node.host.gpus import Gpus
+from tarmac.node.host.relay import Relays
 from tarmac.node.host.warm_parent import WarmParent
 from tarmac.node.kernel import fifo, ports, procfs, workergroup
 from tarmac.node.kernel.readiness import readable
@@ -88,6 +89,7 @@ class Agent:
         self._left = time.monotonic()
         self._gpus = Gpus()
         self._forwards = Forwards()
+        self._relays = Relays()
         self._own: dict[str, Callable[..., Any]] = {
             "survey": self.survey,
             "health": self.health,
@@ -182,7 +184,12 @@ class Agent:
                 self._serve_calls(connection)
 
     def _serve_calls(self, connection: socket.socket) -> None:
-        link = over_socket(connection, find=self._find, margin_s=None, accepted=True)
+        def find(name: str) -> Callable[..., Any]:
+            return (
+                (lambda path: self._relays.serve(path, link)) if name == "serve_store" else self._find(name)
+            )
+
+        link = over_socket(connection, find=find, margin_s=None, accepted=True)
         with self._lock:
             self._links.append(link)
         try:
@@ -209,7 +216,7 @@ class Agent:
             for line in dict.fromkeys(lines):
                 for link in links:
                     with suppress(Lost):
-                        link.notify("news", {"attempt": line.decode(errors="replace")})
+                        link.notify("news", {"attempt_id": line.decode(errors="replace")})
 
 
 def lives(places: Sequence[Sequence[str]]) -> list[str]:

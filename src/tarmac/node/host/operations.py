@@ -26,7 +26,6 @@ from tarmac.node.container import keeping
 from tarmac.node.files import bundles, inside, staging, untrusted
 from tarmac.node.host import machine, services
 from tarmac.node.host.changes import Changes
-from tarmac.node.host.relay import Relays
 from tarmac.node.kernel import fifo
 from tarmac.node.processes import lease
 from tarmac.node.wire.connection import Connection, Stream
@@ -123,7 +122,6 @@ def operation(name: str) -> Callable[..., Any]:
 _COMMANDS = Commands()
 _CHANGES = Changes()
 _CHANGES_LOCK = Lock()
-_RELAYS = Relays()
 
 
 def run(
@@ -229,26 +227,6 @@ def changes(
         lease.renew(directory)
     with _CHANGES_LOCK:
         return _CHANGES.since(number, directories, files, node_files)
-
-
-def relay_take(path: str, session: str, *, wait_s: float) -> list[dict[str, Any]]:
-    """The next requests of sidecars at a socket; see `Relay.take`."""
-    return _RELAYS.at(path).take(session, wait_s=wait_s)
-
-
-def relay_read(path: str, number: int) -> bytes:
-    """The next piece of a request's content; see `Relay.read`."""
-    return _RELAYS.at(path).read(number)
-
-
-def relay_answer(path: str, number: int, answer: dict[str, Any], piece: bytes, *, more: bool) -> None:
-    """Pass on the next piece of an answer; see `Relay.answer`."""
-    _RELAYS.at(path).answer(number, answer, piece, more=more)
-
-
-def relay_break_off(path: str, number: int) -> None:
-    """End a request without an answer; see `Relay.break_off`."""
-    _RELAYS.at(path).break_off(number)
 
 
 def write_piece(path: str, begin: int, content: bytes, *, last: bool) -> None:

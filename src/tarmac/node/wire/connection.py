@@ -207,6 +207,7 @@ class Connection:
         self.forget(stream.number)
         with suppress(Lost):  # the other end has left
             self.write(END, stream.number, content)
+        stream.lose("it is answered")
 
 
 class Stream:
