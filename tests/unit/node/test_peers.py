@@ -6,14 +6,17 @@ import os
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tarmac.node.peers import wire
+from tarmac.node import peers
 from tarmac.node.peers.program import read_arguments
+from tarmac.node.peers.serving import TOKEN, connect
+from tarmac.node.wire.connection import Connection, Lost
 
-PACKAGE = Path(wire.__file__).parent
+PACKAGE = Path(peers.__file__).parent
 WITHIN_S = 200.0
 
 
@@ -21,7 +24,7 @@ def start(port: int, rank: int, *script: str, nodes: int = 2, token: str = "shar
     env = {
         **os.environ,
         **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "NNODES": str(nodes)},
-        **{"NODE_RANK": str(rank), "N_PROC": "2", wire.TOKEN: token},
+        **{"NODE_RANK": str(rank), "N_PROC": "2", TOKEN: token},
     }
     argv = [sys.executable, "-E", "-S", str(PACKAGE), "launch", f"node{rank + 1}", "itself", *script]
     return subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -67,20 +70,21 @@ def test_strangers_are_not_taken(port: int, monkeypatch: pytest.MonkeyPatch) -> 
     first = start(port, 0, "true")
     stranger = start(port, 1, token="another")
     try:
-        monkeypatch.setenv(wire.TOKEN, "shared")
-        with connect(port, {"kind": "node", "node": "rank1", "slots": 2}) as known:
-            assert first.wait(WITHIN_S) == 0
-            assert wire.read_line(known) == {"done": True}
+        monkeypatch.setenv(TOKEN, "shared")
+        known = connected(port).open("join", {"name": "rank1", "slots": 2})
+        assert first.wait(WITHIN_S) == 0
+        with suppress(Lost):
+            assert known.result(WITHIN_S) is None
     finally:
         stranger.kill()
         stranger.communicate(timeout=WITHIN_S)
         first.communicate(timeout=WITHIN_S)
 
 
-def connect(port: int, opening: dict[str, object]) -> socket.socket:
+def connected(port: int) -> Connection:
     for _ in range(10_000):
         try:
-            return wire.connect(("127.0.0.1", port), opening)
+            return connect(("127.0.0.1", port))
         except ConnectionRefusedError:
             continue
     raise AssertionError("nobody listens")

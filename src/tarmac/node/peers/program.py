@@ -10,7 +10,6 @@ that of the command, 255 if it was not run.
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -18,7 +17,8 @@ from contextlib import suppress
 from typing import Dict, List, Mapping, Tuple
 
 from tarmac.node.files import untrusted
-from tarmac.node.peers import wire
+from tarmac.node.peers.serving import OUTPUT, PIECE_BYTES, connect
+from tarmac.node.wire.connection import Lost, Stream
 
 _ON_ONE_MACHINE = {
     "OMPI_MCA_oob_tcp_if_include": "lo",
@@ -109,18 +109,19 @@ def remote(address: Tuple[str, int], arguments: List[str]) -> int:
         sys.stderr.write("usage: ssh [OPTIONS] NODE COMMAND...\n")
         return 255
     try:
-        channel = wire.connect(address, {"kind": "remote", "node": node, "command": " ".join(command)})
+        stream = connect(address).open("remote", {"node": node, "command": " ".join(command)})
+        threading.Thread(target=_send_input, args=(stream,), daemon=True).start()
+        for piece in stream:
+            output = sys.stdout if piece[:1] == OUTPUT else sys.stderr
+            output.buffer.write(piece[1:])
+            output.flush()
+        return int(stream.result(None))
+    except Lost:
+        sys.stderr.write(f"ssh: the connection to {node} ended\n")
+    except ValueError as problem:
+        sys.stderr.write(f"{problem}\n")
     except OSError as problem:
         sys.stderr.write(f"ssh: {node}: {problem}\n")
-        return 255
-    threading.Thread(target=_send_input, args=(channel,), daemon=True).start()
-    for kind, content in wire.frames(channel):
-        if kind == wire.EXIT:
-            return int(content)
-        stream = sys.stdout if kind == wire.OUTPUT else sys.stderr
-        stream.buffer.write(content)
-        stream.flush()
-    sys.stderr.write(f"ssh: the connection to {node} ended\n")
     return 255
 
 
@@ -146,8 +147,8 @@ def read_arguments(arguments: List[str]) -> Tuple[str, List[str]]:
     return node, words
 
 
-def _send_input(channel: socket.socket) -> None:
-    with suppress(OSError):
-        while content := os.read(0, wire.CHUNK_BYTES):
-            wire.send_frame(channel, wire.INPUT, content)
-        wire.send_frame(channel, wire.CLOSE)
+def _send_input(stream: Stream) -> None:
+    with suppress(OSError, Lost):
+        while content := os.read(0, PIECE_BYTES):
+            stream.send(content)
+        stream.finish()

@@ -1,12 +1,11 @@
 """Both ends of commands between the nodes: the first node passes commands, the others run them.
 
-The others connect to the first node. Called by `__main__`.
+The others connect to the first node; see `node.wire`. Called by `__main__`.
 """
 
 from __future__ import annotations
 
 import os
-import secrets
 import signal
 import socket
 import subprocess
@@ -15,11 +14,19 @@ import time
 from contextlib import suppress
 from typing import IO, Any, Dict, Set, Tuple
 
-from tarmac.node.peers import wire
+from tarmac.node.wire import opening
+from tarmac.node.wire.connection import Connection, Lost, Stream, over_socket, pass_on, run_over_socket
 
+TOKEN = "TARMAC_ATTEMPT_TOKEN"
+CALLS = "calls"
+OUTPUT, ERRORS = b"O", b"E"
+"""The first byte of each piece from a command; its input comes as it is."""
+
+PIECE_BYTES = 1 << 15
 WAIT_S = 600.0
 """The wait for the first node to listen: its setup may take longer."""
 
+OPEN_S = 30.0
 PAUSE_S = 0.2
 _RUNNING: "Set[subprocess.Popen[bytes]]" = set()
 _STARTING = threading.Lock()
@@ -28,12 +35,17 @@ _ENDED = threading.Event()
 
 def serve(address: Tuple[str, int], name: str, slots: int) -> int:
     """Run commands until the first node ends; returns the exit code."""
-    control = _connected(address, {"kind": "node", "node": name, "slots": slots})
-    try:
-        while not (call := wire.read_line(control)).get("done"):
-            threading.Thread(target=_answer, args=(address, call), daemon=True).start()
-    except OSError:
-        pass  # it has ended: then the run ends there
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        try:
+            hub = connect(address, run=run_command)
+            break
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(PAUSE_S)
+    with suppress(Lost):  # the first node has ended: then the run ends there
+        hub.open("join", {"name": name, "slots": slots}).result(None)
     with _STARTING:
         _ENDED.set()
         for process in list(_RUNNING):
@@ -41,11 +53,25 @@ def serve(address: Tuple[str, int], name: str, slots: int) -> int:
     return 0
 
 
-def run_command(command: str, channel: socket.socket) -> None:
-    """Run a command for the other end; it ends with the connection."""
+def connect(address: Tuple[str, int], **operations: Any) -> Connection:
+    """A connection to the first node, which may call these operations. Raises OSError."""
+    found = socket.create_connection(address, timeout=OPEN_S)
+    try:
+        opening.request(found, os.environ[TOKEN].encode(), CALLS)
+    except BaseException:
+        found.close()
+        raise
+    found.settimeout(None)
+    made = over_socket(found, find=operations.__getitem__)
+    threading.Thread(target=run_over_socket, args=(found, made), daemon=True).start()
+    return made
+
+
+def run_command(stream: Stream, command: str) -> int:
+    """Run a command with its input and output in a stream, with which it ends; returns the exit code."""
     with _STARTING:
         if _ENDED.is_set():
-            return
+            raise Lost("the run has ended")
         process = subprocess.Popen(
             ["/bin/sh", "-c", command],
             stdin=subprocess.PIPE,
@@ -54,62 +80,36 @@ def run_command(command: str, channel: socket.socket) -> None:
             start_new_session=True,
         )
         _RUNNING.add(process)
-    lock = threading.Lock()
-    outputs = [(wire.OUTPUT, process.stdout), (wire.ERRORS, process.stderr)]
-    readers = [
-        threading.Thread(target=_forward, args=(kind, stream, channel, lock), daemon=True)
-        for kind, stream in outputs
-    ]
-    for reader in readers:
-        reader.start()
-    threading.Thread(target=_feed, args=(channel, process), daemon=True).start()
+    outputs = [(OUTPUT, process.stdout), (ERRORS, process.stderr)]
+    readers = [threading.Thread(target=_forward, args=(*each, stream), daemon=True) for each in outputs]
+    for thread in (*readers, threading.Thread(target=_feed, args=(stream, process), daemon=True)):
+        thread.start()
     code = process.wait()
     _RUNNING.discard(process)
     for reader in readers:
         reader.join(1.0)  # its remaining processes may hold the pipe
-    with suppress(OSError), lock:
-        wire.send_frame(channel, wire.EXIT, str(code if code >= 0 else 128 - code).encode())
+    return code if code >= 0 else 128 - code
 
 
-def _connected(address: Tuple[str, int], opening: Dict[str, object]) -> socket.socket:
-    deadline = time.monotonic() + WAIT_S
-    while True:
-        try:
-            return wire.connect(address, opening)
-        except OSError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(PAUSE_S)
+def _forward(kind: bytes, output: IO[bytes], stream: Stream) -> None:
+    with suppress(Lost):
+        while content := os.read(output.fileno(), PIECE_BYTES):
+            stream.send(kind + content)
 
 
-def _answer(address: Tuple[str, int], call: Dict[str, str]) -> None:
-    with suppress(OSError):
-        channel = wire.connect(address, {"kind": "answer", "call": call["call"]})
-        run_command(call["command"], channel)
-        wire.finish(channel)
-
-
-def _forward(kind: bytes, stream: IO[bytes], channel: socket.socket, lock: threading.Lock) -> None:
-    with suppress(OSError):
-        while True:
-            content = os.read(stream.fileno(), wire.CHUNK_BYTES)
-            if not content:
-                return
-            with lock:
-                wire.send_frame(channel, kind, content)
-
-
-def _feed(channel: socket.socket, process: "subprocess.Popen[bytes]") -> None:
-    """Pass on input; the end of the connection ends the command."""
+def _feed(stream: Stream, process: "subprocess.Popen[bytes]") -> None:
+    """Pass on input; the loss of the stream ends the command."""
     assert process.stdin is not None, "it was asked for"
-    for kind, content in wire.frames(channel):
-        with suppress(OSError, ValueError):
-            if kind == wire.INPUT:
-                process.stdin.write(content)
+    try:
+        for piece in stream:
+            with suppress(OSError):
+                process.stdin.write(piece)
                 process.stdin.flush()
-            elif kind == wire.CLOSE:
-                process.stdin.close()
-    _end(process)
+        with suppress(OSError):
+            process.stdin.close()
+        stream.result(None)
+    except Lost:
+        _end(process)
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
@@ -126,10 +126,10 @@ class Hub:
         self._listener = socket.create_server(address, backlog=128)
         self._needed = nodes
         self._slots: Dict[str, int] = {name: slots}
-        self._nodes: Dict[str, socket.socket] = {}
-        self._calls: Dict[str, socket.socket] = {}
+        self._nodes: Dict[str, Connection] = {}
         self._own = name
         self._changed = threading.Condition()
+        self._done = threading.Event()
         threading.Thread(target=self._listen, daemon=True).start()
 
     def wait(self, within_s: float) -> Dict[str, int]:
@@ -141,10 +141,10 @@ class Hub:
 
     def close(self) -> None:
         """End the other nodes after the program has ended."""
-        for node in self._nodes.values():
-            with suppress(OSError):
-                wire.send_line(node, {"done": True})
         self._listener.close()
+        self._done.set()
+        for node in self._nodes.values():
+            node.close()
 
     def _listen(self) -> None:
         while True:
@@ -155,53 +155,25 @@ class Hub:
             threading.Thread(target=self._take, args=(found,), daemon=True).start()
 
     def _take(self, found: socket.socket) -> None:
-        try:
-            opening = wire.accept(found)
-            kind = opening["kind"]
-            if kind == "node":
-                self._join(found, opening)
-            elif kind == "remote":
-                self._call(found, str(opening["node"]), str(opening["command"]))
-            else:
+        with found, suppress(OSError, ValueError, KeyError):
+            found.settimeout(OPEN_S)
+            opening.accept(found, os.environ[TOKEN].encode())
+            opening.answer(found)
+            found.settimeout(None)
+
+            def join(_: Stream, name: str, slots: int) -> None:
                 with self._changed:
-                    caller = self._calls.pop(str(opening["call"]))
-                _splice(caller, found)
-        except (OSError, KeyError, ValueError):
-            found.close()
+                    self._nodes[name], self._slots[name] = connection, slots
+                    self._changed.notify_all()
+                self._done.wait()
 
-    def _join(self, found: socket.socket, opening: Dict[str, Any]) -> None:
-        with self._changed:
-            self._nodes[opening["node"]] = found
-            self._slots[opening["node"]] = int(opening["slots"])
-            self._changed.notify_all()
+            operations = {"join": join, "remote": self._remote}
+            connection = over_socket(found, find=operations.__getitem__, accepted=True)
+            run_over_socket(found, connection)
 
-    def _call(self, caller: socket.socket, node: str, command: str) -> None:
+    def _remote(self, stream: Stream, node: str, command: str) -> Any:
         if node == self._own:
-            run_command(command, caller)
-            wire.finish(caller)
-            return
+            return run_command(stream, command)
         if node not in self._nodes:
-            names = ", ".join(self._slots)
-            wire.send_frame(caller, wire.ERRORS, f"{node!r} is no node of this run: {names}\n".encode())
-            wire.send_frame(caller, wire.EXIT, b"255")
-            wire.finish(caller)
-            return
-        call = secrets.token_hex(8)
-        with self._changed:
-            self._calls[call] = caller
-            wire.send_line(self._nodes[node], {"call": call, "command": command})
-
-
-def _splice(one: socket.socket, other: socket.socket) -> None:
-    """Pass all bytes both ways until either ends."""
-
-    def carry(source: socket.socket, to: socket.socket) -> None:
-        with suppress(OSError):
-            while content := source.recv(wire.CHUNK_BYTES):
-                to.sendall(content)
-        for each in (source, to):
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-
-    threading.Thread(target=carry, args=(one, other), daemon=True).start()
-    carry(other, one)
+            raise ValueError(f"{node!r} is no node of this run: {', '.join(self._slots)}")
+        return pass_on(stream, self._nodes[node], "run", {"command": command})
