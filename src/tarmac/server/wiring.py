@@ -18,8 +18,7 @@ from tarmac.control.service import ControlPlane
 from tarmac.control.state.control_state import ControlState
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import ArtifactStoring, AttemptSettings
-from tarmac.engines.hosts.installing import Sidecar
-from tarmac.engines.hosts.supplies import Forward, Supplies
+from tarmac.engines.hosts.installing import Forward, Sidecar, Supplies
 from tarmac.engines.local import LocalEngine
 from tarmac.engines.local.devices import Machine, survey
 from tarmac.engines.local.nodes import local_nodes

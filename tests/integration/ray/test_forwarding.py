@@ -13,7 +13,7 @@ from threading import Thread
 import pytest
 
 from ray_harness import RayHarness
-from tarmac.engines.hosts.supplies import Forward
+from tarmac.engines.hosts.installing import Forward
 from tarmac.model.cluster import Cluster
 from tarmac.node.host.forwarding import Forwards, loopback
 from tarmac.node.kernel import sockets

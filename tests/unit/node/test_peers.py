@@ -71,7 +71,7 @@ def test_strangers_are_not_taken(port: int, monkeypatch: pytest.MonkeyPatch) -> 
     stranger = start(port, 1, token="another")
     try:
         monkeypatch.setenv(TOKEN, "shared")
-        known = connected(port).open("join", {"name": "rank1", "slots": 2})
+        known = connected(port).stream("join", {"name": "rank1", "slots": 2})
         assert first.wait(WITHIN_S) == 0
         with suppress(Lost):
             assert known.result(WITHIN_S) is None

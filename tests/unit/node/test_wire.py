@@ -95,7 +95,7 @@ def test_without_an_answer_in_time_a_call_is_lost() -> None:
 def test_data_goes_both_ways_and_each_direction_ends_by_itself() -> None:
     data = os.urandom(5 * WINDOW_BYTES + 7)
     with connected({"echo": echo}) as connection:
-        stream = connection.open("echo", {})
+        stream = connection.stream("echo", {})
         sender = Thread(target=lambda: (stream.send(data), stream.finish()), daemon=True)
         sender.start()
         assert b"".join(stream) == data
@@ -110,10 +110,10 @@ def test_a_slow_reader_delays_its_own_stream_alone() -> None:
         return sum(map(len, stream))
 
     with connected({"slow": slow, "echo": echo}) as connection:
-        stream = connection.open("slow", {})
+        stream = connection.stream("slow", {})
         with pytest.raises(Lost, match="nothing could be sent within"):
             stream.send(bytes(2 * WINDOW_BYTES), 0.1)
-        other = connection.open("echo", {})
+        other = connection.stream("echo", {})
         other.send(b"quick")
         other.finish()
         assert b"".join(other) == b"quick"
@@ -141,7 +141,7 @@ def test_an_operation_learns_that_its_caller_has_broken_off() -> None:
         raise OSError("the source is gone")
 
     with connected({"wait": wait, "echo": echo}) as connection:
-        connection.open("wait", {}).cancel()
+        connection.stream("wait", {}).break_off()
         assert lost.wait(BOUND_S)
         with pytest.raises(OSError, match="the source is gone"):
             connection.upload("echo", {}, broken())
@@ -157,7 +157,7 @@ def test_the_end_of_a_connection_fails_what_is_under_way_at_both_ends() -> None:
             ended.set()
 
     with connected({"wait": wait}) as connection:
-        stream = connection.open("wait", {})
+        stream = connection.stream("wait", {})
         connection.close()
         with pytest.raises(Lost, match="the connection was lost"):
             stream.result(BOUND_S)
@@ -172,12 +172,12 @@ def test_either_end_may_call_the_other_and_a_call_is_passed_on() -> None:
     with connected({"echo": echo, "note": news.append}) as server:
         operations: Operations = {"store": lambda stream, name: pass_on(stream, server, name, {})}
         with connected(operations) as sidecar:
-            stream = sidecar.open("store", {"name": "echo"})
+            stream = sidecar.stream("store", {"name": "echo"})
             stream.send(b"content")
             stream.finish()
             assert (b"".join(stream), stream.result(BOUND_S)) == (b"content", 7)
             server.close()
-            lost = sidecar.open("store", {"name": "echo"})
+            lost = sidecar.stream("store", {"name": "echo"})
             with pytest.raises(Lost):
                 lost.result(BOUND_S)
 
@@ -199,7 +199,7 @@ def test_an_end_that_violates_the_protocol_is_left(sent: bytes) -> None:
     runs = Thread(target=run_over_socket, args=(far, there), daemon=True)
     runs.start()
     with near:
-        there.open("wait", {})
+        there.stream("wait", {})
         near.sendall(sent)
         runs.join(BOUND_S)
         assert not runs.is_alive()

@@ -87,14 +87,14 @@ class RelayedBlobs:
         """One request and its answer."""
         request = {"do": do, "attempt": self._writer.attempt_id, "token": self._writer.token, **fields}
         try:
-            stream = self._connected().open(STORE, {"request": request, "size": len(content)})
+            stream = self._connected().stream(STORE, {"request": request, "size_bytes": len(content)})
             try:
                 stream.send(content)
                 stream.finish()
                 found = b"".join(iter(lambda: stream.receive(ANSWER_S), b""))
                 answer: dict[str, Any] = stream.result(ANSWER_S)
             finally:
-                stream.cancel()
+                stream.break_off()
         except (Lost, OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise Unavailable(f"the artifact store cannot be reached through the server: {why}") from error

@@ -6,7 +6,9 @@ operations; a `Reach` calls them: in this process, or over a connection.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,11 +20,17 @@ from tarmac.model.abilities import FileEntry, KeptImage
 from tarmac.model.errors import Unavailable
 from tarmac.node.attempt import clearing
 from tarmac.node.container.keeping import IN_USE
+from tarmac.node.container.trial import Trial
+from tarmac.node.starting import Installation
 
 FILE_S = 60.0
 """Time limit for operations on a few small files, on a shared disk under load."""
 
 CLEAR_S = 600.0
+TRIAL_S = 60.0
+
+STORE_DIRECTORY = "artifacts"
+"""The directory of an artifact store in that of the cluster."""
 
 _KEPT = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "PATH", "SLURM_CONF", "KRB5CCNAME", "XDG_RUNTIME_DIR")
 """The variables kept: others, such as SLURM_JOB_ID and SQUEUE_FORMAT, would change Slurm's commands."""
@@ -60,10 +68,6 @@ class Reach(Protocol):
         """Make the reports of these attempts readable below `Host.seen`."""
         ...
 
-
-class Streams(Protocol):
-    """A way to a host that can connect to programs there. Raises Unavailable if that fails."""
-
     def stream(
         self, argv: Sequence[str], *, keep: Sequence[str], variables: Mapping[str, str], mark: str
     ) -> int:
@@ -74,8 +78,8 @@ class Streams(Protocol):
 class Host:
     """`layout` has the paths there, `seen` those here for the reports of attempts. Thread-safe.
 
-    `variables` are added to the environment of the commands; `streams` connects to programs there. Every call
-    raises Unavailable if the host is unreachable, with or without effect; and OSError for failures there.
+    `variables` are added to the environment of the commands. Every call raises Unavailable if the host is
+    unreachable, with or without effect; and OSError for failures there.
     """
 
     def __init__(
@@ -85,12 +89,10 @@ class Host:
         *,
         seen: Layout,
         variables: Mapping[str, str] | None = None,
-        streams: Streams | None = None,
     ) -> None:
         self.layout = layout
         self.seen = seen
         self._reach = reach
-        self._streams = streams
         self._variables = dict(variables or {})
 
     @property
@@ -135,10 +137,8 @@ class Host:
         The program must end at the end of its input. Raises Unavailable, with the program's output if it does
         not begin.
         """
-        if self._streams is None:
-            raise Unavailable(f"no program can be connected to {self.where}")
         given = {**self._variables, **variables}
-        return self._streams.stream(argv, keep=list(_KEPT), variables=given, mark=mark)
+        return self._reach.stream(argv, keep=list(_KEPT), variables=given, mark=mark)
 
     def prepare(self) -> None:
         """Create the directory of the cluster."""
@@ -270,3 +270,53 @@ class Host:
 
     def _files(self, operation: str, **arguments: Any) -> Any:
         return self._reach.call(operation, timeout_s=FILE_S, **arguments)
+
+
+class HostStoreFiles:
+    """The files below `directory` on a host. Every call raises Unavailable if it fails."""
+
+    def __init__(self, host: Host, directory: Path) -> None:
+        self._host = host
+        self._directory = directory
+
+    def read(self, name: str, *, offset: int, limit: int) -> bytes | None:
+        """At most `limit` bytes of a file from `offset`; None without such a file."""
+        with self._failures():
+            return self._host.read(self._directory, name, offset=offset, limit=limit)
+
+    def write(self, name: str, begin: int, content: bytes, *, last: bool) -> None:
+        """Write a piece of a file, in order; the last one makes it visible and replaces any other."""
+        with self._failures():
+            self._host.write_piece(self._directory / name, begin, content, last=last)
+
+    def listing(self, prefix: str) -> list[tuple[str, int, float]]:
+        """Every file below a directory: name, bytes, time of change."""
+        with self._failures():
+            return self._host.list_pieces(self._directory, prefix)
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Remove files, and directories recursively."""
+        with self._failures():
+            self._host.remove_trees([self._directory / name for name in names])
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise Unavailable(f"{self._directory} {self._host.where}: {error.strerror}") from None
+
+
+def try_containers(host: Host, installation: Installation, driver: str) -> Trial:
+    """Create a container there, in a process of its own. The runner's package must be installed."""
+    argv = installation.trial(str(host.layout.home), driver)
+    try:
+        code, out, err = host.run(argv, variables={}, timeout_s=TRIAL_S)
+        return Trial(**json.loads(out)) if code == 0 else _not_tried(err.decode(errors="replace"))
+    except (Unavailable, ValueError, TypeError) as problem:
+        return _not_tried(str(problem))
+
+
+def _not_tried(reason: str) -> Trial:
+    last = (reason.strip().splitlines() or ["no answer"])[-1]
+    return Trial(works=False, text=f"it could not be tried: {last[:300]}")

@@ -1,4 +1,6 @@
-"""The parts of tarmac that travel to a site: the runner, and the artifact sidecar. Called by engines.
+"""The parts of tarmac that travel to a site (the runner, the artifact sidecar), and the server's `Supplies`.
+
+Called by engines; `server/wiring.py` makes the supplies.
 
 Each version has a directory named after its content, which stays while attempts use it.
 """
@@ -11,9 +13,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
-from tarmac.engines.attempts.request import ArtifactStoring
-from tarmac.engines.hosts.store_files import DIRECTORY
+from tarmac.engines.attempts.request import ArtifactStoring, AttemptSettings
+from tarmac.engines.hosts.host import STORE_DIRECTORY
+from tarmac.engines.hosts.relaying import AnswerRequest
 from tarmac.model.abilities import StoreFiles
+from tarmac.model.containers import ContainerSettings
+from tarmac.model.ports import StreamsCode
+from tarmac.model.secret import SecretValues
 from tarmac.node.files import untrusted
 from tarmac.node.starting import NODE_DIRECTORY, Installation
 
@@ -51,7 +57,7 @@ class Sidecar:
 
     def in_directory(self, directory: Path) -> Sidecar:
         """The same with a store in the directory of a cluster, whose nodes do not see the server's disk."""
-        return replace(self, store=str(directory / DIRECTORY), at_site=True)
+        return replace(self, store=str(directory / STORE_DIRECTORY), at_site=True)
 
     def at(self, installation: Installation, *, relay: Path | None = None) -> ArtifactStoring:
         """The same for an installation; no `-I`: the node's own packages reach a store behind a URL.
@@ -86,3 +92,40 @@ def version_of(files: Mapping[str, bytes]) -> str:
     for name, content in files.items():
         digest.update(b"%s\0%s\0" % (name.encode(), content))
     return digest.hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forward:
+    """A loopback address of this machine that remote runs reach under the same address.
+
+    Their connections go to the unix socket `socket`. `loopback` identifies this machine, see
+    `node/host/forwarding.py`.
+    """
+
+    address: str
+    port: int
+    socket: Path
+    loopback: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Supplies:
+    """The same for all remote clusters.
+
+    `copies` is the directory of this machine for copies of remote attempts' reports. `artifacts` answers
+    sidecars on nodes that do not see the store: see `relaying`. `attempts` has the rules for all attempts,
+    `containers` those of each cluster. `forward` is the gateway's address for runs, if there is a gateway.
+    """
+
+    code: StreamsCode
+    secrets: SecretValues
+    sidecar: Sidecar
+    artifacts: AnswerRequest
+    attempts: AttemptSettings
+    containers: ContainerSettings
+    copies: Path
+    forward: Forward | None = None
+
+    def attempts_of(self, cluster: str) -> AttemptSettings:
+        """The settings for attempts of a cluster."""
+        return replace(self.attempts, containers=self.containers.of(cluster))

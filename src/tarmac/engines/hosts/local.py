@@ -17,7 +17,7 @@ from tarmac.node.host import operations
 def local_host(directory: Path, *, variables: Mapping[str, str] | None = None) -> Host:
     """This machine, as the host of a cluster that keeps its runs in `directory`."""
     layout, here = Layout(directory), _Here()
-    return Host(layout, here, seen=layout, variables=variables, streams=here)
+    return Host(layout, here, seen=layout, variables=variables)
 
 
 class _Here:

@@ -28,9 +28,9 @@ def store_operation(answer: AnswerRequest) -> Callable[..., Any]:
     """The operation that sidecars of one node call: see `node.host.relay.STORE`."""
     slots = BoundedSemaphore(MOST_AT_ONCE)
 
-    def store(stream: Stream, request: Mapping[str, Any], size: int) -> dict[str, Any]:
+    def store(stream: Stream, request: Mapping[str, Any], size_bytes: int) -> dict[str, Any]:
         with slots:
-            found, pieces = answer(request, size, _content(stream, size))
+            found, pieces = answer(request, size_bytes, _content(stream, size_bytes))
             while stream.receive(PIECE_S):
                 pass  # the sidecar sends everything before it reads
             try:

@@ -47,7 +47,7 @@ def ssh_host(
     layout, seen = Layout(directory), Layout(copies)
     report_copies = ReportCopies(layout, seen, files=files)
     there = _There(ssh, python, report_copies)
-    return Host(layout, there, seen=seen, variables=variables, streams=there)
+    return Host(layout, there, seen=seen, variables=variables)
 
 
 class _There:

@@ -23,7 +23,7 @@ from tarmac.engines.attempts.request import (
     DEFAULT_ATTEMPTS,
     AttemptSettings,
 )
-from tarmac.engines.hosts.container_trial import try_containers
+from tarmac.engines.hosts.host import try_containers
 from tarmac.engines.hosts.local import local_host
 from tarmac.engines.local import devices
 from tarmac.engines.local.hosts import LocalHosts

@@ -23,11 +23,9 @@ from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import DEFAULT_ATTEMPTS, AttemptSettings
 from tarmac.engines.attempts.view import Views
 from tarmac.engines.hosts import installing
-from tarmac.engines.hosts.container_trial import try_containers
-from tarmac.engines.hosts.host import Host
-from tarmac.engines.hosts.installing import Sidecar
+from tarmac.engines.hosts.host import Host, try_containers
+from tarmac.engines.hosts.installing import Forward, Sidecar
 from tarmac.engines.hosts.relaying import AnswerRequest
-from tarmac.engines.hosts.supplies import Forward
 from tarmac.engines.placed.engine import PlacedEngine, news_of
 from tarmac.engines.ray import health
 from tarmac.engines.ray.hosts import RayHosts

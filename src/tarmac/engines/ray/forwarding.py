@@ -14,7 +14,7 @@ from contextlib import suppress
 from threading import Event, Thread
 from typing import Any, Protocol
 
-from tarmac.engines.hosts.supplies import Forward
+from tarmac.engines.hosts.installing import Forward
 from tarmac.engines.ray.link import connected
 from tarmac.engines.ray.membership import Endpoint
 from tarmac.model.errors import Unavailable

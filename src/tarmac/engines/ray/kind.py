@@ -6,7 +6,7 @@ import hashlib
 import os
 from typing import TYPE_CHECKING
 
-from tarmac.engines.hosts.supplies import Supplies
+from tarmac.engines.hosts.installing import Supplies
 from tarmac.engines.ray.settings import TOKEN, RaySettings, read_settings
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import InvalidInput, Unavailable

@@ -17,9 +17,9 @@ from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.supervision import Life
 from tarmac.engines.attempts.writing import SPACE_ERRORS
 from tarmac.engines.hosts.host import FILE_S, Host, Reached
+from tarmac.engines.hosts.installing import Forward
 from tarmac.engines.hosts.relaying import AnswerRequest
 from tarmac.engines.hosts.report_copies import NODE_FILES, ReportCopies
-from tarmac.engines.hosts.supplies import Forward
 from tarmac.engines.ray import health
 from tarmac.engines.ray.forwarding import Forwarding
 from tarmac.engines.ray.link import linked
@@ -335,3 +335,6 @@ class _Agent:
 
     def refresh(self, attempt_ids: Sequence[str]) -> None:
         raise NotImplementedError(f"see RayNode.refresh: {attempt_ids}")
+
+    def stream(self, argv: Sequence[str], **_more: Any) -> int:
+        raise Unavailable(f"{argv[0]} cannot be connected to {self.where}")

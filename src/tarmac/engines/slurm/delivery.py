@@ -17,9 +17,8 @@ from threading import Lock
 from tarmac.engines.attempts import writing
 from tarmac.engines.attempts.writing import hint
 from tarmac.engines.hosts import installing
-from tarmac.engines.hosts.host import Host
+from tarmac.engines.hosts.host import Host, HostStoreFiles
 from tarmac.engines.hosts.installing import Sidecar
-from tarmac.engines.hosts.store_files import HostStoreFiles
 from tarmac.engines.slurm import observing
 from tarmac.engines.slurm.commands import Commands
 from tarmac.engines.slurm.queue import Queue

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from tarmac.engines.hosts.container_trial import try_containers
-from tarmac.engines.hosts.host import Host, Reached
+from tarmac.engines.hosts.host import Host, Reached, try_containers
 from tarmac.engines.hosts.installing import Sidecar
 from tarmac.engines.slurm.commands import Commands
 from tarmac.engines.slurm.delivery import Delivery

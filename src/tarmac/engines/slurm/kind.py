@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tarmac.engines.hosts.installing import Sidecar
-from tarmac.engines.hosts.supplies import Supplies
+from tarmac.engines.hosts.installing import Sidecar, Supplies
 from tarmac.engines.slurm.settings import COPIED_FILES, SlurmSettings, read_settings
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import InvalidInput

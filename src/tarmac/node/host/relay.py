@@ -16,7 +16,7 @@ from tarmac.node.kernel import sockets
 from tarmac.node.wire.connection import Connection, Lost, Stream, over_socket, pass_on, run_over_socket
 
 STORE = "store"
-"""The operation of the server, with the arguments `request` and `size`: that of the content."""
+"""The operation of the server, with the arguments `request` and `size_bytes`: that of the content."""
 
 LINK_S = 60.0
 """How long a call waits for a server."""
@@ -54,13 +54,13 @@ class Relay:
     def _serve(self, found: socket.socket) -> None:
         run_over_socket(found, over_socket(found, find={STORE: self._store}.__getitem__, accepted=True))
 
-    def _store(self, stream: Stream, request: dict[str, Any], size: int) -> Any:
+    def _store(self, stream: Stream, request: dict[str, Any], size_bytes: int) -> Any:
         with self._changed:
             if not self._changed.wait_for(lambda: self._link and self._link.lost_at is None, LINK_S):
                 raise Lost("the server is not connected to this node")
             link = self._link
         assert link is not None, "it was waited for"
-        return pass_on(stream, link, STORE, {"request": request, "size": size})
+        return pass_on(stream, link, STORE, {"request": request, "size_bytes": size_bytes})
 
 
 class Relays:

@@ -109,7 +109,7 @@ def remote(address: Tuple[str, int], arguments: List[str]) -> int:
         sys.stderr.write("usage: ssh [OPTIONS] NODE COMMAND...\n")
         return 255
     try:
-        stream = connect(address).open("remote", {"node": node, "command": " ".join(command)})
+        stream = connect(address).stream("remote", {"node": node, "command": " ".join(command)})
         threading.Thread(target=_send_input, args=(stream,), daemon=True).start()
         for piece in stream:
             output = sys.stdout if piece[:1] == OUTPUT else sys.stderr

@@ -45,7 +45,7 @@ def serve(address: Tuple[str, int], name: str, slots: int) -> int:
                 raise
             time.sleep(PAUSE_S)
     with suppress(Lost):  # the first node has ended: then the run ends there
-        hub.open("join", {"name": name, "slots": slots}).result(None)
+        hub.stream("join", {"name": name, "slots": slots}).result(None)
     with _STARTING:
         _ENDED.set()
         for process in list(_RUNNING):

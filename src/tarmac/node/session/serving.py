@@ -14,7 +14,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from typing import Any, Optional, Sequence
+from threading import Thread
+from typing import Any, NoReturn, Optional, Sequence
 
 from tarmac.node.processes import detach
 from tarmac.node.session import frames
@@ -26,6 +27,7 @@ from tarmac.node.wire.frames import pack_document
 _GONE = "the worker has ended"
 
 TIMEOUT_S = 10.0
+PIECE_BYTES = 1 << 16
 
 
 def serve(fd: int) -> None:
@@ -143,3 +145,40 @@ def _connected(addresses: Sequence[str], port: int) -> socket.socket:
             problem = problem or error
     reason = problem.strerror or str(problem) if problem is not None else "it has no address"
     raise NotListening(f"nothing listens on port {port} there: {reason.lower()}")
+
+
+def serve_standard_streams(mark: str) -> NoReturn:
+    """Serve a session on standard input and output until it has ended, in this process.
+
+    It runs below programs that pass streams on, such as `srun` and `ssh`. The mark separates the session from
+    the output of those programs and of shells: a line that only the caller knows.
+    """
+    near, far = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        near.close()
+        serve(far.detach())
+        os._exit(0)
+    far.close()
+    os.waitpid(pid, 0)
+    try:
+        _write(1, f"\n{mark}\n".encode())
+        Thread(target=_pass_on_input, args=(near,), daemon=True).start()
+        while data := near.recv(PIECE_BYTES):
+            _write(1, data)
+    finally:
+        os._exit(0)  # closing the streams ends the session for the near end
+
+
+def _pass_on_input(near: socket.socket) -> None:
+    try:
+        while data := os.read(0, PIECE_BYTES):
+            near.sendall(data)
+    finally:
+        near.shutdown(socket.SHUT_RDWR)
+
+
+def _write(handle: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(handle, rest) :]

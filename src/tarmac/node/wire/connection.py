@@ -90,13 +90,13 @@ class Connection:
         """Perform an operation at the other end. Raises Lost, its OSError, and ValueError."""
         return self._begin(name, arguments, stream=False).result(timeout_s + (self._margin_s or 0.0))
 
-    def open(self, name: str, arguments: Mapping[str, Any]) -> Stream:
+    def stream(self, name: str, arguments: Mapping[str, Any]) -> Stream:
         """Begin a call with a stream, which the other end's operation gets first. Raises Lost."""
         return self._begin(name, arguments, stream=True)
 
     def upload(self, name: str, arguments: Mapping[str, Any], pieces: Iterable[bytes]) -> Any:
         """Perform an operation that reads these pieces. Raises as `call`."""
-        stream = self.open(name, arguments)
+        stream = self.stream(name, arguments)
         try:
             for piece in pieces:
                 if not stream.send(piece):
@@ -104,7 +104,7 @@ class Connection:
             stream.finish()
             return stream.result(STREAM_S)
         finally:
-            stream.cancel()
+            stream.break_off()
 
     def notify(self, name: str, arguments: Mapping[str, Any]) -> None:
         """Call without an answer, in the thread that runs the other end. Raises Lost."""
@@ -288,7 +288,7 @@ class Stream:
             raise ValueError(answer["refused"])
         return answer["result"]
 
-    def cancel(self) -> None:
+    def break_off(self) -> None:
         """Break the call off, unless it is answered: the operation at the other end loses its stream."""
         self._connection.forget(self.number)
         if self._answer is not None:
@@ -334,7 +334,7 @@ class Stream:
 
 def pass_on(stream: Stream, to: Connection, name: str, arguments: Mapping[str, Any]) -> Any:
     """Carry a call, with its data both ways, over another connection. Raises as `Stream.result`."""
-    far = to.open(name, arguments)
+    far = to.stream(name, arguments)
 
     def forward() -> None:
         try:
@@ -342,7 +342,7 @@ def pass_on(stream: Stream, to: Connection, name: str, arguments: Mapping[str, A
                 far.send(piece)
             far.finish()
         except Lost:
-            far.cancel()
+            far.break_off()
 
     Thread(target=forward, name="pass-on", daemon=True).start()
     try:
@@ -350,7 +350,7 @@ def pass_on(stream: Stream, to: Connection, name: str, arguments: Mapping[str, A
             stream.send(piece)
         return far.result(STREAM_S)
     except Lost:
-        far.cancel()
+        far.break_off()
         raise
 
 
