@@ -13,7 +13,7 @@ from pathlib import Path
 from tarmac.client import Client
 from tarmac.model.errors import TarmacError
 from tarmac.model.home import Home
-from tarmac.node.kernel.readiness import readable
+from tarmac.node.kernel.sockets import readable
 
 PATIENCE_S = 120
 

@@ -38,7 +38,7 @@ from tarmac.model.cluster import Pool
 from tarmac.model.home import Home
 from tarmac.model.ports import Notice
 from tarmac.node.attempt.document import Launch
-from tarmac.node.container.trial import Trial
+from tarmac.node.container.making import Trial
 from tarmac.server.app import routed
 from tarmac.server.changes import Changes
 from tarmac.server.http.auth import Access, AuthMiddleware

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tarmac.node.kernel.readiness import readable
+from tarmac.node.kernel.sockets import readable
 
 LIMIT_S = 120.0
 

@@ -18,7 +18,7 @@ from typing import NoReturn, Optional
 
 from tarmac.node import runner
 from tarmac.node.attempt import sealed
-from tarmac.node.attempt.granted import GrantedNode, read_granted
+from tarmac.node.attempt.document import GrantedNode, read_granted
 from tarmac.node.attempt.protocol import rank_name
 from tarmac.node.kernel import namespaces, syscalls
 from tarmac.node.processes import detach
@@ -36,10 +36,10 @@ def main(arguments: list[str]) -> None:
         directory = os.path.abspath(arguments[1])
         _run(directory, rank_name(granted.rank), granted, sealed.read(directory, sealed.take_key()))
     elif len(arguments) == 3 and arguments[0] == "take":
-        from tarmac.node.files import bundles  # noqa: PLC0415 - who starts a runner waits for it
+        from tarmac.node.files import codestore  # noqa: PLC0415 - who starts a runner waits for it
 
         try:
-            bundles.receive(sys.stdin.buffer, *arguments[1:])
+            codestore.receive(sys.stdin.buffer, *arguments[1:])
         except (OSError, ValueError) as error:
             raise SystemExit(f"the code was not taken: {error}") from None
     elif len(arguments) == 3 and arguments[0] == "warm" and all(map(str.isdigit, arguments[1:])):
@@ -47,10 +47,10 @@ def main(arguments: list[str]) -> None:
 
         warm.serve(int(arguments[1]), idle_s=int(arguments[2]))
     elif len(arguments) == 3 and arguments[0] == "trial":
-        from tarmac.node.container import trial  # noqa: PLC0415
+        from tarmac.node.container import making  # noqa: PLC0415
 
         detach.default_signals()  # if SIGCHLD is ignored, no child can be waited for
-        sys.stdout.write(json.dumps(trial.try_container(*arguments[1:])._asdict()))
+        sys.stdout.write(json.dumps(making.try_container(*arguments[1:])._asdict()))
     else:
         _usage()
 

@@ -10,10 +10,9 @@ from contextlib import suppress
 from typing import Any, Mapping, Optional
 
 from tarmac.node.attempt import protocol, words
-from tarmac.node.attempt.document import Launch, NodeLaunch, WorkerLaunch
+from tarmac.node.attempt.document import GrantedNode, Launch, NodeLaunch, WorkerLaunch
 from tarmac.node.attempt.events import EventLog
 from tarmac.node.attempt.exit_outcome import Cause, Exit, ExitOutcome, LeaveRequest
-from tarmac.node.attempt.granted import GrantedNode
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.container.entry import AnyContainer
 from tarmac.node.files import untrusted

@@ -17,9 +17,8 @@ from contextlib import suppress
 from typing import Any, Callable, Optional
 
 from tarmac.node.attempt import words
-from tarmac.node.attempt.document import Unreadable, read_document, unreadable
+from tarmac.node.attempt.document import GrantedNode, Unreadable, read_document, unreadable
 from tarmac.node.attempt.exit_outcome import ExitOutcome
-from tarmac.node.attempt.granted import GrantedNode
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.files import untrusted
 from tarmac.node.hooks.artifacts import artifacts_in, artifacts_out, place_artifacts

@@ -33,7 +33,7 @@ class Installation(NamedTuple):
     def join(
         self, directory: str, rank: str, nodes: str, ends_at: str, devices: Optional[str] = None
     ) -> list[str]:
-        """The same on a node granted by a cluster with a queue of its own (see `granted`).
+        """The same on a node granted by a cluster with a queue of its own (see `GrantedNode`).
 
         The words may be variables of a shell that a launcher starts there.
         """
@@ -48,7 +48,7 @@ class Installation(NamedTuple):
         return self._command("take", directory, digest)
 
     def trial(self, directory: str, driver: str) -> list[str]:
-        """The argv that tries to make a container and prints JSON: see `container.trial`."""
+        """The argv that tries to make a container and prints JSON: see `making.Trial`."""
         return self._command("trial", directory, driver)
 
     def warm(self, fd: int, *, idle_s: int = 0) -> list[str]:

@@ -15,11 +15,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from tarmac.node.container import checking
+from tarmac.node.container import archives
 from tarmac.node.container.failures import ImageProblem
 from tarmac.node.container.images import Images
+from tarmac.node.container.making import Trial
 from tarmac.node.container.reference import DOCKER_HUB, local_path, parse
-from tarmac.node.container.trial import Trial
 
 _ANSWER_S = 2.0
 """Maximum time for a name server: an unreachable one would take much longer."""
@@ -65,7 +65,7 @@ class LocalImages:
         try:
             path = local_path(image)
             if path is not None:
-                checking.check(str(Path(path).absolute()), os.uname().machine)
+                archives.check_image(str(Path(path).absolute()), os.uname().machine)
             else:
                 parse(image)
         except ImageProblem as problem:

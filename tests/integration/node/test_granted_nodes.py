@@ -19,7 +19,7 @@ from attempts import PATIENCE_S, AttemptDirectory, worker, write_attempt
 from tarmac.engines.attempts.aggregate_outcome import observation
 from tarmac.engines.attempts.view import open_view
 from tarmac.node.attempt.protocol import LATE_PORT, MEETING_FILE, late_address
-from tarmac.node.kernel import ports
+from tarmac.node.kernel import sockets
 from tarmac.node.starting import Installation
 
 NODES = "login-x=127.0.0.1,gpu-7=127.0.0.2"
@@ -152,7 +152,7 @@ def test_nodes_that_share_no_directory_agree_on_a_port_by_themselves(tmp_path: P
     shutil.copytree(attempt.path, other, ignore=lambda _path, names: {"news"} & set(names))
     with joined(attempt.path, 0), joined(other, 1):
         pass
-    port = ports.derived("run.1")
+    port = sockets.derived_port("run.1")
     for rank, directory in enumerate((attempt.path, other)):
         seen = (directory / f"logs/main.{rank}.0.log").read_text()
         assert seen.splitlines()[0] == f"127.0.0.1 {port} {rank} 2 0,1"
@@ -162,11 +162,11 @@ def test_there_a_port_that_is_taken_ends_the_attempt_which_then_gets_another(tmp
     attempt = ranks(
         tmp_path, shared_directory=False, attempt_id="other.1"
     )  # run.1 may begin beside this test
-    with socket.create_server(("127.0.0.1", ports.derived("other.1"))):
+    with socket.create_server(("127.0.0.1", sockets.derived_port("other.1"))):
         ends = run(attempt)
     assert ends[0]["cause"]["code"] == "platform_fault"
     assert "is taken" in ends[0]["cause"]["message"]
-    assert ports.derived("other.1") != ports.derived("other.2")
+    assert sockets.derived_port("other.1") != sockets.derived_port("other.2")
 
 
 @pytest.mark.parametrize(

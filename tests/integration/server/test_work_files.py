@@ -17,7 +17,7 @@ from tarmac.model.abilities import FileEntry
 from tarmac.model.actor import Actor, ActorRole
 from tarmac.model.errors import Forbidden, NotFound, Refused
 from tarmac.model.run import Attempt, Run
-from tarmac.node.files.inside import list_inside, read_inside
+from tarmac.node.files.untrusted import list_inside, read_inside
 from tarmac.server.storage.work_files import WorkFiles
 
 BOB = Actor(user="bob", roles=frozenset({ActorRole.MEMBER}))

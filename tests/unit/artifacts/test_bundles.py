@@ -14,7 +14,7 @@ from attempts import copy_of_node
 from code_trees import copied
 from tarmac.artifacts.code.store import DirectoryCodeStore
 from tarmac.model.errors import NotFound, Unavailable
-from tarmac.node.files.bundles import BrokenOff, receive
+from tarmac.node.files.codestore import BrokenOff, receive
 from tarmac.node.starting import Installation
 
 

@@ -12,7 +12,7 @@ from tarmac.engines.local.devices import slot_type
 from tarmac.engines.local.nodes import cluster_nodes
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import Rehearsal
-from tarmac.node.kernel.ports import find_free
+from tarmac.node.kernel.sockets import find_free_port
 
 MACHINE = Machine(hostname="here", slots=2, slot_type="h100", cpus=16.0, memory_bytes=2**36)
 LOOPBACK = ip_network("127.0.0.0/8")
@@ -99,11 +99,11 @@ def test_a_port_somebody_listens_on_is_not_free(listens_at: str) -> None:
     family = socket.AF_INET6 if ":" in listens_at else socket.AF_INET
     if family is socket.AF_INET6 and not socket.has_ipv6:
         pytest.skip("this machine has no IPv6")
-    port = find_free("127.0.0.1", frozenset())
+    port = find_free_port("127.0.0.1", frozenset())
     with socket.socket(family) as listener:
         listener.bind((listens_at, port))
         listener.listen()
         others = frozenset(range(10_000, 65_536)) - {port}
         with pytest.raises(Exception, match="no port is free"):
-            find_free("127.0.0.1", others)
-    assert find_free("127.0.0.1", frozenset(range(10_000, 65_536)) - {port}) == port
+            find_free_port("127.0.0.1", others)
+    assert find_free_port("127.0.0.1", frozenset(range(10_000, 65_536)) - {port}) == port

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.node.files.inside import read_inside
+from tarmac.node.files.untrusted import read_inside
 
 
 @pytest.fixture

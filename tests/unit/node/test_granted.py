@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.node.attempt.granted import END_MARGIN_S, GrantedNode, read_granted
+from tarmac.node.attempt.document import END_MARGIN_S, GrantedNode, read_granted
 
 DAY_S = 86_400.0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.node.files.inside import list_inside
+from tarmac.node.files.untrusted import list_inside
 
 
 @pytest.fixture

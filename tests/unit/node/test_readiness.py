@@ -7,7 +7,7 @@ import os
 import resource
 import subprocess
 
-from tarmac.node.kernel.readiness import readable, writable
+from tarmac.node.kernel.sockets import readable, writable
 
 ABOVE = 1024 + 10
 

@@ -1,4 +1,4 @@
-"""What is no image, or lies about what it is: `node/container/archives.py` and `checking.py` name it."""
+"""What is no image, or lies about what it is: `node/container/archives.py` names it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from images import archive, build
-from tarmac.node.container import checking, failures
+from tarmac.node.container import archives, failures
 from tarmac.node.container.archives import Archive
 from tarmac.node.container.failures import ImageProblem
 from tarmac.node.container.images import Images
@@ -60,7 +60,7 @@ def test_what_is_no_image_is_said_to_be_none(files: dict[str, str], tmp_path: Pa
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             (place / name).write_text(text)
     with pytest.raises(ImageProblem) as looked:
-        checking.check(str(place), HERE)
+        archives.check_image(str(place), HERE)
     assert looked.value.kind == failures.DAMAGED
     with pytest.raises(ImageProblem):
         Puller(Images(str(tmp_path / "images")), lambda _: None).ensure(str(place))
@@ -73,7 +73,7 @@ def test_an_odd_configuration_has_no_variables_of_its_own(config: dict[str, Any]
     text = json.dumps(config).encode()
     files = [("manifest.json", b'[{"Config": "c", "Layers": []}]'), ("c", text)]
     (tmp_path / "image.tar").write_bytes(archive([*files]))
-    checking.check(str(tmp_path / "image.tar"), HERE)
+    archives.check_image(str(tmp_path / "image.tar"), HERE)
 
 
 def layout(directory: Path) -> Path:
@@ -88,7 +88,7 @@ def layout(directory: Path) -> Path:
 def test_a_directory_is_read_through_a_link_to_it(tmp_path: Path) -> None:
     place = layout(tmp_path)
     (tmp_path / "latest").symlink_to(place)
-    checking.check(str(tmp_path / "latest"), HERE)
+    archives.check_image(str(tmp_path / "latest"), HERE)
     assert Puller(Images(str(tmp_path / "images")), lambda _: None).ensure(str(tmp_path / "latest")).digest
 
 
@@ -107,7 +107,7 @@ def test_nothing_outside_of_a_directory_is_read_nor_waited_for(how: str, tmp_pat
     if how == "pipe":
         os.mkfifo(place / "config")
     with pytest.raises(ImageProblem) as found:
-        checking.check(str(place), HERE)
+        archives.check_image(str(place), HERE)
     assert "linux/secret" not in found.value.message
     with pytest.raises(ImageProblem):
         Puller(Images(str(tmp_path / "images")), lambda _: None).ensure(str(place))

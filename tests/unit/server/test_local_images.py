@@ -12,8 +12,8 @@ from tarmac.model.errors import InvalidInput
 from tarmac.model.record import replace
 from tarmac.model.spec import Command, Environment, Process, Role, RunSpec, Target
 from tarmac.node.container.images import Image, Images
+from tarmac.node.container.making import Trial
 from tarmac.node.container.reference import parse
-from tarmac.node.container.trial import Trial
 from tarmac.server.local_images import LocalImages
 from tarmac.server.submitting.containers import use_containers
 

@@ -16,8 +16,8 @@ from histories import attempt_of, new_run
 from tarmac.control.service import ControlPlane
 from tarmac.model.errors import NotFound
 from tarmac.model.run import Attempt
-from tarmac.node.files.inside import read_inside
 from tarmac.node.files.masking import NO_SECRETS, Mask
+from tarmac.node.files.untrusted import read_inside
 from tarmac.server.logs.reports import reports_of
 
 FLOOD_BYTES = 40 << 20

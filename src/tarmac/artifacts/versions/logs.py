@@ -20,8 +20,7 @@ from tarmac.artifacts.versions.manifest import FILE, LINK, Entry
 from tarmac.artifacts.versions.quiescence import Found
 from tarmac.node.attempt import protocol
 from tarmac.node.files import untrusted
-from tarmac.node.kernel.inotify import Inotify
-from tarmac.node.kernel.syscalls import IN_CLOSE_WRITE
+from tarmac.node.kernel.syscalls import IN_CLOSE_WRITE, Inotify
 
 LOG_S = 10.0
 """A program closes a text checkpoint sooner than this; each later one is another opening."""

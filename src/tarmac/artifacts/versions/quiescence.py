@@ -19,7 +19,7 @@ from tarmac.artifacts.versions.manifest import DIRECTORY, FILE, LINK
 from tarmac.node.attempt.protocol import TORN, UNFINISHED
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import procfs
-from tarmac.node.kernel.writers import mapped_for_writing, open_for_writing
+from tarmac.node.kernel.procfs import mapped_for_writing, open_for_writing
 
 QUIET_S = 2.0
 """A directory with a newer change may get more files: they are written one after the other."""

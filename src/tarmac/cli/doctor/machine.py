@@ -19,7 +19,7 @@ from tarmac.cli.doctor.finding import Finding, missing, ok, warn
 from tarmac.engines.hosts.slot_types import slot_type
 from tarmac.engines.local.devices import DRIVER_SIGNS, VIRTUAL_SLOTS, gpu_products
 from tarmac.model.home import Home
-from tarmac.node.container.trial import Trial, try_container
+from tarmac.node.container.making import Trial, try_container
 from tarmac.node.kernel import mounts, namespaces, workergroup
 from tarmac.node.kernel.namespaces import Way
 from tarmac.node.kernel.workergroup import Choice

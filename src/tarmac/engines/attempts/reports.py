@@ -59,7 +59,7 @@ def whole_lines(content: bytes, begin: int) -> tuple[bytes, int] | None:
 
 
 def file_entries(found: Iterable[Sequence[Any]]) -> list[FileEntry]:
-    """The entries of `node/files/inside.py` as records."""
+    """The entries of `node/files/untrusted.py` as records."""
     return [
         FileEntry(name=str(name), kind=str(kind), size_bytes=int(size_bytes), modified_at=float(modified_at))
         for name, kind, size_bytes, modified_at in found

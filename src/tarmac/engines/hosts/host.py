@@ -20,7 +20,7 @@ from tarmac.model.abilities import FileEntry, KeptImage
 from tarmac.model.errors import Unavailable
 from tarmac.node.attempt import clearing
 from tarmac.node.container.keeping import IN_USE
-from tarmac.node.container.trial import Trial
+from tarmac.node.container.making import Trial
 from tarmac.node.starting import Installation
 
 FILE_S = 60.0
@@ -61,7 +61,7 @@ class Reach(Protocol):
         ...
 
     def take_code(self, directory: str, digest: str, pieces: Iterator[bytes]) -> None:
-        """Store a code snapshot, in the form of `node.files.bundles`; also raises ValueError."""
+        """Store a code snapshot, in the form of `node.files.codestore`; also raises ValueError."""
         ...
 
     def refresh(self, attempt_ids: Sequence[str]) -> None:

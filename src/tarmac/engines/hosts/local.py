@@ -10,7 +10,7 @@ from typing import Any
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.hosts.host import Host, Reached
 from tarmac.engines.hosts.streams import open_stream
-from tarmac.node.files import bundles
+from tarmac.node.files import codestore
 from tarmac.node.host import operations
 
 
@@ -39,7 +39,7 @@ class _Here:
         return open_stream(argv, env={**env, **variables}, mark=mark)
 
     def take_code(self, directory: str, digest: str, pieces: Iterator[bytes]) -> None:
-        bundles.receive_pieces(pieces, directory, digest)
+        codestore.receive_pieces(pieces, directory, digest)
 
     def refresh(self, attempt_ids: Sequence[str]) -> None:
         """Do nothing: reports are read in place."""

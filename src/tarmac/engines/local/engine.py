@@ -35,9 +35,9 @@ from tarmac.model.described import NodeCache
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import Unavailable
 from tarmac.model.secret import SecretValues, no_secrets
-from tarmac.node.container.trial import Trial
+from tarmac.node.container.making import Trial
 from tarmac.node.host.warm_parent import OpenFiles, WarmParent
-from tarmac.node.kernel import ports
+from tarmac.node.kernel import sockets
 from tarmac.node.starting import Installation
 
 READ_BYTES = 65_536
@@ -163,7 +163,7 @@ class LocalEngine(PlacedEngine):
 
     def free_port(self, address: str, taken: frozenset[int]) -> int:
         try:
-            return ports.find_free(address, taken)
+            return sockets.find_free_port(address, taken)
         except OSError as error:
             raise Unavailable(str(error)) from None
 

@@ -40,7 +40,7 @@ from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import Unavailable
 from tarmac.model.ports import StreamsCode
 from tarmac.model.secret import SecretValues, no_secrets
-from tarmac.node.container.trial import Trial
+from tarmac.node.container.making import Trial
 from tarmac.node.starting import NODE_DIRECTORY, Installation
 
 LOCK_S = 5.0

@@ -36,8 +36,7 @@ from tarmac.launch.quoting import quote
 from tarmac.model.cluster import HOLD_S
 from tarmac.model.resources import ACCELERATOR
 from tarmac.node.attempt import protocol, words
-from tarmac.node.attempt.document import BatchLaunch, Launch, NodeLaunch
-from tarmac.node.attempt.granted import END_MARGIN_S
+from tarmac.node.attempt.document import END_MARGIN_S, BatchLaunch, Launch, NodeLaunch
 from tarmac.node.starting import Installation
 
 HETEROGENEOUS = "#SBATCH hetjob"

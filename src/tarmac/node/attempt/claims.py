@@ -20,7 +20,7 @@ from tarmac.node.attempt.paths import AttemptPaths, NodePaths, make_directory
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import procfs, signals
 from tarmac.node.kernel.procfs import Process
-from tarmac.node.kernel.readiness import readable
+from tarmac.node.kernel.sockets import readable
 
 _FIRST_BYTES = 64 * 1024
 _LAST_BYTES = 4096

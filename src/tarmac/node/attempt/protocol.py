@@ -212,7 +212,7 @@ TORN = ".torn"
 
 
 LATE_PORT = "port.tarmac.invalid"
-"""The placeholder in attempt.json for the port at the node of rank 0, which the nodes find (`granted`)."""
+"""The placeholder in attempt.json for the port at the node of rank 0, which they find (`GrantedNode`)."""
 
 
 def rank_name(rank: int) -> str:

@@ -1,6 +1,7 @@
 """Images on the node: archives of `docker save` and `podman save`, OCI archives and directories.
 
-Called by `images`. The interface is that of a registry: a manifest, and the bytes of a digest.
+Called by `pulling`, and by servers to check an image quickly. The interface is that of a registry: a
+manifest, and the bytes of a digest.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ import io
 import json
 import os
 import tarfile
+from contextlib import closing
 from typing import IO, Any, Optional
 
-from tarmac.node.container import failures, manifests
+from tarmac.node.container import drivers, failures, manifests
 from tarmac.node.container.failures import ImageProblem
+from tarmac.node.container.reference import is_used_unchanged
 from tarmac.node.container.registry import MOST_MANIFEST_BYTES
 from tarmac.node.container.unpacking import BoundedEntry
-from tarmac.node.files import inside
+from tarmac.node.files import untrusted
 
 _INDEX = "index.json"
 _DOCKER = "manifest.json"
@@ -149,7 +152,7 @@ class Archive:
     def _open(self, name: str) -> IO[bytes]:
         """A regular file inside the archive, never a link. Raises KeyError, OSError."""
         if self._tar is None:
-            return open(inside.open_inside(self._path, name), "rb")
+            return open(untrusted.open_inside(self._path, name), "rb")
         found = self._tar.extractfile(name)
         return found if found is not None else io.BytesIO()
 
@@ -171,3 +174,29 @@ def _list(archive: tarfile.TarFile) -> None:
         parts += 1
         if parts > _MOST_PARTS:
             raise tarfile.ReadError(f"it has more than {_MOST_PARTS:,} parts")
+
+
+_COMPRESSED = (b"\x1f\x8b", b"\x28\xb5", b"BZ", b"\xfd7")
+
+
+def check_image(path: str, machine: str) -> None:
+    """Raise ImageProblem for a file that is missing, no image, or for another architecture or program."""
+    if not os.path.exists(path):
+        raise ImageProblem(failures.UNKNOWN_IMAGE, f"there is no image at {path}")
+    if not os.path.isdir(path) and not os.path.isfile(path):
+        raise ImageProblem(failures.DAMAGED, f"{path} is neither a file nor a directory")
+    try:
+        drivers.setting_for(path, drivers.AUTO, drivers.survey())
+        if is_used_unchanged(path):
+            return
+        if os.path.isdir(path) or not _is_compressed(path):
+            with closing(Archive(path)) as archive:
+                config = archive.config(machine, path)
+            manifests.read_config(config, machine, path)
+    except (OSError, ValueError) as error:
+        raise ImageProblem(failures.DAMAGED, f"{path} cannot be read: {error}") from None
+
+
+def _is_compressed(path: str) -> bool:
+    """Whether a search for an entry would have to read the whole file."""
+    return untrusted.first_bytes(path, 2).startswith(_COMPRESSED)

@@ -21,7 +21,7 @@ from typing import Any, Callable, Iterator, Mapping, NamedTuple, Optional
 
 from tarmac.node.container import reference
 from tarmac.node.files import untrusted
-from tarmac.node.files.digests import digest as summary_of
+from tarmac.node.files.codestore import digest as summary_of
 
 HALF = ".part"
 """The suffix of an incomplete entry."""

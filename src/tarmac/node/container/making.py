@@ -1,5 +1,7 @@
 """Makes the container of an attempt with the first driver that succeeds. Called by the hook `image`.
 
+`tarmac doctor` and the checks of clusters test by an empty container whether this is possible here.
+
 Some distributions allow only selected programs to make a user namespace (AppArmor's profiles), including
 Podman: `podman unshare` then makes it. That namespace also provides the ranges of /etc/subuid, so that
 programs may run as other users.
@@ -17,7 +19,7 @@ from typing import Callable, Iterator, Mapping, NamedTuple, Optional
 from tarmac.node.container import drivers, root
 from tarmac.node.container.apptainer import Apptainer, check_binds
 from tarmac.node.container.drivers import APPTAINER, AUTO, OWN, PODMAN, Facts
-from tarmac.node.container.entry import AnyContainer
+from tarmac.node.container.entry import AnyContainer, Container
 from tarmac.node.container.root import CannotMake, Root
 
 Note = Callable[[str], None]
@@ -162,3 +164,51 @@ def _end_pause(runtime: str) -> None:
         with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
             if mark in file.read(_MOST_ENVIRONMENT_BYTES).split(b"\0"):
                 os.kill(int(pid), signal.SIGKILL)
+
+
+class Trial(NamedTuple):
+    """The result of a trial: the driver that succeeded, or the reason of the failure."""
+
+    works: bool
+    text: str
+
+
+def try_container(directory: str, setting: str = AUTO) -> Trial:
+    """Make and remove an empty container, like an attempt below that directory."""
+    import tempfile  # noqa: PLC0415 - runners do not need it
+
+    facts, notes = drivers.survey(), list[str]()
+    try:
+        with tempfile.TemporaryDirectory(dir=directory, prefix="trial-") as scratch:
+            lower, place = os.path.join(scratch, "image"), os.path.join(scratch, "root")
+            os.mkdir(lower)
+            request = Request(
+                root=Root(base="/", layers=(lower,), place=place, binds=()),
+                flat=lambda: lower,
+                env={},
+                numbers={},
+                key="trial",
+                accelerators=False,
+                token="",
+            )
+            made = make(setting, facts, request, notes.append)
+            text = _text(made, facts) if isinstance(made, Container) else _by_apptainer(facts)
+            made.close()
+            made.clear(place)
+    except CannotMake as problem:
+        return Trial(False, str(problem))
+    except OSError as problem:
+        return Trial(False, f"{directory}: {problem.strerror}")
+    return Trial(True, "; ".join([text, *notes]))
+
+
+def _text(made: Container, facts: Facts) -> str:
+    if made.users is None:
+        return "runs start in their images, made as root"
+    return "runs start in their images, in a user namespace" + (
+        " although this is root" if facts.root else ""
+    )
+
+
+def _by_apptainer(facts: Facts) -> str:
+    return f"runs start in their images by {facts.programs[APPTAINER]}"

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Tuple
 
 from tarmac.node.files import untrusted
-from tarmac.node.files.digests import digest
+from tarmac.node.files.codestore import digest
 
 MEMORY = "/dev/shm"
 """Linux's directory for files in memory."""

@@ -3,6 +3,8 @@
 A worker may replace any file of its attempt: with a FIFO that never answers, a device, a link to another
 user's file, gigabytes without a line end. Therefore no function here waits, follows a link in the last
 component, reads without a limit, or assumes valid content. They raise only `OSError` and `ValueError`.
+
+The functions `..._inside` take paths below a directory from requests: they follow no link at all.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import json
 import os
 import stat
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Optional
 
 LONGEST_LINE_BYTES = 128 * 1024
@@ -249,3 +252,81 @@ def _pread(handle: int, offset: int, limit_bytes: int) -> bytes:
         offset += len(piece)
         limit_bytes -= len(piece)
     return b"".join(pieces)
+
+
+def read_inside(directory: str, path: str, *, offset: int, limit: int) -> Optional[bytes]:
+    """At most `limit` bytes from `offset` of a regular file below `directory`; None if there is none.
+
+    A negative offset counts from its end.
+    """
+    parts = path.split("/")
+    if any(part in ("", ".", "..") or "\0" in part for part in parts):
+        return None
+    try:
+        descriptor = _open_inside(directory, parts)
+    except OSError:
+        return None
+    try:
+        if offset < 0:
+            offset = max(0, os.fstat(descriptor).st_size + offset)
+        return _pread(descriptor, offset, limit)
+    finally:
+        os.close(descriptor)
+
+
+def open_inside(directory: str, path: str) -> int:
+    """A descriptor of a regular file below `directory`, which may itself be a link. Raises OSError."""
+    parts = path.split("/")
+    if any(part in ("", ".", "..") or "\0" in part for part in parts):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    return _open_inside(os.path.realpath(directory), parts)
+
+
+def list_inside(directory: str, path: str, *, limit: int) -> Optional[list[list[object]]]:
+    """The entries of a directory below `directory` (""; itself), at most `limit`; None if there is none.
+
+    Each as name, kind (`file`, `directory`, `link`, `other`), bytes, and modification time.
+    """
+    parts = path.split("/") if path else []
+    if any(part in ("", ".", "..") or "\0" in part for part in parts):
+        return None
+    try:
+        handle = os.open(directory, _DIRECTORY)
+        for part in parts:
+            try:
+                child = os.open(part, _DIRECTORY, dir_fd=handle)
+            finally:
+                os.close(handle)
+            handle = child
+    except (OSError, ValueError):
+        return None
+    try:
+        with os.scandir(handle) as entries:
+            return sorted(filter(None, map(_entry, islice(entries, limit))), key=lambda entry: str(entry[0]))
+    finally:
+        os.close(handle)
+
+
+def _entry(entry: os.DirEntry[str]) -> list[object]:
+    try:
+        found = entry.stat(follow_symlinks=False)
+    except OSError:
+        return []  # removed since
+    kinds = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
+    name = entry.name.encode("utf-8", "replace").decode()
+    return [name, kinds.get(stat.S_IFMT(found.st_mode), "other"), found.st_size, found.st_mtime]
+
+
+def _open_inside(directory: str, parts: list[str]) -> int:
+    """Open component by component, so that no link is followed."""
+    parent = os.open(directory, _DIRECTORY)
+    for part in parts[:-1]:
+        try:
+            child = os.open(part, _DIRECTORY, dir_fd=parent)
+        finally:
+            os.close(parent)
+        parent = child
+    try:
+        return open_to_read(parts[-1], dir_fd=parent)
+    finally:
+        os.close(parent)

@@ -13,12 +13,11 @@ import os
 from typing import Optional
 
 from tarmac.node.attempt import claims, protocol
-from tarmac.node.attempt.document import Launch, read_document
+from tarmac.node.attempt.document import GrantedNode, Launch, read_document
 from tarmac.node.attempt.events import EventLog
-from tarmac.node.attempt.granted import GrantedNode
 from tarmac.node.attempt.paths import AttemptPaths, make_directory
 from tarmac.node.files import untrusted
-from tarmac.node.kernel import namespaces, ports, procfs
+from tarmac.node.kernel import namespaces, procfs, sockets
 from tarmac.node.kernel.namespaces import ProcessNamespace
 from tarmac.node.leave import notify_nodes, wait_for
 from tarmac.node.noderun import NodeRun
@@ -71,12 +70,12 @@ def settle_rendezvous(run: NodeRun) -> None:
 def _port(run: NodeRun) -> int:
     first, path = run.part.rank == 0, run.attempt.meeting
     if not run.document.settings.shared_directory:
-        port = ports.derived(run.document.attempt_id)
-        if first and not ports.is_free(port):
+        port = sockets.derived_port(run.document.attempt_id)
+        if first and not sockets.is_free_port(port):
             raise OSError(f"port {port}, which the attempt needs for its rendezvous, is taken")
         return port
     if first:
-        port = ports.find_free()
+        port = sockets.find_free_port()
         untrusted.replace(path, json.dumps({"port": port}).encode())
         notify_nodes(run, path)
         return port

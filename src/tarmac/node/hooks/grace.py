@@ -16,9 +16,8 @@ from typing import Iterable, Optional
 
 from tarmac.node.attempt import exit_outcome
 from tarmac.node.attempt.exit_outcome import Cause, Exit
-from tarmac.node.kernel import consumption, descendants
-from tarmac.node.kernel.consumption import Transfer
-from tarmac.node.kernel.procfs import Process
+from tarmac.node.kernel import descendants, procfs
+from tarmac.node.kernel.procfs import Process, Transfer
 from tarmac.node.noderun import NodeRun
 
 LEAST_WRITTEN_BYTES = 1 << 20
@@ -85,11 +84,11 @@ class Saving:
     """The transfers of processes between two calls."""
 
     def __init__(self, processes: Iterable[Process]) -> None:
-        self._known = consumption.transfers(processes)
+        self._known = procfs.transfers(processes)
 
     def goes_on(self, processes: Iterable[Process]) -> bool:
         """Whether they have saved something since the last call."""
-        before, self._known = self._known, consumption.transfers(processes)
+        before, self._known = self._known, procfs.transfers(processes)
         fresh = [_since(before.get(process), now) for process, now in self._known.items()]
         written_bytes = sum(each.written_bytes for each in fresh)
         read_bytes = sum(each.read_bytes for each in fresh)

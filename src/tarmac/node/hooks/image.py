@@ -23,7 +23,7 @@ from tarmac.node.container.failures import ImageProblem
 from tarmac.node.container.images import Image, Images
 from tarmac.node.container.reference import ALWAYS
 from tarmac.node.files import untrusted
-from tarmac.node.files.digests import digest
+from tarmac.node.files.codestore import digest
 from tarmac.node.kernel.mountplan import Bind
 from tarmac.node.leave import attend, check_leave, fail
 from tarmac.node.noderun import Leave, NodeRun

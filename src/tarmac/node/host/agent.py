@@ -27,8 +27,8 @@ from tarmac.node.host.forwarding import Forwards
 from tarmac.node.host.gpus import Gpus
 from tarmac.node.host.relay import Relays
 from tarmac.node.host.warm_parent import WarmParent
-from tarmac.node.kernel import fifo, ports, procfs, workergroup
-from tarmac.node.kernel.readiness import readable
+from tarmac.node.kernel import fifo, procfs, sockets, workergroup
+from tarmac.node.kernel.sockets import readable
 from tarmac.node.processes import detach, orphans
 from tarmac.node.starting import Installation
 from tarmac.node.wire.connection import Connection, Lost, over_socket, run_over_socket
@@ -268,10 +268,10 @@ def living(home: str) -> list[list[str]]:
 
 
 def find_ports(address: str, taken: Sequence[int], count: int) -> list[int]:
-    """`count` free ports of this machine; see `ports.find_free`."""
+    """`count` free ports of this machine; see `sockets.find_free_port`."""
     found: list[int] = []
     for _ in range(count):
-        found.append(ports.find_free(address, frozenset((*taken, *found))))
+        found.append(sockets.find_free_port(address, frozenset((*taken, *found))))
     return found
 
 

@@ -19,7 +19,7 @@ from threading import Lock, Thread
 from typing import Optional
 
 from tarmac.node.kernel import procfs
-from tarmac.node.kernel.readiness import readable
+from tarmac.node.kernel.sockets import readable
 from tarmac.node.wire.opening import answer
 
 WAITING = 64

@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Optional
 
-from tarmac.node.kernel import ports, procfs
+from tarmac.node.kernel import procfs, sockets
 
 CONNECT_S = 10.0
 
@@ -57,7 +57,7 @@ def free_ports(address: str, count: int) -> list[int]:
     found: set[int] = set()
     for _ in range(MOST_TRIES):
         port = FIRST_PORT + int.from_bytes(os.urandom(4), "big") % (LAST_PORT - FIRST_PORT)
-        if port not in found and ports.is_free(port, address):
+        if port not in found and sockets.is_free_port(port, address):
             found.add(port)
             if len(found) == count:
                 return sorted(found)

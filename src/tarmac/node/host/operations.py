@@ -23,7 +23,7 @@ from tarmac.node.attempt import claims, clearing, sealed
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.attempt.protocol import ASK_FILE
 from tarmac.node.container import keeping
-from tarmac.node.files import bundles, inside, staging, untrusted
+from tarmac.node.files import codestore, staging, untrusted
 from tarmac.node.host import machine, services
 from tarmac.node.host.changes import Changes
 from tarmac.node.kernel import fifo
@@ -163,7 +163,7 @@ def write(path: str, content: bytes, *, private: bool = False) -> None:
 
 def take_code(stream: Stream, directory: str, digest: str) -> None:
     """Store a snapshot of code from a stream; see `bundles`."""
-    bundles.receive_pieces(stream, directory, digest)
+    codestore.receive_pieces(stream, directory, digest)
 
 
 def remove_sealed(directory: str) -> None:
@@ -208,12 +208,12 @@ def fence(directory: str, nodes: Sequence[str]) -> None:
 
 def read(directory: str, path: str, *, offset: int, limit: int) -> Optional[bytes]:
     """At most `limit` bytes from `offset` of a regular file below a directory; None if there is none."""
-    return inside.read_inside(directory, path, offset=max(0, offset), limit=limit)
+    return untrusted.read_inside(directory, path, offset=max(0, offset), limit=limit)
 
 
 def files(directory: str, path: str, *, limit: int) -> Optional[list[list[object]]]:
-    """The entries of a directory below another; see `inside.list_inside`."""
-    return inside.list_inside(directory, path, limit=limit)
+    """The entries of a directory below another; see `untrusted.list_inside`."""
+    return untrusted.list_inside(directory, path, limit=limit)
 
 
 def changes(
@@ -241,7 +241,7 @@ def list_pieces(directory: str, prefix: str) -> list[list[Any]]:
 
 def last(directory: str, path: str, *, limit: int) -> Optional[bytes]:
     """The last `limit` bytes of a regular file below a directory; None if there is none."""
-    return inside.read_inside(directory, path, offset=-limit, limit=limit)
+    return untrusted.read_inside(directory, path, offset=-limit, limit=limit)
 
 
 def room(home: str) -> tuple[int, Optional[int]]:

@@ -1,4 +1,7 @@
-"""Processes as /proc shows them, and small files of the kernel. Called in this package and by `attempt`.
+"""Processes as /proc shows them: their states, use and open files; and small files of the kernel.
+
+Called by most of the runner, and by the sidecar of artifacts. Processes of other users hide their transfers
+and files.
 
 Read without Python's file objects, which cost more than the reading: a runner reads a dozen of them.
 """
@@ -7,10 +10,11 @@ from __future__ import annotations
 
 import os
 import select
+import stat
 import time
 from contextlib import suppress
 from functools import lru_cache
-from typing import Collection, NamedTuple, Optional
+from typing import Collection, Iterable, Iterator, Mapping, NamedTuple, Optional
 
 MACHINE_VARIABLE = "TARMAC_MACHINE_PROC"
 """Passes the /proc of the whole machine to the sidecar alone."""
@@ -209,3 +213,129 @@ def lines(path: str) -> list[str]:
         return content(path).decode("utf-8", "replace").splitlines()
     except OSError:
         return []
+
+
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+class Transfer(NamedTuple):
+    """Bytes read and written by a process so far, by the calls for files and pipes, not those for sockets."""
+
+    read_bytes: int
+    written_bytes: int
+
+
+def resident_bytes(processes: Iterable[Process]) -> int:
+    """The memory of processes; shared pages count for each of them: fast."""
+    return sum(map(_resident_bytes, processes))
+
+
+def proportional_bytes(processes: Iterable[Process]) -> int:
+    """The memory of processes; shared pages count once: slow, depending on the size."""
+    return sum(map(_proportional_bytes, processes))
+
+
+def cpu_s(processes: Iterable[Process]) -> float:
+    """The processor time of processes and of their reaped children so far."""
+    return sum(cpu_ticks(process.pid) for process in processes) / _TICKS_PER_S
+
+
+def transfers(processes: Iterable[Process]) -> dict[Process, Transfer]:
+    """The transfers of each process, except those of other users, which hide them."""
+    found = {process: _transfer(process) for process in processes}
+    return {process: transfer for process, transfer in found.items() if transfer is not None}
+
+
+def _transfer(process: Process) -> Optional[Transfer]:
+    with suppress(OSError, ValueError, KeyError), open(f"/proc/{process.pid}/io", encoding="ascii") as file:
+        fields = dict(line.split(": ") for line in file)
+        return Transfer(int(fields["rchar"]), int(fields["wchar"]))
+    return None
+
+
+def _resident_bytes(process: Process) -> int:
+    path = f"/proc/{process.pid}/statm"
+    with suppress(OSError, ValueError, IndexError), open(path, encoding="ascii") as file:
+        return int(file.read().split()[1]) * _PAGE_BYTES
+    return 0
+
+
+def _proportional_bytes(process: Process) -> int:
+    path = f"/proc/{process.pid}/smaps_rollup"
+    with suppress(OSError, ValueError, StopIteration), open(path, encoding="ascii") as file:
+        return int(next(line for line in file if line.startswith("Pss:")).split()[1]) * 1024
+    return _resident_bytes(process)
+
+
+FileId = tuple[int, int]
+"""The identity of a file on a disk: device and inode."""
+
+
+def open_for_writing(
+    pids: Iterable[int], files: Collection[FileId], proc: str = "/proc"
+) -> dict[FileId, dict[int, bool]]:
+    """The files among these that are open for writing, and their writers (pid: only to append)."""
+    found: dict[FileId, dict[int, bool]] = {}
+    if not files:
+        return found
+    for pid in pids:
+        for file_id, appends in _opened_files(f"{proc}/{pid}", files):
+            writers = found.setdefault(file_id, {})
+            writers[pid] = appends and writers.get(pid, True)
+    return found
+
+
+def mapped_for_writing(pids: Iterable[int], files: Mapping[FileId, str], proc: str = "/proc") -> set[FileId]:
+    """The files among these (identity: name) that a process maps for writing.
+
+    Such a file may be closed. For some file systems the device here differs from that of stat(2).
+    """
+    inodes = {file_id[1]: file_id for file_id in files}
+    found: set[FileId] = set()
+    for pid in pids:
+        for device, inode, path in _mapped(f"{proc}/{pid}/maps"):
+            file_id = inodes.get(inode)
+            if file_id and (
+                file_id[0] == device or os.path.basename(path) == os.path.basename(files[file_id])
+            ):
+                found.add(file_id)
+    return found
+
+
+def _opened_files(process: str, files: Collection[FileId]) -> Iterator[tuple[FileId, bool]]:
+    try:
+        handles = os.listdir(f"{process}/fd")
+    except OSError:
+        return
+    for handle in handles:
+        try:
+            found = os.stat(f"{process}/fd/{handle}")
+            file_id = (found.st_dev, found.st_ino)
+            if file_id not in files or not stat.S_ISREG(found.st_mode):
+                continue
+            flags = _flags(f"{process}/fdinfo/{handle}")
+            if flags & os.O_ACCMODE != os.O_RDONLY:
+                yield file_id, bool(flags & os.O_APPEND)
+        except OSError:
+            continue  # closed since
+
+
+def _flags(information: str) -> int:
+    """The flags with which a file was opened."""
+    with open(information, "rb") as file:
+        return int(next(line for line in file if line.startswith(b"flags:")).split()[1], 8)
+
+
+def _mapped(maps: str) -> Iterator[tuple[int, int, str]]:
+    """Device, inode and path of a process's shared writable mappings."""
+    try:
+        with open(maps, "rb") as file:
+            for line in file:
+                fields = line.split(None, 5)
+                if len(fields) == 6 and fields[1][1:2] == b"w" and fields[1][3:4] == b"s":
+                    major, minor = fields[3].split(b":")
+                    device = os.makedev(int(major, 16), int(minor, 16))
+                    yield device, int(fields[4]), os.fsdecode(fields[5].rstrip(b"\n"))
+    except OSError:
+        return

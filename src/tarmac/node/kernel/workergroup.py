@@ -17,7 +17,7 @@ import os
 from contextlib import suppress
 from typing import Collection, NamedTuple, Optional, Sequence
 
-from tarmac.node.kernel import consumption, procfs
+from tarmac.node.kernel import procfs
 from tarmac.node.kernel.procfs import lines
 
 _PERIOD_US = 100_000
@@ -111,9 +111,9 @@ def over_limit(leader: int, limit_bytes: int, *, but: Collection[int] = ()) -> O
     if own is None:
         return None
     processes = [own.process, *procfs.descendants(leader, but=but)]
-    if consumption.resident_bytes(processes) <= limit_bytes:
+    if procfs.resident_bytes(processes) <= limit_bytes:
         return None
-    total_bytes = consumption.proportional_bytes(processes)
+    total_bytes = procfs.proportional_bytes(processes)
     return total_bytes if total_bytes > limit_bytes else None
 
 

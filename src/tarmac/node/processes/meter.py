@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, Iterable, Mapping, NamedTuple, NoReturn, Optional, Sequence
 
 from tarmac.node.files import untrusted
-from tarmac.node.kernel import consumption, procfs
+from tarmac.node.kernel import procfs
 from tarmac.node.kernel.nvml import Nvml, NvmlError
 from tarmac.node.processes import detach
 from tarmac.node.processes.children import Child, Children
@@ -74,10 +74,10 @@ class Meter:
             began = time.monotonic()
             found = [each for leader in leaders for each in procfs.descendants(leader)]
             found += [known.process for known in map(procfs.status, leaders) if known is not None]
-            total_s = consumption.cpu_s(found)
+            total_s = procfs.cpu_s(found)
             figures = {
                 "at": time.time(),
-                "memory_bytes": consumption.proportional_bytes(found),
+                "memory_bytes": procfs.proportional_bytes(found),
                 "cpus": round(max(total_s - spent_s, 0.0) / max(began - at, 0.001), 3),
                 "gpus": _used(driver, gpus),
             }

@@ -14,7 +14,7 @@ from functools import partial
 from tarmac.node.attempt import protocol
 from tarmac.node.kernel import procfs, signals
 from tarmac.node.kernel.procfs import Process
-from tarmac.node.kernel.readiness import readable
+from tarmac.node.kernel.sockets import readable
 
 
 def end_orphans(token: str, *, timeout_s: float = 5.0) -> int:

@@ -17,8 +17,7 @@ from contextlib import contextmanager, suppress
 from typing import Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Set
 
 from tarmac.node.kernel import procfs
-from tarmac.node.kernel.procfs import Process
-from tarmac.node.kernel.writers import FileId, open_for_writing
+from tarmac.node.kernel.procfs import FileId, Process, open_for_writing
 from tarmac.node.processes.children import Children
 from tarmac.node.progress.tree import CLOSED, FOUND, NAMED, OPENED, SHOWN, Change, walk
 

@@ -10,7 +10,6 @@ import stat
 import time
 from contextlib import suppress
 
-from tarmac.node.kernel.inotify import Happening, Inotify
 from tarmac.node.kernel.syscalls import (
     IN_ACCESS,
     IN_CLOSE_NOWRITE,
@@ -23,6 +22,8 @@ from tarmac.node.kernel.syscalls import (
     IN_MOVED_TO,
     IN_OPEN,
     IN_Q_OVERFLOW,
+    Happening,
+    Inotify,
 )
 from tarmac.node.progress.tree import (
     CLOSED,

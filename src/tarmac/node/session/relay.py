@@ -14,7 +14,7 @@ import time
 from contextlib import suppress
 from typing import Callable, NamedTuple, Optional, Protocol
 
-from tarmac.node.kernel.readiness import writable
+from tarmac.node.kernel.sockets import writable
 from tarmac.node.session import frames
 from tarmac.node.wire.frames import LARGEST_BYTES, Frame, Splitter, pack, pack_document
 

@@ -9,7 +9,7 @@ import json
 import os
 from typing import Any, Mapping, NamedTuple, Optional
 
-from tarmac.node.files.digests import digest
+from tarmac.node.files.codestore import digest
 from tarmac.node.setup.setupwork import SetupWork, StepFailed
 
 _NAMES = ("python3", "python")

@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import Any, Callable, Optional, Sequence
 
 from tarmac.node.files import untrusted
-from tarmac.node.files.digests import digest
+from tarmac.node.files.codestore import digest
 from tarmac.node.setup import interpreter
 from tarmac.node.setup.interpreter import Interpreter
 from tarmac.node.setup.setupwork import SetupWork, StepFailed

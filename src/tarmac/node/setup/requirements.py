@@ -13,7 +13,7 @@ from typing import Iterator, NamedTuple, Optional, Sequence
 
 from tarmac.node.attempt.steps import split
 from tarmac.node.files import untrusted
-from tarmac.node.files.digests import digest
+from tarmac.node.files.codestore import digest
 from tarmac.node.setup import interpreter
 from tarmac.node.setup.setupwork import SetupWork
 

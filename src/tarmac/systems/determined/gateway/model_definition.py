@@ -68,7 +68,7 @@ def give_out(digest: str | None, code: DirectoryCodeStore) -> bytes:
 
 
 def _entries(bundle: bytes) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
-    """The files, directories and links in a code bundle, in the format of `node/files/bundles.py`."""
+    """The files, directories and links in a code bundle, in the format of `node/files/codestore.py`."""
     head, _, rest = bundle.partition(b"\n")
     listing_bytes = int(head.split()[0])
     contents = memoryview(rest)[listing_bytes:]
