@@ -34,12 +34,12 @@ def complete(variables: Mapping[str, str], run: NodeRun) -> dict[str, str]:
     """The complete environment of a process: the attempt's variables and those of this node."""
     env = {**account(), **{name: os.environ[name] for name in _OF_THE_USER if name in os.environ}}
     if run.container is not None:
-        env = _of_container(run.container.env, variables)
+        env = _of_container(run.container.image.env, variables)
     if run.granted is not None:
         env.update({name: os.environ[name] for name in _OF_SLURM if name in os.environ})
     env.update(variables)
-    if run.container is not None and run.container.numbers:
-        env.update(_renumbered(env, run.container.numbers))
+    if run.container is not None and run.container.image.numbers:
+        env.update(_renumbered(env, run.container.image.numbers))
     env.update(run.secret_env)
     env.update(run.node_env)
     if run.venv is not None:

@@ -20,7 +20,7 @@ from tarmac.node.apptainer.options import RunRequest, parse
 from tarmac.node.attempt import protocol, words
 from tarmac.node.container import devices, drivers, failures, making
 from tarmac.node.container.apptainer import flat_root
-from tarmac.node.container.entry import AnyContainer
+from tarmac.node.container.entry import AnyContainer, ContainerImage
 from tarmac.node.container.failures import ImageProblem
 from tarmac.node.container.images import Images
 from tarmac.node.container.pulling import Puller
@@ -82,13 +82,11 @@ def _container(request: RunRequest, node: str) -> AnyContainer:
     made_of = making.Request(
         root=root,
         flat=lambda: flat_root(images, image),
-        env={**image.env, **found.env(image.env)},
-        numbers=found.numbers,
-        key="",
+        image=ContainerImage(
+            {**image.env, **found.env(image.env)}, found.numbers, key="", digest=image.digest, use=use
+        ),
         accelerators=bool(found.devices),
         token=protocol.TOKEN_VARIABLE,
-        digest=image.digest,
-        use=use,
     )
     return making.make(drivers.OWN, drivers.survey(), made_of, _say)
 
@@ -111,11 +109,11 @@ def _there(request: RunRequest) -> list[Bind]:
 def _environment(request: RunRequest, container: AnyContainer) -> dict[str, str]:
     """The machine's variables over those of the image, except PATH."""
     given = {} if request.clean else dict(os.environ)
-    path = {"PATH": container.env.get("PATH", _PATH)}
-    numbers = {str(slot): str(number) for slot, number in container.numbers.items()}
+    path = {"PATH": container.image.env.get("PATH", _PATH)}
+    numbers = {str(slot): str(number) for slot, number in container.image.numbers.items()}
     visible = [numbers.get(slot, slot) for slot in given.get("CUDA_VISIBLE_DEVICES", "").split(",")]
     renumbered = {"CUDA_VISIBLE_DEVICES": ",".join(visible)} if numbers else {}
-    return {**container.env, **given, **path, **renumbered, **request.env}
+    return {**container.image.env, **given, **path, **renumbered, **request.env}
 
 
 def _become(argv: Sequence[str], env: dict[str, str], directory: str) -> NoReturn:

@@ -14,9 +14,9 @@ import os
 import shutil
 import stat
 from contextlib import suppress
-from typing import Mapping, NamedTuple, Optional, Sequence
+from typing import Mapping, NamedTuple, Sequence
 
-from tarmac.node.container.entry import BASH, is_there, leave_if_true, with_shell
+from tarmac.node.container.entry import BASH, ContainerImage, is_there, leave_if_true, with_shell
 from tarmac.node.container.images import HALF, Image, Images, locked
 from tarmac.node.container.root import CannotMake
 from tarmac.node.files import untrusted
@@ -40,11 +40,7 @@ class Apptainer(NamedTuple):
     binds: tuple[Bind, ...]
     accelerators: bool
     token: str
-    env: Mapping[str, str]
-    numbers: Mapping[int, int]
-    key: str
-    digest: str = ""
-    use: Optional[int] = None
+    image: ContainerImage
 
     def enter(self) -> None:
         """Do nothing: Apptainer enters the container itself."""
@@ -82,8 +78,7 @@ class Apptainer(NamedTuple):
 
     def close(self) -> None:
         """Release the image."""
-        if self.use is not None:
-            os.close(self.use)
+        self.image.release()
 
     def clear(self, place: str) -> None:
         """Do nothing: no file is written there."""

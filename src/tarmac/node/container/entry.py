@@ -21,25 +21,32 @@ sys_chroot. None of them has an effect outside the container.
 BASH, _SHELL, _TRUE = "bash", "sh", "true"
 
 
-class AnyContainer(Protocol):
-    """A runner's interface to a container of any driver.
+class ContainerImage(NamedTuple):
+    """The image of a container: its variables, and the numbers of slots in it (see `devices`).
 
-    `env` are the variables of its image, `numbers` the numbers of slots in it (see `devices`); `key`
-    distinguishes its image from any other, `digest` is that of the image ("": it has none), which stays on
-    the node while `use` is open.
+    `key` distinguishes it from any other; `digest` is "" for a directory; it stays on the node while the
+    descriptor `use` is open.
     """
 
-    @property
-    def env(self) -> Mapping[str, str]: ...
+    env: Mapping[str, str]
+    numbers: Mapping[int, int]
+    key: str
+    digest: str = ""
+    use: Optional[int] = None
+
+    def release(self) -> None:
+        """Release the image, which may be removed from now on."""
+        if self.use is not None:
+            os.close(self.use)
+
+
+class AnyContainer(Protocol):
+    """A runner's interface to a container of any driver."""
 
     @property
-    def numbers(self) -> Mapping[int, int]: ...
-
-    @property
-    def key(self) -> str: ...
-
-    @property
-    def digest(self) -> str: ...
+    def image(self) -> ContainerImage:
+        """The image as the container's processes see it."""
+        ...
 
     def enter(self) -> None:
         """Enter the container from the process that becomes the command. Raises OSError."""
@@ -48,7 +55,10 @@ class AnyContainer(Protocol):
     def start(
         self, argv: Sequence[str], env: Mapping[str, str], directory: str
     ) -> tuple[Sequence[str], Mapping[str, str], str]:
-        """Inside: the program for a command, its environment and its directory."""
+        """Inside: the program for a command, its environment and its directory.
+
+        Raises OSError for a missing command.
+        """
         ...
 
     def close(self) -> None:
@@ -65,11 +75,7 @@ class Container(NamedTuple):
 
     mounts: int
     users: Optional[int]
-    env: Mapping[str, str]
-    numbers: Mapping[int, int]
-    key: str
-    digest: str = ""
-    use: Optional[int] = None
+    image: ContainerImage
 
     def enter(self) -> None:
         """Enter from the process that becomes the command, dropping privileges. Raises OSError."""
@@ -88,9 +94,8 @@ class Container(NamedTuple):
 
     def close(self) -> None:
         """Release the container, which ends with its last process."""
-        for handle in (self.mounts, self.use):
-            if handle is not None:
-                os.close(handle)
+        os.close(self.mounts)
+        self.image.release()
 
     def clear(self, place: str) -> None:
         """Remove the files written above the image, as root of its user namespace, whose users own them."""

@@ -14,12 +14,12 @@ import re
 import signal
 import subprocess
 from contextlib import contextmanager, suppress
-from typing import Callable, Iterator, Mapping, NamedTuple, Optional
+from typing import Callable, Iterator, NamedTuple
 
 from tarmac.node.container import drivers, root
 from tarmac.node.container.apptainer import Apptainer, check_binds
 from tarmac.node.container.drivers import APPTAINER, AUTO, OWN, PODMAN, Facts
-from tarmac.node.container.entry import AnyContainer, Container
+from tarmac.node.container.entry import AnyContainer, Container, ContainerImage
 from tarmac.node.container.root import CannotMake, Root
 
 Note = Callable[[str], None]
@@ -35,19 +35,14 @@ _LOGGED = re.compile(r'level=(\w+) msg="(.*)"$')
 class Request(NamedTuple):
     """The container to make. `flat` returns the image's files in one directory, see `apptainer.flat_root`.
 
-    `token` names the variable that identifies the attempt's remaining processes; for the others see
-    `AnyContainer`.
+    `token` names the variable that identifies the attempt's remaining processes.
     """
 
     root: Root
     flat: Callable[[], str]
-    env: Mapping[str, str]
-    numbers: Mapping[int, int]
-    key: str
+    image: ContainerImage
     accelerators: bool
     token: str
-    digest: str = ""
-    use: Optional[int] = None
 
 
 def make(setting: str, facts: Facts, request: Request, note: Note) -> AnyContainer:
@@ -68,12 +63,12 @@ def make(setting: str, facts: Facts, request: Request, note: Note) -> AnyContain
 def _own(_facts: Facts, request: Request, note: Note) -> AnyContainer:
     """Make its root on the attempt's disk, or in memory if that disk does not support it."""
     try:
-        made = root.make(request.root, request.env, request.numbers, request.key)
+        return root.make(request.root, request.image)
     except CannotMake as problem:
         in_memory = request.root._replace(in_memory=True)
-        made = root.make(in_memory, request.env, request.numbers, request.key)
+        made = root.make(in_memory, request.image)
         note(f"what is written beside the run's own directories is held in memory ({problem})")
-    return made._replace(digest=request.digest, use=request.use)
+        return made
 
 
 def _podman(facts: Facts, request: Request, note: Note) -> AnyContainer:
@@ -95,11 +90,7 @@ def _apptainer(facts: Facts, request: Request, _note: Note) -> AnyContainer:
         binds=request.root.binds,
         accelerators=request.accelerators,
         token=request.token,
-        env=request.env,
-        numbers=request.numbers,
-        key=request.key,
-        digest=request.digest,
-        use=request.use,
+        image=request.image,
     )
 
 
@@ -185,9 +176,7 @@ def try_container(directory: str, setting: str = AUTO) -> Trial:
             request = Request(
                 root=Root(base="/", layers=(lower,), place=place, binds=()),
                 flat=lambda: lower,
-                env={},
-                numbers={},
-                key="trial",
+                image=ContainerImage({}, {}, key="trial"),
                 accelerators=False,
                 token="",
             )

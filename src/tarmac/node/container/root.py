@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import Callable, Mapping, NamedTuple, NoReturn, Optional
+from typing import Callable, NamedTuple, NoReturn, Optional
 
-from tarmac.node.container.entry import Container
+from tarmac.node.container.entry import Container, ContainerImage
 from tarmac.node.kernel import mounts, namespaces, syscalls
 from tarmac.node.kernel.mountplan import Bind
 
@@ -54,8 +54,8 @@ class CannotMake(Exception):
     """This node does not allow making the root."""
 
 
-def make(root: Root, env: Mapping[str, str], numbers: Mapping[int, int], key: str) -> Container:
-    """Make the root and the way into it, with `env`, `numbers` and `key`.
+def make(root: Root, image: ContainerImage) -> Container:
+    """Make the root of an image and the way into it.
 
     Raises CannotMake, or OSError if the fork fails.
     """
@@ -72,7 +72,7 @@ def make(root: Root, env: Mapping[str, str], numbers: Mapping[int, int], key: st
         if reply not in (_DONE, _DONE_AS_USER):
             raise CannotMake(reply.decode("utf-8", "replace") or "the process that makes it ended early")
         users = _open_namespace(pid, "user") if reply == _DONE_AS_USER else None
-        return Container(_open_namespace(pid, "mnt"), users, env, numbers, key)
+        return Container(_open_namespace(pid, "mnt"), users, image)
     finally:
         os.close(hear)
         os.close(release)

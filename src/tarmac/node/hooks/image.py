@@ -19,6 +19,7 @@ from tarmac.node.attempt import exit_outcome, protocol, words
 from tarmac.node.attempt.document import ContainerLaunch
 from tarmac.node.container import devices, drivers, making, root
 from tarmac.node.container.apptainer import flat_root
+from tarmac.node.container.entry import ContainerImage
 from tarmac.node.container.failures import ImageProblem
 from tarmac.node.container.images import Image, Images
 from tarmac.node.container.reference import ALWAYS
@@ -74,7 +75,7 @@ def enter_image(run: NodeRun) -> None:
 def leave_image(run: NodeRun) -> None:
     """Release the container and its image after the last process in it has ended."""
     if run.container is not None and run.document.container is not None:
-        Images(run.document.container.images).note_use(run.container.digest)
+        Images(run.document.container.images).note_use(run.container.image.digest)
         run.container.close()
 
 
@@ -117,13 +118,15 @@ def _request(
     return making.Request(
         root=shown,
         flat=lambda: flat_root(images, image),
-        env={**image.env, **found.env(image.env)},
-        numbers=found.numbers,
-        key=digest(image.digest or image.layers[0])[:_KEY_CHARACTERS],
+        image=ContainerImage(
+            env={**image.env, **found.env(image.env)},
+            numbers=found.numbers,
+            key=digest(image.digest or image.layers[0])[:_KEY_CHARACTERS],
+            digest=image.digest,
+            use=use,
+        ),
         accelerators=bool(found.devices),
         token=protocol.TOKEN_VARIABLE,
-        digest=image.digest,
-        use=use,
     )
 
 

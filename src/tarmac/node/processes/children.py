@@ -11,8 +11,9 @@ import signal
 from contextlib import suppress
 from typing import Callable, NoReturn, Optional, Sequence
 
+from tarmac.node.container.entry import AnyContainer
 from tarmac.node.kernel import procfs, signals
-from tarmac.node.processes.spawn import Place, spawn
+from tarmac.node.processes.spawn import spawn
 
 
 class Child:
@@ -74,7 +75,7 @@ class Children:
         stdout: Optional[str] = None,
         stdin: Optional[int] = None,
         groups: Sequence[str] = (),
-        place: Optional[Place] = None,
+        place: Optional[AnyContainer] = None,
         aside: bool = False,
     ) -> Child:
         """Start a process, of the attempt or `aside`; raises spawn.CannotStart, or OSError."""

@@ -12,9 +12,10 @@ import errno
 import os
 import signal
 import sys
-from typing import Mapping, NoReturn, Optional, Protocol, Sequence, Tuple
+from typing import Mapping, NoReturn, Optional, Sequence, Tuple
 
 from tarmac.node.attempt import words
+from tarmac.node.container.entry import AnyContainer
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import syscalls
 from tarmac.node.processes import wake_channel
@@ -28,23 +29,6 @@ _FIRST = 1
 _SPAWNS = hasattr(os, "posix_spawn") and hasattr(os, "POSIX_SPAWN_DUP2") and sys.platform == "linux"
 _EXHAUSTED = (errno.EAGAIN, errno.ENOMEM)
 """The machine has no room for another process; the command is not at fault."""
-
-
-class Place(Protocol):
-    """A place for processes that do not run beside the runner: a container."""
-
-    def enter(self) -> None:
-        """Enter the place from the process that becomes the command. Raises OSError."""
-        ...
-
-    def start(
-        self, argv: Sequence[str], env: Mapping[str, str], directory: str
-    ) -> tuple[Sequence[str], Mapping[str, str], str]:
-        """Inside: the program for a command, its environment and its directory.
-
-        Raises OSError for a missing command.
-        """
-        ...
 
 
 class CannotStart(Exception):
@@ -64,7 +48,7 @@ def spawn(
     stdout: Optional[str] = None,
     stdin: Optional[int] = None,
     groups: Sequence[str] = (),
-    place: Optional[Place] = None,
+    place: Optional[AnyContainer] = None,
 ) -> int:
     """The pid of a new process whose output is appended to `log`; raises CannotStart, or OSError.
 
@@ -156,7 +140,7 @@ def _start_tied(
     streams: _Streams,
     *,
     groups: Sequence[str],
-    place: Optional[Place],
+    place: Optional[AnyContainer],
 ) -> tuple[int, int, Optional[str]]:
     """The same, in a process that first joins the groups, enters the place and ties itself to the runner.
 
@@ -186,7 +170,7 @@ def _become(
     streams: _Streams,
     say: int,
     runner: int,
-    place: Optional[Place],
+    place: Optional[AnyContainer],
 ) -> NoReturn:
     """In the child: become the command, or write the reason for a failure to the pipe. Never returns."""
     try:

@@ -148,7 +148,7 @@ def open_layers(work: SetupWork) -> Optional[Layers]:
         return None
     root = work.run.document.environments or os.path.join(work.run.node.directory, "environments")
     if work.run.container is not None:  # different images may have different Pythons at the same path
-        root = os.path.join(root, f"image-{work.run.container.key}")
+        root = os.path.join(root, f"image-{work.run.container.image.key}")
     os.makedirs(root, mode=0o700, exist_ok=True)
     try:
         python = interpreter.ask(work, path, env=env, root=root)

@@ -15,7 +15,7 @@ from tarmac.node.files import untrusted
 from tarmac.node.leave import attend, check_leave
 from tarmac.node.noderun import NodeRun
 from tarmac.node.processes.children import Child
-from tarmac.node.processes.spawn import CannotStart, Place
+from tarmac.node.processes.spawn import CannotStart
 
 
 class StepFailed(Exception):
@@ -69,9 +69,7 @@ class SetupWork:
 
         It runs in the workers' container, or `outside` of it.
         """
-        place = None if outside else self.run.container
-        child = self._started(argv, env=env, directory=directory or self.directory, log=self.log, place=place)
-        attend(self.run, child)
+        child = self._run(argv, env, directory, log=self.log, outside=outside)
         if child.exit_code != 0:
             raise StepFailed(child.how, exit_code=child.exit_code, ended_by=child.signal)
 
@@ -84,12 +82,9 @@ class SetupWork:
         outside: bool = False,
     ) -> Optional[str]:
         """The output of a process, errors included; None if it fails. It runs in the place of `do`."""
-        place = None if outside else self.run.container
         with suppress(FileNotFoundError):
             os.unlink(self._scratch)
-        place_of = directory or self.directory
-        child = self._started(argv, env=env, directory=place_of, log=self._scratch, place=place)
-        attend(self.run, child)
+        child = self._run(argv, env, directory, log=self._scratch, outside=outside)
         printed = untrusted.read_bytes(self._scratch, untrusted.NOTE_BYTES).decode("utf-8", errors="replace")
         os.unlink(self._scratch)
         return printed if child.exit_code == 0 else None
@@ -101,10 +96,20 @@ class SetupWork:
         self.run.children.reap()
         check_leave(self.run)
 
-    def _started(
-        self, argv: Sequence[str], *, env: Mapping[str, str], directory: str, log: str, place: Optional[Place]
+    def _run(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        directory: Optional[str],
+        *,
+        log: str,
+        outside: bool,
     ) -> Child:
+        place = None if outside else self.run.container
+        directory = directory or self.directory
         try:
-            return self.run.children.start(argv, env=dict(env), directory=directory, log=log, place=place)
+            child = self.run.children.start(argv, env=dict(env), directory=directory, log=log, place=place)
         except CannotStart as problem:
             raise StepFailed(str(problem), exit_code=problem.exit_code) from None
+        attend(self.run, child)
+        return child
