@@ -19,8 +19,8 @@ from tarmac.model.errors import Unavailable
 from tarmac.model.leaving import LeaveRequest
 from tarmac.model.ports import ObservedState
 from tarmac.model.run import CauseCode, Outcome
+from tarmac.node.attempt import claims
 from tarmac.node.kernel import procfs
-from tarmac.node.processes import orphans
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -59,7 +59,7 @@ def test_a_runner_that_dies_takes_the_attempt_with_it_and_leaves_nothing(local: 
     local.engine.submit(local.engine.render(launch))
     local.settle(attempt, lambda seen: running(seen) and b"\n" in log_of(local, attempt))
     workers = [worker.pid for worker in local.engine.workers(attempt) if worker.pid is not None]
-    left_behind = {*workers, *(process.pid for process in orphans.find_orphans(launch.token))}
+    left_behind = {*workers, *(process.pid for process in claims.find_orphans(launch.token))}
     heartbeat = local.home / "runs/run1/attempts/1/nodes/node1/heartbeat"
     os.utime(heartbeat, (time.time() - 4.0,) * 2)
     alive_at = time.time()

@@ -23,7 +23,6 @@ from attempts import (
     write_attempt,
 )
 from tarmac.node.attempt import claims, protocol
-from tarmac.node.processes import orphans
 
 DAEMON = """
 import os, signal, sys, time
@@ -60,7 +59,7 @@ def daemon_pid(attempt_log: str) -> int:
 def test_what_a_worker_left_behind_ends_with_it(warm: Warm, tmp_path: Path) -> None:
     attempt = write_attempt(tmp_path, [python_worker(DAEMON.format(before="", after=""))])
     assert warm.run(attempt)["outcome"] == "completed"
-    assert orphans.find_orphans(attempt.token) == []
+    assert claims.find_orphans(attempt.token) == []
 
 
 @pytest.mark.parametrize("ask", ["stop", "pause"])
@@ -70,7 +69,7 @@ def test_double_forked_processes_end_with_what_was_asked(warm: Warm, tmp_path: P
     attempt.wait_for_line("forked")
     attempt.ask(ask)
     end = attempt.ended()
-    assert orphans.find_orphans(attempt.token) == []
+    assert claims.find_orphans(attempt.token) == []
     assert end["at"] - attempt.wait_for("asked")["at"] < 2.0, "it has no part in the grace"
 
 
@@ -82,7 +81,7 @@ def test_double_forked_processes_end_with_a_failing_peer(warm: Warm, tmp_path: P
     rewrite(attempt.path / "attempt.json", told)
     end = warm.run(attempt)
     assert end["cause"]["exit_code"] == 7
-    assert orphans.find_orphans(attempt.token) == []
+    assert claims.find_orphans(attempt.token) == []
 
 
 def test_processes_that_fork_faster_than_one_can_look(warm: Warm, tmp_path: Path) -> None:
@@ -118,7 +117,7 @@ time.sleep(100)
     attempt.wait_for_line("ready")
     attempt.ask("stop")
     assert attempt.ended()["outcome"] == "stopped"
-    assert orphans.find_orphans(attempt.token) == []
+    assert claims.find_orphans(attempt.token) == []
 
 
 def test_an_orphan_that_becomes_one_program_after_another_is_always_found(tmp_path: Path) -> None:
@@ -127,7 +126,7 @@ def test_an_orphan_that_becomes_one_program_after_another_is_always_found(tmp_pa
     script.write_text(f"exec sh {script}\n")
     with subprocess.Popen(["sh", str(script)], env={protocol.TOKEN_VARIABLE: "again"}) as process:
         try:
-            assert all(orphans.find_orphans("again") for _ in range(200))
+            assert all(claims.find_orphans("again") for _ in range(200))
         finally:
             process.kill()
 
@@ -169,10 +168,10 @@ def lose_the_runner(attempt: AttemptDirectory, runner: int) -> None:
     wait_for_end(runner)
     assert not claims.is_alive(claim)
     orphan = daemon_pid(attempt.log())
-    assert [process.pid for process in orphans.find_orphans(attempt.token)] == [orphan]
-    assert orphans.end_orphans(attempt.token) == 1
+    assert [process.pid for process in claims.find_orphans(attempt.token)] == [orphan]
+    assert claims.end_orphans(attempt.token) == 1
     assert not is_running(orphan)
-    assert orphans.end_orphans(attempt.token) == 0
+    assert claims.end_orphans(attempt.token) == 0
     assert attempt.kinds()[-1] == "running", "a lost runner says nothing more"
 
 
@@ -181,7 +180,7 @@ def test_orphans_of_other_attempts_are_left_alone(tmp_path: Path) -> None:
         wait_until(
             lambda: Path(f"/proc/{other.pid}/cmdline").read_bytes().startswith(b"sleep") or None, "no sleep"
         )
-        assert orphans.end_orphans("abc") == 0
+        assert claims.end_orphans("abc") == 0
         assert is_running(other.pid)
         other.kill()
 

@@ -24,7 +24,6 @@ from attempts import (
 )
 from tarmac.node.attempt import claims
 from tarmac.node.kernel import namespaces, procfs
-from tarmac.node.processes import orphans
 
 pytestmark = pytest.mark.skipif(
     namespaces.find_way().by is None, reason="this machine gives no process namespaces"
@@ -101,7 +100,7 @@ def test_a_process_that_escaped_everything_ends_with_a_killed_runner(warm: Warm,
     runner = warm.start(attempt)
     with mark.open() as held:
         assert held.read(1) == "x"
-        assert orphans.find_orphans(attempt.token) != []
+        assert claims.find_orphans(attempt.token) != []
         os.kill(runner, signal.SIGKILL)
         assert held.read() == "", "whoever held the other end is gone"
 

@@ -30,7 +30,6 @@ from tarmac.node.files import secretfiles, untrusted
 from tarmac.node.host import sessions
 from tarmac.node.host.warm_parent import WarmParent
 from tarmac.node.kernel import procfs, workergroup
-from tarmac.node.processes import orphans
 from tarmac.node.session import frames
 from tarmac.node.starting import Installation
 from tarmac.node.wire.frames import pack_document
@@ -91,7 +90,7 @@ class LocalHosts:
         """End the attempt's processes after all runners are gone, because all its nodes share one token."""
         if any(node.claim is None or _of_this_boot(node) for node in view.nodes):
             try:
-                orphans.end_orphans(view.token)
+                claims.end_orphans(view.token)
             except TimeoutError:
                 return False  # a process has not ended yet: the next poll tries again
             workergroup.remove_left(view.attempt_id)

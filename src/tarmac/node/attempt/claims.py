@@ -6,6 +6,9 @@ claim is written under another name and then linked into place, so no reader see
 An attempt may end without a record if its runner or its machine was killed. Then no runner listed its torn
 checkpoint files or stored its last changes: the next attempt that uses its directories does both. The hooks
 `artifacts` and `pre_post_commands` and the sidecar ask for that (`lost_before`).
+
+The remaining processes of a lost runner are found by the token that every descendant carries. The search
+misses a process that cleared its environment; a living runner would have found it by `descendants`.
 """
 
 from __future__ import annotations
@@ -14,9 +17,11 @@ import json
 import os
 import signal
 import time
+from functools import partial
 from typing import NamedTuple, Optional, Sequence
 
 from tarmac.node.attempt.paths import AttemptPaths, NodePaths, make_directory
+from tarmac.node.attempt.protocol import TOKEN_VARIABLE
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import procfs, signals
 from tarmac.node.kernel.procfs import Process
@@ -167,14 +172,46 @@ def is_alive(claim: Claim) -> bool:
 
 def end(claim: Claim) -> None:
     """End an unresponsive runner, and wait until it has ended."""
-    if claim.process is None or not is_alive(claim):
-        return
+    if claim.process is not None and is_alive(claim) and signals.send(claim.process, signal.SIGKILL):
+        signals.wait_for_end(claim.process, END_TIMEOUT_S)
+
+
+def end_orphans(token: str, *, timeout_s: float = 5.0) -> int:
+    """End every process that carries the attempt's token, and wait for it; returns their number.
+
+    Repeats until none is left, because one may fork during the search. Raises TimeoutError if some remain
+    after `timeout_s`.
+    """
+    deadline = time.monotonic() + timeout_s
+    ended: set[Process] = set()
+    while found := find_orphans(token):
+        for process in found:
+            try:
+                signals.send(process, signal.SIGKILL, still=partial(_carries, process.pid, token))
+            except PermissionError:
+                continue  # its user changed; the deadline decides
+            ended.add(process)
+        for process in found:
+            signals.wait_for_end(process, deadline - time.monotonic())
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"processes {[process.pid for process in found]} do not end")
+    return len(ended)
+
+
+def find_orphans(token: str) -> list[Process]:
+    """All other processes whose environment carries the token."""
+    found = []
+    for pid in procfs.pids():
+        if pid != os.getpid() and _carries(pid, token):
+            status = procfs.status(pid)
+            if status is not None and not status.unreaped:
+                found.append(status.process)
+    return found
+
+
+def _carries(pid: int, token: str) -> bool:
+    entry = f"{TOKEN_VARIABLE}={token}".encode()
     try:
-        handle = os.pidfd_open(claim.process.pid)
+        return entry in procfs.environment(pid).split(b"\0")
     except OSError:
-        return  # ended since
-    try:
-        if signals.send(claim.process, signal.SIGKILL):
-            readable(handle, END_TIMEOUT_S)
-    finally:
-        os.close(handle)
+        return False  # ended, or another user's

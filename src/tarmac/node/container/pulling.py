@@ -14,7 +14,7 @@ import shutil
 import time
 from contextlib import closing, suppress
 from functools import partial
-from typing import IO, Any, Callable, Mapping, Optional, Protocol, Sequence
+from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
 from tarmac.node.container import archives, failures, manifests
 from tarmac.node.container.failures import ImageProblem
@@ -37,19 +37,7 @@ _ELSEWHERE = (failures.UNKNOWN_IMAGE, failures.UNKNOWN_TAG, failures.UNREACHABLE
 NOTHING: Mapping[str, str] = {}
 
 
-class Source(Protocol):
-    """The source of an image. `address`: its name, a registry or a path of the node."""
-
-    @property
-    def address(self) -> str: ...
-
-    def manifest(self, version: str) -> bytes:
-        """The manifest of a tag or digest. Raises ImageProblem."""
-        ...
-
-    def open(self, digest: str, offset_bytes: int = 0) -> IO[bytes]:
-        """The bytes of a digest, from an offset. Raises ImageProblem."""
-        ...
+Source = Union[archives.Archive, Registry]
 
 
 class Puller:

@@ -29,7 +29,7 @@ from tarmac.node.host.relay import Relays
 from tarmac.node.host.warm_parent import WarmParent
 from tarmac.node.kernel import fifo, procfs, sockets, workergroup
 from tarmac.node.kernel.sockets import readable
-from tarmac.node.processes import detach, orphans
+from tarmac.node.processes import detach
 from tarmac.node.starting import Installation
 from tarmac.node.wire.connection import Connection, Lost, over_socket, run_over_socket
 from tarmac.node.wire.opening import accept, answer, keep_watch
@@ -240,7 +240,7 @@ def end(directory: str, node: str) -> None:
 
 def end_orphans(attempt_id: str, token: str, directory: str, node: str) -> None:
     """End the remaining processes of a lost runner. Raises TimeoutError if one of them does not end."""
-    orphans.end_orphans(token)
+    claims.end_orphans(token)
     workergroup.remove_left(attempt_id)
     secretfiles.remove(token, node, AttemptPaths(directory).node(node).directory)
 

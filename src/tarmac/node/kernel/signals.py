@@ -1,6 +1,6 @@
 """Signals single processes without ever hitting a reused pid, and the process groups of workers.
 
-Called by `descendants`, `orphans` and `children`. A worker's group gets the signal to leave, except processes
+Called by `descendants`, `claims` and `children`. A worker's group gets the signal to leave, except processes
 that only read another member's output: `python train.py | tee log` is one group, and if `tee` ended by the
 signal, the next line that the training prints while it saves would end the training by SIGPIPE. A reader ends
 by itself after its writers have closed the pipe. A reader with a handler for the signal gets the signal.
@@ -16,6 +16,7 @@ from typing import Callable, Optional
 
 from tarmac.node.kernel import procfs
 from tarmac.node.kernel.procfs import Process, status
+from tarmac.node.kernel.sockets import readable
 
 _ROUNDS = 10
 
@@ -46,6 +47,20 @@ def send(process: Process, number: int, *, still: Optional[Callable[[], bool]] =
         if handle >= 0:
             os.close(handle)
     return True
+
+
+def wait_for_end(process: Process, within_s: float) -> None:
+    """Wait until this process has ended, but not on kernels before 5.3: callers poll as well."""
+    try:
+        handle = os.pidfd_open(process.pid)
+    except OSError:
+        return
+    try:
+        now = status(process.pid)
+        if now is not None and now.process == process:
+            readable(handle, within_s)
+    finally:
+        os.close(handle)
 
 
 def ask_group(group: int, number: int) -> None:

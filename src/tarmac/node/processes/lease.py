@@ -17,10 +17,11 @@ import time
 from contextlib import suppress
 from typing import NoReturn, Optional
 
+from tarmac.node.attempt import claims
 from tarmac.node.attempt.document import Launch, NodeLaunch
 from tarmac.node.attempt.paths import AttemptPaths, NodePaths
 from tarmac.node.files import untrusted
-from tarmac.node.processes import detach, orphans
+from tarmac.node.processes import detach
 from tarmac.node.processes.children import Child, Children
 
 MARGIN_S = 10.0
@@ -115,7 +116,7 @@ class Lease:
             lost, left_s = os.getppid() != runner, self.left_s()
             if lost or (left_s is not None and left_s < -(self._grace_s + MARGIN_S)):
                 with suppress(TimeoutError):  # the next round searches again
-                    orphans.end_orphans(self._token)
+                    claims.end_orphans(self._token)
                     if lost:
                         os._exit(0)
 
