@@ -26,7 +26,28 @@ from tarmac.store import open_store
 MEMORY, PLAY, SQLITE, POSTGRES = "memory", "play", "sqlite", "postgres"
 SQL = [SQLITE, pytest.param(POSTGRES, marks=pytest.mark.postgres)]
 EVERY = [MEMORY, *SQL]
+DIALECT = frozenset(
+    [
+        "test_store",
+        "test_store_faults",
+        "test_store_metrics",
+        "test_store_migrations",
+        "test_store_servers",
+        "test_store_threads",
+    ]
+)
+"""The suites that `make test` runs on PostgreSQL too: types, locks, migrations, several writers at once."""
 FAKES: dict[str, Callable[[], Any]] = {MEMORY: MemoryStore, PLAY: PlayedStore}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One process starts a PostgreSQL; what SQLite catches as well is left to `make test-engines`."""
+    for item in items:
+        if item.get_closest_marker("postgres"):
+            item.add_marker(pytest.mark.xdist_group("postgres"))
+            if item.path.stem not in DIALECT:
+                item.add_marker(pytest.mark.heavy)
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,11 @@ from tarmac.model.run import CauseCode, Outcome
 
 pytestmark = pytest.mark.xdist_group("slurm")
 
-VERSIONS = ("20.11.9", "21.08.8", "22.05.8", "23.02.7", "23.11.10", "25.05.1")
+BETWEEN = ("21.08.8", "22.05.8", "23.11.10")
+VERSIONS = (
+    *("20.11.9", "23.02.7", "25.05.1"),
+    *(pytest.param(version, marks=pytest.mark.heavy) for version in BETWEEN),
+)
 SITE = Cluster(name="site", engine="slurm")
 LEFT_S = 7_200
 

@@ -21,6 +21,7 @@ GUIDES = (
 )
 
 
+@pytest.mark.heavy
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("guide", GUIDES)
 def test_a_guide_does_what_it_says(guide: str, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from guides import Reader, matches, newcomer, page
 from postgres import Missing, Server, running_server
 from tarmac.store.schema import BASE
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.heavy]
 
 STATE = ".local/state/tarmac"
 SCHEMA = Path(__file__).parents[1] / f"contract/schemas/{BASE}.sqlite.sql"

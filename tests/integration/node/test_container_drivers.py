@@ -36,6 +36,8 @@ from tarmac.node.attempt.protocol import TOKEN_VARIABLE
 from tarmac.node.container import drivers
 from tarmac.node.container.drivers import APPTAINER, AUTO, OWN, PODMAN, Facts
 
+pytestmark = pytest.mark.heavy
+
 USER = 65534
 PYTHON = "/usr/bin/python3"
 STANDIN = Path(__file__).parents[2] / "support/standin_apptainer.py"

@@ -97,8 +97,8 @@ class Play:
     ("method", "pruner"),
     [
         (SearchMethod.TPE, None),
-        (SearchMethod.CMA_ES, None),
-        (SearchMethod.TPE, "median"),
+        pytest.param(SearchMethod.CMA_ES, None, marks=pytest.mark.heavy),
+        pytest.param(SearchMethod.TPE, "median", marks=pytest.mark.heavy),
         (SearchMethod.CMA_ES, "percentile"),
         (SearchMethod.RANDOM, "median"),
     ],
