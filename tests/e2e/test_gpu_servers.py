@@ -15,7 +15,7 @@ from netns_servers import Missing, NetnsServers, netns_servers
 from shell import Result, Shell, command
 from source_tree import ROOT
 
-pytestmark = [pytest.mark.real_engine, pytest.mark.xdist_group("real_ray")]
+pytestmark = [pytest.mark.real_engine, pytest.mark.xdist_group("ray")]
 
 LIMIT_S = 600.0
 PYTHON = ROOT / ".venv-bench/bin/python"
