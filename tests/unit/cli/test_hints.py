@@ -47,14 +47,15 @@ _PROSE = frozenset(
 
 
 def texts() -> Iterator[tuple[str, str]]:
-    """Every text in the source but the docstrings, with its place; what is put into it is X."""
+    """Every text but docstrings in files that name a command, with its place; what is put into it is X."""
     for path in sorted(SOURCE.rglob("*.py")):
-        tree = ast.parse(path.read_text())
-        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-        inner = {
-            id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values
-        }
-        for node in ast.walk(tree):
+        source = path.read_text()
+        if "tarmac " not in source:
+            continue
+        nodes = list(ast.walk(ast.parse(source)))
+        docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        inner = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+        for node in nodes:
             if id(node) in docstrings | inner:
                 continue
             where = f"{path.relative_to(SOURCE)}:{getattr(node, 'lineno', 0)}"
