@@ -21,8 +21,8 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from tarmac.model.search import ParameterRange, RangeKind, SearchMethod, SearchSpec
 from tarmac.search import TrialEnd
+from tarmac.search.moves import pack_numbers, pack_trials, unpack_numbers, unpack_trials
 from tarmac.search.space import RandomNumbers
-from tarmac.search.steps import pack_numbers, pack_trials, unpack_numbers, unpack_trials
 
 PERCENT = 25.0
 """The share of best trials that the percentile pruner lets continue."""

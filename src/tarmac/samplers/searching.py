@@ -8,9 +8,9 @@ from typing import Any
 from tarmac.model.search import SAMPLERS, RangeKind, SearchSpec, nested
 from tarmac.samplers.history import History
 from tarmac.search import Method, RandomSampler, Sampler, Search, Stop, TrialEnd
+from tarmac.search.moves import Step
 from tarmac.search.searching import method_of
 from tarmac.search.space import power
-from tarmac.search.steps import Step
 
 POINTS = 10
 """The number of places of a trial that a pruner checks: the state of a search keeps a metric for each."""

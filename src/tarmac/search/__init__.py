@@ -6,7 +6,9 @@ from tarmac.search.moves import (
     Event,
     Finish,
     GoOn,
+    Method,
     Operation,
+    Sampler,
     Searcher,
     Stop,
     TrialEnd,
@@ -16,7 +18,6 @@ from tarmac.search.moves import (
 from tarmac.search.rungs import preview
 from tarmac.search.searching import Search
 from tarmac.search.space import RandomSampler, grid_size
-from tarmac.search.steps import Method, Sampler
 
 __all__ = [
     "Create",

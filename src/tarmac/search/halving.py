@@ -12,9 +12,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tarmac.search.moves import GoOn, Stop, TrialEnd, Wait
+from tarmac.search.moves import (
+    Begin,
+    GoOn,
+    Step,
+    Stop,
+    TrialEnd,
+    Wait,
+    pack_numbers,
+    pack_trials,
+    unpack_numbers,
+    unpack_trials,
+)
 from tarmac.search.rungs import Bracket
-from tarmac.search.steps import Begin, Step, pack_numbers, pack_trials, unpack_numbers, unpack_trials
 
 
 class Ranking:

@@ -15,18 +15,23 @@ from typing import Any
 from tarmac.model.search import SearchMethod, SearchSpec
 from tarmac.search.halving import WORST, PromotingHalving, StoppingHalving
 from tarmac.search.moves import (
+    Begin,
     Create,
     Ended,
     Event,
     Finish,
+    Method,
     Operation,
+    Sampler,
+    Step,
     Stop,
     TrialEnd,
     Validation,
+    pack_trials,
+    unpack_trials,
 )
 from tarmac.search.rungs import brackets_of
 from tarmac.search.space import RandomSampler, grid_size
-from tarmac.search.steps import Begin, Method, Sampler, Step, pack_trials, unpack_trials
 
 
 class Tournament:

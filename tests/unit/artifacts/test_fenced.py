@@ -11,9 +11,8 @@ import pytest
 from attempts import write_attempt
 from tarmac.artifacts.versions.blobs import DirectoryBlobs, begin_store
 from tarmac.artifacts.versions.catalog import DAY_S, FENCE_DAYS, collect
-from tarmac.artifacts.versions.fenced import FENCES, open_store
+from tarmac.artifacts.versions.fenced import FENCES, Order, open_store, read_order
 from tarmac.artifacts.versions.manifest import latest, versions
-from tarmac.artifacts.versions.order import Order, read_order
 from tarmac.artifacts.versions.sync import Place, Syncer
 from tarmac.model.errors import Refused
 from tarmac.node.processes.lease import renew

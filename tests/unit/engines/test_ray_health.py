@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.engines.ray.health import ahead_s, problem
+from tarmac.engines.ray.node import ahead_s, problem
 
 GIB = 1 << 30
 WELL: dict[str, Any] = {

@@ -27,9 +27,9 @@ from tarmac.search import (
     Validation,
     grid_size,
 )
+from tarmac.search.moves import Method
 from tarmac.search.rungs import brackets_of
 from tarmac.search.searching import Enumerating, Tournament
-from tarmac.search.steps import Method
 
 ASHA: dict[str, Any] = {
     "method": SearchMethod.ASHA,

@@ -22,8 +22,7 @@ from typing import IO, BinaryIO, cast
 
 from tarmac.artifacts.code.ignore import excluding
 from tarmac.artifacts.code.members import Bad, Member, XzReader, tar_members, zip_members
-from tarmac.artifacts.code.tree import Entry, Kind, mebibytes
-from tarmac.artifacts.code.treecheck import MOST_ENTRIES, refusal_of_name, refusals
+from tarmac.artifacts.code.tree import MOST_ENTRIES, Entry, Kind, mebibytes, refusal_of_name, refusals
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.spec import LocalDirectory
 from tarmac.model.text import listed

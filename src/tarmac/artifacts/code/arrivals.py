@@ -18,8 +18,7 @@ from typing import Any, BinaryIO, Self, cast
 from tarmac.artifacts.code.content import Vanished
 from tarmac.artifacts.code.packs import Place
 from tarmac.artifacts.code.store import DirectoryCodeStore
-from tarmac.artifacts.code.tree import OWNER_MAY_ENTER, Entry, Kind, check_size
-from tarmac.artifacts.code.treecheck import MOST_ENTRIES, refusals
+from tarmac.artifacts.code.tree import MOST_ENTRIES, OWNER_MAY_ENTER, Entry, Kind, check_size, refusals
 from tarmac.model.errors import InvalidInput, Problem, Refused
 from tarmac.model.spec import LocalDirectory
 from tarmac.node.files.codestore import is_digest

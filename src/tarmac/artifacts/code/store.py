@@ -3,7 +3,8 @@
 Wired in `server/wiring.py`; `control` calls `stage` when it stages a run, the runner makes its working
 directory from `ROOT/DIGEST`, and `arrivals.py` stores uploads of clients here. Contents are stored once, in
 packs; a snapshot is a list of them. Both are written under a temporary name, flushed and renamed: completely
-or not at all.
+or not at all. `refuse_unfit` checks a run's code on the submitter's machine before it is stored, for the
+server and `tarmac check`.
 """
 
 from __future__ import annotations
@@ -14,19 +15,23 @@ import hashlib
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 from tarmac.artifacts.code.archives import is_archive, read_archive
 from tarmac.artifacts.code.content import HashMemory, Unreadable, Vanished, hash_file, tree_digest
-from tarmac.artifacts.code.packs import Packs, PackWriter, Place, sweep_partials
-from tarmac.artifacts.code.snapshots import (
+from tarmac.artifacts.code.packs import (
     CodeChange,
+    Packs,
+    PackWriter,
+    Place,
     bundle,
     code_changes,
     snapshots,
     summary,
+    sweep_partials,
     write_snapshot,
 )
 from tarmac.artifacts.code.tree import (
@@ -42,15 +47,21 @@ from tarmac.artifacts.code.tree import (
     scan,
     unreadable,
 )
-from tarmac.model.errors import InvalidInput, NotFound, Unavailable
+from tarmac.model.errors import InvalidInput, NotFound, Problem, Unavailable
 from tarmac.model.ports import StagedCode
-from tarmac.model.spec import LocalDirectory, Repository
+from tarmac.model.spec import LocalDirectory, Repository, RunSpec
 from tarmac.node.files import untrusted
 from tarmac.node.files.codestore import PACKS, is_digest
 
 DEFAULT_LIMIT_BYTES = 1 << 30
 DEFAULT_TIMEOUT_S = 600.0
 SCANS = 3
+
+GLANCE_S = 0.25
+"""The same under the usual limit alone: an oversized directory mostly has large files."""
+
+COUNT_S = 5.0
+"""The maximum time to count a directory with a limit, before its code is accepted without a count."""
 
 
 class DirectoryCodeStore:
@@ -318,3 +329,41 @@ def _read(mark: Path) -> tuple[int, str]:
         return int(tries), whose
     except (OSError, ValueError):
         return 0, ""
+
+
+def refuse_unfit(code: LocalDirectory, *, filename: str, usual_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
+    """Raise InvalidInput for a directory of code that cannot be copied.
+
+    The count has more time if the dialect or the run file sets a limit: the usual short run file is not
+    delayed by a walk through its directory. `usual_bytes`: the limit of any other code.
+    """
+    path = Path(code.path)
+    if not os.path.exists(path):  # noqa: PTH110 -- a name longer than any file's does not exist either
+        found = "does not exist"
+    elif is_archive(path):
+        if os.access(path, os.R_OK):
+            return
+        found = "cannot be read"
+    elif not path.is_dir():
+        found = "is neither a directory nor an archive (.zip, .tar, .tar.gz, .tar.xz)"
+    elif not os.access(path, os.R_OK | os.X_OK):
+        found = "cannot be read"
+    else:
+        limited = code.limit_bytes is not None
+        limit_bytes = usual_bytes if code.limit_bytes is None else code.limit_bytes
+        with suppress(TooSlow):  # the copy counts again, with more time
+            entries = scan(path, code=code, check_time=at_most(COUNT_S if limited else GLANCE_S))
+            check_size(entries, source=code.path, code=code, limit_bytes=limit_bytes)
+        return
+    message, hint = f"code: {code.path} {found}", "code names the directory to copy"
+    raise InvalidInput([Problem(message=message, file=filename, hint=hint)])
+
+
+def missing_image(spec: RunSpec, *, directory: str) -> str | None:
+    """The error for a missing image on this machine: only a rehearsal starts without it."""
+    image = spec.site.apptainer if spec.site is not None else None
+    path = Path(directory, image.source or image.path) if image is not None and not image.remote else None
+    if path is None or path.is_file():
+        return None
+    known = "write Type: remote if it lies on the site"
+    return f"the image {path} does not exist, and only a rehearsal starts without it; {known}"

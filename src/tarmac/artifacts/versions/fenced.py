@@ -1,21 +1,68 @@
 """A store that nodes access directly, even an attempt that is cut off from the server: permission to write.
 
-Opened for sidecars by `open_store`. Without a server to ask, an attempt writes a mark before its first action
-(`fences/RUN/NUMBER`), and makes no version after a later attempt has written a mark, nor after its lease. The
-check and the new version are two steps: if a mark is written between them, the version may still appear.
+Opened for sidecars by `open_store`, from their `Order` in attempt.json: store, directories, interval. Without
+a server to ask, an attempt writes a mark before its first action (`fences/RUN/NUMBER`), and makes no version
+after a later attempt has written a mark, nor after its lease. The check and the new version are two steps: if
+a mark is written between them, the version may still appear.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from tarmac.artifacts.remote import open_blobs
 from tarmac.artifacts.versions.blobs import Blobs, Piece
-from tarmac.artifacts.versions.order import Order
-from tarmac.artifacts.versions.relayed import SCHEME, RelayedBlobs
+from tarmac.artifacts.versions.relayed import SCHEME, RelayedBlobs, Writer
 from tarmac.model.errors import Refused
+from tarmac.node.attempt.document import ArtifactSync, Unreadable, read_document
+from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.host.relay import socket_path
+from tarmac.node.processes.lease import Lease, lease_of
+
+
+class Order(NamedTuple):
+    """One node's part. `state` is a file beside the directories that describes their content.
+
+    `sync` has the settings that are the same for all nodes.
+    """
+
+    run_id: str
+    attempt: int
+    writer: Writer
+    node: str
+    rank: int
+    address: str
+    own_disk: bool
+    directories: Mapping[str, str]
+    state: Path
+    sync: ArtifactSync
+    lease: Lease
+
+
+def read_order(attempt_directory: Path, node: str) -> Order:
+    """The order of a node; raises Unreadable for an attempt that has none."""
+    paths = AttemptPaths(str(attempt_directory))
+    document = read_document(paths.description)
+    part, sync = document.part(node), document.sync
+    if sync is None or part.artifact_state is None:
+        raise Unreadable(f"nothing is kept of attempt {document.attempt_id}")
+    return Order(
+        run_id=document.run_id,
+        attempt=document.number,
+        writer=Writer(document.attempt_id, document.token),
+        node=node,
+        rank=part.rank,
+        address=part.address,
+        own_disk=part.own_disk,
+        directories=part.artifacts,
+        state=Path(part.artifact_state),
+        sync=sync,
+        lease=lease_of(document, part, paths.node(node)),
+    )
+
 
 FENCES = "fences"
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tarmac.artifacts.versions.blobs import Blobs
+from tarmac.artifacts.versions.fenced import Order
 from tarmac.artifacts.versions.manifest import (
     DIRECTORY,
     FILE,
@@ -32,7 +33,6 @@ from tarmac.artifacts.versions.manifest import (
     read_manifest,
     readable_manifests,
 )
-from tarmac.artifacts.versions.order import Order
 from tarmac.model.errors import NotFound
 from tarmac.node.attempt.claims import Lost
 from tarmac.node.attempt.protocol import TORN, UNFINISHED

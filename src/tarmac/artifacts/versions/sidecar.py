@@ -35,10 +35,9 @@ from typing import Any
 
 from tarmac.artifacts.versions import quiescence
 from tarmac.artifacts.versions.blobs import Blobs, check_store
-from tarmac.artifacts.versions.fenced import open_store
+from tarmac.artifacts.versions.fenced import Order, open_store, read_order
 from tarmac.artifacts.versions.logs import Logs, newest_checkpoint
 from tarmac.artifacts.versions.manifest import Broken, Entry, Manifest
-from tarmac.artifacts.versions.order import Order, read_order
 from tarmac.artifacts.versions.restore import (
     input_manifests,
     mend,

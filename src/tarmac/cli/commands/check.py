@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from tarmac.artifacts.code.present import missing_image, refuse_unfit
+from tarmac.artifacts.code.store import missing_image, refuse_unfit
 from tarmac.cli.options import json_option
 from tarmac.cli.output import print_error, print_json, print_text, print_verbatim, print_warnings
 from tarmac.cli.runfile import STDIN, How, RunText, how_of, read_run_file, reading_options

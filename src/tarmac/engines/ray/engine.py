@@ -27,10 +27,9 @@ from tarmac.engines.hosts.host import Host, try_containers
 from tarmac.engines.hosts.installing import Forward, Sidecar
 from tarmac.engines.hosts.relaying import AnswerRequest
 from tarmac.engines.placed.engine import PlacedEngine, news_of
-from tarmac.engines.ray import health
 from tarmac.engines.ray.hosts import RayHosts
 from tarmac.engines.ray.membership import Membership
-from tarmac.engines.ray.node import RayNode, Travels
+from tarmac.engines.ray.node import RayNode, Travels, ahead_s
 from tarmac.engines.ray.nodes import RayNodes
 from tarmac.engines.ray.reservations import Reservations
 from tarmac.engines.ray.settings import RaySettings
@@ -224,7 +223,7 @@ def _node(node: RayNode, *, alive: bool, shared: bool) -> Iterator[Finding]:
     try:
         sent_at = time.time()
         survey = node.call("survey")
-        found_s = health.ahead_s(survey["at"], sent_at=sent_at, received_at=time.time())
+        found_s = ahead_s(survey["at"], sent_at=sent_at, received_at=time.time())
         free_bytes, free_files = node.call("room", home=str(node.host.layout.home))
     except Unavailable as error:
         yield Finding(what=node.name, ok=False, text=error.message)

@@ -1,6 +1,7 @@
 """One node of the cluster: the link to its agent, reopened after a loss, and the state of its disk.
 
 Used by `nodes` and by the engine. A node that was silent for too long is lost; it may come back.
+`problem` judges from its agent's facts whether it can take work; disks are checked by writing to them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from tarmac.engines.hosts.host import FILE_S, Host, Reached
 from tarmac.engines.hosts.installing import Forward
 from tarmac.engines.hosts.relaying import AnswerRequest
 from tarmac.engines.hosts.report_copies import NODE_FILES, ReportCopies
-from tarmac.engines.ray import health
 from tarmac.engines.ray.forwarding import Forwarding
 from tarmac.engines.ray.link import linked
 from tarmac.engines.ray.membership import Endpoint
@@ -56,6 +56,18 @@ SILENT_S = 6.0
 LOSS_S = 8.0
 LONGEST_LOSS_S = 60.0
 """After this silence the node is lost; after the first, if Ray has lost it as well."""
+
+LEAST_MEMORY_SHARE = 0.02
+LEAST_MEMORY_BYTES, MOST_MEMORY_BYTES = 256 << 20, 2 << 30
+"""A node with less than this share of its memory free, within these bounds, is nearly full."""
+
+WELL_AGAIN = 2.0
+"""Factor of free memory at which a node counts as healthy again."""
+
+MOST_AHEAD_S = 30.0
+"""A clock that differs more from ours makes times of files and logs, and certificates, wrong."""
+
+PROBLEMS_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +108,7 @@ class RayNode:
         self.full = ""
         """The problem of its disk; empty if there is space."""
         self.ill = ""
-        """Its other problem, see `health`; empty while it is healthy."""
+        """Its other problem, see `problem`; empty while it is healthy."""
         self._examined_at = -math.inf
         self._home = home
         self._seen = seen
@@ -219,7 +231,7 @@ class RayNode:
         self._examined_at = time.monotonic()
         sent_at = time.time()
         facts = self.call("health")
-        self.ill = health.problem(facts, sent_at=sent_at, received_at=time.time(), before=self.ill)
+        self.ill = problem(facts, sent_at=sent_at, received_at=time.time(), before=self.ill)
         try:
             free_bytes, free_files = self.call("room", home=str(self._home.home))
         except OSError as error:
@@ -338,3 +350,38 @@ class _Agent:
 
     def stream(self, argv: Sequence[str], **_more: Any) -> int:
         raise Unavailable(f"{argv[0]} cannot be connected to {self.where}")
+
+
+def problem(facts: Mapping[str, Any], *, sent_at: float, received_at: float, before: str) -> str:
+    """Why no new work should start on a node with these facts, requested between these times; "" if none.
+
+    `before` is the problem at the last check.
+    """
+    found = [_memory(facts, before), _clock(facts, sent_at, received_at), *facts["gpu_problems"]]
+    words = [each for each in found if each]
+    if len(words) > PROBLEMS_SHOWN:
+        words = [*words[:PROBLEMS_SHOWN], f"and {len(words) - PROBLEMS_SHOWN} more"]
+    return "; ".join(words)
+
+
+def ahead_s(at: float, *, sent_at: float, received_at: float) -> float:
+    """The minimum lead of a clock that showed `at` over ours, in seconds; below 0: it is behind."""
+    return max(0.0, at - received_at) + min(0.0, at - sent_at)
+
+
+def _memory(facts: Mapping[str, Any], before: str) -> str:
+    free, whole = facts["free_memory_bytes"], facts["memory_bytes"]
+    least = min(max(LEAST_MEMORY_BYTES, whole * LEAST_MEMORY_SHARE), MOST_MEMORY_BYTES)
+    if free >= least * (WELL_AGAIN if _MEMORY in before else 1.0):
+        return ""
+    return f"{_MEMORY}: {free / 2**30:.1f} of {whole / 2**30:.1f} GiB free"
+
+
+_MEMORY = "its memory is nearly full"
+
+
+def _clock(facts: Mapping[str, Any], sent_at: float, received_at: float) -> str:
+    found_s = ahead_s(facts["at"], sent_at=sent_at, received_at=received_at)
+    if abs(found_s) <= MOST_AHEAD_S:
+        return ""
+    return f"its clock is {abs(found_s):.0f} s {'ahead of' if found_s > 0 else 'behind'} that of the server"

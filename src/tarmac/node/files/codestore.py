@@ -1,7 +1,7 @@
 """The layout of a directory of code: snapshots by digest, packs with contents, and unfinished files.
 
 Used by the runner and by `artifacts`, which writes it. On a machine without access to the server's disk,
-`receive` stores a snapshot from a stream that `artifacts/code/snapshots.py` makes:
+`receive` stores a snapshot from a stream that `artifacts/code/packs.py` makes:
 
     BYTES OF THE LIST, BYTES OF THE CONTENTS, as decimal numbers with a blank between, and a newline
     the list: a snapshot, as the hook `code` reads it, whose only pack is DIGEST.pack

@@ -15,7 +15,7 @@ from functools import lru_cache
 from uuid import uuid4
 
 from tarmac.api.submit_operations import ExtrasBody, SubmissionBody
-from tarmac.artifacts.code.present import missing_image, refuse_unfit
+from tarmac.artifacts.code.store import missing_image, refuse_unfit
 from tarmac.control.admission import Submission
 from tarmac.control.service import ControlPlane
 from tarmac.dialects.dialect import NO_EXTRAS, Dialect, Extras, Reading
