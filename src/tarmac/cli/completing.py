@@ -89,9 +89,4 @@ def completion(ctx: click.Context, *, shell: str) -> None:
     if script is None:
         raise click.UsageError(f"this version of click has no completion for {shell}", ctx)
     root = ctx.find_root()
-    click.echo(f"{_HOW[shell]}\n{_source(script, root)}")
-
-
-def _source(script: type, root: click.Context) -> str:
-    source: str = script(root.command, {}, root.info_name, "_TARMAC_COMPLETE").source()
-    return source
+    click.echo(f"{_HOW[shell]}\n{script(root.command, {}, str(root.info_name), '_TARMAC_COMPLETE').source()}")

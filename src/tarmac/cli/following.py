@@ -113,7 +113,7 @@ def _show(event: str, data: Json, shared: SharedView, places: _Places) -> None:
             view.log(data)
     elif event == "state":
         workers, nodes = places.of(data["attempt"]) if data["state"] in _PLACED else ((), ())
-        detail = places.state_detail(data)
+        detail = state_detail(places.client, data)
         with shared.locked() as view:
             view.expect(workers)
             view.state(data, nodes, detail)
@@ -126,21 +126,17 @@ class _Places:
     """Workers and nodes of each attempt, read once."""
 
     def __init__(self, client: Client, run_id: str, choice: LogChoice) -> None:
-        self._client = client
+        self.client = client
         self._run_id = run_id
         self._choice = choice
         self._known: dict[int, tuple[tuple[Json, ...], tuple[str, ...]]] = {}
-
-    def state_detail(self, summary: Json) -> str:
-        """The detail text of a new state."""
-        return state_detail(self._client, summary)
 
     def of(self, number: int) -> tuple[tuple[Json, ...], tuple[str, ...]]:
         """The nodes of attempt `number`, and, on the first call for it, its expected workers."""
         if number in self._known:
             return (), self._known[number][1]
-        run = self._client.run(self._run_id)
-        for attempt in self._client.attempts(self._run_id):
+        run = self.client.run(self._run_id)
+        for attempt in self.client.attempts(self._run_id):
             workers = tuple(expected_workers(run, attempt, self._choice))
             self._known.setdefault(attempt["number"], (workers, tuple(attempt["nodes"])))
         return self._known.setdefault(number, ((), ()))

@@ -15,8 +15,29 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
-class LazyGroup(click.Group):
+class Subcommands(click.Group):
+    """A group of commands in one module (`nodes`, `server`), with the nearest name for a mistyped one."""
+
+    synonyms: Mapping[str, str] = {}
+    """Words of other programs, each with a command of ours."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, known = args[0], self.list_commands(ctx)
+        if name in known or name.startswith("-"):
+            return super().resolve_command(ctx, args)
+        near = nearest(name, known)
+        hint = f"; did you mean {near!r}?" if near else ""
+        if ours := self.synonyms.get(name.lower()):
+            hint = f"; did you mean `tarmac {ours}`?"
+        raise click.UsageError(f"there is no command {name!r}{hint}", ctx)
+
+
+class LazyGroup(Subcommands):
     """A group over a table of entries: listing and completing them imports nothing."""
+
+    synonyms = SYNONYMS
 
     def __init__(self, *, entries: Mapping[str, Entry], **attributes: object) -> None:
         super().__init__(**attributes)  # type: ignore[arg-type]
@@ -31,14 +52,6 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = getattr(import_module(entry.module), entry.attribute)
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
-        if name not in self._entries and not name.startswith("-"):
-            raise unknown_command(name, list(self._entries), ctx, SYNONYMS)
-        return super().resolve_command(ctx, args)
 
     def format_commands(
         self,
@@ -65,31 +78,8 @@ class LazyGroup(click.Group):
         ]
 
 
-class Subcommands(click.Group):
-    """A group of commands in one module (`nodes`, `server`), with the nearest name for a mistyped one."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in self.commands and not args[0].startswith("-"):
-            raise unknown_command(args[0], list(self.commands), ctx)
-        return super().resolve_command(ctx, args)
-
-
 def calls_subcommand(ctx: click.Context) -> bool:
     """Whether a command follows that of a group; raises UsageError if options precede it."""
     if ctx.invoked_subcommand is not None and any(ctx.params.values()):
         raise click.UsageError(f"write options after {ctx.invoked_subcommand}", ctx)
     return ctx.invoked_subcommand is not None
-
-
-def unknown_command(
-    name: str, known: list[str], ctx: click.Context, synonyms: Mapping[str, str] | None = None
-) -> click.UsageError:
-    """The error for an unknown command; `synonyms` are words of other programs."""
-    if ours := (synonyms or {}).get(name.lower()):
-        return click.UsageError(f"there is no command {name!r}; did you mean `tarmac {ours}`?", ctx)
-    near = nearest(name, known)
-    return click.UsageError(
-        f"there is no command {name!r}" + (f"; did you mean {near!r}?" if near else ""), ctx
-    )

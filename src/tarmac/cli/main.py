@@ -37,17 +37,10 @@ program = LazyGroup(
     ),
     epilog="A RUN is an id, the start of one, a name (the newest of it), or @last. "
     "tarmac COMMAND --help says more.",
-    params=[
-        click.Option(
-            ["--version"],
-            is_flag=True,
-            expose_value=False,
-            is_eager=True,
-            callback=lambda ctx, _option, value: _version(ctx) if value else None,
-            help="Print the version and exit.",
-        )
-    ],
 )
+click.version_option(
+    __version__, prog_name=PROGRAM, message="%(prog)s %(version)s", help="Print the version and exit."
+)(program)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -69,7 +62,7 @@ def _guarded(arguments: list[str]) -> int:
         _say(_usage(error))
         return error.exit_code
     except click.ClickException as error:
-        _say(f"{errors.label('error', stderr_terminal())} {error.format_message()}")
+        _say(_labelled("error", error.format_message()))
         return error.exit_code
     except TarmacError as error:
         _say(errors.render_error(error, stderr_terminal()))
@@ -101,21 +94,14 @@ def _called(arguments: list[str]) -> int:
     return 0
 
 
-def _version(ctx: click.Context) -> None:
-    click.echo(f"{PROGRAM} {__version__}")
-    ctx.exit()
-
-
 def _usage(error: click.UsageError) -> str:
     text = _without_option(error) if isinstance(error, click.NoSuchOption) else error.format_message()
     text = text.rstrip(".")
-    lines = [f"{errors.label('error', stderr_terminal())} {text[:1].lower()}{text[1:]}"]
+    lines = [_labelled("error", f"{text[:1].lower()}{text[1:]}")]
     if error.ctx is not None:
         pieces = " ".join(error.ctx.command.collect_usage_pieces(error.ctx))
-        lines += [
-            f"  usage: {error.ctx.command_path} {pieces}",
-            f"  {errors.label('hint', stderr_terminal())} {error.ctx.command_path} --help",
-        ]
+        lines.append(f"  usage: {error.ctx.command_path} {pieces}")
+        lines.append(f"  {_labelled('hint', f'{error.ctx.command_path} --help')}")
     return "\n".join(lines)
 
 
@@ -134,7 +120,11 @@ def _refused_by_system(error: OSError) -> str:
     """The message for an error of the operating system, such as a full disk, with its file."""
     text = (error.strerror or str(error)).lower()
     of = f": {error.filename}" if error.filename else ""
-    return f"{errors.label('error', stderr_terminal())} {text}{of}"
+    return _labelled("error", f"{text}{of}")
+
+
+def _labelled(word: str, text: str) -> str:
+    return f"{errors.label(word, stderr_terminal())} {text}"
 
 
 def _internal(error: Exception) -> str:
@@ -142,7 +132,7 @@ def _internal(error: Exception) -> str:
     import tempfile
     import traceback
 
-    line = f"{errors.label('error', stderr_terminal())} internal error: {type(error).__name__}: {error}"
+    line = _labelled("error", f"internal error: {type(error).__name__}: {error}")
     try:
         with tempfile.NamedTemporaryFile(
             "w", prefix="tarmac-error-", suffix=".txt", delete=False, encoding="utf-8"
@@ -151,7 +141,7 @@ def _internal(error: Exception) -> str:
             traceback.print_exception(error, file=file)
     except OSError:
         return line
-    return f"{line}\n  {errors.label('hint', stderr_terminal())} please report it with {file.name}"
+    return f"{line}\n  {_labelled('hint', f'please report it with {file.name}')}"
 
 
 def _say(text: str) -> None:

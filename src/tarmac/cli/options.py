@@ -95,9 +95,18 @@ runs_argument = click.argument("runs", metavar="RUN...", nargs=-1, required=True
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
 
+def _plottable(_ctx: click.Context, _param: click.Parameter, file: str | None) -> str | None:
+    if file:
+        from tarmac.cli.views.metricplot import require_plotting
+
+        require_plotting(file)
+    return file
+
+
 def plot_option(help: str) -> Callable[[F], F]:
-    """The option --plot, with or without a file."""
-    return click.option("--plot", "plot_to", is_flag=False, flag_value="", metavar="[FILE]", help=help)
+    """The option --plot, with or without a file, which is checked before any request."""
+    form: dict[str, Any] = {"is_flag": False, "flag_value": "", "metavar": "[FILE]", "callback": _plottable}
+    return click.option("--plot", "plot_to", help=help, **form)
 
 
 def tail_option(lines: int, help: str) -> Callable[[F], F]:

@@ -36,18 +36,8 @@ override_options = together(
     click.option("--cluster", metavar="NAME", help="Run on this cluster."),
     click.option("--pool", metavar="NAME", help="Run in this pool."),
     click.option("--shard", metavar="NAME", help="Run in this shard of the cluster."),
-    repeated(
-        "--hostname",
-        "hostnames",
-        metavar="NAME",
-        help="Only on this machine; may be repeated.",
-    ),
-    repeated(
-        "--exclude-hostname",
-        "exclude_hostnames",
-        metavar="NAME",
-        help="Not on this machine; may be repeated.",
-    ),
+    repeated("--hostname", "hostnames", help="Only on this machine; may be repeated."),
+    repeated("--exclude-hostname", "exclude_hostnames", help="Not on this machine; may be repeated."),
     click.option("--image", metavar="IMAGE", help="Run in this container image."),
     click.option(
         "--no-container", is_flag=True, help="Run on the node itself, whatever image the file names."

@@ -47,6 +47,10 @@ class RunText:
     filename: str
     directory: str
 
+    def request(self) -> dict[str, Any]:
+        """The arguments of the client for this text."""
+        return {"source": self.text, "filename": self.filename, "directory": self.directory}
+
 
 def read_run_file(file: str) -> RunText:
     """The run file `file` ("-": standard input); raises InvalidInput if it cannot be read."""

@@ -53,12 +53,12 @@ def selection_of(options: dict[str, Any]) -> Selection:
     found = Selection(**{name: options.pop(name) for name in _SELECTION})
     if found.runs and found.by_condition:
         raise click.UsageError(
-            f"give either runs ({' '.join(found.runs)}) or --name, --label or --all, not both", _context()
+            f"give either runs ({' '.join(found.runs)}) or --name, --label or --all, not both"
         )
     if found.everything and (found.name_glob is not None or found.labels):
-        raise click.UsageError("--all already means every run: leave out --name and --label", _context())
+        raise click.UsageError("--all already means every run: leave out --name and --label")
     if not found.runs and not found.by_condition:
-        raise click.UsageError("which runs? Give RUN..., --name GLOB, --label K=V or --all", _context())
+        raise click.UsageError("which runs? Give RUN..., --name GLOB, --label K=V or --all")
     return found
 
 
@@ -101,14 +101,10 @@ def confirm(verb: str, runs: Sequence[api.RunSummary | api.Run]) -> None:
     names = [f"{run['name']} ({run['id']}, {run['state']})" for run in runs]
     text = escapes.lines_only(f"{verb} {count(len(runs))}: {listed(names, _SHOWN)}")
     if not sys.stdin.isatty():
-        raise click.UsageError(f"this would {text}. Add -y to do it without a question", _context())
+        raise click.UsageError(f"this would {text}. Add -y to do it without a question")
     click.confirm(text, abort=True, err=True)
 
 
 def count(number: int) -> str:
     """`1 run`, `2 runs`."""
     return f"{number:,} run{'s' if number != 1 else ''}"
-
-
-def _context() -> click.Context | None:
-    return click.get_current_context(silent=True)

@@ -21,11 +21,11 @@ def connect(*, start: bool = True, server_options: Sequence[str] = ()) -> Client
 
     With `start`, starts the user's own server with these options if it is not running.
     """
-    from tarmac.cli.views.bars import UploadBar
+    from tarmac.cli.views.bars import BytesBar
     from tarmac.client import Client
 
-    bar = UploadBar()
-    client = Client(start=start, on_notice=remark, on_upload=bar, server_options=server_options)
+    bar = BytesBar.on_stderr()
+    client = Client(start=start, on_notice=remark, on_upload=bar.show, server_options=server_options)
     if (command := click.get_current_context(silent=True)) is not None:
         command.call_on_close(bar.close)
         command.call_on_close(client.close)

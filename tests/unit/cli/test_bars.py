@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from tarmac.cli.views.bars import BytesBar, UploadBar
+from tarmac.cli.views.bars import BytesBar
 from tarmac.cli.views.terminal import Terminal
 
 MEBIBYTE = 1 << 20
@@ -15,21 +15,21 @@ MEBIBYTE = 1 << 20
 @pytest.mark.parametrize("ends", ["all is sent", "broken off"])
 def test_an_upload_is_shown_as_it_goes_and_leaves_nothing_on_the_line(ends: str) -> None:
     stream, moment = io.StringIO(), [0.0]
-    bar = UploadBar(lambda: BytesBar(stream, Terminal(width=80), now=lambda: moment[0]))
-    bar(0, 40 * MEBIBYTE)
+    bar = BytesBar(stream, Terminal(width=80), now=lambda: moment[0])
+    bar.show(0, 40 * MEBIBYTE)
     moment[0] = 2.0
-    bar(10 * MEBIBYTE, 40 * MEBIBYTE)
+    bar.show(10 * MEBIBYTE, 40 * MEBIBYTE)
     assert "10 MiB of 40 MiB, 25%" in stream.getvalue()
     if ends == "all is sent":
-        bar(40 * MEBIBYTE, 40 * MEBIBYTE)
+        bar.show(40 * MEBIBYTE, 40 * MEBIBYTE)
     bar.close()
     assert stream.getvalue().endswith("\r\x1b[K")
 
 
 def test_elsewhere_than_on_a_terminal_it_is_silent() -> None:
     stream = io.StringIO()
-    bar = UploadBar(lambda: BytesBar(stream, Terminal(), now=lambda: 0.0))
-    bar(0, MEBIBYTE)
-    bar(MEBIBYTE, MEBIBYTE)
+    bar = BytesBar(stream, Terminal(), now=lambda: 0.0)
+    bar.show(0, MEBIBYTE)
+    bar.show(MEBIBYTE, MEBIBYTE)
     bar.close()
     assert stream.getvalue() == ""

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from tarmac.cli.doctor import command, machine
 from tarmac.cli.doctor.command import doctor, finding_text
-from tarmac.cli.doctor.finding import Finding, State, missing
+from tarmac.cli.doctor.machine import Finding, State, missing
 from tarmac.cli.views.terminal import Terminal
 from tarmac.client import Client
 from tarmac.model import engine_kinds

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -50,8 +51,7 @@ def show(*, name: str, as_json: bool) -> None:
 @clusters.command()
 @_name_argument
 @json_option
-@click.pass_context
-def check(ctx: click.Context, *, name: str, as_json: bool) -> None:
+def check(*, name: str, as_json: bool) -> None:
     """Try what a run needs on a cluster, and print what was found.
 
     The exit code is 1 if something is missing.
@@ -60,7 +60,7 @@ def check(ctx: click.Context, *, name: str, as_json: bool) -> None:
     text = table_text(FINDINGS, found, stdout_terminal())
     answer({"cluster": name, "findings": found}, text, as_json=as_json)
     if not all(finding.ok for finding in found):
-        ctx.exit(1)
+        sys.exit(1)
 
 
 @clusters.command()
@@ -75,9 +75,7 @@ def check(ctx: click.Context, *, name: str, as_json: bool) -> None:
 )
 @click.option("--replace", is_flag=True, help="In place of the cluster of the same name.")
 @json_option
-@click.pass_context
 def add(
-    ctx: click.Context,
     *,
     file: str,
     engine: str | None,
@@ -94,7 +92,7 @@ def add(
     if address is not None:
         settings = (("address", address), *settings)
     if engine is None and settings:
-        raise click.UsageError("--set goes with --engine; a file has its settings under 'settings'", ctx)
+        raise click.UsageError("--set goes with --engine; a file has its settings under 'settings'")
     if engine is None:
         source = read_text(file, what="a cluster file")
         text, filename = source.text, source.filename
@@ -182,8 +180,7 @@ def down(*, name: str, force: bool, purge: bool, as_json: bool) -> None:
 @cluster.command()
 @_name_argument
 @json_option
-@click.pass_context
-def status(ctx: click.Context, *, name: str, as_json: bool) -> None:
+def status(*, name: str, as_json: bool) -> None:
     """Show the servers of a cluster that `up` started, and whether Ray runs on each.
 
     The exit code is 1 if it does not run on one of them.
@@ -193,7 +190,7 @@ def status(ctx: click.Context, *, name: str, as_json: bool) -> None:
     if found.change is not None and not as_json:
         remark(f"{found.change.kind} is at work on {name}")
     if any(machine.state is not MachineState.UP for machine in found.machines):
-        ctx.exit(1)
+        sys.exit(1)
 
 
 def _follow(client: Client, name: str, *, as_json: bool, going: str) -> None:

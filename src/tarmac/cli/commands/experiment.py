@@ -95,7 +95,9 @@ def create(
     tarmac experiment create const.yaml .
     tarmac experiment create const.yaml . -f --config resources.slots_per_trial=2
     """
-    _refuse_absent(options)
+    for name, hint in _ABSENT.items():
+        if options[name]:
+            raise InvalidInput(f"--{name} is not supported", hint=hint)
     text = read_text(config, what="an experiment configuration")
     directory = _directory(context) if context is not None else text.directory
     _check_context(directory)
@@ -107,8 +109,7 @@ def create(
             hint=f"tarmac run {config}, with --sweep NAME=VALUE,VALUE for an experiment",
         )
     request: dict[str, Any] = {
-        "source": text.text,
-        "filename": text.filename,
+        **text.request(),
         "directory": directory,
         "dialect": NATIVE if native else SYSTEM,
         "extras": {"changes" if native else "parameters": dict(changes)} if changes else {},
@@ -169,13 +170,12 @@ def queued(*, resource_pool: str, as_json: bool) -> None:
 @click.option("--ahead-of", metavar="EXPERIMENT", help="Right before this one.")
 @click.option("--behind-of", metavar="EXPERIMENT", help="Right after this one.")
 @json_option
-@click.pass_context
-def update(ctx: click.Context, /, *, experiment_: str, as_json: bool, **options: str | None) -> None:
+def update(*, experiment_: str, as_json: bool, **options: str | None) -> None:
     """Change the priority, weight, pool or place of one, as det job update."""
     values = {field: value for field, value in options.items() if value is not None}
     if len(values) != 1:
         raise click.UsageError(
-            "give one of --priority, --weight, --resource-pool, --ahead-of and --behind-of", ctx
+            "give one of --priority, --weight, --resource-pool, --ahead-of and --behind-of"
         )
     ((field, value),) = values.items()
     run = _reference(experiment_)
@@ -213,12 +213,6 @@ _verb("stop", acts.stop, "The same as cancel.")
 
 for _command in SEARCH_COMMANDS:
     experiment.add_command(_command)
-
-
-def _refuse_absent(options: dict[str, Any]) -> None:
-    for name, hint in _ABSENT.items():
-        if options[name]:
-            raise InvalidInput(f"--{name} is not supported", hint=hint)
 
 
 def _directory(context: str) -> str:

@@ -14,7 +14,7 @@ import click
 
 from tarmac.cli.following import follow_submitted
 from tarmac.cli.lazy import Subcommands
-from tarmac.cli.options import complete_node, json_option, repeated
+from tarmac.cli.options import complete_node, json_option, repeated, together
 from tarmac.cli.output import answer, print_json, print_list, remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age, size
@@ -39,14 +39,19 @@ IMAGES: Sequence[Column[KeptImage]] = (
 )
 
 
+place_options = together(
+    click.option("--cluster", metavar="NAME", help="Only on nodes of this cluster."),
+    click.option("--node", metavar="NAME", shell_complete=complete_node, help="Only on this node."),
+)
+
+
 @click.group(cls=Subcommands)
 def images() -> None:
     """List, pull and remove the container images on the nodes."""
 
 
 @images.command()
-@click.option("--cluster", metavar="NAME", help="Only on nodes of this cluster.")
-@click.option("--node", metavar="NAME", shell_complete=complete_node, help="Only on this node.")
+@place_options
 @json_option
 def ls(*, cluster: str | None, node: str | None, as_json: bool) -> None:
     """List the images that nodes have: name, digest, size, and when a run last used them."""
@@ -87,8 +92,7 @@ def pull(
 
 @images.command()
 @click.argument("image", metavar="IMAGE")
-@click.option("--cluster", metavar="NAME", help="Only from nodes of this cluster.")
-@click.option("--node", metavar="NAME", shell_complete=complete_node, help="Only from this node.")
+@place_options
 @json_option
 def rm(*, image: str, cluster: str | None, node: str | None, as_json: bool) -> None:
     """Remove an image, by name or digest, from all nodes; refused while a run uses it."""

@@ -76,7 +76,7 @@ def logs(
     Lines begin with role.replica.worker where there are several workers; a single one is printed as it is.
     """
     if as_json and grep is not None:
-        raise click.UsageError("--grep is for text: leave out --json", click.get_current_context())
+        raise click.UsageError("--grep is for text: leave out --json")
     client = connect()
     record = client.run(run)
     choice = LogChoice(**chosen)
@@ -86,9 +86,7 @@ def logs(
     form: dict[str, Any] = {"quiet": True, "prefix": prefix, "raw": raw, "rule": rule}
     if means_all(record, run):
         if following or as_json:
-            raise click.UsageError(
-                f"{run} is an array: give one member, as '{title(record)}'", click.get_current_context()
-            )
+            raise click.UsageError(f"{run} is an array: give one member, as '{title(record)}'")
         _print_members(
             client, member_ids(client, record, run), choice, partial(standard_view, as_json=False, **form)
         )

@@ -74,9 +74,7 @@ def ls(
     """
     choice = _Filter.of(states, mode, system)
     if columns is not None and system is not None:
-        raise click.UsageError(
-            "--as has the columns of that system: leave out --columns", click.get_current_context()
-        )
+        raise click.UsageError("--as has the columns of that system: leave out --columns")
     names = column_names(columns) if columns is not None else None
     keys = sort_keys(sort) if sort is not None else []
     client = connect()

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -62,10 +62,6 @@ def metrics(
         "--tensorboard": tensorboard is not None,
     }
     _refuse_several([option for option, given in chosen.items() if given])
-    if plot_to:
-        from tarmac.cli.views.metricplot import require_plotting
-
-        require_plotting(plot_to)
     client = connect()
     if everything:
         _show_reports(client, runs, as_json=as_json)
@@ -142,12 +138,9 @@ def _follow(
 
 
 def _show_new(series: api.MetricSeries, shown: dict[tuple[str, str, int], float], *, as_json: bool) -> None:
-    points = series.points
-    if points is None:
-        return
     key = series.run, series_name(series), series.rank
     after = shown.get(key, float("-inf"))
-    for step, at, value in zip(points.steps, points.times, points.values, strict=True):
+    for step, at, value in _points(series):
         if at <= after:
             continue
         shown[key] = max(at, shown.get(key, at))
@@ -172,16 +165,18 @@ def every_point(client: Client, found: Sequence[api.MetricSeries]) -> Iterator[a
         yield from (each for each in whole if each.rank == series.rank)
 
 
+def _points(series: api.MetricSeries) -> Iterable[tuple[int | None, float, Any]]:
+    points = series.points
+    return zip(points.steps, points.times, points.values, strict=True) if points is not None else ()
+
+
 def write_csv(found: Iterable[api.MetricSeries]) -> None:
     """Write a line for each point to standard output."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
     for series in found:
-        points = series.points
-        if points is None:
-            continue
         named = [series.run, series.run_name, series.group, series.name, series.rank]
-        for step, at, value in zip(points.steps, points.times, points.values, strict=True):
+        for step, at, value in _points(series):
             writer.writerow([*named, "" if step is None else step, at, value])
 
 

@@ -58,15 +58,12 @@ choice_options = together(
 @choice_options
 @click.option("--reason", metavar="TEXT", default="", help="Why; shown by `nodes` and `why`.")
 @json_option
-@click.pass_context
-def drain(
-    ctx: click.Context, /, *, names: tuple[str, ...], reason: str, as_json: bool, **parts: str | None
-) -> None:
+def drain(*, names: tuple[str, ...], reason: str, as_json: bool, **parts: str | None) -> None:
     """Give nodes no new work; what runs there goes on.
 
     NODE is a node's name, or its host name where no other node has it. All of them are drained, or none.
     """
-    _one_choice(ctx, names, parts)
+    _one_choice(names, parts)
     changed = connect().drain(*names, reason=reason, **parts)
     text = "\n".join(f"{node.name} takes no new work; {_remaining_work(node)}" for node in changed)
     if len(changed) > NODES_SHOWN:
@@ -79,10 +76,9 @@ def drain(
 @nodes.command()
 @choice_options
 @json_option
-@click.pass_context
-def undrain(ctx: click.Context, /, *, names: tuple[str, ...], as_json: bool, **parts: str | None) -> None:
+def undrain(*, names: tuple[str, ...], as_json: bool, **parts: str | None) -> None:
     """Give drained nodes work again."""
-    _one_choice(ctx, names, parts)
+    _one_choice(names, parts)
     changed = connect().undrain(*names, **parts)
     away = ("" if node.state == "up" else f", once it is no longer {node.state}" for node in changed)
     lines = [f"{node.name} takes work again{when}" for node, when in zip(changed, away, strict=True)]
@@ -91,9 +87,9 @@ def undrain(ctx: click.Context, /, *, names: tuple[str, ...], as_json: bool, **p
     answer({"nodes": changed}, "\n".join(lines), as_json=as_json)
 
 
-def _one_choice(ctx: click.Context, names: tuple[str, ...], parts: dict[str, str | None]) -> None:
+def _one_choice(names: tuple[str, ...], parts: dict[str, str | None]) -> None:
     if not names and not any(parts.values()):
-        raise click.UsageError("which nodes? Name them, or give --cluster, --pool or --shard", ctx)
+        raise click.UsageError("which nodes? Name them, or give --cluster, --pool or --shard")
 
 
 def _remaining_work(node: api.Node) -> str:

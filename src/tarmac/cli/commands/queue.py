@@ -52,16 +52,7 @@ _MOVES = frozenset({"ahead_of", "behind_of"})
 @click.option("--expand", is_flag=True, help="A line for each member of an array, not one for all.")
 @json_option
 @click.pass_context
-def queue(
-    ctx: click.Context,
-    *,
-    cluster: str | None,
-    pool: str | None,
-    mine: bool,
-    everything: bool,
-    expand: bool,
-    as_json: bool,
-) -> None:
+def queue(ctx: click.Context, /, *, everything: bool, expand: bool, as_json: bool, **chosen: Any) -> None:
     """Show the queue of each pool: running and waiting runs, in scheduling order.
 
     SLOTS are those held of those needed. EST. START is when a waiting run is likely to start, if nothing
@@ -71,14 +62,14 @@ def queue(
         return
     limit = None if everything else shown_runs(as_json=as_json)
     client = connect()
-    pools = client.queue(cluster=cluster, pool=pool, mine=mine, limit=limit)
+    pools = client.queue(**chosen, limit=limit)
     if not (expand or as_json) and any(run.array_id for found in pools for run in found.runs):
-        whole = client.queue(cluster=cluster, pool=pool, mine=mine, limit=None)
+        whole = client.queue(**chosen, limit=None)
         pools = with_arrays(whole, limit=limit)
-    if not (cluster or pool) and not as_json:
+    if not (chosen["cluster"] or chosen["pool"] or as_json):
         pools = [found for found in pools if found.runs]
     if not pools and not as_json:
-        remark("none of your runs is queued or running" if mine else "nothing is queued or running")
+        remark("none of your runs is queued or running" if chosen["mine"] else "nothing is queued or running")
         return
     print_queue(pools, as_json=as_json)
 
@@ -93,17 +84,7 @@ def queue(
     "--pool", "--resource-pool", metavar="NAME", help="Another pool; a run that runs starts again there."
 )
 @json_option
-@click.pass_context
-def set_(
-    ctx: click.Context,
-    /,
-    *,
-    words: tuple[str, ...],
-    priority: str | None,
-    weight: str | None,
-    pool: str | None,
-    as_json: bool,
-) -> None:
+def set_(*, words: tuple[str, ...], as_json: bool, **options: str | None) -> None:
     """Change the priority, weight or pool of runs, all or none.
 
     The priority of an experiment of Determined is on its scale: 1 is first, 42 usual, 99 last.
@@ -115,14 +96,13 @@ def set_(
     tarmac queue set digits --priority 10
     tarmac queue set digits.priority=10 other.pool=big third.ahead-of=digits
     """
-    options = {"pool": pool, "priority": priority, "weight": weight}
     values = {field: value for field, value in options.items() if value is not None}
-    batch = [word for word in words if is_assignment(word)]
+    batch = [word for word in words if "=" in word]  # a batch: names of runs have no equals sign
     if batch and values:
         option = next(iter(values))
-        raise click.UsageError(f"{batch[0]} says what to change, and so does --{option}; use one form", ctx)
+        raise click.UsageError(f"{batch[0]} says what to change, and so does --{option}; use one form")
     if not batch and not values:
-        raise click.UsageError("what is to change? Give --priority, --weight or --pool", ctx)
+        raise click.UsageError("what is to change? Give --priority, --weight or --pool")
     change_queue(read_assignments(words) if batch else read_options(words, values), as_json=as_json)
 
 
@@ -132,25 +112,16 @@ def set_(
 @click.option("--behind-of", metavar="RUN", shell_complete=complete_run, help="Right after this run.")
 @click.option("--top", is_flag=True, help="Before all batch runs of its pool.")
 @json_option
-@click.pass_context
-def move(
-    ctx: click.Context, /, *, run: str, ahead_of: str | None, behind_of: str | None, top: bool, as_json: bool
-) -> None:
+def move(*, run: str, as_json: bool, **options: str | bool | None) -> None:
     """Move a run to another place in the queue of its pool.
 
     It takes the priority of the run it is moved next to. In a pool where runs can be preempted, one that
     is moved ahead of a running run takes its slots.
     """
-    options = {"ahead_of": ahead_of, "behind_of": behind_of, "top": top or None}
-    place = {field: value for field, value in options.items() if value is not None}
+    place = {field: value for field, value in options.items() if value not in (None, False)}
     if len(place) != 1:
-        raise click.UsageError("give one of --ahead-of RUN, --behind-of RUN and --top", ctx)
+        raise click.UsageError("give one of --ahead-of RUN, --behind-of RUN and --top")
     change_queue([{"run": run, **place}], as_json=as_json)
-
-
-def is_assignment(word: str) -> bool:
-    """Whether a word has the batch form; names of runs have no equals sign."""
-    return "=" in word
 
 
 def read_assignments(words: Sequence[str]) -> list[Change]:
@@ -204,7 +175,9 @@ def _contradictions(changes: Sequence[Change]) -> list[Problem]:
         kind = "place" if field in _MOVES or field == "priority" else field
         before = first.setdefault((reference, kind), (field, value))
         if before != (field, value):
-            words = " and ".join(f"{_word(name)}={content}" for name, content in (before, (field, value)))
+            words = " and ".join(
+                f"{name.replace('_', '-')}={content}" for name, content in (before, (field, value))
+            )
             problems.append(Problem(message=f"{reference}: {words} contradict each other"))
     return problems
 
@@ -246,10 +219,6 @@ _FORM_HINT = "such as digits.priority=10 or digits.ahead-of=other"
 def _unquoted(text: str) -> str:
     """The text without quotes that a shell has left around it."""
     return text[1:-1] if len(text) >= 2 and text[0] == text[-1] and text[0] in "\"'" else text
-
-
-def _word(field: str) -> str:
-    return field.replace("_", "-")
 
 
 def _problem(word: str, message: str, hint: str | None = None) -> Problem:

@@ -99,9 +99,9 @@ def run(
     """
     command: tuple[str, ...] | None = ctx.meta.get(_COMMAND)
     if file is not None and file_option is not None:
-        raise click.UsageError(f"give either {file} or --file {file_option}, not both", ctx)
+        raise click.UsageError(f"give either {file} or --file {file_option}, not both")
     file = file if file is not None else file_option
-    _one_source(ctx, file, clone, command)
+    _one_source(file, clone, command, resume=resume)
     how = how_of(options)
     client = connect()
     request = _request(file, clone, command, options) | _read_as(how, file)
@@ -143,21 +143,19 @@ def _searched(
 
 
 def _one_source(
-    ctx: click.Context, file: str | None, clone: str | None, command: tuple[str, ...] | None
+    file: str | None, clone: str | None, command: tuple[str, ...] | None, *, resume: bool
 ) -> None:
     """Check that exactly one source is given: a file, a clone, or a command."""
     if command == ():
-        raise click.UsageError("there is no command after --", ctx)
+        raise click.UsageError("there is no command after --")
     if file is not None and clone is not None:
-        raise click.UsageError(f"give either the run file {file} or --clone {clone}, not both", ctx)
-    if clone is None and ctx.params.get("resume"):
-        raise click.UsageError(
-            "--resume goes with --clone RUN; a paused run goes on by: tarmac resume RUN", ctx
-        )
+        raise click.UsageError(f"give either the run file {file} or --clone {clone}, not both")
+    if clone is None and resume:
+        raise click.UsageError("--resume goes with --clone RUN; a paused run goes on by: tarmac resume RUN")
     if file is None and clone is None and command is None:
         file = next((name for name in ("run.yaml", "tarmac.yaml") if Path(name).is_file()), None)
         hint = f"; did you mean tarmac run {file}?" if file else ", or a command after --"
-        raise click.UsageError(f"what is to be run? Give a run file{hint}", ctx)
+        raise click.UsageError(f"what is to be run? Give a run file{hint}")
 
 
 def _request(
@@ -175,7 +173,7 @@ def _request(
     else:
         text = from_command(command or (), directory=Path.cwd(), home=Path.home())
         changes = overrides(options, None)
-    return {"source": text.text, "filename": text.filename, "directory": text.directory, "overrides": changes}
+    return {**text.request(), "overrides": changes}
 
 
 def _read_as(how: How, file: str | None) -> dict[str, Any]:

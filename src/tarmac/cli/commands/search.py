@@ -129,10 +129,6 @@ def list_searches(*, everything: bool, mine: bool, limit: int, as_json: bool) ->
 @json_option
 def show(*, reference: str, plot_to: str | None, as_json: bool) -> None:
     """Show an experiment, its trials and the best of them."""
-    if plot_to:
-        from tarmac.cli.views.metricplot import require_plotting
-
-        require_plotting(plot_to)
     client = connect()
     record = client.experiment(reference)
     if plot_to is not None:
@@ -211,14 +207,8 @@ def best(*, reference: str, count: int, as_json: bool) -> None:
 @json_option
 def preview(*, file: str, sweep: tuple[tuple[str, str], ...], as_json: bool) -> None:
     """Print how many trials of what length a file's search comes to; nothing is started."""
-    text = read_text(file, what="a run file")
-    request: dict[str, Any] = {
-        "source": text.text,
-        "filename": text.filename,
-        "directory": text.directory,
-        **({"sweep": sweep_of(sweep)} if sweep else {}),
-    }
-    print_preview(connect(), request, as_json=as_json)
+    more = {"sweep": sweep_of(sweep)} if sweep else {}
+    print_preview(connect(), read_text(file, what="a run file").request() | more, as_json=as_json)
 
 
 @click.command("continue")

@@ -85,15 +85,7 @@ class SetCommand(click.Command):
 @click.option("--variable", metavar="NAME", help="The variable that holds it, or names its file.")
 @click.option("--path", metavar="PATH", help="Where its file is seen; /secrets/NAME/secret by default.")
 @json_option
-def set(
-    *,
-    name: str,
-    path_of_value: Path | None,
-    form: str | None,
-    variable: str | None,
-    path: str | None,
-    as_json: bool,
-) -> None:
+def set(*, name: str, path_of_value: Path | None, as_json: bool, **use: str | None) -> None:
     """Keep a value under NAME, in place of an earlier one.
 
     The value is asked for, without an echo; from a pipe or with --file it is read. Runs get it when they
@@ -104,10 +96,9 @@ def set(
     tarmac secret set wandb --as variable --variable WANDB_API_KEY < key.txt
     tarmac secret set deploy-key --as git --file ~/.ssh/deploy
     """
-    if form is None and (variable is not None or path is not None):
-        form = "variable" if path is None else "file"
-    value = _value(name, path_of_value)
-    version = connect().set_secret(name, value, form=form, variable=variable, path=path)
+    if use["form"] is None and any(value is not None for value in use.values()):
+        use["form"] = "variable" if use["path"] is None else "file"
+    version = connect().set_secret(name, _value(name, path_of_value), **use)
     answer(version, f"{version.name} is set; {usage_of(version)}", as_json=as_json)
 
 

@@ -86,7 +86,8 @@ def logs(*, following: bool, tail: int) -> None:
         with path.open("rb") as log:
             _print_tail(log.fileno(), path, tail)
             while following:
-                _print_rest(log.fileno())
+                while content := os.read(log.fileno(), _BLOCK_BYTES):
+                    print_verbatim(content.decode(errors="replace"))
                 time.sleep(10 * _GLANCE_S)
     except FileNotFoundError:
         remark(f"there is no log at {path}: no server has run here yet")
@@ -160,8 +161,3 @@ def _print_tail(file: int, path: Path, lines: int) -> None:
     content_lines = content.splitlines(keepends=True)[-lines:] if lines else []
     print_verbatim(b"".join(content_lines).decode(errors="replace"))
     os.lseek(file, end, os.SEEK_SET)
-
-
-def _print_rest(file: int) -> None:
-    while content := os.read(file, _BLOCK_BYTES):
-        print_verbatim(content.decode(errors="replace"))

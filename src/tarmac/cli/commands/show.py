@@ -12,7 +12,7 @@ from tarmac import api
 from tarmac.cli.commands.runs.annotate import ANNOTATIONS
 from tarmac.cli.displays.registry import as_option, display, with_statuses
 from tarmac.cli.options import json_option, run_argument
-from tarmac.cli.output import print_json, print_text, print_verbatim
+from tarmac.cli.output import answer, print_json, print_text, print_verbatim
 from tarmac.cli.selecting import means_all
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age, duration, number, size, until
@@ -78,7 +78,9 @@ def show(*, run: str, events: bool, source: bool, system: str | None, as_json: b
     client = connect()
     record = client.run(run)
     if means_all(record, run) and not (source or system):
-        _show_array(client.array(run), as_json=as_json)
+        array = client.array(run)
+        text = array_text(array, now=time.time(), terminal=stdout_terminal())
+        answer({"array": array}, text, as_json=as_json)
         return
     if source:
         print_verbatim(record["source"].removesuffix("\n") + "\n")
@@ -110,13 +112,6 @@ def show(*, run: str, events: bool, source: bool, system: str | None, as_json: b
         print_text(f"\n{table_text(MESSAGES, messages, terminal, now=now)}")
     if notes:
         print_text(f"\n{table_text(ANNOTATIONS, notes, terminal, now=now)}")
-
-
-def _show_array(array: api.Array, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"array": array})
-    else:
-        print_text(array_text(array, now=time.time(), terminal=stdout_terminal()))
 
 
 def page(

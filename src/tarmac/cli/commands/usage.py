@@ -96,12 +96,9 @@ def _totals(parts: list[api.UsedSlots], by: str) -> list[dict[str, Any]]:
     """
     found: dict[str, dict[str, Any]] = {}
     for part in parts:
-        names = {
-            "user": part.user,
-            "project": part.project,
-            "pool": f"{part.cluster}/{part.pool}",
-        }
-        one = found.setdefault(names[by], {by: names[by], "slot_hours": 0.0, "runs": 0, "attempts": 0})
+        pool = f"{part.cluster}/{part.pool}"
+        name = {"user": part.user, "project": part.project, "pool": pool}[by]
+        one = found.setdefault(name, {by: name, "slot_hours": 0.0, "runs": 0, "attempts": 0})
         one["slot_hours"] += part.slot_s / HOUR_S
         one["runs"] += part.runs
         one["attempts"] += part.attempts

@@ -6,6 +6,7 @@ The server and its clusters are checked here, if they are reachable; the other m
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -14,8 +15,7 @@ import click
 
 import tarmac
 from tarmac.cli.commands.server import version_text
-from tarmac.cli.doctor.finding import Finding, State, missing, ok, warn
-from tarmac.cli.doctor.machine import machine_findings, program_findings
+from tarmac.cli.doctor.machine import Finding, State, machine_findings, missing, ok, program_findings, warn
 from tarmac.cli.options import json_option
 from tarmac.cli.output import answer
 from tarmac.cli.session import connect
@@ -36,8 +36,7 @@ _WHAT_COLUMNS = 19
 
 @click.command()
 @json_option
-@click.pass_context
-def doctor(ctx: click.Context, *, as_json: bool) -> None:
+def doctor(*, as_json: bool) -> None:
     """Say what works on this machine and on the clusters of its server, and what to do about the rest.
 
     Nothing is started or changed. The exit code is 1 if something is missing that every run needs.
@@ -52,7 +51,7 @@ def doctor(ctx: click.Context, *, as_json: bool) -> None:
     text = "\n".join(finding_text(finding, stdout_terminal()) for finding in found)
     answer({"ok": not broken, "findings": found}, text, as_json=as_json)
     if broken:
-        ctx.exit(1)
+        sys.exit(1)
 
 
 def finding_text(finding: Finding, terminal: Terminal) -> str:

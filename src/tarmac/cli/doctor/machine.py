@@ -12,10 +12,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
 
-from tarmac.cli.doctor.finding import Finding, missing, ok, warn
 from tarmac.engines.hosts.slot_types import slot_type
 from tarmac.engines.local.devices import DRIVER_SIGNS, VIRTUAL_SLOTS, gpu_products
 from tarmac.model.home import Home
@@ -23,6 +24,50 @@ from tarmac.node.container.making import Trial, try_container
 from tarmac.node.kernel import mounts, namespaces, workergroup
 from tarmac.node.kernel.namespaces import Way
 from tarmac.node.kernel.workergroup import Choice
+
+
+class State(StrEnum):
+    """Whether a feature works: fully, not fully, or not at all."""
+
+    OK = "ok"
+    WARN = "warn"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """The result of one check.
+
+    `meaning` describes the effect on runs and a remedy; it is empty if the check is ok. No run works if a
+    `needed` check is missing.
+    """
+
+    what: str
+    state: State
+    text: str
+    meaning: str = ""
+    needed: bool = False
+
+    @property
+    def stops_runs(self) -> bool:
+        """Whether it prevents all runs here."""
+        return self.needed and self.state is State.MISSING
+
+
+def ok(what: str, text: str) -> Finding:
+    """A feature that works."""
+    return Finding(what=what, state=State.OK, text=text)
+
+
+def warn(what: str, text: str, meaning: str) -> Finding:
+    """A feature that works in part, or will soon stop working."""
+    return Finding(what=what, state=State.WARN, text=text, meaning=meaning)
+
+
+def missing(what: str, text: str, meaning: str, *, needed: bool = False) -> Finding:
+    """A missing feature."""
+    return Finding(what=what, state=State.MISSING, text=text, meaning=meaning, needed=needed)
+
 
 LEAST_FREE_BYTES = 1 << 30
 LEAST_FREE_FILES = 10_000
@@ -75,22 +120,20 @@ def home_findings(root: Path) -> Iterator[Finding]:
 
 def room(free_bytes: int) -> Finding:
     """Free space of the home."""
-    text = f"{free_bytes / 2**30:.1f} GiB free"
-    if free_bytes == 0:
-        return missing("disk", text, "No run can be accepted: remove files from this disk.", needed=True)
-    if free_bytes < LEAST_FREE_BYTES:
-        return warn("disk", text, "Checkpoints and logs need more: runs will fail once the disk is full.")
-    return ok("disk", text)
+    meaning = "Checkpoints and logs need more: runs will fail once the disk is full."
+    return _left("disk", free_bytes, LEAST_FREE_BYTES, f"{free_bytes / 2**30:.1f} GiB free", meaning)
 
 
 def free_files(count: int) -> Finding:
     """The number of files that can still be created on the disk of the home."""
-    text = f"{count:,} files can be made"
-    if count == 0:
-        return missing("inodes", text, "No run can be accepted: remove files from this disk.", needed=True)
-    if count < LEAST_FREE_FILES:
-        return warn("inodes", text, "Each attempt copies the files of its code: remove files from this disk.")
-    return ok("inodes", text)
+    meaning = "Each attempt copies the files of its code: remove files from this disk."
+    return _left("inodes", count, LEAST_FREE_FILES, f"{count:,} files can be made", meaning)
+
+
+def _left(what: str, amount: int, least: int, text: str, meaning: str) -> Finding:
+    if amount == 0:
+        return missing(what, text, "No run can be accepted: remove files from this disk.", needed=True)
+    return warn(what, text, meaning) if amount < least else ok(what, text)
 
 
 def disk_kind(path: Path, mountinfo: str) -> str:
@@ -140,16 +183,21 @@ def images(trial: Trial) -> Finding:
 
 def limit_findings(choice: Choice) -> Iterator[Finding]:
     """Whether the kernel enforces `memory` and `cpus` of a run file."""
-    if place := choice.places.get(workergroup.MEMORY):
-        yield ok("memory limits", f"by the kernel (control groups, version {place.version})")
-    else:
-        meaning = "What a run file asks for is watched twice a second: a worker above it is ended."
-        yield warn("memory limits", choice.why_not[workergroup.MEMORY], meaning)
-    if place := choice.places.get(workergroup.CPU):
-        yield ok("cpu limits", f"by the kernel (control groups, version {place.version})")
-    else:
-        meaning = "The cpus that a run file asks for are placed, but not enforced."
-        yield warn("cpu limits", choice.why_not[workergroup.CPU], meaning)
+    for what, kind, meaning in _LIMITS:
+        if place := choice.places.get(kind):
+            yield ok(what, f"by the kernel (control groups, version {place.version})")
+        else:
+            yield warn(what, choice.why_not[kind], meaning)
+
+
+_LIMITS = (
+    (
+        "memory limits",
+        workergroup.MEMORY,
+        "What a run file asks for is watched twice a second: a worker above it is ended.",
+    ),
+    ("cpu limits", workergroup.CPU, "The cpus that a run file asks for are placed, but not enforced."),
+)
 
 
 def accelerators(products: Sequence[str], *, driver: bool) -> Finding:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from functools import partial
 from types import TracebackType
 from typing import Self, TextIO
 
@@ -31,18 +30,18 @@ class Bar:
     rate: Callable[[float], str]
 
     def __init__(
-        self, stream: TextIO, terminal: Terminal, *, now: Callable[[], float] = time.monotonic
+        self, stream: TextIO, terminal: Terminal | None = None, *, now: Callable[[], float] = time.monotonic
     ) -> None:
         self._stream = stream
         self._terminal = terminal
         self._now = now
-        self._began_at = now()
+        self._began_at: float | None = None
         self._drawn_at: float | None = None
 
     @classmethod
-    def on_stderr(cls, *, quiet: bool) -> Self:
+    def on_stderr(cls, *, quiet: bool = False) -> Self:
         """A bar on stderr; with `quiet` it draws nothing."""
-        return cls(sys.stderr, Terminal() if quiet else terminal_of(sys.stderr))
+        return cls(sys.stderr, Terminal() if quiet else None)
 
     def __enter__(self) -> Self:
         return self
@@ -50,16 +49,26 @@ class Bar:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._drawn_at is not None:
-            self._write("")
+        self.close()
 
     def show(self, done: int, of: int) -> None:
-        """Show that `done` of `of` are done."""
+        """Show that `done` of `of` are done; the first call begins, the last one erases the bar."""
+        if self._terminal is None:
+            self._terminal = terminal_of(self._stream)
         now = self._now()
-        if self._terminal.width is None or now - (self._drawn_at or self._began_at + QUIET_S) < PERIOD_S:
-            return
-        self._drawn_at = now
-        self._write(fit(self._line(done, of, now - self._began_at), self._terminal.width - 1))
+        if self._began_at is None:
+            self._began_at = now
+        if done >= of:
+            self.close()
+        elif self._terminal.width and now - (self._drawn_at or self._began_at + QUIET_S) >= PERIOD_S:
+            self._drawn_at = now
+            self._write(fit(self._line(done, of, now - self._began_at), self._terminal.width - 1))
+
+    def close(self) -> None:
+        """Erase an unfinished line; the bar may be shown again."""
+        if self._drawn_at is not None:
+            self._write("")
+        self._began_at = self._drawn_at = None
 
     def _line(self, done: int, of: int, took_s: float) -> str:
         share = done / max(1, of)
@@ -86,27 +95,3 @@ class BytesBar(Bar):
 
     amount = staticmethod(lambda done, of: f"{size(done)} of {size(of)}")
     rate = staticmethod(size)
-
-
-class UploadBar:
-    """Bytes of code sent to a server elsewhere: called with the number sent and the total.
-
-    Most commands send nothing, so the bar is created with the first bytes.
-    """
-
-    def __init__(self, make: Callable[[], BytesBar] | None = None) -> None:
-        self._make = make or partial(BytesBar.on_stderr, quiet=False)
-        self._bar: BytesBar | None = None
-
-    def __call__(self, sent_bytes: int, of_bytes: int) -> None:
-        if self._bar is None:
-            self._bar = self._make()
-        self._bar.show(sent_bytes, of_bytes)
-        if sent_bytes >= of_bytes:
-            self.close()
-
-    def close(self) -> None:
-        """Erase an unfinished line, however the upload ended."""
-        if self._bar is not None:
-            self._bar.__exit__(None, None, None)
-            self._bar = None

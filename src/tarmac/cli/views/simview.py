@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from tarmac.cli.views.amounts import duration
-from tarmac.cli.views.table import Cell, Column, heads, render
+from tarmac.cli.views.table import Cell, Column, render
 from tarmac.cli.views.terminal import Terminal
 from tarmac.simulator.comparing import Result, Setting
 from tarmac.simulator.measures import Measures
@@ -63,11 +63,6 @@ _ROWS: tuple[tuple[str, _Show], ...] = (
     ("jobs that never fit", lambda of: f"{of.never_fits:,}" if of.never_fits else ""),
 )
 
-_WIDE = heads(
-    "TRACE, POLICY, COMPLETION, P50, P99, QUEUEING, MAKESPAN, UTIL, PREEMPTED, FAIRNESS, UNFAIR, BY LIFE",
-    right="COMPLETION, P50, P99, QUEUEING, MAKESPAN, UTIL, PREEMPTED, FAIRNESS, UNFAIR, BY LIFE",
-)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
@@ -80,6 +75,23 @@ class Published:
     p99_s: float | None = None
     worst_fairness: float | None = None
     unfair_share: float | None = None
+
+
+_Told = Callable[[Published], str]
+
+_WIDE: tuple[tuple[str, _Show, _Told], ...] = (
+    ("COMPLETION", lambda of: _seconds(of.completion_mean_s), lambda of: _seconds(of.completion_s)),
+    ("P50", lambda of: _seconds(of.completion_p50_s), lambda _: ""),
+    ("P99", lambda of: _seconds(of.completion_p99_s), lambda of: _seconds(of.p99_s)),
+    ("QUEUEING", lambda of: _seconds(of.queueing_mean_s), lambda of: _seconds(of.queueing_s)),
+    ("MAKESPAN", lambda of: _seconds(of.makespan_s), lambda of: _seconds(of.makespan_s)),
+    ("UTIL", lambda of: f"{of.utilisation:.1%}", lambda _: ""),
+    ("PREEMPTED", lambda of: f"{of.preemptions:,}", lambda _: ""),
+    ("FAIRNESS", lambda of: _ratio(of.fairness.worst), lambda of: _ratio(of.worst_fairness)),
+    ("UNFAIR", lambda of: _share(of.fairness.unfair_share), lambda of: _share(of.unfair_share)),
+    ("BY LIFE", lambda of: _ratio(of.fairness_by_life.worst), lambda _: ""),
+)
+"""Columns of the table over all traces: of a play, and of a published result."""
 
 
 def comparison(played: Played, named: Mapping[str, float], terminal: Terminal) -> str:
@@ -97,9 +109,15 @@ def wide_table(
     for _, group in groupby(played, key=_trace_of):
         part = list(group)
         setting = part[0][0]
-        rows += [_row(setting.trace.name, setting, result) for setting, result in part]
-        rows += [_published_row(setting.trace.name, result) for result in published(setting)]
-    return "\n".join([render(_WIDE, rows, terminal), "", LEGEND])
+        for setting, result in part:
+            label = setting.label + ("" if result.complete else " (partial)")
+            shown = (show(result.measures) for _, show, _ in _WIDE)
+            rows.append((setting.trace.name, Cell(label, "bold"), *shown))
+        for known in published(setting):
+            told = (setting.trace.name, f"{known.policy}, published", *(tell(known) for _, _, tell in _WIDE))
+            rows.append([Cell(cell, "dim") for cell in told])
+    columns: list[Column[object]] = [Column(title, right=True) for title, *_ in _WIDE]
+    return "\n".join([render([Column("TRACE"), Column("POLICY"), *columns], rows, terminal), "", LEGEND])
 
 
 def never_fits_remarks(played: Played) -> Iterator[str]:
@@ -172,43 +190,6 @@ def _side_by_side(part: Played, named: Mapping[str, float], terminal: Terminal) 
     yield render([Column(""), *labels], rows, terminal)
     for name, value in named.items():
         yield f"{name}: completion, mean {duration(value)}"
-
-
-def _row(trace: str, setting: Setting, result: Result) -> Sequence[Cell | str]:
-    of = result.measures
-    label = setting.label + ("" if result.complete else " (partial)")
-    return (
-        trace,
-        Cell(label, "bold"),
-        _seconds(of.completion_mean_s),
-        _seconds(of.completion_p50_s),
-        _seconds(of.completion_p99_s),
-        _seconds(of.queueing_mean_s),
-        _seconds(of.makespan_s),
-        f"{of.utilisation:.1%}",
-        f"{of.preemptions:,}",
-        _ratio(of.fairness.worst),
-        _share(of.fairness.unfair_share),
-        _ratio(of.fairness_by_life.worst),
-    )
-
-
-def _published_row(trace: str, of: Published) -> Sequence[Cell | str]:
-    cells = (
-        trace,
-        f"{of.policy}, published",
-        _seconds(of.completion_s),
-        "",
-        _seconds(of.p99_s),
-        _seconds(of.queueing_s),
-        _seconds(of.makespan_s),
-        "",
-        "",
-        _ratio(of.worst_fairness),
-        _share(of.unfair_share),
-        "",
-    )
-    return [Cell(cell, "dim") for cell in cells]
 
 
 def _seconds(value: float | None) -> str:

@@ -63,6 +63,4 @@ def _change(text: str) -> tuple[str, str | None]:
         return key, value
     if not equals and key.endswith("-") and len(key) > 1:
         return key[:-1], None
-    raise click.UsageError(
-        f"{text!r} is neither K=V nor K- (which removes a label)", click.get_current_context()
-    )
+    raise click.UsageError(f"{text!r} is neither K=V nor K- (which removes a label)")

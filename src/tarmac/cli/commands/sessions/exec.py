@@ -14,6 +14,7 @@ import termios
 import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -121,17 +122,17 @@ def attend(
         return near.run(stdin=stdin, typed=typed, terminal=terminal)
 
 
+@dataclass(slots=True)
 class _NearEnd:
-    def __init__(
-        self, session: ClientSession, hear: int, say: int, listener: Listener | None, interrupt: int
-    ) -> None:
-        self._session = session
-        self._hear = hear
-        self._say = say
-        self._listener = listener
-        self._interrupt = interrupt
-        self._ended: dict[str, Any] | None = None
-        self._problem: Exception | None = None
+    """The near end of one session; the pipe `hear` and `say` carries the numbers of signals."""
+
+    session: ClientSession
+    hear: int
+    say: int
+    listener: Listener | None
+    interrupt: int
+    ended: dict[str, Any] | None = None
+    problem: Exception | None = None
 
     def run(self, *, stdin: bool, typed: bytes, terminal: bool) -> int:
         reader = Thread(target=self._show, name="session", daemon=True)
@@ -139,45 +140,45 @@ class _NearEnd:
         try:
             with suppress(OSError):  # the session has ended, and the reader reports it
                 if typed:
-                    self._session.write(typed)
-                    self._session.write(b"")
+                    self.session.write(typed)
+                    self.session.write(b"")
                 if (left := self._send(stdin=stdin, terminal=terminal)) is not None:
                     return SIGNALLED + left
             reader.join()
         finally:
-            self._session.close()
-        if self._problem is not None:
-            raise self._problem
-        return _exit_code(self._ended or {})
+            self.session.close()
+        if self.problem is not None:
+            raise self.problem
+        return _exit_code(self.ended or {})
 
     def _send(self, *, stdin: bool, terminal: bool) -> int | None:
         """Send input until the session has ended (None), or until a signal requests an exit (its number)."""
         while True:
-            has_room = self._session.has_room()
+            has_room = self.session.has_room()
             reading = [STDIN] if stdin and has_room else []
             wait_s = frames.PING_S if has_room else _ROOM_S
-            ready, _, _ = select.select([self._hear, *reading], [], [], wait_s)
-            for number in os.read(self._hear, 64) if self._hear in ready else b"":
+            ready, _, _ = select.select([self.hear, *reading], [], [], wait_s)
+            for number in os.read(self.hear, 64) if self.hear in ready else b"":
                 if number == _OVER[0]:
                     return None
                 if number in _LEAVE:
                     return number
                 if number == signal.SIGWINCH and terminal:
                     size = terminal_size()
-                    self._session.resize(size["rows"], size["columns"])
+                    self.session.resize(size["rows"], size["columns"])
                 elif number == signal.SIGINT:
-                    self._session.signal(self._interrupt)
+                    self.session.signal(self.interrupt)
             if STDIN in ready:
                 data = os.read(STDIN, frames.PIECE_BYTES)
-                self._session.write(data)
+                self.session.write(data)
                 stdin = bool(data)
             elif not ready and has_room:
-                self._session.send(frames.PING)
+                self.session.send(frames.PING)
 
     def _show(self) -> None:
         """Write the received output, to its end."""
         try:
-            for frame in self._session.frames():
+            for frame in self.session.frames():
                 if frame.kind == frames.OUTPUT:
                     self._write(STDOUT, frame.content)
                 elif frame.kind == frames.ERRORS:
@@ -186,15 +187,15 @@ class _NearEnd:
                     for notice in frame.document()["notices"]:
                         remark(notice)
                 elif frame.kind == frames.ENDED:
-                    self._ended = frame.document()
+                    self.ended = frame.document()
         except (Unavailable, OSError, ValueError) as problem:
-            self._problem = problem
+            self.problem = problem
         finally:
-            os.write(self._say, _OVER)
+            os.write(self.say, _OVER)
 
     def _write(self, handle: int, data: bytes) -> None:
-        if self._listener is not None and data:
-            self._listener(data)
+        if self.listener is not None and data:
+            self.listener(data)
         while data:
             data = data[os.write(handle, data) :]
 

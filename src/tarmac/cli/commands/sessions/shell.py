@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tarmac.cli.commands.sessions.exec import (
-    Listener,
     attend,
     needs_terminal,
     run_command,
@@ -144,27 +143,19 @@ def begin(client: Client, name: str, overrides: dict[str, Any]) -> str:
     raise NotStarted(1)
 
 
-def sit(
-    client: Client,
-    run_id: str,
-    argv: tuple[str, ...],
-    *,
-    terminal: bool,
-    typed: bytes = b"",
-    interrupt: int | None = None,
-    listener: Listener | None = None,
-) -> int:
-    """Open the session of an interactive run; return its exit code. The run always ends with it."""
+def sit(client: Client, run_id: str, argv: tuple[str, ...], *, terminal: bool, **near_end: Any) -> int:
+    """Open the session of an interactive run; return its exit code. The run always ends with it.
+
+    `near_end` has further arguments of `attend`.
+    """
     try:
         session = client.open_session(
             run_id,
             command=["sh", "-c", _BEGINNING, "sh", *argv],
-            stdin=terminal or bool(typed),
+            stdin=terminal or "typed" in near_end,
             terminal=terminal_size() if terminal else None,
         )
     except BaseException:
         client.stop(run_id)
         raise
-    return attend(
-        session, stdin=terminal, terminal=terminal, typed=typed, interrupt=interrupt, listener=listener
-    )
+    return attend(session, stdin=terminal, terminal=terminal, **near_end)
