@@ -90,15 +90,8 @@ def get(*, artifact: str, path: str | None, kind: str, output: str, as_json: boo
     content = client.artifact(artifact, kind=kind)
     entries = selected(content.entries, path)
     total = sum(entry.bytes for entry in entries)
-    done = 0
     with BytesBar.on_stderr(quiet=as_json) as bar:
-
-        def progress(more: int) -> None:
-            nonlocal done
-            done += more
-            bar.show(done, total)
-
-        fetch(client, entries, Path(output), progress)
+        fetch(client, entries, Path(output), lambda more: bar.add(more, total))
     fetched = {"output": str(Path(output).resolve()), "fetched_bytes": total}
     files = counted(sum(entry.kind == "file" for entry in entries), "file")
     text = f"{content.artifact.id}: {files}, {size(total)} in {output}"

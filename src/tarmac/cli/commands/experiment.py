@@ -13,14 +13,7 @@ from tarmac.artifacts.code.tree import check_size, scan
 from tarmac.cli.commands import acts
 from tarmac.cli.commands.ls import ls
 from tarmac.cli.commands.queue import change_queue, read_options
-from tarmac.cli.commands.search import (
-    SEARCH_COMMANDS,
-    act_on_search,
-    begin,
-    is_native,
-    is_one_run,
-    is_search,
-)
+from tarmac.cli.commands.search import SEARCH_COMMANDS, act_on_search, begin, is_native, is_one_run, is_search
 from tarmac.cli.commands.search import show as show_search
 from tarmac.cli.commands.show import show
 from tarmac.cli.following import follow_submitted

@@ -215,7 +215,7 @@ def preview(*, file: str, sweep: tuple[tuple[str, str], ...], as_json: bool) -> 
 @_ARGUMENT
 @json_option
 def go_on(*, reference: str, as_json: bool) -> None:
-    """Go on with a search that has ended: trials that failed or were stopped run again."""
+    """Continue a search that has ended: trials that failed or were stopped run again."""
     _print(connect().continue_experiment(reference), as_json=as_json)
 
 

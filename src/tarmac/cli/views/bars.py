@@ -35,6 +35,7 @@ class Bar:
         self._stream = stream
         self._terminal = terminal
         self._now = now
+        self._done = 0
         self._began_at: float | None = None
         self._drawn_at: float | None = None
 
@@ -63,6 +64,11 @@ class Bar:
         elif self._terminal.width and now - (self._drawn_at or self._began_at + QUIET_S) >= PERIOD_S:
             self._drawn_at = now
             self._write(fit(self._line(done, of, now - self._began_at), self._terminal.width - 1))
+
+    def add(self, more: int, of: int) -> None:
+        """Show that `more` of `of` are done in addition."""
+        self._done += more
+        self.show(self._done, of)
 
     def close(self) -> None:
         """Erase an unfinished line; the bar may be shown again."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tarmac.cli.views.experimentview import number_text, value_at, varied_parameters
 from tarmac.cli.views.metricview import metric_text, series_name
-from tarmac.cli.views.table import heads, render
+from tarmac.cli.views.table import Column, render
 from tarmac.cli.views.terminal import Terminal
 from tarmac.model.errors import InvalidInput, Unavailable
 
@@ -106,16 +106,22 @@ def plot(found: Sequence[api.MetricSeries], path: Path) -> None:
 
 def curves_text(found: Sequence[api.MetricSeries], terminal: Terminal) -> str:
     """A line of blocks for each series; those of one metric share their scale."""
-    table = heads("METRIC, RUN, CURVE, FIRST, LAST", right="FIRST, LAST", optional="FIRST")
+    table: list[Column[object]] = [
+        Column("METRIC"),
+        Column("RUN"),
+        Column("CURVE"),
+        Column("FIRST", right=True, optional=True),
+        Column("LAST", right=True),
+    ]
     rows = []
     for title, series_of in _by_metric(found):
         finite = [value for each in series_of for value in _values(each) if isfinite(value)]
         low, high = (min(finite), max(finite)) if finite else (0.0, 0.0)
         for each in series_of:
             values = _values(each)
-            first = metric_text(values[0]) if values else ""
+            begin = metric_text(values[0]) if values else ""
             line = blocks(values, low=low, high=high, width=LINE_COLUMNS)
-            rows.append((title, each.run_name, line, first, metric_text(each.last)))
+            rows.append((title, each.run_name, line, begin, metric_text(each.last)))
     return render(table, rows, terminal)
 
 

@@ -23,13 +23,8 @@ LONGEST_TEXT = 300
 """Maximum width of a text, even if the output has no width; `tarmac show` prints the complete text."""
 
 
-def _text(title: str, field: str, *, flexible: bool = False, optional: bool = False) -> Column[Run]:
-    return Column(
-        title,
-        lambda run, _: fit(str(run[field] or ""), LONGEST_TEXT),
-        flexible=flexible,
-        optional=optional,
-    )
+def _text(title: str, field: str, **head: Any) -> Column[Run]:
+    return Column(title, lambda run, _: fit(str(run[field] or ""), LONGEST_TEXT), **head)
 
 
 def _number(title: str, field: str) -> Column[Run]:

@@ -77,9 +77,9 @@ class Published:
     unfair_share: float | None = None
 
 
-_Told = Callable[[Published], str]
+_ShowPublished = Callable[[Published], str]
 
-_WIDE: tuple[tuple[str, _Show, _Told], ...] = (
+_WIDE: tuple[tuple[str, _Show, _ShowPublished], ...] = (
     ("COMPLETION", lambda of: _seconds(of.completion_mean_s), lambda of: _seconds(of.completion_s)),
     ("P50", lambda of: _seconds(of.completion_p50_s), lambda _: ""),
     ("P99", lambda of: _seconds(of.completion_p99_s), lambda of: _seconds(of.p99_s)),
@@ -114,8 +114,8 @@ def wide_table(
             shown = (show(result.measures) for _, show, _ in _WIDE)
             rows.append((setting.trace.name, Cell(label, "bold"), *shown))
         for known in published(setting):
-            told = (setting.trace.name, f"{known.policy}, published", *(tell(known) for _, _, tell in _WIDE))
-            rows.append([Cell(cell, "dim") for cell in told])
+            cells = (setting.trace.name, f"{known.policy}, published", *(show(known) for _, _, show in _WIDE))
+            rows.append([Cell(cell, "dim") for cell in cells])
     columns: list[Column[object]] = [Column(title, right=True) for title, *_ in _WIDE]
     return "\n".join([render([Column("TRACE"), Column("POLICY"), *columns], rows, terminal), "", LEGEND])
 

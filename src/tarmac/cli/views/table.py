@@ -59,21 +59,6 @@ def facts_text(facts: Mapping[str, object], terminal: Terminal, *, width: int = 
     return "\n".join(f"{terminal.paint(name, 'dim')} {value}" for name, value in shown)
 
 
-def heads(titles: str, *, right: str = "", flexible: str = "", optional: str = "") -> tuple[Column[Any], ...]:
-    """The columns of these comma-separated titles; the other arguments name those with a property."""
-    marked = {"right": right, "flexible": flexible, "optional": optional}
-    named = {mark: set(those.split(", ")) if those else set() for mark, those in marked.items()}
-    return tuple(
-        Column(
-            title,
-            right=title in named["right"],
-            flexible=title in named["flexible"],
-            optional=title in named["optional"],
-        )
-        for title in titles.split(", ")
-    )
-
-
 def render(heads: Sequence[Column[Any]], rows: Iterable[Sequence[object]], terminal: Terminal) -> str:
     """The table as text, one line per row, without a trailing line end; empty columns are left out."""
     cells = [[_clean(cell) for cell in row] for row in rows]

@@ -10,13 +10,11 @@ from collections.abc import Mapping, Sequence
 
 from tarmac.cli.displays.display import Display, facts_of, report_of, status_cell, utc_time
 from tarmac.cli.views.messages import Json, worker_cell
-from tarmac.cli.views.table import Cell, facts_text, heads, render
+from tarmac.cli.views.table import Cell, Column, facts_text, table_text
 from tarmac.cli.views.terminal import Terminal, one_line
 from tarmac.systems.clusterfudge import statuses
 from tarmac.systems.clusterfudge.identity import launch_number, launch_uuid
 
-_LAUNCHES = heads("LAUNCH, NAME, STATUS, LAUNCHED BY, SUBMITTED, RUN", right="LAUNCH", flexible="NAME")
-_PROCESSES = heads("JOB, REPLICA, PROCESS, NODE, PID, STATE", right="REPLICA, PROCESS, PID")
 _COLOURS = {
     "LAUNCH_STATUS_QUEUED": "queued",
     "LAUNCH_STATUS_PENDING": "starting",
@@ -28,29 +26,44 @@ _COLOURS = {
 """The state of tarmac whose colour each word has."""
 
 
+def _status(run: Json) -> Cell:
+    return status_cell(statuses.status(report_of(run)), _COLOURS)
+
+
+LAUNCHES: Sequence[Column[Json]] = (
+    Column("LAUNCH", lambda run, _: launch_number(run["id"]), right=True),
+    Column("NAME", lambda run, _: Cell(run["name"], "bold"), flexible=True),
+    Column("STATUS", lambda run, _: _status(run)),
+    Column("LAUNCHED BY", lambda run, _: run["user"]),
+    Column("SUBMITTED", lambda run, _: utc_time(run["created_at"])),
+    Column("RUN", lambda run, _: run["id"]),
+)
+
+
+def _processes(run: Json) -> Sequence[Column[Json]]:
+    """The columns of the processes of a run."""
+    return (
+        Column("JOB", lambda worker, _: _short_name(run, worker["role"])),
+        Column("REPLICA", lambda worker, _: worker["replica"], right=True),
+        Column("PROCESS", lambda worker, _: worker["index"], right=True),
+        Column("NODE", lambda worker, _: worker["node"]),
+        Column("PID", lambda worker, _: worker["pid"] or "", right=True),
+        Column("STATE", lambda worker, _: worker_cell(worker)),
+    )
+
+
 class ClusterfudgeDisplay(Display):
     """A list of launches, and one launch with its processes."""
 
     status = staticmethod(statuses.status)
 
     def runs(self, runs: Sequence[Json], terminal: Terminal) -> str:
-        rows = (
-            (
-                str(launch_number(run["id"])),
-                Cell(run["name"], "bold"),
-                self._status(run),
-                run["user"],
-                utc_time(run["created_at"]),
-                run["id"],
-            )
-            for run in runs
-        )
-        return render(_LAUNCHES, rows, terminal)
+        return table_text(LAUNCHES, runs, terminal)
 
     def run(self, run: Json, attempts: Sequence[Json], terminal: Terminal) -> str:
         facts = facts_of(run)
         target = run["spec"].get("target", {})
-        status = self._status(run)
+        status = _status(run)
         fields = {
             "Launch": str(launch_number(run["id"])),
             "Id": launch_uuid(run["id"]),
@@ -68,14 +81,12 @@ class ClusterfudgeDisplay(Display):
             "Hostnames": ", ".join(target.get("hostnames", ())),
             "Jobs": ", ".join(_listed(run)),
         }
-        table = _processes(run, attempts, terminal)
+        workers = attempts[-1]["workers"] if attempts else ()
+        table = table_text(_processes(run), workers, terminal) if workers else ""
         return facts_text(fields, terminal, width=13) + (f"\n\n{table}" if table else "")
 
     def log_prefix(self, run: Json, chunk: Json) -> str | None:
         return f"{_short_name(run, chunk['role'])}.{chunk['replica']}.{chunk['worker']} | "
-
-    def _status(self, run: Json) -> Cell:
-        return status_cell(self.status(report_of(run)), _COLOURS)
 
 
 DISPLAY = ClusterfudgeDisplay()
@@ -101,22 +112,3 @@ def _deployment(run: Json) -> str:
         return f"local directory {code['path']}" if "path" in code else ""
     at = run.get("code_commit") or code.get("commit") or code.get("branch") or ""
     return f"{code['url']} at {at}" if at else str(code["url"])
-
-
-def _processes(run: Json, attempts: Sequence[Json], terminal: Terminal) -> str:
-    """The processes of the newest attempt."""
-    workers = attempts[-1]["workers"] if attempts else []
-    if not workers:
-        return ""
-    rows = (
-        (
-            _short_name(run, worker["role"]),
-            str(worker["replica"]),
-            str(worker["index"]),
-            worker["node"],
-            str(worker["pid"] or ""),
-            worker_cell(worker),
-        )
-        for worker in workers
-    )
-    return render(_PROCESSES, rows, terminal)

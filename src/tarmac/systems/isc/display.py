@@ -6,12 +6,10 @@ from collections.abc import Sequence
 
 from tarmac.cli.displays.display import Display, report_of, status_cell, utc_time
 from tarmac.cli.views.messages import Json
-from tarmac.cli.views.table import Cell, facts_text, heads, render
+from tarmac.cli.views.table import Cell, Column, facts_text, table_text
 from tarmac.cli.views.terminal import Terminal, one_line
 from tarmac.model.mode import Mode
 from tarmac.systems.isc import statuses
-
-_COLUMNS = heads("ID, Name, Created, GPUs, Mode, Cycle, Status", right="GPUs", flexible="Name")
 
 _COLOURS = {
     "enqueued": "queued",
@@ -24,29 +22,37 @@ _COLOURS = {
 """The state of tarmac whose colour a word has, for words that are not its states."""
 
 
+def _status(run: Json) -> Cell:
+    return status_cell(statuses.status(report_of(run)), _COLOURS)
+
+
+def _cycle(run: Json) -> str:
+    """The number of starts and, for cycle runs, their maximum: `1 / 3`."""
+    return f"{run['attempt']} / {run['max_turns']}" if run["mode"] == Mode.CYCLE else str(run["attempt"])
+
+
+COLUMNS: Sequence[Column[Json]] = (
+    Column("ID", lambda run, _: run["id"]),
+    Column("Name", lambda run, _: Cell(run["name"], "bold"), flexible=True),
+    Column("Created", lambda run, _: utc_time(run["created_at"])),
+    Column("GPUs", lambda run, _: run["slots"], right=True),
+    Column("Mode", lambda run, _: run["mode"]),
+    Column("Cycle", lambda run, _: _cycle(run)),
+    Column("Status", lambda run, _: _status(run)),
+)
+
+
 class IscDisplay(Display):
     """`isc experiments`, for several experiments or one."""
 
     status = staticmethod(statuses.status)
 
     def runs(self, runs: Sequence[Json], terminal: Terminal) -> str:
-        rows = (
-            (
-                run["id"],
-                Cell(run["name"], "bold"),
-                utc_time(run["created_at"]),
-                str(run["slots"]),
-                str(run["mode"]),
-                _cycle(run),
-                self._status(run),
-            )
-            for run in runs
-        )
-        return render(_COLUMNS, rows, terminal)
+        return table_text(COLUMNS, runs, terminal)
 
     def run(self, run: Json, attempts: Sequence[Json], terminal: Terminal) -> str:
         newest = attempts[-1] if attempts else None
-        status = self._status(run)
+        status = _status(run)
         fields = {
             "ID": run["id"],
             "Name": one_line(run["name"]),
@@ -61,13 +67,5 @@ class IscDisplay(Display):
         }
         return facts_text(fields, terminal, width=9)
 
-    def _status(self, run: Json) -> Cell:
-        return status_cell(self.status(report_of(run)), _COLOURS)
-
 
 DISPLAY = IscDisplay()
-
-
-def _cycle(run: Json) -> str:
-    """The number of starts and, for cycle runs, their maximum: `1 / 3`."""
-    return f"{run['attempt']} / {run['max_turns']}" if run["mode"] == Mode.CYCLE else str(run["attempt"])

@@ -10,12 +10,24 @@ from datetime import datetime
 
 from tarmac.cli.displays.display import Display, report_of
 from tarmac.cli.views.messages import Json
-from tarmac.cli.views.table import heads, render
+from tarmac.cli.views.table import Column, table_text
 from tarmac.cli.views.terminal import Terminal, one_line
 from tarmac.systems.mantik import statuses
 
-_HEADS = heads("run_id, run_name, status, start_time, end_time", flexible="run_name")
 _LABEL_WIDTH = 14
+
+
+def _when(at: float | None) -> str:
+    return "" if at is None else datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+COLUMNS: Sequence[Column[Json]] = (
+    Column("run_id", lambda run, _: run["id"]),
+    Column("run_name", lambda run, _: run["name"], flexible=True),
+    Column("status", lambda run, _: statuses.status(report_of(run))),
+    Column("start_time", lambda run, _: _when(run["started_at"])),
+    Column("end_time", lambda run, _: _when(run["ended_at"])),
+)
 
 
 class MantikDisplay(Display):
@@ -24,17 +36,7 @@ class MantikDisplay(Display):
     status = staticmethod(statuses.status)
 
     def runs(self, runs: Sequence[Json], terminal: Terminal) -> str:
-        rows = [
-            (
-                run["id"],
-                run["name"],
-                self.status(report_of(run)),
-                _when(run["started_at"]),
-                _when(run["ended_at"]),
-            )
-            for run in runs
-        ]
-        return render(_HEADS, rows, terminal)
+        return table_text(COLUMNS, runs, terminal)
 
     def run(self, run: Json, attempts: Sequence[Json], terminal: Terminal) -> str:  # noqa: ARG002 the port's
         site = run["spec"].get("site") or {}
@@ -67,7 +69,3 @@ class MantikDisplay(Display):
 
 
 DISPLAY = MantikDisplay()
-
-
-def _when(at: float | None) -> str:
-    return "" if at is None else datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
