@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from tarmac.engines.local.nodes import local_nodes
 from tarmac.engines.ray.kind import RayKind
 from tarmac.engines.ray.servers import ray_servers
 from tarmac.engines.slurm import SlurmKind
+from tarmac.model.abilities import KeepsFiles
 from tarmac.model.cluster import LOCAL_ENGINE, Node
 from tarmac.model.home import Home
 from tarmac.model.launch import ApplyConventions
@@ -127,14 +128,11 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
     secrets = SecretService(_vault(home, settings, store, clock), store)
     directories = _code_store(home, settings)
     catalog, marker = Catalog(keeping.store), home.artifact_store
-    keep_versions = settings.artifacts.keep_versions
-    engines_of = lambda: plane.file_engines()  # noqa: E731, PLW0108 - plane is made below
-    sites = SiteArtifacts(catalog, store, engines=engines_of, keep_versions=keep_versions)
+    sites = _sites(catalog, store, settings, lambda: plane.file_engines())  # noqa: PLW0108 - made below
     artifacts = ArtifactService(catalog, store, clock, _rules(settings), marker=marker, sites=sites)
     datasets = _datasets(home, settings, store, clock, serving.cluster)
-    supplies = _supplies(
-        home, settings, directories, secrets.values, artifacts, sidecar=_sidecar(keeping, sites)
-    )
+    sidecar = _sidecar(keeping, sites)
+    supplies = _supplies(home, settings, directories, secrets.values, artifacts, sidecar=sidecar)
     plane = ControlPlane(
         ControlState(
             store=store,
@@ -172,6 +170,12 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
         images=_images(plane, settings),
         remover=_remover(plane, settings, store, catalog, sites=sites, clock=clock),
     )
+
+
+def _sites(
+    catalog: Catalog, store: SqlStore, settings: Settings, engines: Callable[[], Mapping[str, KeepsFiles]]
+) -> SiteArtifacts:
+    return SiteArtifacts(catalog, store, engines=engines, keep_versions=settings.artifacts.keep_versions)
 
 
 def _conventions(settings: Settings, datasets: DatasetService, store: SqlStore) -> ApplyConventions:
