@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
@@ -95,7 +96,7 @@ Handler = Callable[[Call], Any] | Callable[[Call], Awaitable[Any]]
 async ones run in the event loop, for handlers that wait."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Route:
     """One method of one path, as `/api/v1/trials/{trial}`."""
 
@@ -105,26 +106,8 @@ class Route:
     access: Access = Access.USER
 
 
-def get(path: str, handler: Handler, access: Access = Access.USER) -> Route:
-    """A route that reads."""
-    return Route(method="GET", path=path, handler=handler, access=access)
-
-
-def post(path: str, handler: Handler, access: Access = Access.USER) -> Route:
-    """A route that executes or creates something."""
-    return Route(method="POST", path=path, handler=handler, access=access)
-
-
-def put(path: str, handler: Handler, access: Access = Access.USER) -> Route:
-    """A route that sets something."""
-    return Route(method="PUT", path=path, handler=handler, access=access)
-
-
-def patch(path: str, handler: Handler, access: Access = Access.USER) -> Route:
-    """A route that changes something."""
-    return Route(method="PATCH", path=path, handler=handler, access=access)
-
-
-def delete(path: str, handler: Handler, access: Access = Access.USER) -> Route:
-    """A route that removes something."""
-    return Route(method="DELETE", path=path, handler=handler, access=access)
+get = partial(Route, "GET")
+post = partial(Route, "POST")
+put = partial(Route, "PUT")
+patch = partial(Route, "PATCH")
+delete = partial(Route, "DELETE")
