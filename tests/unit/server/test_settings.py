@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 import pages
-from tarmac.dialects.native.reader import written_duration, written_size
 from tarmac.dialects.pool_rules import POOL
+from tarmac.dialects.quantities import written_duration, written_size
 from tarmac.model.cluster import Packing, Policy, Pool, ShareBy
 from tarmac.model.errors import InvalidInput
 from tarmac.server.setting_reader import Setting, settings_of
@@ -75,7 +75,7 @@ def test_a_pool_of_the_local_cluster_has_rules(tmp_path: Path) -> None:
 
 def test_the_page_lists_every_pool_rule_with_its_default(tmp_path: Path) -> None:
     rules = pages.settings("[pools.NAME]")
-    assert {key for key, _, _ in rules} == POOL.known
+    assert {key for key, _, _ in rules} == set(POOL.fields)
     lines = {key: f"{key} = {repr(default) if kind == 'text' else default}" for key, kind, default in rules}
     shared = {key: lines.pop(key) for key in ("share_by", "shares", "half_life")}
     text = "\n".join(["[pools.default]", *lines.values()])
