@@ -18,6 +18,7 @@ from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Section, Value
 from tarmac.dialects.yaml_tree import compose_table
 from tarmac.model.errors import InvalidInput, Problem
+from tarmac.model.record import replace
 from tarmac.model.resources import ACCELERATOR
 from tarmac.model.site import Firecrest, SiteRequest
 from tarmac.model.spec import (
@@ -33,7 +34,7 @@ from tarmac.systems.mantik.environment import SiteEnvironment, read_environment
 from tarmac.systems.mantik.fields import CONFIG, FIRECREST, MLFLOW_KEYS, known_part
 from tarmac.systems.mantik.legacy_keys import update_keys
 from tarmac.systems.mantik.mlproject import FILE_NAMES, Project, read_project
-from tarmac.systems.mantik.resources import SiteResources, read_resources
+from tarmac.systems.mantik.resources import read_resources
 
 NAME = "mantik"
 SRUN_CPUS = "SRUN_CPUS_PER_TASK"
@@ -50,19 +51,28 @@ def read_mantik(text_: str, *, filename: str, directory: str, extras: Extras = N
     unicore_url, firecrest = _site(config)
     by_firecrest = firecrest is not None
     environment = read_environment(config, directory, firecrest=by_firecrest)
-    resources = read_resources(config, firecrest=by_firecrest)
+    resources, time_limit_s = read_resources(config, firecrest=by_firecrest)
     exclude = _exclude(config.get("Exclude"))
     beside = Problems(problems.file)
     project = _project(extras, filename=filename, beside=beside)
     _raise_all(problems, beside)
     spec = _spec(resources, environment, project, name=_name(project, filename))
-    spec["site"] = _site_request(resources, environment, unicore_url, firecrest)
+    spec["time_limit_s"] = time_limit_s
+    spec["site"] = replace(
+        resources,
+        unicore_url=unicore_url,
+        firecrest=firecrest,
+        apptainer=environment.apptainer,
+        venv=environment.venv,
+        log=LOG,
+        directory_variable="MANTIK_WORKING_DIRECTORY",
+    )
     spec["code"] = LocalDirectory(path=directory, exclude=exclude, whole=True)
     return Reading(spec=RunSpec(source=text_, **spec), warnings=(*problems.warnings, *beside.warnings))
 
 
 def _spec(
-    resources: SiteResources, environment: SiteEnvironment, project: Project, *, name: str
+    resources: SiteRequest, environment: SiteEnvironment, project: Project, *, name: str
 ) -> dict[str, Any]:
     """The parts of the spec that do not depend on a site."""
     return {
@@ -78,7 +88,6 @@ def _spec(
                 nodes=resources.nodes or 1,
             ),
         ),
-        "time_limit_s": resources.runtime_s,
         "hooks": environment.hooks,
         "environment": Environment(
             variables=_with_srun_rule(environment, resources),
@@ -94,36 +103,11 @@ def _image_name(environment: SiteEnvironment) -> str | None:
     return path if path is not None and not re.search(r"\s", path) else None
 
 
-def _with_srun_rule(environment: SiteEnvironment, resources: SiteResources) -> dict[str, str]:
+def _with_srun_rule(environment: SiteEnvironment, resources: SiteRequest) -> dict[str, str]:
     """The variables; unless they say otherwise, srun takes the requested number of processors (K8)."""
     if resources.cpus_per_node is None:
         return dict(environment.variables)
     return {SRUN_CPUS: str(resources.cpus_per_node), **environment.variables}
-
-
-def _site_request(
-    resources: SiteResources,
-    environment: SiteEnvironment,
-    unicore_url: str | None,
-    firecrest: Firecrest | None,
-) -> SiteRequest:
-    return SiteRequest(
-        unicore_url=unicore_url,
-        firecrest=firecrest,
-        queue=resources.queue,
-        nodes=resources.nodes,
-        total_cpus=resources.total_cpus,
-        cpus_per_node=resources.cpus_per_node,
-        slots_per_node=resources.slots_per_node,
-        memory_per_node_bytes=resources.memory_bytes,
-        reservation=resources.reservation,
-        constraints=resources.constraints,
-        qos=resources.qos,
-        apptainer=environment.apptainer,
-        venv=environment.venv,
-        log=LOG,
-        directory_variable="MANTIK_WORKING_DIRECTORY",
-    )
 
 
 def _site(config: Section) -> tuple[str | None, Firecrest | None]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from tarmac.dialects.kinds import Kind, Misfit, integer, lenient, line
 from tarmac.dialects.located import Scalar
 from tarmac.dialects.section import Section, Value
+from tarmac.model.site import SiteRequest
 from tarmac.systems.mantik.fields import RESOURCES, known_part
 
 MOST_NODES = 10_000
@@ -16,47 +16,30 @@ MOST_SLOTS_PER_NODE = 1_024
 MIB = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SiteResources:
-    """The values of `Resources`, None where not given."""
-
-    queue: str = ""
-    runtime_s: float | None = None
-    nodes: int | None = None
-    total_cpus: int | None = None
-    cpus_per_node: int | None = None
-    slots_per_node: int | None = None
-    memory_bytes: int | None = None
-    reservation: str | None = None
-    constraints: str | None = None
-    qos: str | None = None
-
-
-def read_resources(config: Section, *, firecrest: bool) -> SiteResources:
-    """The resources, every problem reported."""
+def read_resources(config: Section, *, firecrest: bool) -> tuple[SiteRequest, float | None]:
+    """The resources, every problem reported, and the time limit in seconds."""
     value = config.get("Resources")
     if value is None:
         config.missing("Resources", "add 'Resources:' with at least 'Queue: ...'")
-        return SiteResources()
+        return SiteRequest(queue=""), None
     section = known_part(value, RESOURCES)
     if section is None:
-        return SiteResources()
+        return SiteRequest(queue=""), None
     if "Queue" not in section:
         section.missing("Queue", "name the queue (partition) of the site to submit to")
-    resources = SiteResources(
+    resources = SiteRequest(
         queue=section.read("Queue", line("the name of a queue", 255), ""),
-        runtime_s=section.read("Runtime", runtime_s(), None),
         nodes=section.read("Nodes", integer(1, MOST_NODES, of=lenient), None),
         total_cpus=_total_cpus(section),
         cpus_per_node=section.read("CPUsPerNode", integer(1, MOST_CPUS, of=lenient), None),
         slots_per_node=section.read("GPUsPerNode", integer(1, MOST_SLOTS_PER_NODE, of=lenient), None),
-        memory_bytes=_memory(section, firecrest=firecrest),
+        memory_per_node_bytes=_memory(section, firecrest=firecrest),
         reservation=section.read("Reservation", line("the id of a reservation", 255), None),
         constraints=section.read("NodeConstraints", line("a constraint such as gpu", 255), None),
         qos=section.read("QoS", line("a quality of service", 255), None),
     )
     _compare(section, resources)
-    return resources
+    return resources, section.read("Runtime", runtime_s(), None)
 
 
 def _total_cpus(section: Section) -> int | None:
@@ -82,7 +65,7 @@ def _memory(section: Section, *, firecrest: bool) -> int | None:
     return amount
 
 
-def _compare(section: Section, resources: SiteResources) -> None:
+def _compare(section: Section, resources: SiteRequest) -> None:
     """Warn if the total of processors differs from the sum over nodes."""
     total = section.get("TotalCPUs") or section.get("CPUs")
     if total is None or resources.total_cpus is None:
