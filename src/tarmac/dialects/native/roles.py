@@ -18,6 +18,7 @@ from tarmac.dialects.schema import (
     MISSING,
     Custom,
     Field,
+    Record,
     attributes,
     fields_of,
     read_fields,
@@ -102,17 +103,24 @@ def _check_role(section: Section, found: Mapping[str, Any]) -> None:
         refuse_launcher_programs(command, launcher)
 
 
-def _processes(listed: Value) -> Any:
-    if isinstance(listed.node, Items) and not 1 <= len(listed.node.items) <= MOST_PROCESSES:
-        listed.refuse(f"{len(listed.node.items)} processes; 1 to {MOST_PROCESSES} are allowed")
-        return MISSING
-    processes = read_value(listed, _PROCESSES)
-    if processes is MISSING:
-        return MISSING
-    types = sorted({process.resources.slot_type for process in processes} - {None}, key=str)
-    if len(types) > 1:
-        listed.refuse(f"processes of one replica share its node, and ask for {' and '.join(map(str, types))}")
-    return processes
+def processes_of(shape: Record) -> Custom:
+    """A list of processes of this shape, which share the node of their replica."""
+    several = tuple_of(shape, "a list of processes, each with a command,")
+
+    def read(listed: Value) -> Any:
+        if isinstance(listed.node, Items) and not 1 <= len(listed.node.items) <= MOST_PROCESSES:
+            listed.refuse(f"{len(listed.node.items)} processes; 1 to {MOST_PROCESSES} are allowed")
+            return MISSING
+        processes = read_value(listed, several)
+        if processes is MISSING:
+            return MISSING
+        types = sorted({process.resources.slot_type for process in processes} - {None}, key=str)
+        if len(types) > 1:
+            kinds = " and ".join(map(str, types))
+            listed.refuse(f"processes of one replica share its node, and ask for {kinds}")
+        return processes
+
+    return Custom(read)
 
 
 def _resources(value: Value) -> Any:
@@ -177,7 +185,6 @@ PROCESS = record(
     },
     make=Process,
 )
-_PROCESSES = tuple_of(PROCESS, "a list of processes, each with a command,")
 ROLE = record(
     {
         "slots": Field(quantities.slots(1), sets=None, words="gpu gpus"),
@@ -188,7 +195,7 @@ ROLE = record(
         "on_failure": Field(choice(FailureBehaviour), words="on_fail failure"),
         "resources": Field(_REQUEST, sets=None),
         "command": Field(COMMAND, sets=None, words=_COMMAND_WORDS),
-        "processes": Field(Custom(_processes), sets=None),
+        "processes": Field(processes_of(PROCESS), sets=None),
     }
 )
 """The fields of a role; a file without `roles` has them at its top level, for its only role."""

@@ -23,30 +23,4 @@ REQUEST = Fields(
     ),
     synonyms=words_for(name="title", hostnames="hosts", queueing_behaviour="queueing", jobs="job"),
 )
-GROUP = Fields(
-    known=frozenset({"short_name", "replicas", "processes", "replica_failure_behaviour"}),
-    synonyms=words_for(short_name="name", processes="process", replicas="count"),
-)
-PROCESS = Fields(
-    known=frozenset({"command", "resource_requirements"}),
-    synonyms=words_for(command="cmd args argv", resource_requirements="resources"),
-)
-RESOURCES = Fields(
-    known=frozenset({"cpus", "memory_mb", *SLOT_TYPES}),
-    synonyms=words_for(
-        a100_80gb="a100 a100_80 a100_80g",
-        a100_40gb="a100_40 a100_40g",
-        rtx4090="rtx_4090",
-        rtx3090="rtx_3090",
-        cpus="cpu num_cpus",
-        memory_mb="mem memory memory_gb ram",
-    ),
-)
 DEPLOYMENT = Fields(known=frozenset({"local_dir", "git_repo"}))
-REPOSITORY = Fields(
-    known=frozenset({"repo", "branch", "commit"}), synonyms=words_for(repo="url", commit="sha rev")
-)
-QUEUEING = Fields(
-    known=frozenset({"enqueue_if_cluster_busy"}),
-    synonyms={"queue_launch": "enqueue_if_cluster_busy", "enqueue": "enqueue_if_cluster_busy"},
-)

@@ -10,13 +10,14 @@ from tarmac.dialects.conventions import refuse_extras
 from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
 from tarmac.dialects.kinds import flag, matching, text
 from tarmac.dialects.located import Items, Node, Scalar, Table
-from tarmac.dialects.native.code import COMMIT, REFERENCE, read_url
+from tarmac.dialects.native.code import COMMIT, GIT_URL, REFERENCE
 from tarmac.dialects.native.environment import path_from
 from tarmac.dialects.problems import Problems
+from tarmac.dialects.schema import MISSING, Field, read_value, record
 from tarmac.dialects.section import Section
 from tarmac.dialects.yaml_tree import compose_table
 from tarmac.model.spec import Conventions, LocalDirectory, Queueing, Repository, RunSpec, Target
-from tarmac.systems.clusterfudge.fields import DEPLOYMENT, KIND, MARK, QUEUEING, REPOSITORY, REQUEST
+from tarmac.systems.clusterfudge.fields import DEPLOYMENT, KIND, MARK, REQUEST
 from tarmac.systems.clusterfudge.roles import Roles, read_roles
 
 NAME = "clusterfudge"
@@ -104,8 +105,8 @@ def _facts(request: Section, roles: Roles, *, title: str, script: str) -> dict[s
 def _queueing(request: Section) -> Queueing:
     """The queueing of the launch: it waits only if the request says so (C10)."""
     value = request.get("queueing_behaviour")
-    section = value.section(QUEUEING) if value is not None else None
-    waits = section.read("enqueue_if_cluster_busy", flag(), True) if section is not None else False
+    found = read_value(value, QUEUEING) if value is not None else MISSING
+    waits = found is not MISSING and found.get("enqueue_if_cluster_busy", True)
     return Queueing.WAIT if waits else Queueing.FAIL_IF_BUSY
 
 
@@ -124,18 +125,16 @@ def _code(request: Section, directory: str) -> LocalDirectory | Repository | Non
     if repository is None:
         value.refuse("deployment must be a LocalDir or GitRepo", "local_dir: PATH, or git_repo: {repo: ...}")
         return None
-    return _repository(repository.section(REPOSITORY))
+    found = read_value(repository, REPOSITORY)
+    return None if found is MISSING else found
 
 
-def _repository(section: Section | None) -> Repository | None:
-    if section is None:
-        return None
-    url_value = section.get("repo")
-    if url_value is None:
-        section.missing("repo", "the URL of the repository")
-    if "branch" not in section:
-        section.missing("branch", "a GitRepo names its branch, also where it names a commit")
-    url = read_url(url_value) if url_value is not None else None
-    branch = section.read("branch", REFERENCE, None)
-    commit = section.read("commit", COMMIT, None)
-    return Repository(url=url, branch=branch, commit=commit) if url is not None else None
+REPOSITORY = record(
+    {
+        "repo": Field(GIT_URL, sets="url", words="url", required="the URL of the repository"),
+        "branch": Field(REFERENCE, required="a GitRepo names its branch, also where it names a commit"),
+        "commit": Field(COMMIT, words="sha rev"),
+    },
+    make=Repository,
+)
+QUEUEING = record({"enqueue_if_cluster_busy": Field(flag(), words="queue_launch enqueue")})

@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from tarmac.dialects.kinds import choice, integer, text
 from tarmac.dialects.located import Items, Node, Scalar
-from tarmac.dialects.section import Section
+from tarmac.dialects.native.roles import processes_of
+from tarmac.dialects.schema import MISSING, Custom, Field, fields_of, read_fields, record
+from tarmac.dialects.section import Section, Value
 from tarmac.model.resources import Resources
 from tarmac.model.spec import Command, FailureBehaviour, Process, Role
 from tarmac.systems.clusterfudge.argv import argv_doubts
-from tarmac.systems.clusterfudge.fields import GROUP, PROCESS, RESOURCES, SLOT_TYPES
+from tarmac.systems.clusterfudge.fields import SLOT_TYPES
 
 MOST_REPLICAS = 10_000
 MOST_ROLES = 100
-MOST_PROCESSES = 100
 MB = 1024 * 1024
 
 _SHORT_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]{0,30}[A-Za-z0-9])?", re.ASCII)
@@ -44,17 +46,24 @@ def read_roles(request: Section) -> Roles:
     roles: dict[str, Role] = {}
     short_names: dict[str, str] = {}
     for value in listed.items("a list of jobs"):
-        section = value.section(GROUP)
+        section = value.section(fields_of(GROUP))
         if section is None:
             continue
-        short_name = _short_name(section)
+        found = read_fields(section, GROUP)
+        short_name = found.get("short_name", "")
         if short_name and short_name in {short_names.get(name, name) for name in roles}:
             section.refuse(f"another job has the short_name {short_name!r}", "it names one job of the launch")
         name = _role_name(short_name or "job", roles)
         if short_name and name != short_name:
             short_names[name] = short_name
             value.problems.warn(None, f"{value.path}.short_name: {short_name!r} is called {name!r} here")
-        roles[name] = _role(name, section)
+        roles[name] = Role(
+            name=name,
+            replicas=found.get("replicas", 1),
+            processes=found.get("processes", ()),
+            # Clusterfudge never documented the default; the names suggest this one.
+            on_failure=found.get("replica_failure_behaviour", FailureBehaviour.CONTINUE),
+        )
     return Roles(roles=tuple(role for role in roles.values() if role.processes), short_names=short_names)
 
 
@@ -63,11 +72,7 @@ def blank(node: Node) -> bool:
     return isinstance(node, Scalar) and node.quoted and not node.text.strip()
 
 
-def _short_name(section: Section) -> str:
-    value = section.get("short_name")
-    if value is None:
-        section.missing("short_name", "each job has a name of its own")
-        return ""
+def _short_name(value: Value) -> str:
     if blank(value.node):
         value.refuse("short_name must be non-empty")
         return ""
@@ -84,73 +89,71 @@ def _role_name(short_name: str, taken: Mapping[str, object]) -> str:
     return next(candidate for candidate in candidates if candidate not in taken)
 
 
-def _role(name: str, section: Section) -> Role:
-    """One role; without processes, and with a problem reported, if it has nothing to execute."""
-    if "replicas" not in section:
-        section.missing("replicas", "how many copies of the job there are")
-    return Role(
-        name=name,
-        replicas=section.read("replicas", integer(1, MOST_REPLICAS), 1),
-        processes=_processes(section),
-        # Clusterfudge never documented the default; the names suggest this one.
-        on_failure=section.read(
-            "replica_failure_behaviour", choice(FailureBehaviour), FailureBehaviour.CONTINUE
-        ),
-    )
-
-
-def _processes(section: Section) -> tuple[Process, ...]:
-    listed = section.get("processes")
-    if listed is None:
-        section.missing("processes", "each with a command")
-        return ()
-    if isinstance(listed.node, Items) and not 1 <= len(listed.node.items) <= MOST_PROCESSES:
-        listed.refuse(f"{len(listed.node.items)} processes; 1 to {MOST_PROCESSES} are allowed")
-        return ()
-    processes = []
-    for item in listed.items("a list of processes, each with a command,"):
-        process = item.section(PROCESS)
-        if process is not None and (argv := _argv(process)):
-            processes.append(Process(command=Command(argv=argv), resources=_resources(process)))
-    types = sorted({process.resources.slot_type or "" for process in processes} - {""})
-    if len(types) > 1:
-        listed.refuse(f"processes of one replica share its node, and ask for {' and '.join(types)}")
-    return tuple(processes)
-
-
-def _argv(process: Section) -> tuple[str, ...]:
-    value = process.get("command")
-    if value is None:
-        process.missing("command", 'a list such as ["python3", "train.py"]')
-        return ()
-    example = 'a list such as ["python3", "train.py"]'
+def _argv(value: Value) -> Any:
+    """The command; MISSING if it is invalid, with a problem reported."""
     if isinstance(value.node, Items) and not value.node.items:
         value.refuse("command must be non-empty")
-        return ()
-    argv = tuple(item.read(text("a text"), "") for item in value.items(example))
+        return MISSING
+    argv = tuple(item.read(text("a text"), "") for item in value.items(_EXAMPLE))
     if isinstance(value.node, Items) and blank(value.node.items[0]):
-        value.refuse("the name of the program is empty", example)
+        value.refuse("the name of the program is empty", _EXAMPLE)
     for doubt in argv_doubts(argv):
         value.problems.warn(None, f"{value.path}: {doubt}")
-    return argv
+    return argv or MISSING
 
 
-def _resources(process: Section) -> Resources:
-    value = process.get("resource_requirements")
-    section = value.section(RESOURCES) if value is not None else None
-    if value is None or section is None:
-        return Resources()
-    amounts = {name: section.read(name, integer(0, 1024), 0) for name in SLOT_TYPES}
-    amounts_above_0 = {name: amount for name, amount in amounts.items() if amount}
-    if len(amounts_above_0) > 1:
-        value.refuse(
-            f"one process asks for {' and '.join(amounts_above_0)}",
+def _process(argv: tuple[str, ...], resources: Resources | None = None) -> Process:
+    return Process(command=Command(argv=argv), resources=resources or Resources())
+
+
+def _one_kind(section: Section, found: Mapping[str, int]) -> None:
+    kinds = [name for name in SLOT_TYPES if found.get(name)]
+    if len(kinds) > 1:
+        section.refuse(
+            f"one process asks for {' and '.join(kinds)}",
             "a node has one kind: give each its own process",
         )
-    slot_type = next(iter(amounts_above_0), None)
+
+
+def _resources(cpus: int = 0, memory_mb: int = 0, **slots: int) -> Resources:
+    slot_type = next((name for name, amount in slots.items() if amount), None)
     return Resources(
-        slots=amounts_above_0[slot_type] if slot_type is not None else 0,
+        slots=slots[slot_type] if slot_type is not None else 0,
         slot_type=slot_type,
-        cpus=float(section.read("cpus", integer(0, 100_000), 0)),
-        memory_bytes=section.read("memory_mb", integer(0, 1 << 30), 0) * MB,
+        cpus=float(cpus),
+        memory_bytes=memory_mb * MB,
     )
+
+
+_EXAMPLE = 'a list such as ["python3", "train.py"]'
+_SLOTS = {name: Field(integer(0, 1024)) for name in SLOT_TYPES}
+RESOURCES = record(
+    {
+        "cpus": Field(integer(0, 100_000), words="cpu num_cpus"),
+        "memory_mb": Field(integer(0, 1 << 30), words="mem memory memory_gb ram"),
+        **_SLOTS,
+        "a100_80gb": Field(_SLOTS["a100_80gb"].shape, words="a100 a100_80 a100_80g"),
+        "a100_40gb": Field(_SLOTS["a100_40gb"].shape, words="a100_40 a100_40g"),
+        "rtx4090": Field(_SLOTS["rtx4090"].shape, words="rtx_4090"),
+        "rtx3090": Field(_SLOTS["rtx3090"].shape, words="rtx_3090"),
+    },
+    _one_kind,
+    make=_resources,
+)
+PROCESS = record(
+    {
+        "command": Field(Custom(_argv), sets="argv", words="cmd args argv", required=_EXAMPLE),
+        "resource_requirements": Field(RESOURCES, sets="resources", words="resources"),
+    },
+    make=_process,
+)
+GROUP = record(
+    {
+        "short_name": Field(Custom(_short_name), words="name", required="each job has a name of its own"),
+        "replicas": Field(
+            integer(1, MOST_REPLICAS), words="count", required="how many copies of the job there are"
+        ),
+        "processes": Field(processes_of(PROCESS), words="process", required="each with a command"),
+        "replica_failure_behaviour": choice(FailureBehaviour),
+    }
+)

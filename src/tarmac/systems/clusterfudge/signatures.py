@@ -9,15 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tarmac.systems.clusterfudge.fields import (
-    GROUP,
-    PROCESS,
-    QUEUEING,
-    REPOSITORY,
-    REQUEST,
-    RESOURCES,
-    SLOT_TYPES,
-)
+from tarmac.dialects.schema import fields_of
+from tarmac.systems.clusterfudge.fields import REQUEST, SLOT_TYPES
+from tarmac.systems.clusterfudge.reader import QUEUEING, REPOSITORY
+from tarmac.systems.clusterfudge.roles import GROUP, PROCESS, RESOURCES
 
 
 class Takes(StrEnum):
@@ -113,11 +108,11 @@ MAKES: Mapping[Takes, frozenset[str]] = {
 """The classes whose call gives a value of this type, or a member of it for a list."""
 
 SYNONYMS: Mapping[str, Mapping[str, str]] = {
-    "Job": GROUP.synonyms,
-    "Process": PROCESS.synonyms,
-    "Resources": RESOURCES.synonyms,
-    "GitRepo": REPOSITORY.synonyms,
+    "Job": fields_of(GROUP).synonyms,
+    "Process": fields_of(PROCESS).synonyms,
+    "Resources": fields_of(RESOURCES).synonyms,
+    "GitRepo": fields_of(REPOSITORY).synonyms,
     "CreateLaunchRequest": REQUEST.synonyms,
-    "QueueingBehaviour": QUEUEING.synonyms,
+    "QueueingBehaviour": fields_of(QUEUEING).synonyms,
 }
 """Words that users often write for a field."""
