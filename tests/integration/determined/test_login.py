@@ -13,9 +13,9 @@ import pytest
 
 from determined_calls import DeterminedCalls
 from served import HELLO, OWNER, TOKEN, Served, served
+from tarmac.systems.determined.gateway.application import ROUTES
 from tarmac.systems.determined.gateway.calls import Access
-from tarmac.systems.determined.gateway.peers import uid_of_peer
-from tarmac.systems.determined.gateway.route_list import ROUTES
+from tarmac.systems.determined.gateway.routes.login import uid_of_peer
 from tarmac.systems.determined.gateway.tokens import SESSION_S, Claim, TokenKind, TokenMaker, salted
 
 

@@ -39,7 +39,7 @@ def test_a_server_imports_nothing_for_databases_and_clusters_that_it_does_not_ha
     absent = (
         "sqlalchemy.dialects.postgresql",
         "alembic",
-        "tarmac.systems.determined.gateway.route_list",
+        "tarmac.systems.determined.gateway.application",
         "matplotlib",
         "fsspec",
         "tarmac.engines.slurm.engine",

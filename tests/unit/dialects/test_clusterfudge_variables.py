@@ -8,7 +8,7 @@ from tarmac.client.launching import json_text
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Run
 from tarmac.node.attempt.document import Launch, NodeLaunch, WorkerLaunch
-from tarmac.systems.clusterfudge.conventions import apply_conventions
+from tarmac.systems.clusterfudge.dialect import apply_conventions
 from tarmac.systems.clusterfudge.identity import launch_uuid
 from tarmac.systems.registry import read
 

@@ -22,9 +22,54 @@ from tarmac.model.errors import InvalidInput, TarmacError, TooLarge, Unauthorize
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.systems.determined.gateway.calls import Access, Call, Route, bearer
 from tarmac.systems.determined.gateway.gateway import Gateway
-from tarmac.systems.determined.gateway.route_list import ROUTES
+from tarmac.systems.determined.gateway.routes import (
+    agents,
+    allocations,
+    checkpoints,
+    experiment_lists,
+    experiments,
+    jobs,
+    login,
+    logs,
+    master,
+    metric_streams,
+    operations,
+    pools,
+    previews,
+    reported_checkpoints,
+    reports,
+    resources,
+    task_lists,
+    tasks,
+    trials,
+    workspaces,
+)
 from tarmac.systems.determined.gateway.tasks import check_attempt
 from tarmac.systems.determined.gateway.tokens import Claim, TokenKind
+
+ROUTES: tuple[Route, ...] = (
+    *login.ROUTES,
+    *master.ROUTES,
+    *experiment_lists.ROUTES,
+    *experiments.ROUTES,
+    *previews.ROUTES,
+    *trials.ROUTES,
+    *metric_streams.ROUTES,
+    *logs.ROUTES,
+    *checkpoints.ROUTES,
+    *jobs.ROUTES,
+    *agents.ROUTES,
+    *task_lists.ROUTES,
+    *pools.ROUTES,
+    *resources.ROUTES,
+    *workspaces.ROUTES,
+    *allocations.ROUTES,
+    *reports.ROUTES,
+    *operations.ROUTES,
+    *reported_checkpoints.ROUTES,
+    *tasks.ROUTES,
+)
+
 
 LARGEST_BODY_BYTES = 160 << 20
 """The size of a context directory of 95 MiB in base64, with room for a configuration."""

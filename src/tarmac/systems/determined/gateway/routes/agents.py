@@ -1,4 +1,4 @@
-"""`det agent`, `det slot`: the machines, and which of them accept work. Listed in `route_list`."""
+"""`det agent`, `det slot`: the machines, and which of them accept work. Listed in `application`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Coordinates the nodes of a trial: addresses, preemption, shared data. Listed in `route_list`."""
+"""Coordinates the nodes of a trial: addresses, preemption, shared data. Listed in `application`."""
 
 from __future__ import annotations
 

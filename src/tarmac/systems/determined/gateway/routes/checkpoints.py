@@ -1,4 +1,4 @@
-"""`det checkpoint ...`, `det experiment list-checkpoints`: checkpoints of trials. Listed in `route_list`."""
+"""`det checkpoint ...`, `det experiment list-checkpoints`: checkpoints of trials. Listed in `application`."""
 
 from __future__ import annotations
 

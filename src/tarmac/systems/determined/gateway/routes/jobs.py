@@ -1,4 +1,4 @@
-"""`det job list`, `update` and `update-batch`: shows and changes the queue. Listed in `route_list`."""
+"""`det job list`, `update` and `update-batch`: shows and changes the queue. Listed in `application`."""
 
 from __future__ import annotations
 

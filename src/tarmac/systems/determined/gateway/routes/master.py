@@ -1,4 +1,4 @@
-"""Information about the server itself: `/info`, `det master ...`. Listed in `route_list`."""
+"""Information about the server itself: `/info`, `det master ...`. Listed in `application`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams complete metric reports of trials: `Trial.iter_metrics` of the client. Listed in `route_list`.
+"""Streams complete metric reports of trials: `Trial.iter_metrics` of the client. Listed in `application`.
 
 Includes trials that reported the use of a checkpoint (`report_task_using_checkpoint`).
 """

@@ -1,4 +1,4 @@
-"""The search operations of trials from before 0.38. Listed in `route_list`.
+"""The search operations of trials from before 0.38. Listed in `application`.
 
 A trial asks for its length, trains, reports the result, and asks again: the search extends the trial or ends
 it. Then the trial exits; a search that promotes trials may continue it later.

@@ -1,4 +1,4 @@
-"""Resource pools, with the fields that every release of `det` requires. Listed in `route_list`."""
+"""Resource pools, with the fields that every release of `det` requires. Listed in `application`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`det preview-search`: previews a search, in the form of each release. Listed in `route_list`."""
+"""`det preview-search`: previews a search, in the form of each release. Listed in `application`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Takes checkpoint reports of the library, and returns them. Listed in `route_list`."""
+"""Takes checkpoint reports of the library, and returns them. Listed in `application`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports of a trial about itself: metrics, progress, its end, metadata. Listed in `route_list`."""
+"""Reports of a trial about itself: metrics, progress, its end, metadata. Listed in `application`."""
 
 from __future__ import annotations
 

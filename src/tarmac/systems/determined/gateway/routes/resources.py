@@ -1,6 +1,6 @@
 """`det resources`: slot usage and durations of all attempts, including those of removed runs.
 
-Listed in `route_list`.
+Listed in `application`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`det task list`: active runs as tasks and their allocations. Listed in `route_list`."""
+"""`det task list`: active runs as tasks and their allocations. Listed in `application`."""
 
 from __future__ import annotations
 

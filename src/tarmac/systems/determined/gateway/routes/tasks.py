@@ -1,4 +1,4 @@
-"""Requests of a task about itself: logs, its code, its trial. Listed in `route_list`."""
+"""Requests of a task about itself: logs, its code, its trial. Listed in `application`."""
 
 from __future__ import annotations
 

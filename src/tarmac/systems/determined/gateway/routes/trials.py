@@ -1,4 +1,4 @@
-"""`det trial describe`, `kill`, and the contents of trial lists. Listed in `route_list`."""
+"""`det trial describe`, `kill`, and the contents of trial lists. Listed in `application`."""
 
 from __future__ import annotations
 

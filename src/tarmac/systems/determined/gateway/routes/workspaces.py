@@ -1,4 +1,4 @@
-"""Workspaces and projects: tarmac has one of each, for all users. Listed in `route_list`."""
+"""Workspaces and projects: tarmac has one of each, for all users. Listed in `application`."""
 
 from __future__ import annotations
 
