@@ -8,12 +8,15 @@ Read by the server for `tarmac cluster up`; docs/operating/gpu-servers.md explai
 
 from __future__ import annotations
 
+import dataclasses
 import ipaddress
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from tarmac.dialects.kinds import Kind, Misfit, integer, matching
+from tarmac.dialects.located import Scalar
 from tarmac.dialects.problems import Problems
 from tarmac.model.machine import Machine
 from tarmac.model.record import replace
@@ -22,15 +25,12 @@ from tarmac.model.text import nearest
 _TARGET = re.compile(r"(?:([A-Za-z0-9_][A-Za-z0-9_.-]{0,63})@)?([A-Za-z0-9][A-Za-z0-9_.-]{0,252})", re.ASCII)
 """Excludes names that `ssh` would read as an option."""
 
-_PROGRAM = re.compile(r"[A-Za-z0-9_./+~-]{1,200}", re.ASCII)
-_PATH = re.compile(r"/[A-Za-z0-9_./+@-]{0,200}", re.ASCII)
+_BELOW = r"(?!(?:.*/)?\.\.(?:/|$))"
+"""Excludes paths with `..`."""
+
 MOST_MACHINES = 1_000
 HEAD = "head"
 LONGEST_SHOWN = 60
-
-
-class _Misfit(Exception):
-    """The value is not allowed; the message names the allowed values."""
 
 
 class _Word(NamedTuple):
@@ -115,10 +115,10 @@ def _line(words: list[_Word], problems: Problems) -> _Line | None:
             problems.add_at(word.line, word.column, f"{_shown(word.text)} is not known here", _near(key))
         else:
             try:
-                values[key] = _FIELDS[key](value)
-            except _Misfit as misfit:
+                values[key] = _FIELDS[key].read(Scalar(text=value))
+            except Misfit:
                 column = word.column + len(key) + 1
-                problems.add_at(word.line, column, f"{key} is {_shown(value)}", str(misfit))
+                problems.add_at(word.line, column, f"{key} is {_shown(value)}", _FIELDS[key].description)
                 values[key] = None
     if target is None:
         return None
@@ -162,29 +162,19 @@ def _shown(text: str) -> str:
     return repr(text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}...")
 
 
-def _count(least: int, most: int) -> Callable[[str], int]:
-    def read(value: str) -> int:
-        if not re.fullmatch(r"[0-9]{1,6}", value, re.ASCII) or not least <= int(value) <= most:
-            raise _Misfit(f"a whole number from {least} to {most} is expected")
-        return int(value)
-
-    return read
+def _count(least: int, most: int) -> Kind[int]:
+    kind = integer(least, most)
+    return dataclasses.replace(kind, description=f"{kind.description} is expected")
 
 
-def _address(value: str) -> str:
-    try:
-        return str(ipaddress.IPv4Address(value))
-    except ValueError:
-        raise _Misfit("an address such as 10.0.0.7, at which the other hosts reach this one") from None
+def _ipv4() -> Kind[str]:
+    def read(scalar: Scalar) -> str:
+        try:
+            return str(ipaddress.IPv4Address(scalar.text))
+        except ValueError:
+            raise Misfit() from None
 
-
-def _matching(form: re.Pattern[str], allowed: str) -> Callable[[str], str]:
-    def read(value: str) -> str:
-        if not form.fullmatch(value) or ".." in value.split("/"):
-            raise _Misfit(allowed)
-        return value
-
-    return read
+    return Kind("an address such as 10.0.0.7, at which the other hosts reach this one", read)
 
 
 _ALIKE = {
@@ -192,11 +182,14 @@ _ALIKE = {
     "cpus": "each has what is found there",
     "python": "it is python3",
 }
-_FIELDS: dict[str, Callable[[str], Any]] = {
+_FIELDS: dict[str, Kind[Any]] = {
     "port": _count(1024, 65_535),
     "slots": _count(1, 1_024),
     "cpus": _count(1, 65_536),
-    "address": _address,
-    "python": _matching(_PROGRAM, "a command or a path, without blanks"),
-    "directory": _matching(_PATH, "an absolute path of letters, digits and _./+@-, without '..'"),
+    "address": _ipv4(),
+    "python": matching(rf"{_BELOW}[A-Za-z0-9_./+~-]{{1,200}}", "a command or a path, without blanks"),
+    "directory": matching(
+        rf"{_BELOW}/[A-Za-z0-9_./+@-]{{0,200}}",
+        "an absolute path of letters, digits and _./+@-, without '..'",
+    ),
 }
