@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tarmac.cli.catalogue import SYNONYMS, Entry
+from tarmac.cli.catalogue import COMMANDS, SYNONYMS
 from tarmac.model.text import nearest
 
 if TYPE_CHECKING:
@@ -35,19 +35,15 @@ class Subcommands(click.Group):
 
 
 class LazyGroup(Subcommands):
-    """A group over a table of entries: listing and completing them imports nothing."""
+    """The group of all commands: listing and completing them imports none."""
 
     synonyms = SYNONYMS
 
-    def __init__(self, *, entries: Mapping[str, Entry], **attributes: object) -> None:
-        super().__init__(**attributes)  # type: ignore[arg-type]
-        self._entries = entries
-
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 click's signature
-        return list(self._entries)
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 click's
-        entry = self._entries.get(cmd_name)
+        entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
         command: click.Command = getattr(import_module(entry.module), entry.attribute)
@@ -59,9 +55,9 @@ class LazyGroup(Subcommands):
         formatter: click.HelpFormatter,
     ) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
-        for name, entry in self._entries.items():
+        for name, entry in COMMANDS.items():
             sections.setdefault(entry.section, []).append((name, entry.help))
-        longest = max(map(len, self._entries))
+        longest = max(map(len, COMMANDS))
         for title, rows in sections.items():
             with formatter.section(title):
                 formatter.write_dl([(name.ljust(longest), text) for name, text in rows])
@@ -73,7 +69,7 @@ class LazyGroup(Subcommands):
 
         return [
             CompletionItem(name, help=entry.help)
-            for name, entry in self._entries.items()
+            for name, entry in COMMANDS.items()
             if name.startswith(incomplete)
         ]
 

@@ -15,7 +15,6 @@ import click
 from click.exceptions import Exit
 
 from tarmac import __version__
-from tarmac.cli.catalogue import COMMANDS
 from tarmac.cli.lazy import LazyGroup
 from tarmac.cli.views import errors
 from tarmac.cli.views.terminal import stderr_terminal
@@ -29,7 +28,6 @@ COMPLETE_VARIABLE = "_TARMAC_COMPLETE"
 
 program = LazyGroup(
     name=PROGRAM,
-    entries=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     help=(
         "Launch training on whatever cluster you have.\n\n"

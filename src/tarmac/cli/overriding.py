@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -117,21 +117,16 @@ def overrides(options: dict[str, Any], command: tuple[str, ...] | None) -> dict[
         for name, (field, convert) in _CONVERTED.items()
         if options[name] not in (None, ())
     }
-    if variables := _variables(options["env_files"], options["variables"]):
+    variables: dict[str, str] = {}
+    for file in options["env_files"]:
+        variables |= read_env_file(file)
+    if variables := variables | dict(options["variables"]):  # --env overrides all files
         overrides["env"] = variables
     if options["fail_if_busy"]:
         overrides["queueing"] = "fail_if_busy"
     if command is not None:
         overrides["command"] = list(command)
     return overrides
-
-
-def _variables(files: Sequence[str], pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """The variables of these files and of --env; later files override earlier ones, --env overrides all."""
-    found: dict[str, str] = {}
-    for file in files:
-        found |= read_env_file(file)
-    return {**found, **dict(pairs)}
 
 
 def secret_use(text: str) -> str | dict[str, str]:

@@ -11,6 +11,7 @@ import click
 
 from tarmac.cli.options import complete_run, pairs_option, together
 from tarmac.cli.views import escapes
+from tarmac.cli.views.amounts import counted
 from tarmac.model.text import listed
 
 if TYPE_CHECKING:
@@ -99,12 +100,7 @@ def pages(client: Client, limit: int | None, query: dict[str, Any]) -> Iterator[
 def confirm(verb: str, runs: Sequence[api.RunSummary | api.Run]) -> None:
     """Ask the user for confirmation; raises Abort on a no, UsageError without a terminal."""
     names = [f"{run['name']} ({run['id']}, {run['state']})" for run in runs]
-    text = escapes.lines_only(f"{verb} {count(len(runs))}: {listed(names, _SHOWN)}")
+    text = escapes.lines_only(f"{verb} {counted(len(runs), 'run')}: {listed(names, _SHOWN)}")
     if not sys.stdin.isatty():
         raise click.UsageError(f"this would {text}. Add -y to do it without a question")
     click.confirm(text, abort=True, err=True)
-
-
-def count(number: int) -> str:
-    """`1 run`, `2 runs`."""
-    return f"{number:,} run{'s' if number != 1 else ''}"

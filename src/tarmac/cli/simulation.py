@@ -10,14 +10,14 @@ import re
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 
 import click
 
-from tarmac.cli.output import print_json, print_text, remark, written
+from tarmac.cli.output import answer, remark, written
 from tarmac.cli.runfile import read_text
 from tarmac.cli.selecting import pages
 from tarmac.cli.session import connect
@@ -81,7 +81,7 @@ def run_simulation(request: Request) -> None:
     settings = [replace(setting, each_job=request.rows_to is not None) for setting in _settings(request)]
     with (
         _interruption() as interruption,
-        PlayBar.on_stderr(quiet=request.as_json and not sys.stdout.isatty()) as bar,
+        closing(PlayBar.on_stderr(quiet=request.as_json and not sys.stdout.isatty())) as bar,
     ):
         results = play_all(
             settings, workers=len(os.sched_getaffinity(0)), interruption=interruption, progress=bar.show
@@ -103,16 +103,12 @@ def run_simulation(request: Request) -> None:
 
 
 def _answer(played: Sequence[tuple[Setting, Result]], named: dict[str, float], request: Request) -> None:
-    if request.as_json:
-        print_json(document(played, named))
-        return
-    for line in never_fits_remarks(played):
+    for line in never_fits_remarks(played) if not request.as_json else ():
         remark(line)
-    if request.as_table:
-        published = [Published(policy=name, completion_s=value) for name, value in named.items()]
-        print_text(wide_table(played, lambda _: published, stdout_terminal()))
-    else:
-        print_text(comparison(played, named, stdout_terminal()))
+    published = [Published(policy=name, completion_s=value) for name, value in named.items()]
+    wide = wide_table(played, lambda _: published, stdout_terminal())
+    text = wide if request.as_table else comparison(played, named, stdout_terminal())
+    answer(document(played, named), text, as_json=request.as_json)
 
 
 def _settings(request: Request) -> list[Setting]:

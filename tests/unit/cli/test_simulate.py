@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -271,7 +272,7 @@ def test_the_bar_shows_how_far_it_is_on_a_terminal_alone() -> None:
     for width, shown in ((80, True), (None, False)):
         stream = StringIO()
         moment[0] = 0.0
-        with PlayBar(stream, Terminal(width=width), now=lambda: moment[0]) as bar:
+        with closing(PlayBar(stream, Terminal(width=width), now=lambda: moment[0])) as bar:
             bar.show(1, 100)
             moment[0] = 2.0
             bar.show(50, 100)

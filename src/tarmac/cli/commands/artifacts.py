@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -90,7 +91,7 @@ def get(*, artifact: str, path: str | None, kind: str, output: str, as_json: boo
     content = client.artifact(artifact, kind=kind)
     entries = selected(content.entries, path)
     total = sum(entry.bytes for entry in entries)
-    with BytesBar.on_stderr(quiet=as_json) as bar:
+    with closing(BytesBar.on_stderr(quiet=as_json)) as bar:
         fetch(client, entries, Path(output), lambda more: bar.add(more, total))
     fetched = {"output": str(Path(output).resolve()), "fetched_bytes": total}
     files = counted(sum(entry.kind == "file" for entry in entries), "file")

@@ -21,6 +21,11 @@ TEMPLATES = Path(__file__).resolve().parents[1] / "templates"
 _FILES = {"run.yaml": "run.yaml", "train.py": "train.py.txt"}
 """Each file with its template; `.txt`, so that no tool treats a template as a module of ours."""
 
+_NEXT_STEPS = """\
+try it:     tarmac run {file}
+look first: tarmac check {file}; tarmac run {file} --dry-run
+then pause: tarmac pause @last --wait; tarmac resume @last"""
+
 
 @click.command()
 @click.argument("directory", metavar="[DIR]", default=".", type=click.Path())
@@ -43,7 +48,7 @@ def init(*, directory: str, framework: str, force: bool, as_json: bool) -> None:
     texts = {target: _template(framework, source, name) for target, source in _FILES.items()}
     _write(place, texts, force=force)
     files = [str(place / target) for target in texts]
-    text = "\n".join([*(f"wrote {file}" for file in files), *_next_steps(place)])
+    text = "\n".join([*(f"wrote {file}" for file in files), _NEXT_STEPS.format(file=place / "run.yaml")])
     document = {"directory": directory, "framework": framework, "name": name, "files": files}
     answer(document, text, as_json=as_json)
 
@@ -71,13 +76,3 @@ def _write(place: Path, texts: dict[str, str], *, force: bool) -> None:
     except OSError as error:
         where = error.filename or place
         raise InvalidInput(f"{where} cannot be written: {(error.strerror or str(error)).lower()}") from None
-
-
-def _next_steps(place: Path) -> list[str]:
-    """Commands to try next."""
-    run_file = place / "run.yaml"
-    return [
-        f"try it:     tarmac run {run_file}",
-        f"look first: tarmac check {run_file}; tarmac run {run_file} --dry-run",
-        "then pause: tarmac pause @last --wait; tarmac resume @last",
-    ]

@@ -96,8 +96,7 @@ def _totals(parts: list[api.UsedSlots], by: str) -> list[dict[str, Any]]:
     """
     found: dict[str, dict[str, Any]] = {}
     for part in parts:
-        pool = f"{part.cluster}/{part.pool}"
-        name = {"user": part.user, "project": part.project, "pool": pool}[by]
+        name = {"user": part.user, "project": part.project, "pool": f"{part.cluster}/{part.pool}"}[by]
         one = found.setdefault(name, {by: name, "slot_hours": 0.0, "runs": 0, "attempts": 0})
         one["slot_hours"] += part.slot_s / HOUR_S
         one["runs"] += part.runs

@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self, TextIO
 
 from tarmac.cli.views.amounts import duration, size
@@ -43,14 +42,6 @@ class Bar:
     def on_stderr(cls, *, quiet: bool = False) -> Self:
         """A bar on stderr; with `quiet` it draws nothing."""
         return cls(sys.stderr, Terminal() if quiet else None)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def show(self, done: int, of: int) -> None:
         """Show that `done` of `of` are done; the first call begins, the last one erases the bar."""

@@ -6,13 +6,15 @@ Called by `run --dry-run`: the short form, and with `--verbose` all of it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from tarmac import api
 from tarmac.cli.views.table import Column, table_text
 from tarmac.cli.views.terminal import Terminal
 from tarmac.launch.quoting import join, quote
 from tarmac.model.text import listed
+
+Shared = tuple[Sequence[str], Mapping[str, str]]
+"""A command and variables that several workers have in common; empty if they differ."""
 
 LONG = 40
 """Length in characters from which a value may be left out."""
@@ -58,7 +60,7 @@ def plan_text(answer: api.DryRun, terminal: Terminal, *, inherited: Mapping[str,
     named.
     """
     workers = [worker for node in answer.nodes for worker in node.workers]
-    shared = _shared(workers) if len(workers) > 1 else _Shared()
+    argv, env = shared = _shared(workers)
     parts = []
     if answer.rendered and not _sent_to_a_queue(answer):
         parts.append(_rendered(answer.rendered, terminal))
@@ -66,10 +68,10 @@ def plan_text(answer: api.DryRun, terminal: Terminal, *, inherited: Mapping[str,
             return "\n".join([*parts, _title(answer, terminal)])
     if answer.request:
         parts.append(f"{terminal.paint('native request', 'bold')}\n{_indent(answer.request)}")
-    if shared.argv or shared.env:
+    if argv or env:
         lines = [
             terminal.paint("every worker", "bold"),
-            *_details(shared.argv, shared.env, terminal, inherited),
+            *_details(argv, env, terminal, inherited),
         ]
         parts.append("\n".join(lines))
     parts += [_node(node, shared, terminal, inherited) for node in answer.nodes]
@@ -91,24 +93,17 @@ def _rendered(text: str, terminal: Terminal, what: str = "what the site is sent"
     return f"{terminal.paint(what, 'bold')}\n{lines}\n"
 
 
-@dataclass(frozen=True, slots=True)
-class _Shared:
-    """The values common to all workers."""
-
-    argv: Sequence[str] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
-
-
-def _shared(workers: Sequence[api.WorkerLaunch]) -> _Shared:
+def _shared(workers: Sequence[api.WorkerLaunch]) -> Shared:
+    """The command and the variables that several workers have in common."""
+    if len(workers) < 2:
+        return (), {}
     first, *others = workers
-    return _Shared(
-        argv=first.argv if all(worker.argv == first.argv for worker in others) else (),
-        env={
-            name: value
-            for name, value in first.env.items()
-            if all(worker.env.get(name) == value for worker in others)
-        },
-    )
+    argv = first.argv if all(worker.argv == first.argv for worker in others) else ()
+    return argv, {
+        name: value
+        for name, value in first.env.items()
+        if all(worker.env.get(name) == value for worker in others)
+    }
 
 
 def _placement(answer: api.DryRun, terminal: Terminal) -> str:
@@ -122,12 +117,12 @@ def _placement(answer: api.DryRun, terminal: Terminal) -> str:
     return "\n".join(["It would wait now:", *reasons, "Where it would go:", table]) if reasons else table
 
 
-def _node(node: api.NodeLaunch, shared: _Shared, terminal: Terminal, inherited: Mapping[str, str]) -> str:
+def _node(node: api.NodeLaunch, shared: Shared, terminal: Terminal, inherited: Mapping[str, str]) -> str:
     lines = [terminal.paint(f"on {node.node} (rank {node.rank})", "bold")]
     for worker in node.workers:
-        own = {name: value for name, value in worker.env.items() if name not in shared.env}
+        own = {name: value for name, value in worker.env.items() if name not in shared[1]}
         lines.append(f"  {worker.role}.{worker.replica}.{worker.index}")
-        lines += _details(() if shared.argv else worker.argv, own, terminal, inherited)
+        lines += _details(() if shared[0] else worker.argv, own, terminal, inherited)
     return "\n".join(lines)
 
 

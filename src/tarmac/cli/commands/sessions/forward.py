@@ -86,10 +86,6 @@ class Forward:
         self._target = {"reference": run, "port": port, **worker}
         Thread(target=self._serve, name=f"forward-{self.local}", daemon=True).start()
 
-    def close(self) -> None:
-        """Stop listening."""
-        self._listener.close()
-
     def _serve(self) -> None:
         with suppress(OSError):
             while True:
