@@ -163,6 +163,20 @@ class NodeRun:
         """The kind of the strongest request to leave so far."""
         return self.leave_request.kind if self.leave_request else None
 
+    def note_exit(self, worker: Worker, left: Exit) -> None:
+        """Record and report the exit of a worker, or that it could not be started."""
+        worker.exit = left
+        self.exits.append(left)
+        self.events.append(
+            "worker_ended",
+            role=left.role,
+            replica=left.replica,
+            index=left.worker,
+            exit_code=left.exit_code,
+            signal=left.signal,
+            tail=left.tail,
+        )
+
     def release(self) -> None:
         """Close all resources of the attempt, before this process serves another one."""
         self.wake_channel.close()

@@ -1,4 +1,4 @@
-"""Which images a node keeps: `node/container/keeping.py`."""
+"""Which images a node keeps: `node/container/images.py`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 
 from images import archive, build
-from tarmac.node.container import keeping
 from tarmac.node.container.images import Images, locked
 from tarmac.node.container.pulling import Puller
 
@@ -27,7 +26,7 @@ def pulled(directory: Path, name: str, *, days: float) -> str:
 
 
 def names(directory: Path) -> list[str]:
-    return [Path(record["name"]).stem for record in keeping.listing(str(directory / "images"))]
+    return [Path(record["name"]).stem for record in Images(str(directory / "images")).listing()]
 
 
 def layers(directory: Path) -> list[Path]:
@@ -39,13 +38,14 @@ def test_images_go_by_age_but_for_those_in_use(tmp_path: Path) -> None:
     images = Images(str(tmp_path / "images"))
     handle = images.use(held)
     os.utime(tmp_path / "images" / "uses" / held.replace(":", "-"), (0, 0))
-    gone = keeping.clear(images.directory, limit_bytes=None, unused_days=7)
+    gone = images.clear(limit_bytes=None, unused_days=7)
     assert [Path(name).stem for name in gone] == ["a"]
     assert names(tmp_path) == ["b", "c"]
-    assert keeping.remove(images.directory, held) == keeping.IN_USE
+    assert not images.remove(held)
     os.close(handle)
-    assert keeping.remove(images.directory, held) == keeping.REMOVED
-    assert keeping.remove(images.directory, old) == keeping.ABSENT
+    assert images.remove(held)
+    assert images.remove(old), "it is gone already"
+    assert names(tmp_path) == ["b"]
 
 
 def test_beyond_the_limit_those_go_that_were_used_longest_ago(tmp_path: Path) -> None:
@@ -56,11 +56,11 @@ def test_beyond_the_limit_those_go_that_were_used_longest_ago(tmp_path: Path) ->
     assert len(sizes) == 4  # the shared layer counts once
     total = sum(sizes.values())
     assert 550_000 < total < 900_000
-    assert keeping.clear(directory, limit_bytes=total, unused_days=None) == []
-    keeping.clear(directory, limit_bytes=total - 1, unused_days=None)
+    assert Images(directory).clear(limit_bytes=total, unused_days=None) == []
+    Images(directory).clear(limit_bytes=total - 1, unused_days=None)
     assert names(tmp_path) == ["new", "older"]
     assert len(layers(tmp_path)) == 3
-    keeping.clear(directory, limit_bytes=0, unused_days=None)
+    Images(directory).clear(limit_bytes=0, unused_days=None)
     assert names(tmp_path) == []
     assert layers(tmp_path) == []
 
@@ -73,7 +73,7 @@ def test_what_ended_pulls_have_left_goes(tmp_path: Path) -> None:
     for name in ("ended.part", "working.part", "orphan"):
         (Path(images.layers) / name / "etc").mkdir(parents=True)
     with locked(f"{images.layers}/working.lock"):
-        keeping.clear(images.directory, limit_bytes=None, unused_days=None)
+        images.clear(limit_bytes=None, unused_days=None)
         assert {path.name for path in layers(tmp_path)} - {path.name for path in whole} == {
             "working.part",
             "orphan",

@@ -19,7 +19,6 @@ from tarmac.engines.hosts.services import Services
 from tarmac.model.abilities import FileEntry, KeptImage
 from tarmac.model.errors import Unavailable
 from tarmac.node.attempt import clearing
-from tarmac.node.container.keeping import IN_USE
 from tarmac.node.container.making import Trial
 from tarmac.node.starting import Installation
 
@@ -250,8 +249,7 @@ class Host:
     def remove_image(self, digest: str) -> bool:
         """Remove an image there; False if a run uses it."""
         directory = str(self.layout.images)
-        done = self._reach.call("remove_image", directory=directory, digest=digest, timeout_s=CLEAR_S)
-        return bool(done != IN_USE)
+        return bool(self._reach.call("remove_image", directory=directory, digest=digest, timeout_s=CLEAR_S))
 
     def clear_images(self, *, limit_bytes: int | None, unused_days: float | None) -> int:
         """Remove images there by age and beyond a limit; return their number."""

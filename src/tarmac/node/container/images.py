@@ -8,7 +8,7 @@
     IMAGES/uses/DIGEST            locked (shared) by every attempt that runs in the image
     IMAGES/changes                locked: shared while an image is fetched, exclusively while one is removed
 
-Called by the hook `image`, by `pulling`, and to list and remove images.
+Called by the hook `image`, by `pulling`, and, to list and remove images, through `host/operations`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from contextlib import contextmanager, suppress
 from typing import Any, Callable, Iterator, Mapping, NamedTuple, Optional
 
@@ -25,6 +26,9 @@ from tarmac.node.files.codestore import digest as summary_of
 
 HALF = ".part"
 """The suffix of an incomplete entry."""
+
+_LAYER_S = 86_400.0
+"""The time for which the layers of an interrupted pull are kept, so that the next one can continue."""
 
 _PLACES = ("layers", "known", "names", "uses")
 
@@ -143,9 +147,9 @@ class Images:
             os.close(handle)
 
     def remove(self, digest: str) -> bool:
-        """Remove an image and the layers that no other has; False if it is in use or missing."""
+        """Remove an image, if it is here, and the layers that no other has; False if it is in use."""
         if self.by_digest(digest) is None:
-            return False
+            return True
         with locked(self._changes, wait=False) as alone:
             if not alone:
                 return False
@@ -157,6 +161,26 @@ class Images:
                 untrusted.remove_tree(self.flat(digest))
             self._remove_unused_layers()
         return True
+
+    def listing(self) -> list[dict[str, Any]]:
+        """The images by name, as another machine can receive them: see `model.abilities.KeptImage`."""
+        return [_record(kept) for kept in self.kept()]
+
+    def clear(self, *, limit_bytes: Optional[int], unused_days: Optional[float]) -> list[str]:
+        """Remove images unused for `unused_days`, and, over the limit, the least recently used ones.
+
+        Also removes the layers of interrupted pulls. Returns the names of the removed images; those in use by
+        a run stay. Raises OSError.
+        """
+        gone = []
+        for kept in sorted((each for each in self.kept() if not each.in_use), key=lambda each: each.used_at):
+            over = limit_bytes is not None and sum(self.layer_sizes().values()) > limit_bytes
+            old = unused_days is not None and time.time() - kept.used_at > unused_days * 86_400.0
+            if (over or old) and self.remove(kept.image.digest):
+                gone.append(kept.image.name)
+        self.clear_halves()
+        self.clear_layers(before=time.time() - _LAYER_S)
+        return gone
 
     def clear_halves(self) -> None:
         """Remove incomplete entries of ended pulls, but not those of running ones."""
@@ -222,6 +246,19 @@ def locked(path: str, *, wait: bool = True, rest: Optional[Callable[[], None]] =
         os.close(handle)
 
 
+def _record(kept: Kept) -> dict[str, Any]:
+    image = kept.image
+    return {
+        "name": image.name,
+        "digest": image.digest,
+        "size_bytes": image.size_bytes,
+        "disk_bytes": sum(image.layer_bytes),
+        "fetched_at": image.fetched_at,
+        "used_at": kept.used_at,
+        "in_use": kept.in_use,
+    }
+
+
 def _remove_half(place: str) -> None:
     """Remove an incomplete entry unless a process holds its lock."""
     with suppress(OSError), locked(f"{place[: -len(HALF)]}.lock", wait=False) as mine:
@@ -251,8 +288,6 @@ def _write(path: str, record: Mapping[str, Any]) -> None:
 def _object_in(path: str) -> dict[str, Any]:
     """The record in one of the node's own files; empty if it is missing or unreadable."""
     try:
-        with open(path, encoding="utf-8") as file:
-            found = json.load(file)
+        return untrusted.read_object(path, untrusted.DOCUMENT_BYTES)
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}

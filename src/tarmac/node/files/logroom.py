@@ -67,7 +67,7 @@ class LogRoom:
         sizes = {log: size_bytes for log in self._logs if (size_bytes := allocated_bytes(log))}
         total = sum(sizes.values())
         if self._limit_bytes is not None and total > self._limit_bytes:
-            self._report(f"its logs on this node were longer than {_size(self._limit_bytes)}")
+            self._report(f"its logs on this node were longer than {size_text(self._limit_bytes)}")
             self._cut(sizes, self._limit_bytes // len(sizes))
             return
         grows, self._seen_bytes = total > self._seen_bytes, total
@@ -161,10 +161,11 @@ def _low_disk(log: str) -> Optional[tuple[int, int]]:
     return (free_bytes, least) if free_bytes < least else None
 
 
-def _size(size_bytes: int) -> str:
+def size_text(size_bytes: int) -> str:
+    """A number of bytes for people."""
     for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size_bytes >= factor:
-            return f"{size_bytes / factor:g} {unit}"
+            return f"{size_bytes / factor:.4g} {unit}"
     return f"{size_bytes} bytes"
 
 

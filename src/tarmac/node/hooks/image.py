@@ -216,7 +216,7 @@ class _News:
         with suppress(BlockingIOError):
             while piece := os.read(self._handle, _ANSWER_BYTES):
                 *lines, self._rest = (self._rest + piece).split(b"\n")
-                for message in filter(None, map(_parsed, lines)):
+                for message in map(untrusted.parse_object, lines):
                     self.answer = message.get("answer", self.answer)
                     further = further or "fetched" in message
                     self.fetched = message.get("fetched", self.fetched)
@@ -256,14 +256,6 @@ def _be_puller(run: NodeRun, part: ContainerLaunch, say: int) -> NoReturn:
         answer = {"kind": "fault", "message": message[:_MESSAGE_CHARACTERS]}
     os.write(say, json.dumps({"answer": answer}).encode() + b"\n")
     os._exit(0)
-
-
-def _parsed(answer: bytes) -> Optional[dict[str, Any]]:
-    try:
-        found = json.loads(answer)
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
 
 
 def _failed(run: NodeRun, code: str, message: str, hint: Optional[str]) -> Leave:

@@ -113,7 +113,7 @@ class Watch:
         by_runner = struck and self._swept_at is not None
         by_others = not by_runner and (struck or child.exit_code == 128 + signal.SIGKILL)
         memory = ran_out(run, worker, struck=by_others) if child.exit_code != 0 and not by_runner else None
-        worker.exit = Exit(
+        left = Exit(
             part.role,
             part.replica,
             part.worker,
@@ -128,16 +128,7 @@ class Watch:
             tail=lines,
             rank=part.rank,
         )
-        run.exits.append(worker.exit)
-        run.events.append(
-            "worker_ended",
-            role=part.role,
-            replica=part.replica,
-            index=part.worker,
-            exit_code=child.exit_code,
-            signal=child.signal,
-            tail=lines,
-        )
+        run.note_exit(worker, left)
 
     def _why_exited(self, worker: Worker) -> str:
         if worker.part.env.get(protocol.STOP_ON_NAN_VARIABLE) != "1":

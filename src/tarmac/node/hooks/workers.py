@@ -15,6 +15,7 @@ from typing import Iterator, Optional
 from tarmac.node import environment
 from tarmac.node.attempt import protocol
 from tarmac.node.attempt.exit_outcome import Exit
+from tarmac.node.files.logroom import size_text
 from tarmac.node.kernel import procfs, signals, workergroup
 from tarmac.node.kernel.workergroup import CPU, MEMORY, Choice
 from tarmac.node.leave import check_leave
@@ -26,7 +27,6 @@ from tarmac.node.progress.watcher import ProgressWatcher, tree_below
 
 _LIFT_AGAIN_S = 0.02
 _LIFTS = 25
-_UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 
 _REACHING = re.compile(r"(?:^|[\s;&|(`])(?:pkill|killall)\s")
 _LONGEST = 120
@@ -58,7 +58,6 @@ def start_workers(run: NodeRun) -> None:
 
 def _start(run: NodeRun, worker: Worker) -> None:
     part = worker.part
-    who = {"role": part.role, "replica": part.replica, "index": part.worker}
     env = environment.complete(part.env, run)
     env[protocol.POLL_VARIABLE] = run.node.polls(part.name)
     try:
@@ -71,7 +70,7 @@ def _start(run: NodeRun, worker: Worker) -> None:
             place=run.container,
         )
     except CannotStart as problem:
-        worker.exit = Exit(
+        left = Exit(
             part.role,
             part.replica,
             part.worker,
@@ -80,12 +79,15 @@ def _start(run: NodeRun, worker: Worker) -> None:
             fault=str(problem),
             rank=part.rank,
         )
-        run.exits.append(worker.exit)
-        run.events.append("worker_ended", **who, exit_code=problem.exit_code, signal=None, tail=[])
+        run.note_exit(worker, left)
     else:
         pid = worker.child.pid
         run.events.append(
-            "worker_started", **who, pid=pid if run.namespace is None else run.namespace.pid_of(pid)
+            "worker_started",
+            role=part.role,
+            replica=part.replica,
+            index=part.worker,
+            pid=pid if run.namespace is None else run.namespace.pid_of(pid),
         )
 
 
@@ -130,16 +132,16 @@ def ran_out(run: NodeRun, worker: Worker, *, struck: bool) -> Optional[str]:
 
     `struck`: a SIGKILL that the runner did not send ended it.
     """
-    may = _size(worker.part.memory_bytes)
+    may = size_text(worker.part.memory_bytes)
     if worker.over_limit_bytes is not None:
-        return f": it held {_size(worker.over_limit_bytes)}, and may use {may}"
+        return f": it held {size_text(worker.over_limit_bytes)}, and may use {may}"
     group = worker.group
     if group is not None and group.out_of_memory():
         peak_bytes = group.peak_bytes()
-        return f": it may use {may}" + (f", and had used {_size(peak_bytes)}" if peak_bytes else "")
+        return f": it may use {may}" + (f", and had used {size_text(peak_bytes)}" if peak_bytes else "")
     if struck and run.victims.grew():
         peak_bytes = worker.child.peak_bytes if worker.child is not None else 0
-        return f": the node had none left; one of its processes had used {_size(peak_bytes)}"
+        return f": the node had none left; one of its processes had used {size_text(peak_bytes)}"
     return None
 
 
@@ -165,13 +167,6 @@ def _report(run: NodeRun, why_not: dict[str, str]) -> None:
         watched = "it is watched, and a worker that holds more is ended"
         text = f"memory: not enforced on {run.node_name} ({watched}): {why_not[MEMORY]}"
         run.events.append("notice", text=text)
-
-
-def _size(amount_bytes: int) -> str:
-    for unit, size_bytes in _UNITS:
-        if amount_bytes >= size_bytes:
-            return f"{amount_bytes / size_bytes:.4g} {unit}"
-    return f"{amount_bytes} bytes"
 
 
 def report_shared_pids(run: NodeRun) -> None:

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, Callable, Iterator, Optional
 from tarmac.node.attempt import claims, clearing, sealed
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.attempt.protocol import ASK_FILE
-from tarmac.node.container import keeping
+from tarmac.node.container.images import Images
 from tarmac.node.files import codestore, staging, untrusted
 from tarmac.node.host import machine, services
 from tarmac.node.host.changes import Changes
@@ -274,18 +274,18 @@ def clear(run: str, *, work_days: Optional[float], log_days: Optional[float]) ->
 
 
 def images(directory: str) -> list[dict[str, Any]]:
-    """The images of this node; see `keeping`."""
-    return keeping.listing(directory)
+    """The images of this node; see `Images`."""
+    return Images(directory).listing()
 
 
-def remove_image(directory: str, digest: str) -> str:
-    """Remove an image of this node; see `keeping`."""
-    return keeping.remove(directory, digest)
+def remove_image(directory: str, digest: str) -> bool:
+    """Remove an image of this node; False if it is in use."""
+    return Images(directory).remove(digest)
 
 
 def clear_images(directory: str, *, limit_bytes: Optional[int], unused_days: Optional[float]) -> list[str]:
-    """Remove images of this node by age and beyond a limit; see `keeping`."""
-    return keeping.clear(directory, limit_bytes=limit_bytes, unused_days=unused_days)
+    """Remove images of this node by age and beyond a limit; see `Images`."""
+    return Images(directory).clear(limit_bytes=limit_bytes, unused_days=unused_days)
 
 
 def machine_facts(programs: Sequence[str]) -> dict[str, Any]:
